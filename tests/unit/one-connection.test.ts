@@ -122,6 +122,27 @@ test("a transaction inside of another one's callback is ended when that has run 
   expect(await client.transaction(() => 2)).toBe(2);
 });
 
+test("one that is aborted while it waits changes nothing of that", async () => {
+  await letInKnowing();
+  using clock = fakeClock();
+  let inner: unknown;
+  const { closed, open: goOn } = gate();
+  const outer = client.transaction(async () => {
+    await closed;
+    inner = await client.transaction(() => 1).catch((error: unknown) => error);
+    return "outer";
+  });
+  await quiet();
+  const abort = new AbortController();
+  const waiting = client.transaction(() => 1, { signal: abort.signal });
+  abort.abort();
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
+  goOn();
+  await clock.pass(3_000);
+  expect(inner).toMatchObject({ ...open, retryable: true });
+  expect(await outer).toBe("outer");
+});
+
 test("a transaction that waits for one that still runs statements waits on", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();

@@ -1,0 +1,287 @@
+// Calls of queries.ts whose rows become values, over sockets in memory: what each takes, what it gives, and what it
+// refuses before anything is sent.
+import { beforeEach, expect, test } from "vitest";
+import { sql } from "../../js/statement/sql.ts";
+import { failed } from "../support/first-runs.ts";
+import {
+  begun,
+  client,
+  division,
+  ended,
+  execution,
+  int4,
+  isPending,
+  letInKnowing,
+  newClient,
+  quiet,
+  rows,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+beforeEach(() => newClient({ prepare: "unnamed" }));
+
+const errorOf = (call: Promise<unknown>) => call.catch((error: unknown) => error);
+const fields = [expect.objectContaining({ name: "n", typeOid: 23 })];
+
+/** Answers "select n" with these rows. */
+async function answer(session: Session, from: number, to: number): Promise<void> {
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), rows(from, to), ended(to - from));
+}
+
+// -- query and exec ---------------------------------------------------------------------------------------------------
+
+test("query gives rows, count, command and fields, and says nothing of rows that are all there", async () => {
+  const session = await letInKnowing();
+  const call = client.query("select n");
+  await answer(session, 1, 3);
+  expect(await call).toStrictEqual({ rows: [{ n: 1 }, { n: 2 }], rowCount: 2, command: "SELECT", fields });
+});
+
+test.each(["object", "array"] as const)("query gives rows as rowMode says: %s", async (rowMode) => {
+  const session = await letInKnowing();
+  const call = client.query("select n", { rowMode });
+  await answer(session, 1, 2);
+  expect((await call).rows).toEqual(rowMode === "array" ? [[1]] : [{ n: 1 }]);
+});
+
+test("a result that was cut short says so", async () => {
+  newClient({ prepare: "unnamed", onLimit: "truncate" });
+  const session = await letInKnowing();
+  const call = client.query("select n", { maxRows: 1 });
+  await answer(session, 1, 3);
+  expect(await call).toMatchObject({ rows: [{ n: 1 }], truncated: { limit: "rows" } });
+});
+
+test("exec counts rows and drops them; a limit that is passed is an error", async () => {
+  newClient({ prepare: "unnamed", onLimit: "truncate", maxRows: 3 });
+  const session = await letInKnowing();
+  const { bytes } = client.stats();
+  const call = client.exec("select n");
+  await answer(session, 1, 4);
+  expect(await call).toStrictEqual({ command: "SELECT", rowCount: 3 });
+  // None of them was encoded.
+  expect(client.stats().bytes).toBe(bytes);
+  const more = client.exec("select n");
+  await answer(session, 1, 5);
+  await expect(more).rejects.toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
+});
+
+test("query and exec refuse by a rejection, and nothing connects", async () => {
+  for (const call of [
+    () => client.query(5 as never),
+    () => client.query("select 1", { rowMode: "objects" as never }),
+    () => client.query("select 1", { rowMode: null as never }),
+    () => client.query("select 1", [undefined]),
+    () => client.exec(5 as never),
+    () => client.exec("select 1", { maxRows: -1 } as never),
+    () => client.exec(["select 1"] as never),
+  ])
+    await expect(call()).rejects.toMatchObject({ name: "UsageError" });
+  expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
+});
+
+test("a statement that may share the wire leaves behind the one before it; another waits for its end", async () => {
+  const session = await letInKnowing();
+  const calls = [client.query("select n"), client.exec("select n"), client.exec("vacuum")];
+  expect([await session.flight(), await session.flight()]).toEqual([execution, execution]);
+  const third = session.flight();
+  expect(await isPending(third)).toBe(true);
+  session.send(begun(), rows(1, 2), ended(1), begun(), rows(1, 2), ended(1));
+  expect(await third).toEqual(["Parse", "Describe", "Sync"]);
+  // What cannot share keeps the next one off the wire, too.
+  const next = client.query("select n");
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
+  await session.flight();
+  const last = session.flight();
+  expect(await isPending(last)).toBe(true);
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete("VACUUM"));
+  session.send(wire.readyForQuery());
+  expect(await last).toEqual(execution);
+  session.send(begun(), rows(1, 2), ended(1));
+  await Promise.all([...calls, next]);
+});
+
+// -- rows -------------------------------------------------------------------------------------------------------------
+
+test("a loop has its rows, and its members tell of the end; a second loop asks again", async () => {
+  newClient({ prepare: "unnamed", onLimit: "truncate", maxRows: 2 });
+  const session = await letInKnowing();
+  const all = client.rows<{ n: number }>("select n");
+  for (const [from, to] of [
+    [1, 2],
+    [5, 8],
+  ] as const) {
+    const seen: number[] = [];
+    const looping = (async () => {
+      for await (const { n } of all) seen.push(n);
+    })();
+    await answer(session, from, to);
+    await looping;
+    const isCut = to - from > 2;
+    expect(seen).toEqual(isCut ? [5, 6] : [1]);
+    expect(all).toMatchObject({ command: "SELECT", fields });
+    // The server's count.
+    expect(all.rowCount).toBe(to - from);
+    expect(all.truncated?.limit).toBe(isCut ? "rows" : undefined);
+  }
+  expect(client.stats().queries).toBe(3);
+});
+
+test("rows takes values and rowMode, and a loop that fails throws what its query failed with", async () => {
+  const session = await letInKnowing();
+  const seen: unknown[] = [];
+  const looping = (async () => {
+    for await (const row of client.rows("select n", [], { rowMode: "array" })) seen.push(row);
+  })();
+  await session.flight();
+  session.send(begun(), rows(1, 3));
+  await quiet();
+  session.send(division(), wire.readyForQuery());
+  await expect(looping).rejects.toMatchObject({ code: "22012", query: "select n" });
+  expect(seen).toEqual([[1], [2]]);
+  expect(client.stats().state).toBe("idle");
+});
+
+test("rows refuses what cannot be asked at once, where it is called", () => {
+  expect(() => client.rows(5 as never)).toThrow(expect.objectContaining({ name: "UsageError" }));
+  expect(() => client.rows("select 1", { rowMode: 1 as never })).toThrow(
+    expect.objectContaining({ code: "INVALID_OPTION" }),
+  );
+});
+
+test("a loop that is over before its turn sends nothing, and the next call runs", async () => {
+  const session = await letInKnowing();
+  const before = client.query("select n");
+  const iterator = client.rows("select n")[Symbol.asyncIterator]();
+  const first = errorOf(iterator.next());
+  await session.flight();
+  await iterator.return!();
+  session.send(begun(), rows(1, 2), ended(1));
+  await before;
+  expect(await first).toEqual({ done: true, value: undefined });
+  const next = client.query("select n");
+  await answer(session, 4, 5);
+  expect((await next).rows).toEqual([{ n: 4 }]);
+});
+
+// -- simple -----------------------------------------------------------------------------------------------------------
+
+/** The text of the Query that comes. */
+async function simpleText(session: Session): Promise<string> {
+  const { name, body } = (await session.message())!;
+  expect(name).toBe("Query");
+  return body.toString().slice(0, -1);
+}
+const cells = (text: string) => [wire.rowDescription([int4]), wire.dataRow([Buffer.from(text)])];
+
+test("simple gives a result for each statement, each with its own fields", async () => {
+  const session = await letInKnowing();
+  const call = client.simple("select 7; set a.b = 1; select 8", { rowMode: "array" });
+  expect(await simpleText(session)).toBe("select 7; set a.b = 1; select 8");
+  session.send(...cells("7"), wire.commandComplete("SELECT 1"), wire.commandComplete("SET"));
+  session.send(...cells("8"), wire.commandComplete("SELECT 1"), wire.readyForQuery());
+  expect(await call).toStrictEqual([
+    { rows: [[7]], rowCount: 1, command: "SELECT", fields },
+    { rows: [], rowCount: null, command: "SET", fields: [] },
+    { rows: [[8]], rowCount: 1, command: "SELECT", fields },
+  ]);
+});
+
+test("an error of simple lists the commands before it", async () => {
+  const session = await letInKnowing();
+  const call = errorOf(client.simple("set a.b = 1; select 1/0"));
+  await simpleText(session);
+  session.send(wire.commandComplete("SET"), division(), wire.readyForQuery());
+  expect(await call).toMatchObject({ code: "22012", completed: ["SET"] });
+  // So does that of a call which ends in another way.
+  const stop = new AbortController();
+  const aborted = errorOf(client.simple("set a.b = 1; select pg_sleep(9)", { signal: stop.signal }));
+  await simpleText(session);
+  session.send(wire.commandComplete("SET"));
+  await quiet();
+  stop.abort();
+  expect(await aborted).toMatchObject({ code: "ABORTED", completed: ["SET"] });
+});
+
+test("simple takes no values, and a limit that is passed is an error", async () => {
+  await expect(client.simple(sql`select ${1}`)).rejects.toMatchObject({ code: "INVALID_QUERY" });
+  await expect(client.simple("select 1", { rowMode: 5 as never })).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  expect(client.stats().state).toBe("new");
+  newClient({ prepare: "unnamed", onLimit: "truncate" });
+  const session = await letInKnowing();
+  const call = errorOf(client.simple("select 7", { maxRows: 1 }));
+  await simpleText(session);
+  session.send(...cells("7"), wire.dataRow([Buffer.from("8")]), wire.commandComplete("SELECT 2"), wire.readyForQuery());
+  expect(await call).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
+});
+
+test("in a transaction BEGIN leaves before a text of simple, and where that fails the text does not leave", async () => {
+  const session = await letInKnowing();
+  for (const isRefused of [false, true]) {
+    const call = errorOf(client.transaction(async (tx) => (await tx.simple("select 7"))[0]!.rows));
+    expect(await simpleText(session)).toBe("BEGIN");
+    if (isRefused) session.send(failed("57014"));
+    else session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
+    if (!isRefused) {
+      expect(await simpleText(session)).toBe("select 7");
+      session.send(...cells("7"), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+      expect(await simpleText(session)).toBe("COMMIT");
+      session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+    }
+    const result = await call;
+    if (isRefused) expect(result).toMatchObject({ code: "57014" });
+    else expect(result).toEqual([{ n: 7 }]);
+  }
+});
+
+// -- cursor -----------------------------------------------------------------------------------------------------------
+
+test.each([0, -1, 1.5, 2 ** 31, NaN, "5", undefined])("a cursor's size is not %s", (size) => {
+  expect(() => client.cursor("select n", size as number)).toThrow(
+    expect.objectContaining({ name: "UsageError", code: "INVALID_OPTION" }),
+  );
+});
+
+test.each([1, 2 ** 31 - 1])("a cursor may take %d rows at a time; without rows its loop has no turn", async (size) => {
+  const session = await letInKnowing();
+  let turns = 0;
+  const reading = (async () => {
+    for await (const _ of client.cursor("select n", size)) turns++;
+  })();
+  const flight: { name: string; body: Buffer }[] = [];
+  for (let message; (message = (await session.message())!).name !== "Sync";) flight.push(message);
+  expect(
+    flight
+      .filter(({ name }) => name === "Execute")
+      .at(-1)!
+      .body.readInt32BE(flight.at(-1)!.body.length - 4),
+  ).toBe(size);
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(begun(), wire.commandComplete("SELECT 0"), wire.readyForQuery("T"));
+  expect(await simpleText(session)).toBe("COMMIT");
+  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+  await reading;
+  expect(turns).toBe(0);
+});
+
+test("batches of a cursor come as rowMode says, and its limit is an error", async () => {
+  newClient({ prepare: "unnamed", onLimit: "truncate" });
+  const session = await letInKnowing();
+  const seen: unknown[] = [];
+  const reading = (async () => {
+    for await (const batch of client.cursor("select n", 2, { rowMode: "array", maxRows: 2 })) seen.push(batch);
+  })().catch((error: unknown) => error);
+  await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(begun(), rows(1, 3), wire.message("s"), wire.readyForQuery("T"));
+  expect(await session.flight()).toEqual(["Execute", "Sync"]);
+  session.send(rows(3, 4), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  expect(await simpleText(session)).toBe("ROLLBACK");
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  expect(await reading).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
+  expect(seen).toEqual([[[1], [2]]]);
+});

@@ -1,0 +1,430 @@
+// How a transaction ends, over sockets in memory: from outside, by its own statements, with something still open, and
+// what is told and shown of it meanwhile.
+import { inspect } from "node:util";
+import { beforeEach, expect, test, vi } from "vitest";
+import { Running, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
+import type { PgzError } from "../../js/util/errors.ts";
+import { gate } from "../support/memory-pool.ts";
+import {
+  accepted,
+  begun,
+  client,
+  division,
+  ended,
+  fakeClock,
+  isPending,
+  letInKnowing,
+  newClient,
+  newServer,
+  quiet,
+  rows,
+  texts,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+beforeEach(() => newClient({ prepare: "unnamed" }));
+
+const finished = { name: "UsageError", code: "TRANSACTION_FINISHED" };
+const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
+const inside = (value = 1) => [
+  begun(),
+  rows(value, value + 1),
+  wire.commandComplete("SELECT 1"),
+  wire.readyForQuery("T"),
+];
+const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
+const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
+
+/** Expects a statement of our own, and answers it. */
+async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
+  expect(await texts(session)).toEqual([text]);
+  session.send(wire.commandComplete(tag), wire.readyForQuery(status));
+}
+
+/** A transaction whose first statement has run. */
+async function running(work: (tx: Transaction) => unknown, options?: TransactionOptions) {
+  const session = await letInKnowing();
+  const call = client.transaction(async (tx) => {
+    await tx.query("select n");
+    return await work(tx);
+  }, options);
+  call.catch(() => {});
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  session.send(BEGUN, ...inside());
+  await quiet();
+  return { session, call };
+}
+
+// -- what is open when work returns -----------------------------------------------------------------------------------
+
+test("a stream that is open when work returns is refused, and all is rolled back", async () => {
+  let stream: ReadableStream<Uint8Array> | undefined;
+  const { session, call } = await running(async (tx) => void (stream = await tx.stream("select n")));
+  await texts(session);
+  session.send(begun(), rows(1, 2));
+  await quiet();
+  const cancel = await accepted();
+  await cancel.flight();
+  cancel.peer.end();
+  session.send(error("57014"), wire.readyForQuery("E"));
+  await answers(session, "ROLLBACK");
+  await expect(call).rejects.toMatchObject({ code: "STREAM_OPEN" });
+  await expect(stream!.getReader().closed).rejects.toMatchObject({ code: "ABORTED" });
+});
+
+test("behind an open stream a nested transaction is refused, and one that is no function always", async () => {
+  const seen: unknown[] = [];
+  const { session, call } = await running(async (tx) => {
+    seen.push(await failure(tx.transaction("select 1" as never)));
+    const stream = await tx.stream("select n");
+    seen.push(await failure(tx.transaction(() => 1)));
+    await new Response(stream).text();
+  });
+  await texts(session);
+  session.send(begun(), rows(1, 2));
+  await quiet();
+  session.send(wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  await answers(session, "COMMIT");
+  await call;
+  expect(seen).toMatchObject([{ code: "INVALID_OPTION" }, { code: "STREAM_OPEN" }]);
+});
+
+test("a stream with closeWhenDone leaves the transaction to its callback", async () => {
+  const { session, call } = await running(async (tx) => {
+    await new Response(await tx.stream("select n", { closeWhenDone: true })).text();
+    return (await tx.query("select n")).rows;
+  });
+  for (const value of [1, 2]) {
+    expect(await texts(session)).toEqual(["select n"]);
+    session.send(...inside(value));
+  }
+  await answers(session, "COMMIT");
+  expect(await call).toEqual([{ n: 2 }]);
+});
+
+// -- by its own statements --------------------------------------------------------------------------------------------
+
+test("a transaction that was ended in SQL takes no more calls, and no COMMIT is missing", async () => {
+  let next: unknown;
+  const { session, call } = await running(async (tx) => {
+    await tx.simple("commit");
+    next = await failure(tx.query("select n"));
+  });
+  expect(await texts(session)).toEqual(["commit"]);
+  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+  await expect(call).rejects.toMatchObject(finished);
+  expect(next).toMatchObject(finished);
+  expect(await isPending(texts(session))).toBe(true);
+});
+
+test("a BEGIN that the server refuses is no transaction, whatever work makes of it", async () => {
+  const session = await letInKnowing();
+  const call = client.transaction((tx) => tx.query("select n").catch(() => "handled"));
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  session.send(wire.parseComplete(), error("0A000"), wire.readyForQuery());
+  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
+  expect(await isPending(texts(session))).toBe(true);
+});
+
+test.each([
+  ["COMMIT", undefined],
+  ["UPDATE 0", undefined],
+  ["ROLLBACK", "TRANSACTION_ROLLED_BACK"],
+])("COMMIT that is answered with %s: %s", async (tag, code) => {
+  const { session, call } = await running(() => "returned");
+  await answers(session, "COMMIT", tag);
+  if (code) await expect(call).rejects.toMatchObject({ code });
+  else expect(await call).toBe("returned");
+});
+
+test("a COMMIT that is refused is the call's error, and nothing is left to roll back", async () => {
+  const { session, call } = await running(() => "returned");
+  expect(await texts(session)).toEqual(["COMMIT"]);
+  session.send(error("23505"), wire.readyForQuery());
+  await expect(call).rejects.toMatchObject({ code: "23505" });
+  const reason = (await failure(call)) as PgzError;
+  expect(reason.transaction).toBeUndefined();
+  expect(await isPending(texts(session))).toBe(true);
+});
+
+// -- savepoints -------------------------------------------------------------------------------------------------------
+
+test("savepoints inside of each other have names of their own, and are used again behind each other", async () => {
+  const { session, call } = await running(async (tx) => {
+    await tx.transaction((one) => one.transaction((two) => two.transaction(() => 1)));
+    return await tx.transaction(() => "behind");
+  });
+  for (const number of [1, 2, 3]) await answers(session, `SAVEPOINT pgz_${number}`, "SAVEPOINT", "T");
+  for (const number of [3, 2, 1]) await answers(session, `RELEASE SAVEPOINT pgz_${number}`, "RELEASE", "T");
+  await answers(session, "SAVEPOINT pgz_2", "SAVEPOINT", "T");
+  await answers(session, "RELEASE SAVEPOINT pgz_2", "RELEASE", "T");
+  await answers(session, "COMMIT");
+  expect(await call).toBe("behind");
+});
+
+test("a savepoint that cannot be made fails the nested transaction, whose work does not run", async () => {
+  let hasRun = false;
+  const { session, call } = await running((tx) => failure(tx.transaction(() => (hasRun = true))));
+  expect(await texts(session)).toEqual(["SAVEPOINT pgz_1"]);
+  session.send(error("25P02"), wire.readyForQuery("E"));
+  await answers(session, "COMMIT", "ROLLBACK");
+  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
+  expect(hasRun).toBe(false);
+});
+
+test("where it cannot be rolled back to, what failed is told, and COMMIT tells the rest", async () => {
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => {
+    inner = await failure(tx.transaction(() => Promise.reject(new Error("mine"))));
+  });
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  expect(await texts(session)).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
+  session.send(error("3B001"), wire.readyForQuery("E"));
+  await answers(session, "COMMIT", "ROLLBACK");
+  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
+  expect(inner).toMatchObject({ message: "mine" });
+});
+
+test("a nested transaction that fails is rolled back once its own calls are over", async () => {
+  const { session, call } = await running(async (tx) => {
+    await failure(
+      tx.transaction((inner) => {
+        inner.query("select n").catch(() => {});
+        return Promise.reject(new Error("mine"));
+      }),
+    );
+    return "returned";
+  });
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  expect(await texts(session)).toEqual(["select n"]);
+  const cancel = await accepted();
+  await cancel.flight();
+  const rollback = texts(session);
+  expect(await isPending(rollback)).toBe(true);
+  cancel.peer.end();
+  session.send(error("57014"), wire.readyForQuery("E"));
+  expect(await rollback).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.commandComplete("RELEASE"), wire.readyForQuery("T"));
+  await answers(session, "COMMIT");
+  expect(await call).toBe("returned");
+});
+
+test("a nested transaction that was abandoned is waited for before ROLLBACK", async () => {
+  const stop = new AbortController();
+  let nested: unknown;
+  const { session, call } = await running(
+    async (tx) => {
+      nested = await failure(tx.transaction((inner) => inner.query("select n")));
+    },
+    { signal: stop.signal },
+  );
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  expect(await texts(session)).toEqual(["select n"]);
+  stop.abort("enough");
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "enough" });
+  const cancel = await accepted();
+  await cancel.flight();
+  const rollback = texts(session);
+  session.send(error("57014"), wire.readyForQuery("E"));
+  expect(await isPending(rollback)).toBe(true);
+  cancel.peer.end();
+  // The savepoint goes with the whole.
+  expect(await rollback).toEqual(["ROLLBACK"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  await quiet();
+  expect(nested).toMatchObject({ code: "ABORTED", cause: "enough" });
+  expect(client.stats().state).toBe("idle");
+});
+
+// -- from outside -----------------------------------------------------------------------------------------------------
+
+test("its timeout counts from when it is made, and ends what runs", async () => {
+  using clock = fakeClock();
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => (inner = await failure(tx.query("select n"))), {
+    timeout: 5_000,
+  });
+  await texts(session);
+  await clock.pass(4_999);
+  expect(await isPending(call)).toBe(true);
+  await clock.pass(1);
+  await expect(call).rejects.toMatchObject({ code: "QUERY_TIMEOUT", retryable: false });
+  expect(inner).toMatchObject({ code: "ABORTED", cause: { code: "QUERY_TIMEOUT" } });
+});
+
+test("without a timeout it waits for as long as it takes", async () => {
+  using clock = fakeClock();
+  const { closed, open: goOn } = gate();
+  const { session, call } = await running(() => closed);
+  await clock.pass(86_400_000);
+  goOn();
+  await answers(session, "COMMIT");
+  await call;
+});
+
+test("the client's signal ends it, and what has not left can be made again", async () => {
+  const stop = new AbortController();
+  newClient({ prepare: "unnamed", signal: stop.signal });
+  const { session, call } = await running(() => new Promise(() => {}));
+  const waiting = client.transaction(() => 1);
+  stop.abort("enough");
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: true });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: false });
+  await answers(session, "ROLLBACK");
+});
+
+test("a callback that runs on after an end from outside hears what ended it, then that it is over", async () => {
+  const stop = new AbortController();
+  const { closed, open: goOn } = gate();
+  const seen: unknown[] = [];
+  let kept: Transaction | undefined;
+  const { session, call } = await running(
+    async (tx) => {
+      kept = tx;
+      // At once: nothing has heard of the end yet.
+      stop.signal.addEventListener("abort", () => void failure(tx.query("select n")).then((one) => seen.push(one)));
+      await closed;
+      seen.push(await failure(tx.query("select n")));
+    },
+    { signal: stop.signal },
+  );
+  stop.abort("enough");
+  await expect(call).rejects.toMatchObject({ code: "ABORTED" });
+  await answers(session, "ROLLBACK");
+  goOn();
+  await quiet();
+  expect(seen).toMatchObject([{ code: "ABORTED", cause: { code: "ABORTED", cause: "enough" } }, finished]);
+  await expect(kept!.query("select n")).rejects.toMatchObject(finished);
+});
+
+test("a call and a transaction that share a refused login have an error of their own each", async () => {
+  newClient({ prepare: "unnamed", earlyQuery: false });
+  const calls = [client.query("select n"), client.transaction(() => 1)].map(failure);
+  const refusing = await accepted();
+  await refusing.flight();
+  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
+  refusing.peer.end();
+  const [first, second] = await Promise.all(calls);
+  expect([first, second]).toMatchObject([{ code: "53300" }, { code: "53300" }]);
+  expect(first).not.toBe(second);
+});
+
+test("a loss tells each of transaction and call an error of its own", async () => {
+  newServer({ readsWhileIdle: true });
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => (inner = await failure(tx.query("select n"))));
+  await texts(session);
+  session.peer.reset();
+  const reason = await failure(call);
+  await quiet();
+  expect([reason, inner]).toMatchObject([{ code: "CONNECTION_LOST" }, { code: "CONNECTION_LOST" }]);
+  expect(reason).not.toBe(inner);
+});
+
+// -- again ------------------------------------------------------------------------------------------------------------
+
+test("a conflict is tried again behind a pause of which the observer is told, and the second run may succeed", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0);
+  const onRetry = vi.fn();
+  newClient({ prepare: "unnamed", observer: { onRetry } });
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  let runs = 0;
+  const call = client.transaction(async (tx) => (runs++, (await tx.query("select n")).rows), { retry: true });
+  await texts(session);
+  session.send(BEGUN, begun(), error("40P01"), wire.readyForQuery("E"));
+  await answers(session, "ROLLBACK");
+  await clock.pass(9);
+  expect(runs).toBe(1);
+  await clock.pass(1);
+  expect(runs).toBe(2);
+  expect(onRetry.mock.calls).toEqual([
+    [expect.objectContaining({ attempt: 1, delayMs: 10, error: expect.objectContaining({ code: "40P01" }) })],
+  ]);
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  session.send(BEGUN, ...inside());
+  await answers(session, "COMMIT");
+  expect(await call).toEqual([{ n: 1 }]);
+  vi.restoreAllMocks();
+});
+
+test("what is no conflict is not tried again, and neither is a transaction that ends in its pause", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const stop = new AbortController();
+  let runs = 0;
+  const work = (tx: Transaction) => (runs++, tx.query("select n"));
+  for (const isConflict of [false, true]) {
+    const call = failure(client.transaction(work, { retry: 3, signal: stop.signal }));
+    await texts(session);
+    session.send(BEGUN, begun(), isConflict ? error("40001") : division(), wire.readyForQuery("E"));
+    await answers(session, "ROLLBACK");
+    await quiet();
+    if (isConflict) stop.abort();
+    await clock.pass(5_000);
+    expect(await call).toMatchObject({ code: isConflict ? "ABORTED" : "22012" });
+  }
+  expect(runs).toBe(2);
+  const next = client.query("select n");
+  await texts(session);
+  session.send(begun(), rows(7, 8), ended(1));
+  expect((await next).rows).toEqual([{ n: 7 }]);
+});
+
+// -- what is told and shown -------------------------------------------------------------------------------------------
+
+test("it is shown with its state, and where it is connected to", async () => {
+  const seen: string[] = [];
+  let kept: Transaction | undefined;
+  const { session, call } = await running(async (tx) => {
+    kept = tx;
+    seen.push(inspect(tx));
+    const query = tx.query("select n");
+    seen.push(inspect(tx));
+    await query;
+  });
+  await texts(session);
+  session.send(...inside());
+  await answers(session, "COMMIT");
+  await call;
+  seen.push(inspect(kept));
+  for (const [at, state] of ["open", "busy", "finished"].entries()) {
+    expect(seen[at]).toMatch(/^Transaction \{/);
+    expect(seen[at]).toContain(`state: '${state}'`);
+    expect(seen[at]).toContain("host: 'memory'");
+  }
+});
+
+test("one that runs is idle behind so many calls, unless it or one inside of it waits for the server", () => {
+  const counters = { queries: 4, errors: 0, rows: 0, bytes: 0, running: 0 };
+  const one = new Running({ finished: false, whenOver: () => {} }, counters);
+  expect(one.idleBehind).toBe(4);
+  one.transaction = { isBusy: false } as Transaction;
+  expect(one.idleBehind).toBe(4);
+  one.transaction = { isBusy: true } as Transaction;
+  expect(one.idleBehind).toBeUndefined();
+});
+
+test("a nested transaction that waits for the server makes the outer one busy", async () => {
+  const busy: unknown[] = [];
+  const { session, call } = await running(async (tx) => {
+    const nested = tx.transaction(async (inner) => {
+      busy.push(tx.isBusy);
+      const query = inner.query("select n");
+      busy.push(tx.isBusy);
+      await query;
+    });
+    await nested;
+    busy.push(tx.isBusy);
+  });
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  await texts(session);
+  session.send(...inside());
+  await answers(session, "RELEASE SAVEPOINT pgz_1", "RELEASE", "T");
+  await answers(session, "COMMIT");
+  await call;
+  expect(busy).toEqual([false, true, false]);
+});

@@ -1,0 +1,268 @@
+// The last statement of a transaction, with which COMMIT leaves: what becomes of both, over sockets in memory, and what
+// the error says of the transaction.
+import { beforeEach, expect, test, vi } from "vitest";
+import type { Transaction } from "../../js/api/transaction.ts";
+import type { PgzError } from "../../js/util/errors.ts";
+import {
+  begun,
+  client,
+  division,
+  fakeClock,
+  isPending,
+  letInKnowing,
+  newClient,
+  quiet,
+  rows,
+  shutdown,
+  texts,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+beforeEach(() => newClient({ prepare: "unnamed" }));
+
+const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
+const inside = (count = 1) => [
+  begun(),
+  rows(1, 1 + count),
+  wire.commandComplete(`SELECT ${count}`),
+  wire.readyForQuery("T"),
+];
+/** The answer to COMMIT, which is no Query here. */
+const tagged = (tag: string) => [wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete(tag)];
+const error = (C: string, S = "ERROR") => wire.errorResponse({ S, V: S, C, M: "no" });
+const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
+
+/** A transaction whose last statement is its second; both have left when this returns. */
+async function lastOf(
+  work: (tx: Transaction) => Promise<unknown>,
+): Promise<{ session: Session; call: Promise<unknown> }> {
+  const session = await letInKnowing();
+  const call = client.transaction(async (tx) => {
+    await tx.query("select n");
+    return await work(tx);
+  });
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  session.send(BEGUN, ...inside());
+  expect(await texts(session)).toEqual(["select n"]);
+  expect(await texts(session)).toEqual(["COMMIT"]);
+  return { session, call };
+}
+
+test("COMMIT leaves with it, and the transaction is over when both are answered", async () => {
+  let given: unknown;
+  let hasEnded = false;
+  const { session, call } = await lastOf(async (tx) => {
+    given = (await tx.last("select n").finally(() => (hasEnded = true))).rows;
+    return "returned";
+  });
+  session.send(...inside(2));
+  await quiet();
+  expect(hasEnded).toBe(true);
+  expect(await isPending(call)).toBe(true);
+  session.send(...tagged("COMMIT"), wire.readyForQuery());
+  expect(await call).toBe("returned");
+  expect(given).toEqual([{ n: 1 }, { n: 2 }]);
+  expect(client.stats()).toMatchObject({ state: "idle", errors: 0 });
+});
+
+test("where it is the first one too, COMMIT leaves behind its answer: BEGIN may have failed", async () => {
+  const session = await letInKnowing();
+  const call = client.transaction((tx) => tx.last("select n"));
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  const next = texts(session);
+  expect(await isPending(next)).toBe(true);
+  session.send(BEGUN, ...inside());
+  expect(await next).toEqual(["COMMIT"]);
+  session.send(...tagged("COMMIT"), wire.readyForQuery());
+  expect(await call).toMatchObject({ rows: [{ n: 1 }] });
+});
+
+test("where it is the first one and fails, no COMMIT leaves, and ROLLBACK does", async () => {
+  const session = await letInKnowing();
+  const call = failure(client.transaction((tx) => tx.last("select n")));
+  await texts(session);
+  session.send(BEGUN, begun(), division(), wire.readyForQuery("E"));
+  expect(await texts(session)).toEqual(["ROLLBACK"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  const reason = (await call) as PgzError;
+  expect(reason).toMatchObject({ code: "22012" });
+  expect(reason.transaction).toBeUndefined();
+});
+
+test("behind it no call can be made, in its flight and after it", async () => {
+  const finished = { name: "UsageError", code: "TRANSACTION_FINISHED" };
+  const seen: unknown[] = [];
+  const { session, call } = await lastOf(async (tx) => {
+    const last = tx.last("select n");
+    for (const make of [() => tx.query("select n"), () => tx.last("select n"), () => tx.transaction(() => 1)])
+      seen.push(await failure(make() as Promise<unknown>));
+    await last;
+    seen.push(await failure(tx.query("select n")));
+  });
+  session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
+  await call;
+  expect(seen).toEqual(Array.from({ length: 4 }, () => expect.objectContaining(finished)));
+});
+
+test("one that cannot be made leaves the transaction as it was", async () => {
+  const session = await letInKnowing();
+  const seen: unknown[] = [];
+  const call = client.transaction(async (tx) => {
+    seen.push(await failure(tx.last("select n", { rowMode: "none" as never })));
+    seen.push(await failure(tx.last(5 as never)));
+    return (await tx.query("select n")).rows;
+  });
+  await texts(session);
+  session.send(BEGUN, ...inside());
+  expect(await texts(session)).toEqual(["COMMIT"]);
+  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+  expect(await call).toEqual([{ n: 1 }]);
+  expect(seen).toMatchObject([{ name: "UsageError" }, { name: "UsageError" }]);
+});
+
+// -- what became of the transaction -----------------------------------------------------------------------------------
+
+const aborted = [begun(), error("40001"), wire.readyForQuery("E")];
+
+test.each([
+  ["fails", [...aborted, ...tagged("ROLLBACK"), wire.readyForQuery()], "40001", "rolled back", true],
+  [
+    "passes a limit",
+    [...inside(2), ...tagged("COMMIT"), wire.readyForQuery()],
+    "RESPONSE_TOO_LARGE",
+    "committed",
+    false,
+  ],
+  ["has run, and COMMIT is refused", [...inside(), error("40001"), wire.readyForQuery()], "40001", "rolled back", true],
+  ["has run, and the session ends", [...inside(), error("57P01", "FATAL")], "57P01", "unknown", false],
+] as const)("where it %s, its error says so", async (_, answer, code, transaction, retryable) => {
+  const { session, call } = await lastOf((tx) => tx.last("select n", { maxRows: 1 }));
+  const reason = failure(call);
+  session.send(...answer);
+  if (code === "57P01") session.peer.end();
+  expect(await reason).toMatchObject({ code, transaction, retryable });
+});
+
+test("a connection that is lost under it leaves the transaction unknown", async () => {
+  const { session, call } = await lastOf((tx) => tx.last("select n"));
+  const reason = failure(call);
+  session.send(...inside());
+  await quiet();
+  session.peer.reset();
+  expect(await reason).toMatchObject({ code: "CONNECTION_LOST", transaction: "unknown", retryable: false });
+});
+
+test("work that handles its failure hears that nothing is committed", async () => {
+  const { session, call } = await lastOf((tx) => tx.last("select n").catch(() => "handled"));
+  const reason = failure(call);
+  session.send(...aborted, ...tagged("ROLLBACK"), wire.readyForQuery());
+  expect(await reason).toMatchObject({ code: "TRANSACTION_ROLLED_BACK", transaction: "rolled back" });
+});
+
+test("what work throws behind it does not undo it, and says so where the error is ours", async () => {
+  const mine = new Error("mine");
+  const { session, call } = await lastOf(async (tx) => {
+    await tx.last("select n");
+    throw mine;
+  });
+  const reason = failure(call);
+  session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
+  expect(await reason).toBe(mine);
+  expect(mine).not.toHaveProperty("transaction");
+  expect(await isPending(texts(session))).toBe(true);
+});
+
+test("a COMMIT that a server answers with another tag has committed", async () => {
+  const { session, call } = await lastOf(async (tx) => (await tx.last("select n")).rows);
+  session.send(...inside(), ...tagged("UPDATE 0"), wire.readyForQuery());
+  expect(await call).toEqual([{ n: 1 }]);
+});
+
+test("an error of a later loss says nothing of a transaction that was over", async () => {
+  const { session, call } = await lastOf((tx) => tx.last("select n"));
+  session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
+  await call;
+  const next = failure(client.query("select n"));
+  await texts(session);
+  session.peer.reset();
+  const reason = (await next) as PgzError;
+  expect(reason).toMatchObject({ code: "CONNECTION_LOST" });
+  expect(reason.transaction).toBeUndefined();
+});
+
+// -- what ends it -----------------------------------------------------------------------------------------------------
+
+test("the client's timeout holds for COMMIT again", async () => {
+  newClient({ prepare: "unnamed", timeout: 5_000 });
+  using clock = fakeClock();
+  const { session, call } = await lastOf((tx) => tx.last("select n"));
+  const reason = failure(call);
+  await clock.pass(4_000);
+  session.send(...inside());
+  await clock.pass(4_999);
+  expect(await isPending(reason)).toBe(true);
+  await clock.pass(1);
+  // The answer may still come, within the bound of what is stopped.
+  session.send(...tagged("COMMIT"), wire.readyForQuery());
+  expect(await reason).toMatchObject({ code: "QUERY_TIMEOUT", transaction: "committed", retryable: false });
+});
+
+test("a COMMIT that is answered in time leaves no timer; without a timeout there is none", async () => {
+  for (const timeout of [5_000, 0]) {
+    newClient({ prepare: "unnamed", timeout });
+    using clock = fakeClock();
+    const { session, call } = await lastOf((tx) => tx.last("select n"));
+    session.send(...inside());
+    await clock.pass(0);
+    expect(vi.getTimerCount()).toBe(timeout ? 1 : 0);
+    session.send(...tagged("COMMIT"), wire.readyForQuery());
+    await call;
+    await clock.pass(0);
+    expect(vi.getTimerCount()).toBe(0);
+    await client.close();
+  }
+});
+
+test("a transaction that is ended under COMMIT waits for its answer, which its error tells", async () => {
+  const session = await letInKnowing();
+  const stop = new AbortController();
+  const work = async (tx: Transaction) => {
+    await tx.query("select n");
+    return await tx.last("select n");
+  };
+  const call = failure(client.transaction(work, { signal: stop.signal }));
+  await texts(session);
+  session.send(BEGUN, ...inside());
+  await texts(session);
+  await texts(session);
+  session.send(...inside());
+  await quiet();
+  stop.abort("enough");
+  const reason = await call;
+  expect(reason).toMatchObject({ code: "ABORTED", cause: "enough", transaction: "unknown", retryable: false });
+  // No cancel is sent for it, and the next call waits for its answer.
+  const next = client.query("select n");
+  const left = texts(session);
+  expect(await isPending(left)).toBe(true);
+  session.send(...tagged("COMMIT"), wire.readyForQuery());
+  expect(await left).toEqual(["select n"]);
+  session.send(begun(), rows(7, 8), wire.commandComplete("SELECT 1"), wire.readyForQuery());
+  expect((await next).rows).toEqual([{ n: 7 }]);
+});
+
+test("a session that ends behind an answered COMMIT has committed", async () => {
+  const { session, call } = await lastOf(async (tx) => (await tx.last("select n")).rows);
+  session.send(...inside());
+  await quiet();
+  session.send(...tagged("COMMIT"), wire.readyForQuery(), shutdown());
+  expect(await call).toEqual([{ n: 1 }]);
+});
+
+test("where it ends before work has heard of its rows, the error says that all is committed", async () => {
+  const { session, call } = await lastOf((tx) => tx.last("select n"));
+  session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery(), shutdown());
+  expect(await failure(call)).toMatchObject({ code: "57P01", transaction: "committed", retryable: false });
+});

@@ -43,14 +43,15 @@ export interface LogInOptions extends Options {
 export async function logIn(input: ConnectInput, { replication, ...options }: LogInOptions = {}): Promise<Handover> {
   const asked = configured(input, { ...options, earlyQuery: false });
   const connector = asked.connect ?? runtime().connect;
+  // Of several servers the last one: those before it were not what was asked for.
   let ferry: Ferry | undefined;
-  const connect: Connector = async (where) => (ferry = new Ferry(await connector(where), (next) => (ferry = next)));
+  const connect: Connector = async (where) => new Ferry(await connector(where), (ready) => (ferry = ready));
   const ours = replication ? [["replication", replication] as const] : [];
   const config = { ...asked, connect, startup: [...asked.startup, ...ours] };
   const isHome = runtime().inRequest?.() ?? (() => true);
   const connection = await openConnection(config, new AbortController());
   await connection.startup.done;
-  const request = connection.core.call((handle) => handle.cancel_request()).slice();
+  const request = connection.core.call((handle) => handle.cancel_request());
   const { parameters, link } = connection;
   const socket = ferry!.give();
   void connection.close();
@@ -72,12 +73,15 @@ const HEADER = 5;
 const SSL_REQUEST = [0, 0, 0, 8, 4, 210, 22, 47];
 const READY_FOR_QUERY = 90;
 
-/** The login's socket: passes on what comes up to the first ReadyForQuery, and keeps the rest for the next owner. */
+/**
+ * The login's socket: passes on what comes up to a ReadyForQuery, and keeps the rest. That is the next owner's, unless
+ * the login reads on, as it does where it asks the server what it is (`targetSessionAttrs`).
+ */
 class Ferry implements Socket {
   readonly #socket: Socket;
-  readonly #secured: (socket: Ferry) => void;
+  /** Is told of each ReadyForQuery. */
+  readonly #ready: (socket: Ferry) => void;
   #given = false;
-  #isReady = false;
   /** What came behind ReadyForQuery. */
   #rest: Uint8Array | undefined;
   /** Of the message that is under way: its header as far as it has come, and how much of its body is missing. */
@@ -86,9 +90,9 @@ class Ferry implements Socket {
   /** Bytes that are no message: the answer to SSLRequest. */
   #bare = 0;
 
-  constructor(socket: Socket, secured: (socket: Ferry) => void) {
+  constructor(socket: Socket, ready: (socket: Ferry) => void) {
     this.#socket = socket;
-    this.#secured = secured;
+    this.#ready = ready;
   }
 
   get address(): string | undefined {
@@ -104,12 +108,13 @@ class Ferry implements Socket {
   }
 
   async read(): Promise<Uint8Array | null> {
-    if (this.#isReady) return new Promise(() => {}); // nothing more is the login's
-    const chunk = await this.#socket.read();
+    const chunk = this.#rest ?? (await this.#socket.read());
+    this.#rest = undefined;
     if (!chunk) return chunk;
     const end = this.#endOfLogin(chunk);
-    if (end < chunk.length) this.#rest = chunk.slice(end);
-    return end < chunk.length ? chunk.subarray(0, end) : chunk;
+    if (end === chunk.length) return chunk;
+    this.#rest = chunk.slice(end);
+    return chunk.subarray(0, end);
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
@@ -123,9 +128,7 @@ class Ferry implements Socket {
   }
 
   async startTls(servername: string): Promise<Socket> {
-    const secured = new Ferry(await this.#socket.startTls(servername), this.#secured);
-    this.#secured(secured);
-    return secured;
+    return new Ferry(await this.#socket.startTls(servername), this.#ready);
   }
 
   close(): Promise<void> {
@@ -171,7 +174,7 @@ class Ferry implements Socket {
       const [type] = this.#header;
       this.#header = [];
       if (type !== READY_FOR_QUERY) continue;
-      this.#isReady = true;
+      this.#ready(this);
       return at;
     }
     return at;

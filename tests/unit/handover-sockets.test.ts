@@ -1,4 +1,6 @@
 // logIn and its socket: what it sends, TLS on the way, and whose the connection is behind the login.
+import { X509Certificate } from "node:crypto";
+import { rootCertificates } from "node:tls";
 import { beforeEach, expect, test, vi } from "vitest";
 import { logIn, type LogInOptions } from "../../js/api/handover.ts";
 import type { ConnectOptions, Socket } from "../../js/sockets/contract.ts";
@@ -146,8 +148,8 @@ test("a message of any length is passed on, wherever it is split", async () => {
   const long = "x".repeat(9_000);
   const all = Buffer.concat([wire.authenticationOk(), wire.parameterStatus("a.long", long), login().subarray(9)]);
   const behind = Buffer.from([90, 1, 2]);
-  for (let at = 0; at < all.length; at += 999) session.send(all.subarray(at, at + 999));
-  session.send(behind);
+  const sent = Buffer.concat([all, behind]);
+  for (let at = 0; at < sent.length; at += 999) session.send(sent.subarray(at, at + 999));
   const { parameters, socket } = await pending;
   expect(parameters.get("a.long")).toBe(long);
   expect(Buffer.from((await socket.read())!)).toEqual(behind);
@@ -158,7 +160,23 @@ test("a server that ends in the login is a lost connection", async () => {
   const session = await accepted();
   session.send(wire.authenticationOk());
   session.peer.end();
-  await expect(pending).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST" });
+  await expect(pending).rejects.toMatchObject({
+    name: "ConnectionError",
+    code: "CONNECTION_LOST",
+    message: expect.stringContaining("the server closed it"),
+  });
+});
+
+test("a message of ours that is as long as SSLRequest asks for no TLS", async () => {
+  const pending = logIn({ ...place, password: "ab", allowCleartextPassword: true });
+  const session = await accepted();
+  await session.flight();
+  session.send(wire.authentication(3));
+  const { name, size } = (await session.message())!;
+  expect([name, size]).toEqual(["PasswordMessage", 8]);
+  const behind = Buffer.from([65, 0, 0]);
+  session.send(login(), behind);
+  expect(Buffer.from((await (await pending).socket.read())!)).toEqual(behind);
 });
 
 test("a length that no message has is refused", async () => {
@@ -166,6 +184,54 @@ test("a length that no message has is refused", async () => {
   const session = await accepted();
   session.send(Buffer.from([82, 0, 0, 0, 3, 0, 0, 0, 0]));
   await expect(pending).rejects.toMatchObject({ name: "ProtocolError" });
+});
+
+// -- several hosts ----------------------------------------------------------------------------------------------------
+
+const row = (text: string) => [
+  wire.rowDescription([{ name: "transaction_read_only", oid: 25 }]),
+  wire.dataRow([Buffer.from(text)]),
+  wire.commandComplete("SHOW"),
+  wire.readyForQuery(),
+];
+
+/** A login that asks the server what it is, once it has been let in. */
+async function asked(behind: Buffer[] = []): Promise<Session> {
+  const session = await accepted();
+  await session.flight();
+  session.send(login(), ...behind);
+  expect((await session.message())!.body.toString()).toBe("SHOW transaction_read_only\0");
+  return session;
+}
+
+test("what the login has to ask of the server is the login's, too; what stands behind that is the caller's", async () => {
+  const pending = logIn({ ...place, targetSessionAttrs: "read-write" });
+  const behind = wire.parameterStatus("a.b", "c");
+  const session = await asked([wire.parameterStatus("a.first", "1")]);
+  session.send(...row("off"), behind);
+  const { socket, parameters } = await pending;
+  expect(parameters.get("a.first")).toBe("1");
+  expect(Buffer.from((await socket.read())!)).toEqual(behind);
+});
+
+test("a server that is not what was asked for is told so, and the next one's socket is handed over", async () => {
+  const told: string[] = [];
+  const made: Socket[] = [];
+  const { connect } = server;
+  const making = async (where: ConnectOptions) => {
+    const socket = await connect(where);
+    made.push(Object.assign(socket, { flushed: () => (told.push(where.host), undefined) }));
+    return socket;
+  };
+  const pending = logIn({ ...place, host: "a,b", targetSessionAttrs: "read-write", connect: making });
+  const first = await asked();
+  first.send(...row("on"));
+  expect(await first.flight()).toEqual(["Terminate"]);
+  const second = await asked();
+  second.send(...row("off"));
+  expect((await pending).socket).toBe(made[1]);
+  // Closing it must not lose that.
+  expect(told).toEqual(["a"]);
 });
 
 // -- TLS -------------------------------------------------------------------------------------------------------------
@@ -194,6 +260,25 @@ test("a server that takes TLS is logged in through it, and the secured socket is
   const { socket, encrypted } = await pending;
   expect([socket, names, encrypted]).toEqual([upgraded(), ["h"], true]);
   expect(socket).toBe(upgraded());
+});
+
+test("a login over TLS is bound to the certificate of the secured socket", async () => {
+  const certificate = new X509Certificate(rootCertificates[0]!).raw;
+  const { connect } = server;
+  const making = async (where: ConnectOptions) => {
+    const socket = await connect(where);
+    return { ...socket, startTls: async () => ({ ...socket, certificate }) };
+  };
+  const pending = logIn({ ...place, sslmode: "require", password: "x", connect: making });
+  pending.catch(() => {});
+  const session = await accepted();
+  await session.flight();
+  session.send(Buffer.from("S"));
+  await session.flight();
+  session.send(wire.authentication(10, Buffer.from("SCRAM-SHA-256-PLUS\0\0")));
+  expect((await session.message())!.body.toString("latin1")).toMatch(/^SCRAM-SHA-256-PLUS\0.*p=tls-server-end-point/s);
+  session.peer.end();
+  await expect(pending).rejects.toMatchObject({ code: "CONNECTION_LOST" });
 });
 
 test("a server that has no TLS is logged in without it where that may be", async () => {
@@ -240,6 +325,21 @@ test("cancel sends this session's key on a second socket, and is over with that"
   second.peer.end();
   await canceling;
   expect(Buffer.from(handover.backendKey)).toEqual(Buffer.concat([wire.int32(7), wire.int32(9)]));
+});
+
+test("cancel goes to the address that the login has found", async () => {
+  const { connect } = server;
+  const hosts: string[] = [];
+  const making = async (where: ConnectOptions) => {
+    hosts.push(where.host);
+    return Object.assign(await connect(where), { address: "10.0.0.1" });
+  };
+  const pending = logIn({ ...place, connect: making });
+  (await accepted()).send(login());
+  const canceling = (await pending).cancel();
+  (await accepted()).peer.end();
+  await canceling;
+  expect(hosts).toEqual(["h", "10.0.0.1"]);
 });
 
 test("a cancel that finds no server does not reject", async () => {

@@ -1,0 +1,317 @@
+// A client from its first call to its end, over sockets in memory: which states it has, what it counts and shows, and
+// what closing it does to whatever is under way.
+import { inspect } from "node:util";
+import { beforeEach, expect, test, vi } from "vitest";
+import { Client, connect } from "../../js/api/client.ts";
+import { gate } from "../support/memory-pool.ts";
+import {
+  accepted,
+  begun,
+  client,
+  ended,
+  fakeClock,
+  isPending,
+  letIn,
+  letInKnowing,
+  newClient,
+  otherClient,
+  quiet,
+  rows,
+  shutdown,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+beforeEach(() => newClient({ prepare: "unnamed" }));
+
+const place = { host: "memory", user: "u", database: "d", sslmode: "disable", firstRun: "describe" } as const;
+const closed = { name: "UsageError", code: "CLIENT_CLOSED", retryable: true };
+const failure = (call: Promise<unknown>) => call.catch((error: unknown) => error);
+
+async function answered(session: Session, call: Promise<unknown>): Promise<void> {
+  await session.flight();
+  session.send(begun(), rows(7, 8), ended(1));
+  expect(await call).toMatchObject({ rows: [{ n: 7 }] });
+}
+
+/** Lets a login in whose StartupMessage has been read. */
+function letInNow(session: Session): void {
+  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
+  session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+}
+
+// -- states and counters ----------------------------------------------------------------------------------------------
+
+test("its states, from new to closed", async () => {
+  const states: string[] = [];
+  const look = () => void states.push(client.stats().state);
+  look();
+  const call = client.query("select n");
+  look();
+  const session = await letIn();
+  await quiet();
+  look();
+  await session.flight();
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([{ name: "n", oid: 23 }]));
+  session.send(wire.readyForQuery());
+  await answered(session, call);
+  look();
+  session.peer.reset();
+  await failure(client.query("select n"));
+  look();
+  const closing = client.close();
+  look();
+  await closing;
+  look();
+  expect(states).toEqual(["new", "connecting", "busy", "idle", "lost", "closed", "closed"]);
+});
+
+test("it is busy while a transaction is open that asks nothing, and says its status", async () => {
+  const session = await letInKnowing();
+  const { closed: goesOn, open: goOn } = gate();
+  const call = client.transaction(async (tx) => (await tx.query("select n"), goesOn));
+  await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(begun(), rows(1, 2), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  await quiet();
+  expect(client.stats()).toMatchObject({ state: "busy", transactionStatus: "T" });
+  goOn();
+  await session.flight();
+  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+  await call;
+  expect(client.stats()).toMatchObject({ state: "idle", transactionStatus: "I" });
+});
+
+test("counters are those of all its connections together; nothing else is among them", async () => {
+  const nothing = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, cancels: 0 };
+  const none = { ...nothing, writes: 0, flights: 0, queries: 0, errors: 0, rows: 0, bytes: 0 };
+  expect(client.stats()).toStrictEqual({ ...none, transactionStatus: "I", state: "new" });
+  const first = await letInKnowing();
+  const before = client.stats();
+  for (const name of ["boundaryCalls", "copiedBytes", "receivedBytes", "receivedChunks", "writes", "flights"] as const)
+    expect(before[name], name).toBeGreaterThan(0);
+  first.peer.reset();
+  await failure(client.query("select n"));
+  const lost = client.stats();
+  const call = client.query("select n");
+  const second = await letIn();
+  // Those of the lost one stay.
+  const connecting = client.stats();
+  for (const name of ["boundaryCalls", "receivedBytes", "writes", "flights"] as const)
+    expect(connecting[name], name).toBeGreaterThanOrEqual(lost[name]);
+  await answered(second, call);
+  const after = client.stats();
+  expect(after).toMatchObject({ queries: 3, errors: 1, rows: 2 });
+  // The second login and an execution of a known statement are two flights.
+  expect(after.flights).toBe(lost.flights + 2);
+  expect(after.writes).toBe(lost.writes + 2);
+});
+
+test("a setting of the server is known from the login on", async () => {
+  expect(client.parameterStatus("integer_datetimes")).toBeUndefined();
+  await letInKnowing();
+  expect(client.parameterStatus("integer_datetimes")).toBe("on");
+  expect(client.parameterStatus("TimeZone")).toBeUndefined();
+});
+
+test("it is shown with its state, its place and what it counts, and without a password", async () => {
+  newClient({ prepare: "unnamed", password: "open sesame" });
+  await letInKnowing();
+  const shown = inspect(client);
+  expect(shown).toMatch(/^Client \{/);
+  for (const part of [
+    "state: 'idle'",
+    "host: 'memory'",
+    "user: 'u'",
+    "transactionStatus: 'I'",
+    "queries: 1",
+    "rows: 1",
+  ])
+    expect(shown).toContain(part);
+  expect(shown).not.toContain("sesame");
+});
+
+// -- connecting -------------------------------------------------------------------------------------------------------
+
+test("connect resolves with the client once the server has let it in, and rejects where it does not", async () => {
+  const connecting = connect(place);
+  const session = await accepted();
+  await session.flight();
+  expect(await isPending(connecting)).toBe(true);
+  letInNow(session);
+  const made = await connecting;
+  expect(made).toBeInstanceOf(Client);
+  expect(made.stats()).toMatchObject({ state: "idle", queries: 0 });
+  await made.close();
+  async function connectsHere() {
+    return await connect(place);
+  }
+  const refused = failure(connectsHere());
+  const refusing = await accepted();
+  await refusing.flight();
+  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "28P01", M: "no" }));
+  refusing.peer.end();
+  expect(await refused).toMatchObject({ code: "28P01", stack: expect.stringContaining("connectsHere") });
+});
+
+test("connect waits for the whole login, also where a query could leave before its end", async () => {
+  const connecting = connect({ ...place, earlyQuery: true, password: "x", allowCleartextPassword: true });
+  const session = await accepted();
+  await session.flight();
+  session.send(wire.authentication(3));
+  await session.message();
+  expect(await isPending(connecting)).toBe(true);
+  letInNow(session);
+  await (await connecting).close();
+});
+
+test("calls that are made while it connects share one connection", async () => {
+  const calls = [client.query("select n"), client.exec("select n")];
+  const session = await letIn();
+  const another = accepted();
+  await session.flight();
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([{ name: "n", oid: 23 }]));
+  session.send(wire.readyForQuery());
+  await session.flight();
+  session.send(begun(), rows(1, 2), ended(1));
+  await session.flight();
+  session.send(begun(), rows(1, 2), ended(1));
+  await Promise.all(calls);
+  expect(await isPending(another)).toBe(true);
+});
+
+test("a connect that fails is tried again by the first call behind those that shared it", async () => {
+  newClient({ prepare: "unnamed", earlyQuery: false });
+  const refuse = async () => {
+    const session = await accepted();
+    await session.flight();
+    session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
+    session.peer.end();
+  };
+  const sharing = [client.query("select n"), client.query("select n")].map(failure);
+  await refuse();
+  for (const one of sharing) expect(await one).toMatchObject({ code: "53300" });
+  await quiet();
+  expect(client.stats().state).toBe("new");
+  const connecting = failure(client.open());
+  await refuse();
+  expect(await connecting).toMatchObject({ code: "53300" });
+  expect(client.stats().state).toBe("new");
+  const call = client.query("select n");
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([{ name: "n", oid: 23 }]));
+  session.send(wire.readyForQuery());
+  await answered(session, call);
+});
+
+// -- closing ----------------------------------------------------------------------------------------------------------
+
+test("a client that was never used closes at once, and takes no call then", async () => {
+  const one = otherClient();
+  await one.close();
+  expect(one.stats().state).toBe("closed");
+  for (const call of [one.query("select n"), one.exec("select n"), one.transaction(() => 1)])
+    await expect(call).rejects.toMatchObject(closed);
+  await expect(one.open()).rejects.toMatchObject(closed);
+});
+
+test("closing twice is closing once, and disposing closes", async () => {
+  const session = await letInKnowing();
+  expect(client.close()).toBe(client.close());
+  await client[Symbol.asyncDispose]();
+  expect([await session.flight(), await session.flight()]).toEqual([["Terminate"], ["end"]]);
+});
+
+test("calls under way have 400 ms to finish, and the next ones are refused", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const [first, second] = [client.query("select n"), failure(client.query("select n"))];
+  const closing = client.close();
+  await expect(client.query("select n")).rejects.toMatchObject(closed);
+  await session.flight();
+  await session.flight();
+  await clock.pass(399);
+  session.send(begun(), rows(7, 8), ended(1));
+  expect((await first).rows).toEqual([{ n: 7 }]);
+  expect(await isPending(closing)).toBe(true);
+  await clock.pass(1);
+  expect(await second).toMatchObject({ code: "CLIENT_CLOSED" });
+  await clock.pass(1_000);
+  await closing;
+});
+
+test("it closes at once when its last call is over, and sets no timer without one", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const call = client.query("select n");
+  const closing = client.close();
+  await session.flight();
+  session.send(begun(), rows(7, 8), ended(1));
+  await call;
+  expect(await session.flight()).toEqual(["Terminate"]);
+  await closing;
+  await clock.pass(0);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("closing ends a connect that is under way, and the calls that wait for it", async () => {
+  using clock = fakeClock();
+  const call = failure(client.query("select n"));
+  const session = await accepted();
+  await session.flight();
+  const closing = client.close();
+  await clock.pass(400);
+  expect(await call).toMatchObject(closed);
+  expect(await session.message()).toBeUndefined();
+  await closing;
+  expect(client.stats().state).toBe("closed");
+});
+
+test("a call that begins again on another session in that time ends with it", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const call = failure(client.query("select n"));
+  await session.flight();
+  const closing = client.close();
+  await clock.pass(100);
+  session.send(shutdown());
+  const again = await accepted();
+  await again.flight();
+  await clock.pass(299);
+  expect(await isPending(call)).toBe(true);
+  await clock.pass(1);
+  expect(await call).toMatchObject(closed);
+  expect(await again.message()).toBeUndefined();
+  await closing;
+  expect(await isPending(accepted())).toBe(true);
+});
+
+test("a stream that the user has outlives it, and its connection ends with it", async () => {
+  const session = await letInKnowing();
+  const opening = client.stream("select n");
+  await session.flight();
+  session.send(begun(), rows(0, 1));
+  const stream = await opening;
+  await client.close();
+  expect(client.stats().state).toBe("closed");
+  const ending = session.flight();
+  expect(await isPending(ending)).toBe(true);
+  session.send(rows(1, 2), ended(2));
+  expect(await new Response(stream).text()).toBe('{"n":0}\n{"n":1}\n');
+  expect(await ending).toEqual(["Terminate"]);
+});
+
+test("a listener is no part of it: it goes on behind its client's end", async () => {
+  const pending = client.listen("jobs");
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.commandComplete("LISTEN"), wire.readyForQuery());
+  const listener = await pending;
+  await client.close();
+  session.send(wire.message("A", wire.int32(9), Buffer.from("jobs\0seven\0")));
+  expect((await listener[Symbol.asyncIterator]().next()).value).toMatchObject({ payload: "seven" });
+  await listener.close();
+});

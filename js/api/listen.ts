@@ -74,7 +74,6 @@ export class Listener implements AsyncIterable<Notification> {
           .then(over),
       );
     });
-    this.ready.catch(() => {});
   }
 
   /**

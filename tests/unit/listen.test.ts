@@ -1,5 +1,5 @@
 // LISTEN over sockets in memory: what a listener asks its server, what its loop gets, and how each of both ends it.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Listener, ListenOptions } from "../../js/api/listen.ts";
 import {
   accepted,
@@ -109,6 +109,32 @@ test("a signal ends it with its reason, once what had come is read", async () =>
   expect(await rest(session)).toEqual(["Terminate"]);
 });
 
+test("what ended it first is what it says, whatever comes behind it in the same turn", async () => {
+  const stop = new AbortController();
+  const { listener } = await listening({ signal: stop.signal });
+  stop.abort("enough");
+  await listener.close();
+  await expect(listener[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: "ABORTED", cause: "enough" });
+  const late = new AbortController();
+  const { listener: closed } = await listening({ signal: late.signal });
+  const closing = closed.close();
+  late.abort();
+  await closing;
+  expect(await closed[Symbol.asyncIterator]().next()).toEqual({ done: true, value: undefined });
+});
+
+test("one that is over leaves nothing on its signal", async () => {
+  const { signal } = new AbortController();
+  const listeners = new Set<unknown>();
+  vi.spyOn(signal, "addEventListener").mockImplementation((_, heard) => void listeners.add(heard));
+  vi.spyOn(signal, "removeEventListener").mockImplementation((_, heard) => void listeners.delete(heard));
+  const { listener } = await listening({ signal });
+  expect(listeners.size).toBe(1);
+  await listener.close();
+  await quiet();
+  expect(listeners.size).toBe(0);
+});
+
 test("a loop that waits hears of the signal at once", async () => {
   const stop = new AbortController();
   const { listener } = await listening({ signal: stop.signal });
@@ -204,6 +230,23 @@ test("a thousand notifications wait for the loop; then the socket is not read un
   const iterator = listener[Symbol.asyncIterator]();
   for (let at = 0; at < 1_001; at++) expect((await iterator.next()).value).toMatchObject({ payload: String(at) });
   expect(session.peer.reads).toBeGreaterThan(reads);
+  await listener.close();
+});
+
+test("where more have come at once, the socket is read again when fewer than a thousand are left", async () => {
+  const { listener, session } = await listening();
+  session.send(Buffer.concat(Array.from({ length: 1_500 }, (_, at) => notified(String(at)))));
+  await quiet();
+  session.send(notified("1500"));
+  await quiet();
+  const { reads } = session.peer;
+  const iterator = listener[Symbol.asyncIterator]();
+  for (let at = 0; at < 500; at++) await iterator.next();
+  await quiet();
+  expect(session.peer.reads).toBe(reads);
+  await iterator.next();
+  await quiet();
+  expect(session.peer.reads).toBe(reads + 1);
   await listener.close();
 });
 

@@ -1,5 +1,5 @@
 // A transaction's statements over sockets in memory: BEGIN, COMMIT, ROLLBACK and savepoints, and what each end makes of
-// the call. The last statement, with which COMMIT leaves, is left to tests/integration and to the sessions.
+// the call. The last statement, with which COMMIT leaves, has transaction-last.test.ts.
 import { beforeEach, expect, test } from "vitest";
 import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
 import { beginStatement } from "../../js/api/transaction.ts";

@@ -2,7 +2,7 @@
 // what is told and shown of it meanwhile.
 import { inspect } from "node:util";
 import { beforeEach, expect, test, vi } from "vitest";
-import { Running, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
+import { type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
@@ -150,93 +150,22 @@ test("a COMMIT that is refused is the call's error, and nothing is left to roll 
   expect(await isPending(texts(session))).toBe(true);
 });
 
-// -- savepoints -------------------------------------------------------------------------------------------------------
-
-test("savepoints inside of each other have names of their own, and are used again behind each other", async () => {
-  const { session, call } = await running(async (tx) => {
-    await tx.transaction((one) => one.transaction((two) => two.transaction(() => 1)));
-    return await tx.transaction(() => "behind");
-  });
-  for (const number of [1, 2, 3]) await answers(session, `SAVEPOINT pgz_${number}`, "SAVEPOINT", "T");
-  for (const number of [3, 2, 1]) await answers(session, `RELEASE SAVEPOINT pgz_${number}`, "RELEASE", "T");
-  await answers(session, "SAVEPOINT pgz_2", "SAVEPOINT", "T");
-  await answers(session, "RELEASE SAVEPOINT pgz_2", "RELEASE", "T");
-  await answers(session, "COMMIT");
-  expect(await call).toBe("behind");
+test("one without statements sends none, and no BEGIN leaves with the next call", async () => {
+  const session = await letInKnowing();
+  expect(await client.transaction(() => "returned")).toBe("returned");
+  await expect(client.transaction(() => Promise.reject(new Error("mine")))).rejects.toThrow("mine");
+  const next = client.query("select n");
+  expect(await texts(session)).toEqual(["select n"]);
+  session.send(begun(), rows(7, 8), ended(1));
+  expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-test("a savepoint that cannot be made fails the nested transaction, whose work does not run", async () => {
+test("one that is over before its turn connects nothing, and work does not run", async () => {
   let hasRun = false;
-  const { session, call } = await running((tx) => failure(tx.transaction(() => (hasRun = true))));
-  expect(await texts(session)).toEqual(["SAVEPOINT pgz_1"]);
-  session.send(error("25P02"), wire.readyForQuery("E"));
-  await answers(session, "COMMIT", "ROLLBACK");
-  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
-  expect(hasRun).toBe(false);
-});
-
-test("where it cannot be rolled back to, what failed is told, and COMMIT tells the rest", async () => {
-  let inner: unknown;
-  const { session, call } = await running(async (tx) => {
-    inner = await failure(tx.transaction(() => Promise.reject(new Error("mine"))));
-  });
-  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
-  expect(await texts(session)).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
-  session.send(error("3B001"), wire.readyForQuery("E"));
-  await answers(session, "COMMIT", "ROLLBACK");
-  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
-  expect(inner).toMatchObject({ message: "mine" });
-});
-
-test("a nested transaction that fails is rolled back once its own calls are over", async () => {
-  const { session, call } = await running(async (tx) => {
-    await failure(
-      tx.transaction((inner) => {
-        inner.query("select n").catch(() => {});
-        return Promise.reject(new Error("mine"));
-      }),
-    );
-    return "returned";
-  });
-  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
-  expect(await texts(session)).toEqual(["select n"]);
-  const cancel = await accepted();
-  await cancel.flight();
-  const rollback = texts(session);
-  expect(await isPending(rollback)).toBe(true);
-  cancel.peer.end();
-  session.send(error("57014"), wire.readyForQuery("E"));
-  expect(await rollback).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
-  session.send(wire.commandComplete("ROLLBACK"), wire.commandComplete("RELEASE"), wire.readyForQuery("T"));
-  await answers(session, "COMMIT");
-  expect(await call).toBe("returned");
-});
-
-test("a nested transaction that was abandoned is waited for before ROLLBACK", async () => {
-  const stop = new AbortController();
-  let nested: unknown;
-  const { session, call } = await running(
-    async (tx) => {
-      nested = await failure(tx.transaction((inner) => inner.query("select n")));
-    },
-    { signal: stop.signal },
-  );
-  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
-  expect(await texts(session)).toEqual(["select n"]);
-  stop.abort("enough");
-  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "enough" });
-  const cancel = await accepted();
-  await cancel.flight();
-  const rollback = texts(session);
-  session.send(error("57014"), wire.readyForQuery("E"));
-  expect(await isPending(rollback)).toBe(true);
-  cancel.peer.end();
-  // The savepoint goes with the whole.
-  expect(await rollback).toEqual(["ROLLBACK"]);
-  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  const call = client.transaction(() => (hasRun = true), { signal: AbortSignal.abort("before") });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "before", retryable: true });
   await quiet();
-  expect(nested).toMatchObject({ code: "ABORTED", cause: "enough" });
-  expect(client.stats().state).toBe("idle");
+  expect([hasRun, client.stats().state]).toEqual([false, "new"]);
 });
 
 // -- from outside -----------------------------------------------------------------------------------------------------
@@ -351,6 +280,19 @@ test("a conflict is tried again behind a pause of which the observer is told, an
   vi.restoreAllMocks();
 });
 
+test("a conflict whose connection is lost behind it is what is told, and nothing is tried again", async () => {
+  const onRetry = vi.fn();
+  newClient({ prepare: "unnamed", observer: { onRetry } });
+  const session = await letInKnowing();
+  const call = failure(client.transaction((tx) => tx.query("select n"), { retry: true }));
+  await texts(session);
+  session.send(BEGUN, begun(), error("40001"), wire.readyForQuery("E"));
+  expect(await texts(session)).toEqual(["ROLLBACK"]);
+  session.peer.reset();
+  expect(await call).toMatchObject({ code: "40001" });
+  expect(onRetry).not.toHaveBeenCalled();
+});
+
 test("what is no conflict is not tried again, and neither is a transaction that ends in its pause", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
@@ -398,33 +340,14 @@ test("it is shown with its state, and where it is connected to", async () => {
   }
 });
 
-test("one that runs is idle behind so many calls, unless it or one inside of it waits for the server", () => {
-  const counters = { queries: 4, errors: 0, rows: 0, bytes: 0, running: 0 };
-  const one = new Running({ finished: false, whenOver: () => {} }, counters);
-  expect(one.idleBehind).toBe(4);
-  one.transaction = { isBusy: false } as Transaction;
-  expect(one.idleBehind).toBe(4);
-  one.transaction = { isBusy: true } as Transaction;
-  expect(one.idleBehind).toBeUndefined();
-});
-
-test("a nested transaction that waits for the server makes the outer one busy", async () => {
-  const busy: unknown[] = [];
-  const { session, call } = await running(async (tx) => {
-    const nested = tx.transaction(async (inner) => {
-      busy.push(tx.isBusy);
-      const query = inner.query("select n");
-      busy.push(tx.isBusy);
-      await query;
-    });
-    await nested;
-    busy.push(tx.isBusy);
-  });
-  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+test("it is finished from when its work has returned, whatever of it still runs", async () => {
+  const session = await letInKnowing();
+  let kept: Transaction | undefined;
+  const call = client.transaction((tx) => void (kept = tx).query("select n"));
   await texts(session);
-  session.send(...inside());
-  await answers(session, "RELEASE SAVEPOINT pgz_1", "RELEASE", "T");
+  await quiet();
+  expect(inspect(kept)).toContain("state: 'finished'");
+  session.send(BEGUN, ...inside());
   await answers(session, "COMMIT");
   await call;
-  expect(busy).toEqual([false, true, false]);
 });

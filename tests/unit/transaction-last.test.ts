@@ -4,6 +4,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import type { Transaction } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import {
+  accepted,
   begun,
   client,
   division,
@@ -107,6 +108,21 @@ test("behind it no call can be made, in its flight and after it", async () => {
   expect(seen).toEqual(Array.from({ length: 4 }, () => expect.objectContaining(finished)));
 });
 
+test("one that may not share the wire is followed by COMMIT, too", async () => {
+  const session = await letInKnowing();
+  const call = client.transaction(async (tx) => {
+    await tx.query("select n");
+    return (await tx.last("set local a.b = 1")).command;
+  });
+  await texts(session);
+  session.send(BEGUN, ...inside());
+  expect(await texts(session)).toEqual(["set local a.b = 1"]);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery("T"));
+  expect([await texts(session), await texts(session)]).toEqual([["set local a.b = 1"], ["COMMIT"]]);
+  session.send(...tagged("SET"), wire.readyForQuery("T"), ...tagged("COMMIT"), wire.readyForQuery());
+  expect(await call).toBe("SET");
+});
+
 test("one that cannot be made leaves the transaction as it was", async () => {
   const session = await letInKnowing();
   const seen: unknown[] = [];
@@ -133,6 +149,13 @@ test.each([
     "passes a limit",
     [...inside(2), ...tagged("COMMIT"), wire.readyForQuery()],
     "RESPONSE_TOO_LARGE",
+    "committed",
+    false,
+  ],
+  [
+    "fails, and all is said to be committed",
+    [...aborted, ...tagged("COMMIT"), wire.readyForQuery()],
+    "40001",
     "committed",
     false,
   ],
@@ -244,6 +267,7 @@ test("a transaction that is ended under COMMIT waits for its answer, which its e
   const reason = await call;
   expect(reason).toMatchObject({ code: "ABORTED", cause: "enough", transaction: "unknown", retryable: false });
   // No cancel is sent for it, and the next call waits for its answer.
+  expect(await isPending(accepted())).toBe(true);
   const next = client.query("select n");
   const left = texts(session);
   expect(await isPending(left)).toBe(true);
@@ -251,6 +275,28 @@ test("a transaction that is ended under COMMIT waits for its answer, which its e
   expect(await left).toEqual(["select n"]);
   session.send(begun(), rows(7, 8), wire.commandComplete("SELECT 1"), wire.readyForQuery());
   expect((await next).rows).toEqual([{ n: 7 }]);
+});
+
+test.each([
+  ["COMMIT", tagged("COMMIT")],
+  ["a refusal", [error("23505")]],
+])("a transaction that is ended before %s is whole has not heard of it", async (_, part) => {
+  const stop = new AbortController();
+  const session = await letInKnowing();
+  const work = async (tx: Transaction) => {
+    await tx.query("select n");
+    return await tx.last("select n");
+  };
+  const call = failure(client.transaction(work, { signal: stop.signal }));
+  await texts(session);
+  session.send(BEGUN, ...inside());
+  await texts(session);
+  await texts(session);
+  session.send(...inside(), ...part);
+  await quiet();
+  stop.abort();
+  expect(await call).toMatchObject({ code: "ABORTED", transaction: "unknown" });
+  session.send(wire.readyForQuery());
 });
 
 test("a session that ends behind an answered COMMIT has committed", async () => {

@@ -1,0 +1,215 @@
+// Transactions inside of each other and behind each other, over sockets in memory: savepoints and what ends them, and
+// who waits for whom.
+import { beforeEach, expect, test, vi } from "vitest";
+import { Running, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
+import type { PgzError } from "../../js/util/errors.ts";
+import { gate } from "../support/memory-pool.ts";
+import {
+  accepted,
+  begun,
+  client,
+  fakeClock,
+  isPending,
+  letInKnowing,
+  newClient,
+  quiet,
+  rows,
+  texts,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+beforeEach(() => newClient({ prepare: "unnamed" }));
+
+const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
+const inside = (value = 1) => [
+  begun(),
+  rows(value, value + 1),
+  wire.commandComplete("SELECT 1"),
+  wire.readyForQuery("T"),
+];
+const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
+const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
+
+/** Expects a statement of our own, and answers it. */
+async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
+  expect(await texts(session)).toEqual([text]);
+  session.send(wire.commandComplete(tag), wire.readyForQuery(status));
+}
+
+/** A transaction whose first statement has run. */
+async function running(work: (tx: Transaction) => unknown, options?: TransactionOptions) {
+  const session = await letInKnowing();
+  const call = client.transaction(async (tx) => {
+    await tx.query("select n");
+    return await work(tx);
+  }, options);
+  call.catch(() => {});
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  session.send(BEGUN, ...inside());
+  await quiet();
+  return { session, call };
+}
+
+// -- savepoints -------------------------------------------------------------------------------------------------------
+
+test("savepoints inside of each other have names of their own, and are used again behind each other", async () => {
+  const { session, call } = await running(async (tx) => {
+    await tx.transaction((one) => one.transaction((two) => two.transaction(() => 1)));
+    return await tx.transaction(() => "behind");
+  });
+  for (const number of [1, 2, 3]) await answers(session, `SAVEPOINT pgz_${number}`, "SAVEPOINT", "T");
+  for (const number of [3, 2, 1]) await answers(session, `RELEASE SAVEPOINT pgz_${number}`, "RELEASE", "T");
+  await answers(session, "SAVEPOINT pgz_2", "SAVEPOINT", "T");
+  await answers(session, "RELEASE SAVEPOINT pgz_2", "RELEASE", "T");
+  await answers(session, "COMMIT");
+  expect(await call).toBe("behind");
+});
+
+test("a savepoint that cannot be made fails the nested transaction, whose work does not run", async () => {
+  let hasRun = false;
+  const { session, call } = await running((tx) => failure(tx.transaction(() => (hasRun = true))));
+  expect(await texts(session)).toEqual(["SAVEPOINT pgz_1"]);
+  session.send(error("25P02"), wire.readyForQuery("E"));
+  await answers(session, "COMMIT", "ROLLBACK");
+  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
+  expect(hasRun).toBe(false);
+});
+
+test("where it cannot be rolled back to, what failed is told, and COMMIT tells the rest", async () => {
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => {
+    inner = await failure(tx.transaction(() => Promise.reject(new Error("mine"))));
+  });
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  expect(await texts(session)).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
+  session.send(error("3B001"), wire.readyForQuery("E"));
+  await answers(session, "COMMIT", "ROLLBACK");
+  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
+  expect(inner).toMatchObject({ message: "mine" });
+});
+
+test("a nested transaction that fails is rolled back once its own calls are over", async () => {
+  const { session, call } = await running(async (tx) => {
+    await failure(
+      tx.transaction((inner) => {
+        inner.query("select n").catch(() => {});
+        return Promise.reject(new Error("mine"));
+      }),
+    );
+    return "returned";
+  });
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  expect(await texts(session)).toEqual(["select n"]);
+  const cancel = await accepted();
+  await cancel.flight();
+  const rollback = texts(session);
+  expect(await isPending(rollback)).toBe(true);
+  cancel.peer.end();
+  session.send(error("57014"), wire.readyForQuery("E"));
+  expect(await rollback).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.commandComplete("RELEASE"), wire.readyForQuery("T"));
+  await answers(session, "COMMIT");
+  expect(await call).toBe("returned");
+});
+
+test("a nested transaction that was abandoned is waited for before ROLLBACK", async () => {
+  const stop = new AbortController();
+  let nested: unknown;
+  const { session, call } = await running(
+    async (tx) => {
+      nested = await failure(tx.transaction((inner) => inner.query("select n")));
+    },
+    { signal: stop.signal },
+  );
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  expect(await texts(session)).toEqual(["select n"]);
+  stop.abort("enough");
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "enough" });
+  const cancel = await accepted();
+  await cancel.flight();
+  const rollback = texts(session);
+  session.send(error("57014"), wire.readyForQuery("E"));
+  expect(await isPending(rollback)).toBe(true);
+  cancel.peer.end();
+  // The savepoint goes with the whole.
+  expect(await rollback).toEqual(["ROLLBACK"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  await quiet();
+  expect(nested).toMatchObject({ code: "ABORTED", cause: "enough" });
+  expect(client.stats().state).toBe("idle");
+});
+
+// -- in front of another one ------------------------------------------------------------------------------------------
+
+test("one that waits for another is not ended by that one's end, and leaves no timer", async () => {
+  await letInKnowing();
+  using clock = fakeClock();
+  const { closed, open: goOn } = gate();
+  const first = client.transaction(() => closed);
+  await quiet();
+  const second = client.transaction(() => "second");
+  await clock.pass(2_999);
+  expect(vi.getTimerCount()).toBe(1);
+  goOn();
+  await first;
+  expect(await second).toBe("second");
+  await clock.pass(0);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("one that waits is told after 3 s in which the one in front has run nothing", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const { closed, open: goOn } = gate();
+  const first = client.transaction(async (tx) => {
+    await tx.query("select n");
+    await closed;
+  });
+  await texts(session);
+  const second = failure(client.transaction(() => "second"));
+  // It waits for the server, however long that takes.
+  await clock.pass(7_000);
+  session.send(BEGUN, ...inside());
+  // What begins within a look does not count as the whole of it.
+  await clock.pass(2_000);
+  expect(await isPending(second)).toBe(true);
+  await clock.pass(3_000);
+  expect(await second).toMatchObject({ code: "TRANSACTION_OPEN", retryable: true });
+  goOn();
+  await answers(session, "COMMIT");
+  await first;
+});
+
+test("one that runs is idle behind so many calls, unless it or one inside of it waits for the server", () => {
+  const counters = { queries: 4, errors: 0, rows: 0, bytes: 0, running: 0 };
+  const one = new Running({ finished: false, whenOver: () => {} }, counters);
+  expect(one.idleBehind).toBe(4);
+  one.transaction = { isBusy: false } as Transaction;
+  expect(one.idleBehind).toBe(4);
+  one.transaction = { isBusy: true } as Transaction;
+  expect(one.idleBehind).toBeUndefined();
+});
+
+test("a nested transaction that waits for the server makes the outer one busy", async () => {
+  const busy: unknown[] = [];
+  const { session, call } = await running(async (tx) => {
+    const nested = tx.transaction(async (inner) => {
+      busy.push(tx.isBusy);
+      const query = inner.query("select n");
+      busy.push(tx.isBusy);
+      await query;
+    });
+    await nested;
+    busy.push(tx.isBusy);
+  });
+  await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
+  await texts(session);
+  session.send(...inside());
+  await answers(session, "RELEASE SAVEPOINT pgz_1", "RELEASE", "T");
+  await answers(session, "COMMIT");
+  await call;
+  expect(busy).toEqual([false, true, false]);
+});

@@ -286,13 +286,9 @@ export class Transaction extends Calls {
   #andCommit<T>(body: Body<T>): Body<T> {
     return (call, session, ending) => {
       const { connection } = session;
-      const { follower } = call;
       const end = () => void (this.#ending ??= connection.operate(commit));
-      const said = (bytes: number) => {
-        end();
-        follower?.said(bytes);
-      };
-      call.follower = { said };
+      // No other call follows it.
+      call.follower = { said: end };
       // After BEGIN in its own flight nothing was sent yet.
       call.holder = { onSuccess: end };
       body(call, session, {
@@ -340,7 +336,6 @@ export class Transaction extends Calls {
     const inner = new Transaction(this.config, this.counters, this.#session, true);
     inner.#savepoints = this.#savepoints;
     this.#innermost = inner;
-    if (this.#end) inner.abort(this.#end.reason);
     try {
       await this.#statement(`SAVEPOINT ${savepoint}`);
       try {

@@ -144,16 +144,16 @@ test("a COMMIT that is refused is the call's error, and nothing is left to roll 
   const { session, call } = await running(() => "returned");
   expect(await texts(session)).toEqual(["COMMIT"]);
   session.send(error("23505"), wire.readyForQuery());
-  await expect(call).rejects.toMatchObject({ code: "23505" });
+  await expect(call).rejects.toMatchObject({ code: "23505", query: "COMMIT" });
   const reason = (await failure(call)) as PgzError;
   expect(reason.transaction).toBeUndefined();
   expect(await isPending(texts(session))).toBe(true);
 });
 
-test("one without statements sends none, and no BEGIN leaves with the next call", async () => {
+test.each([true, false])("one without statements sends none, no BEGIN later either (returns: %s)", async (returns) => {
   const session = await letInKnowing();
-  expect(await client.transaction(() => "returned")).toBe("returned");
-  await expect(client.transaction(() => Promise.reject(new Error("mine")))).rejects.toThrow("mine");
+  if (returns) expect(await client.transaction(() => "returned")).toBe("returned");
+  else await expect(client.transaction(() => Promise.reject(new Error("mine")))).rejects.toThrow("mine");
   const next = client.query("select n");
   expect(await texts(session)).toEqual(["select n"]);
   session.send(begun(), rows(7, 8), ended(1));
@@ -239,6 +239,26 @@ test("a call and a transaction that share a refused login have an error of their
   const [first, second] = await Promise.all(calls);
   expect([first, second]).toMatchObject([{ code: "53300" }, { code: "53300" }]);
   expect(first).not.toBe(second);
+});
+
+test("a callback whose connection is lost between two calls hears that, until it has returned", async () => {
+  newServer({ readsWhileIdle: true });
+  const { closed, open: goOn } = gate();
+  let kept: Transaction | undefined;
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => {
+    kept = tx;
+    await closed;
+    inner = await failure(tx.query("select n"));
+  });
+  session.peer.reset();
+  await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  goOn();
+  await quiet();
+  expect(inner).toMatchObject({
+    ...{ code: "CONNECTION_LOST", message: expect.stringContaining("rolls back"), cause: { code: "CONNECTION_LOST" } },
+  });
+  await expect(kept!.query("select n")).rejects.toMatchObject(finished);
 });
 
 test("a loss tells each of transaction and call an error of its own", async () => {
@@ -338,6 +358,12 @@ test("it is shown with its state, and where it is connected to", async () => {
     expect(seen[at]).toContain(`state: '${state}'`);
     expect(seen[at]).toContain("host: 'memory'");
   }
+});
+
+test("in a scope it takes no text whose statements nobody has looked at", async () => {
+  await letInKnowing();
+  const scope = client.scope({ settings: { "a.b": 1 } });
+  await expect(scope.transaction((tx) => tx.simple("select 1"))).rejects.toMatchObject({ code: "NOT_IN_SCOPE" });
 });
 
 test("it is finished from when its work has returned, whatever of it still runs", async () => {

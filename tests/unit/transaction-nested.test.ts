@@ -160,6 +160,31 @@ test("one that waits for another is not ended by that one's end, and leaves no t
   expect(vi.getTimerCount()).toBe(0);
 });
 
+test("one that waits for another which runs something within each 3 s waits on", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const gates = [gate(), gate()];
+  const first = client.transaction(async (tx) => {
+    for (const { closed } of gates) {
+      await closed;
+      await tx.query("select n");
+    }
+  });
+  await quiet();
+  const second = client.transaction(() => "second");
+  for (const [at, { open: goOn }] of gates.entries()) {
+    await clock.pass(1_000);
+    goOn();
+    await texts(session);
+    session.send(...(at === 0 ? [BEGUN] : []), ...inside());
+    await clock.pass(2_000);
+    expect(await isPending(second)).toBe(true);
+  }
+  await answers(session, "COMMIT");
+  await first;
+  expect(await second).toBe("second");
+});
+
 test("one that waits is told after 3 s in which the one in front has run nothing", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();

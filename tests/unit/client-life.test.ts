@@ -3,6 +3,7 @@
 import { inspect } from "node:util";
 import { beforeEach, expect, test, vi } from "vitest";
 import { Client, connect } from "../../js/api/client.ts";
+import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
   accepted,
@@ -218,10 +219,11 @@ test("a client that was never used closes at once, and takes no call then", asyn
   await expect(one.open()).rejects.toMatchObject(closed);
 });
 
-test("closing twice is closing once, and disposing closes", async () => {
+test("disposing closes, and closing again is closing once", async () => {
   const session = await letInKnowing();
-  expect(client.close()).toBe(client.close());
   await client[Symbol.asyncDispose]();
+  expect(client.stats().state).toBe("closed");
+  expect(client.close()).toBe(client.close());
   expect([await session.flight(), await session.flight()]).toEqual([["Terminate"], ["end"]]);
 });
 
@@ -287,6 +289,48 @@ test("a call that begins again on another session in that time ends with it", as
   expect(await again.message()).toBeUndefined();
   await closing;
   expect(await isPending(accepted())).toBe(true);
+});
+
+test("a call that waits for its turn ends with it, and nothing is connected for it", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const calls = [client.query("select n"), client.simple("select 1")].map(failure);
+  await session.flight();
+  const closing = client.close();
+  await clock.pass(400);
+  for (const call of calls) expect(await call).toMatchObject({ code: "CLIENT_CLOSED" });
+  // What runs is cancelled.
+  expect(await (await accepted()).flight()).toEqual(["CancelRequest"]);
+  const another = accepted();
+  await clock.pass(10_000);
+  await closing;
+  expect(await isPending(another)).toBe(true);
+});
+
+test("its signal ends its calls", async () => {
+  const stop = new AbortController();
+  newClient({ prepare: "unnamed", signal: stop.signal });
+  const session = await letInKnowing();
+  const call = failure(client.query("select n"));
+  await session.flight();
+  stop.abort("enough");
+  expect(await call).toMatchObject({ code: "ABORTED", cause: "enough" });
+});
+
+test("one that was connected belongs to the request that did so", async () => {
+  let request = 1;
+  const inRequest = () => {
+    const home = request;
+    return () => request === home;
+  };
+  installRuntime({ ...runtime(), inRequest });
+  const connecting = connect(place);
+  await letIn();
+  const made = await connecting;
+  request = 2;
+  await expect(made.query("select n")).rejects.toMatchObject({ code: "OTHER_REQUEST" });
+  request = 1;
+  await made.close();
 });
 
 test("a stream that the user has outlives it, and its connection ends with it", async () => {

@@ -4,6 +4,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { tracingChannel } from "node:diagnostics_channel";
 import { inspect } from "node:util";
 import { beforeEach, expect, test } from "vitest";
+import type { Transaction } from "../../js/api/transaction.ts";
 import { gate, memoryPool } from "../support/memory-pool.ts";
 import {
   accepted,
@@ -143,6 +144,26 @@ test("the end of a transaction ends its streams too, and calls that are made in 
   expect(await seen[2]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" }, retryable: true });
   // Nothing runs that would end by itself.
   expect(seen[1]).toContain("state: 'open'");
+});
+
+test("a call that is made behind the end of its transaction, in the same turn, does not leave", async () => {
+  const session = await letInKnowing();
+  const stop = new AbortController();
+  let late: unknown;
+  const work = async (tx: Transaction) => {
+    await tx.query("select n");
+    stop.signal.addEventListener("abort", () => (late = failure(tx.query("select n"))));
+    await new Promise(() => {});
+  };
+  const call = failure(client.transaction(work, { signal: stop.signal }));
+  await session.flight();
+  session.send(BEGUN, ...inside());
+  await quiet();
+  stop.abort();
+  expect(await texts(session)).toEqual(["ROLLBACK"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  expect(await call).toMatchObject({ code: "ABORTED" });
+  expect(await late).toMatchObject({ code: "ABORTED", retryable: true });
 });
 
 test("a transaction's own statements are calls of it, and their errors name who awaits the transaction", async () => {

@@ -103,6 +103,9 @@ test("behind it no call can be made, in its flight and after it", async () => {
     await last;
     seen.push(await failure(tx.query("select n")));
   });
+  await quiet();
+  // Those do not wait for its answer.
+  expect(seen.length).toBe(3);
   session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
   await call;
   expect(seen).toEqual(Array.from({ length: 4 }, () => expect.objectContaining(finished)));

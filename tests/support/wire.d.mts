@@ -2,6 +2,8 @@
 export const int16: (n: number) => Buffer;
 export const int32: (n: number) => Buffer;
 export const message: (letter: string, ...parts: Uint8Array[]) => Buffer;
+/** With a length of its own, right or wrong. */
+export const raw: (letter: string, length: number, ...parts: Uint8Array[]) => Buffer;
 export const authentication: (code: number, ...rest: Uint8Array[]) => Buffer;
 export const authenticationOk: () => Buffer;
 export const parameterStatus: (name: string, value: string) => Buffer;

@@ -363,6 +363,8 @@ class Direction {
   #onTheWay = 0;
   #state: "open" | "finishing" | "lost" = "open";
   #isHeld = false;
+  /** Scheduled, in the order in which they were sent. */
+  readonly #coming: (() => void)[] = [];
   /** Arrived while the reader had too much already. */
   #kept: (() => void)[] = [];
   #writers: (() => void)[] = [];
@@ -429,9 +431,12 @@ class Direction {
     const { latency, jitter } = this.#weather;
     const extra = jitter ? this.#dice.below(jitter * 100) / 100 : 0;
     this.#last = Math.max(this.#last, this.#clock.now + latency + extra);
+    // Of two that arrive at the same time, rounding may put the later one first: so each event takes the next in order.
+    this.#coming.push(arrive);
     this.#clock.after(this.#last - this.#clock.now, () => {
-      if (this.#isHeld || this.#kept.length) this.#kept.push(arrive);
-      else arrive();
+      const next = this.#coming.shift()!;
+      if (this.#isHeld || this.#kept.length) this.#kept.push(next);
+      else next();
     });
   }
 

@@ -42,6 +42,8 @@ export class Actor {
   readonly #errors = new WeakSet<object>();
   /** Codes that calls may end with because of another one of the same user. */
   readonly #caused = new Set<string>();
+  /** What an observer has heard. */
+  readonly #told = { connects: { begun: 0, over: 0 }, calls: { begun: 0, over: 0 } };
   /** Throws of hooks that cost a waiter, less the waiters that they have cost. */
   #unpaidThrows = 0;
   #db: pgz.Client | pgz.Pool | undefined;
@@ -94,7 +96,7 @@ export class Actor {
       sslmode: "disable",
       allowCleartextPassword: true,
       connect: this.#session.connectorFor(this),
-      observer: user.observerThrows ? throwing() : user.hooks.length ? { onHookError: () => {} } : undefined,
+      observer: user.observerThrows ? throwing() : user.hooks.length ? this.#counting() : undefined,
       ...this.#hooks(),
     };
     const isOfPool = (name: string) => (poolOptionNames as readonly string[]).includes(name) || name === "pipelining";
@@ -152,6 +154,8 @@ export class Actor {
     const { user, role } = this;
     const { queries, errors } = this.#db!.stats();
     if (queries < errors) this.#fault(`counts ${queries} calls, of which ${errors} have failed`);
+    for (const [what, { begun, over }] of Object.entries(this.#told))
+      if (begun !== over) this.#fault(`an observer was told of ${begun} ${what}, and that ${over} are over`);
     const { server, network } = this.#session;
     // A pooler has connections of its own to the server.
     if (network.weather.jitter || this.#met.size || isDisturbed(user) || this.#session.pooler) return;
@@ -163,6 +167,17 @@ export class Actor {
     const { connects = 0 } = this.#watch?.pool.stats() ?? {};
     if (connects > most && keepsConnections(user))
       this.#fault(`has connected ${connects} times for ${most} connections`);
+  }
+
+  #counting(): pgz.Observer {
+    const { connects, calls } = this.#told;
+    return {
+      onHookError: () => {},
+      onConnectStart: () => void connects.begun++,
+      onConnect: () => void connects.over++,
+      onQueryStart: () => void calls.begun++,
+      onQueryEnd: () => void calls.over++,
+    };
   }
 
   #fault(text: string): void {

@@ -76,7 +76,11 @@ test("all crates but ours come from the registry that deny.toml allows", () => {
   const registries = listed("allow-registry").map((url) => `registry+${url}`);
   const strays = crates.filter(({ source }) => source !== null && !registries.includes(source));
   expect(strays).toEqual([]);
-  expect(crates.filter(({ source }) => source === null).map(({ name }) => name)).toEqual(["pgz-edge", "pgz-edge-wasm", "pgz-edge-wasm-changes"]);
+  expect(crates.filter(({ source }) => source === null).map(({ name }) => name)).toEqual([
+    "pgz-edge",
+    "pgz-edge-wasm",
+    "pgz-edge-wasm-changes",
+  ]);
 });
 
 test("cargo-deny looks at the whole workspace: alone it would leave out src/wasm", () => {

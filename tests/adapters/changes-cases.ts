@@ -59,9 +59,13 @@ class World {
     return (await this.pool.query(asked)).rows[0]?.["active"] === true;
   }
 
-  /** Waits until the slot is read. Changes made before a new slot is there are not in it. */
+  /**
+   * Waits until the slot is read: changes made before are not in a new one. It is active also while it is being made.
+   */
   streaming(): Promise<void> {
-    return until(() => this.#isActive(), "the slot is read");
+    const asked = this.pgz.sql`select from pg_replication_slots join pg_stat_replication on pid = active_pid
+      where slot_name = ${this.name} and state in ('catchup', 'streaming')`;
+    return until(async () => (await this.pool.query(asked)).rows.length === 1, "the slot is read");
   }
 
   free(): Promise<void> {

@@ -4,7 +4,11 @@
 import { logIn, PostgresError, ProtocolError, ConnectionError, type Client, type Pool } from "../../index.ts";
 import type { Handover } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
+import { within } from "../../util/within.ts";
 import type { Core } from "./core.ts";
+
+/** Milliseconds that the server gets to close the connection. */
+const LONGEST_END = 500;
 
 /** So that text of a value is read as JSON has it, whatever the server's and the role's settings are. */
 const SETTINGS = {
@@ -23,6 +27,8 @@ interface Answer {
 export class Replication {
   readonly #core: Core;
   readonly #handover: Handover;
+  #reading: Promise<Uint8Array | null> | undefined;
+  #closing: Promise<void> | undefined;
 
   private constructor(core: Core, handover: Handover) {
     this.#core = core;
@@ -58,7 +64,8 @@ export class Replication {
 
   /** Reads once. What has happened: bits `CHANGES_…`. */
   async read(): Promise<number> {
-    const chunk = await this.#handover.socket.read();
+    if (this.#closing) throw lost("it was closed");
+    const chunk = await (this.#reading = this.#handover.socket.read());
     if (!chunk) throw lost("the server closed it");
     return this.received(chunk);
   }
@@ -82,15 +89,32 @@ export class Replication {
     if (output.length) await this.#handover.socket.write(output);
   }
 
-  async close(): Promise<void> {
+  /** Ends it. Never rejects. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
     try {
       this.#core.call((handle) => handle.terminate());
       await this.#flush();
-      await this.#handover.socket.flushed?.();
+      await within(LONGEST_END, this.#drained());
     } catch {
       // It has ended already.
     }
     await this.#handover.socket.close();
+  }
+
+  /**
+   * Reads until the server has closed the connection. A socket that is closed with bytes unread is reset, and then the
+   * server drops what it has not read either: the last acknowledgement.
+   */
+  async #drained(): Promise<void> {
+    try {
+      for (let chunk = await this.#reading; chunk !== null; chunk = await this.#handover.socket.read());
+    } catch {
+      // It has ended already.
+    }
   }
 }
 

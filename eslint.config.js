@@ -51,7 +51,8 @@ const allButDeeper = {
 
 /** Text, numbers and types, of which `pgz-edge/changes` bundles a copy; and the wasm, since it has one of its own. */
 const allButCopies = {
-  regex: "^\\.\\./(?!\\.\\./(index|util/within|values/converters|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
+  regex:
+    "^\\.\\./(?!\\.\\./(index|util/within|values/converters|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
   message: "Adapters use the public API only.",
 };
 

@@ -407,19 +407,28 @@ impl Changes {
             .get(&oid)
             .is_some_and(|known| **known == *described)
         {
+            self.want_types(oid);
             return Ok(());
         }
         self.described.insert(oid, described.into());
         let relation = Relation::new(message, self.options, &self.types);
-        let type_oids = relation.columns.iter().map(|column| column.type_oid);
-        self.wanted
-            .extend(type_oids.filter(|oid| self.types.is_unknown(*oid)));
         self.head("schema", at);
         self.lines.place(&relation);
         self.lines.columns(&relation);
         self.lines.end();
         self.relations.insert(oid, relation);
+        self.want_types(oid);
         Ok(())
+    }
+
+    /// Asks for those that are not known, also again: the last connection may have been lost before the answer came.
+    fn want_types(&mut self, relation: u32) {
+        let Some(relation) = self.relations.get(&relation) else {
+            return;
+        };
+        let type_oids = relation.columns.iter().map(|column| column.type_oid);
+        self.wanted
+            .extend(type_oids.filter(|oid| self.types.is_unknown(*oid)));
     }
 
     fn insert(&mut self, oid: u32, new: &Tuple<'_>, at: Where) -> Result<(), Failure> {

@@ -422,6 +422,25 @@ export const cases: Record<string, Case> = {
     await assert.rejects(next, { code: "57P01" });
   },
 
+  async "a signal ends it while its slot waits for a transaction that is open"(world) {
+    const { pool, name } = world;
+    const { sql } = world.pgz;
+    await world.table("id int4 primary key");
+    await pool.transaction(async (tx) => {
+      await tx.exec(sql`insert into ${sql.identifier(name)} values (1)`);
+      const controller = new AbortController();
+      const options = { ...world.options, signal: controller.signal };
+      const next = started(world.changes(pool, options)[Symbol.asyncIterator]().next());
+      const waiting = sql`select from pg_stat_activity join pg_replication_slots on pid = active_pid
+        where slot_name = ${name} and wait_event_type = 'Lock'`;
+      await until(async () => (await pool.query(waiting)).rows.length === 1, "the slot is being made");
+      controller.abort(new Error("enough"));
+      await assert.rejects(next, { code: "ABORTED" });
+    });
+    const aborted = world.changes(pool, { ...world.options, signal: AbortSignal.abort() });
+    await assert.rejects(aborted[Symbol.asyncIterator]().next(), { code: "ABORTED" });
+  },
+
   async "a signal, and leaving, end it within a second"(world) {
     await world.table("id int4 primary key");
     const controller = new AbortController();

@@ -36,7 +36,8 @@ export class Feed {
   readonly #core: Core;
   readonly #over = new AbortController();
   readonly #unhear: () => void;
-  readonly #timer: ReturnType<typeof setInterval>;
+  /** Sends status updates, from the first connection on. */
+  #timer: ReturnType<typeof setInterval> | undefined;
   #connection: Replication | undefined;
   /** Some connection has streamed: from now on one that fails is tried again. */
   #hasStreamed = false;
@@ -53,12 +54,11 @@ export class Feed {
     this.#options = options;
     this.#core = new Core(MAX_MESSAGE_BYTES, rowForm);
     this.#flushed = positionOf(options.from ?? "0/0");
-    const { signal, statusInterval = STATUS_INTERVAL } = options;
+    const { signal } = options;
     const abort = () => this.#stop(new AbortError(signal!.reason));
     signal?.addEventListener("abort", abort);
     this.#unhear = () => signal?.removeEventListener("abort", abort);
     if (signal?.aborted) abort();
-    this.#timer = setInterval(() => void this.#report(), statusInterval);
   }
 
   /** The next lines: whole ones, at least one. */
@@ -66,8 +66,8 @@ export class Feed {
     for (;;) {
       this.#over.signal.throwIfAborted();
       try {
-        this.#connection ??= await this.#connect();
-        const happened = this.#waits ? this.#connection.received(NOTHING) : await this.#connection.read();
+        const connection = this.#connection ?? (await this.#connect());
+        const happened = this.#waits ? connection.received(NOTHING) : await connection.read();
         this.#waits = false;
         await this.#attend(happened);
         if (happened & CHANGES_LINES) return this.#core.takeLines();
@@ -108,16 +108,14 @@ export class Feed {
   }
 
   async #connect(): Promise<Replication> {
-    const connection = await Replication.open(this.#db, this.#core, this.#over.signal);
-    try {
-      this.#core.call((handle) => handle.restart(handle.committed()));
-      this.#waits = false;
-      if (this.#options.createSlot && !this.#hasStreamed) await this.#create(connection);
-      await connection.run(start(this.#options, textOf(this.#flushed)));
-    } catch (error) {
-      await connection.close();
-      throw error;
-    }
+    // At once the stream's own: to make a slot may take as long as transactions are open, and who aborts ends that too.
+    const connection = (this.#connection = await Replication.open(this.#db, this.#core, this.#over.signal));
+    this.#over.signal.throwIfAborted();
+    this.#core.call((handle) => handle.restart(handle.committed()));
+    this.#waits = false;
+    if (this.#options.createSlot && !this.#hasStreamed) await this.#create(connection);
+    await connection.run(start(this.#options, textOf(this.#flushed)));
+    this.#timer ??= setInterval(() => void this.#report(), this.#options.statusInterval ?? STATUS_INTERVAL);
     this.#hasStreamed = true;
     this.#failures = 0;
     return connection;

@@ -7,8 +7,8 @@ export interface ChangesOptions {
   /** The replication slot. The server keeps its log until this slot has acknowledged it. */
   readonly slot: string;
   /**
-   * Makes the slot. `"permanent"`: where there is none of this name. `"temporary"`: it ends with its connection, and the
-   * stream then ends with an error, because what happens meanwhile is lost. Default: the slot must exist.
+   * Makes the slot. `"permanent"`: a slot of this name that exists is used. `"temporary"`: the slot ends with its
+   * connection, and then the stream ends with an error, because later changes are lost. Default: the slot must exist.
    */
   readonly createSlot?: "permanent" | "temporary" | undefined;
   /** The publication, or several: which changes of which tables are yielded. */

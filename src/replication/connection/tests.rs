@@ -27,6 +27,13 @@ fn streaming() -> Replication {
     replication
 }
 
+fn streaming_again(mut replication: Replication) -> Replication {
+    replication.restart(0);
+    replication.command("START_REPLICATION");
+    receive(&mut replication, &message(b'W', b"\0\0\0"));
+    replication
+}
+
 fn keepalive(wants_status: u8) -> Vec<u8> {
     let head = [0x500_u64, 0].map(u64::to_be_bytes).concat();
     message(b'd', &[b"k", &*head, &[wants_status]].concat())
@@ -167,6 +174,11 @@ fn reading_waits_for_the_types_of_a_table() {
     assert_eq!(receive(&mut replication, &messages.concat()), wants);
     assert_eq!(replication.take_wanted_types(), [16_400]);
     replication.lines_taken();
+    // The connection is lost before the catalog has answered: the next one asks again.
+    let mut next = streaming_again(replication);
+    assert_eq!(receive(&mut next, &messages.concat()), status::TYPES_WANTED);
+    assert_eq!(next.take_wanted_types(), [16_400]);
+    let mut replication = next;
     // A domain of int4.
     replication.define_types(Types::new(&[16_400, 0, 23, 0], &[], ""));
     assert_eq!(replication.received(0), status::LINES);

@@ -79,7 +79,7 @@ function buildWasm() {
   for (const [crate, name] of CRATES) {
     const options = [...plain, "--out-dir", made, "--out-name", name];
     run("wasm-pack", ["--log-level", "warn", "build", at(crate), ...options, "--", ...cargo], env);
-    // Beside the .wasm it would be taken for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts
+    // TypeScript would take this file for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts
     // declares.
     rmSync(path.join(made, `${name}_bg.wasm.d.ts`));
   }

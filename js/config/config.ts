@@ -101,8 +101,8 @@ function read(input: unknown, reading: Reading): void {
 }
 
 /**
- * Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name. What stands
- * in for a binding in Node (wrangler's getPlatformProxy, so in `next dev` too) is a Proxy without a prototype. It has
+ * Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name. In Node
+ * wrangler's getPlatformProxy, and so `next dev`, gives a Proxy without a prototype in place of a binding. The Proxy has
  * `connect`, but not as a property of its own.
  */
 export function isPlainObject(input: unknown): input is object {

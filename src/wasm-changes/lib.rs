@@ -1,5 +1,5 @@
-//! The boundary of the second wasm: a replication connection, for `pgz-edge/changes`. What is said in src/wasm/lib.rs
-//! holds here too.
+//! The boundary of the second wasm: a replication connection, for `pgz-edge/changes`. The only other file that knows
+//! wasm-bindgen is src/wasm/lib.rs, which gives the reasons for the allocator and the panic handler.
 
 // Elsewhere there is nothing to build.
 #![cfg(target_arch = "wasm32")]

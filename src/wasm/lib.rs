@@ -1,5 +1,5 @@
-//! The boundary: the only file that knows wasm-bindgen. tests/boundary.rs makes docs/boundary.md from the comments
-//! here.
+//! The boundary: beside src/wasm-changes/lib.rs the only file that knows wasm-bindgen. tests/boundary.rs makes
+//! docs/boundary.md from the comments here.
 //!
 //! Bytes, numbers and rare strings cross; a row never does by itself. Chunks and rows stand in wasm memory and
 //! JavaScript looks at them there, so a chunk costs one copy in and at most one out. The status of

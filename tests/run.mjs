@@ -103,10 +103,6 @@ function report() {
     (sum, { passed, failed }) => ({ passed: sum.passed + passed, failed: sum.failed + failed }),
     { passed: 0, failed: 0 },
   );
-  const reasons = rows.flatMap(({ label, reasons: all = [] }) =>
-    all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`),
-  );
-  if (reasons.length > 0) process.stdout.write(`\nFailed:\n${reasons.join("\n")}\n`);
   // Two test files run at a time, so the seconds of a part's folders add up to more than the part took.
   table(
     ["folder", "passed", "failed", "seconds"],
@@ -119,6 +115,11 @@ function report() {
     [...parts, all].map(({ name, seconds, load }) => [name, time(seconds), time(load)]),
   );
   if (leftOut.length > 0) process.stdout.write(`\nLeft out:\n${leftOut.map((line) => `  ${line}\n`).join("")}`);
+  const reasons = rows.flatMap(({ label, reasons: all = [] }) =>
+    all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`),
+  );
+  // Last but the count: who is shown only the end of a long run finds what failed.
+  if (reasons.length > 0) process.stdout.write(`\nFailed:\n${reasons.join("\n")}\n`);
   const isEmpty = total.passed === 0 && !isQuick; // a quick run may find that no test sees the change
   process.exitCode = total.failed > 0 || isEmpty ? 1 : 0;
   process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);

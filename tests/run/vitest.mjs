@@ -53,7 +53,7 @@ export async function runVitest(label, runtime, allFolders, env = {}) {
     row.seconds += (file.endTime - file.startTime) / 1000;
     for (const test of file.assertionResults) {
       if (test.status === "passed") row.passed++;
-      else if (test.status === "failed") fail(row, `${name}: ${test.fullName}`);
+      else if (test.status === "failed") fail(row, `${name}: ${test.fullName}: ${messageOf(test)}`);
       else if (!forVitest.includes("-t")) fail(row, `${name}: ${test.fullName}: ${test.status}`);
     }
     if (file.status === "failed" && !file.assertionResults.some((test) => test.status === "failed"))
@@ -67,3 +67,5 @@ export async function runVitest(label, runtime, allFolders, env = {}) {
     found.push(failure(label, `vitest ended with status ${status} (an error outside of a test?)`));
   return found;
 }
+
+const messageOf = ({ failureMessages = [] }) => failureMessages[0]?.split("\n")[0] ?? "no message";

@@ -12,7 +12,7 @@ import { MOST_SERVERS } from "../util/limits.ts";
 /** A statement by itself, or a batch, which travels as a transaction the first time. */
 export type FirstWay = "statement" | "batch";
 
-/** `lost`: a connection was lost where it may have been the first run's fault. */
+/** `lost`: a connection was lost, or an answer was another server's, where it may have been the first run's fault. */
 const seen = new Map<string, "fine" | "lost" | "odd">();
 
 const keyOf = ({ host, port, database }: Config, way: FirstWay) => JSON.stringify([host, port, database, way]);
@@ -32,9 +32,13 @@ export function asksForText(config: Config): boolean {
   return seen.get(keyOf(config, "statement")) === "odd";
 }
 
-/** The server has answered otherwise than PostgreSQL does. */
+/**
+ * The server has answered otherwise than PostgreSQL does. Where a first run has gone well before it is PostgreSQL, and
+ * the answer was somebody else's: PgBouncer 1.18 gives a client what another one has left behind.
+ */
 export function heedOddness(config: Config, way: FirstWay): void {
-  note(keyOf(config, way), "odd");
+  const key = keyOf(config, way);
+  note(key, seen.get(key) === "fine" ? "lost" : "odd");
 }
 
 /** A first run has gone well. */

@@ -407,7 +407,8 @@ const EXPLAINED: Record<string, RegExp> = {
 /** And behind a pooler: it tells with a code of its own, or a name is gone with its server's connection. */
 const POOLED: Record<string, RegExp> = {
   terminate: /^(08P01|26000)$/,
-  restart: /^(08P01|26000)$/,
+  // It tries to log in again only after a while, in which a second restart may fall.
+  restart: /^(08P01|26000|CONNECT_TIMEOUT)$/,
   cancel: /^08P01$/,
   // Its own logins to the server were late, and it tells who comes next of that.
   freeze: /^08P01$/,

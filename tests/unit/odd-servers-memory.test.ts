@@ -41,6 +41,12 @@ test("another server's answers count by host, port, database and way, and its ro
   );
 });
 
+test("a server that has answered a first run as PostgreSQL does is described first, and never asked for text", () => {
+  memory.heedSuccess(one, "statement");
+  memory.heedOddness(one, "statement");
+  expect([memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([true, false]);
+});
+
 test("a server that answers batches oddly is asked for text by none of its statements", () => {
   memory.heedOddness(one, "batch");
   expect([memory.isOdd(one, "batch"), memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([

@@ -219,12 +219,23 @@ test("who waits for too long learns how the pool is", async () => {
 });
 
 test("a call on the pool from within its transaction is told to go to the transaction", async () => {
-  // On a busy machine both may need some time to begin.
-  const { pool } = memoryPool({ max: 2, acquireTimeout: 300 });
-  const within = () => pool.transaction(() => pool.query("select n"));
+  const { pool } = memoryPool({ max: 2, acquireTimeout: 50 });
+  // Each transaction is open until the calls of both have settled, however busy the machine is.
+  let ask = (_: Promise<unknown>): void => {};
+  const asked = new Promise<unknown>((resolve) => (ask = resolve));
+  let open = 0;
+  const within = () =>
+    pool.transaction(async () => {
+      open++;
+      await asked;
+    });
+  const transactions = [within(), within()];
+  await until(() => open === 2);
+  const outcomes = Promise.allSettled([pool.query("select n"), pool.query("select n")]);
+  ask(outcomes);
   const message = expect.stringContaining("All are held by transactions and leases.") as string;
-  for (const settled of await Promise.allSettled([within(), within()]))
-    expect(settled).toMatchObject({ reason: { code: "ACQUIRE_TIMEOUT", message } });
+  for (const settled of await outcomes) expect(settled).toMatchObject({ reason: { code: "ACQUIRE_TIMEOUT", message } });
+  await Promise.all(transactions);
   // They are free again: one that is lent says nothing of the other.
   const lease = await pool.acquire();
   expect(await pool.query("select n")).toMatchObject(one);

@@ -50,6 +50,7 @@ export async function build({ types = true } = {}) {
     run(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"]);
     drizzleTypesAsUsed();
     commonJsTypes();
+    typesInUse();
     const kilobytes = Object.entries(await bundleSizes()).map(
       ([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`,
     );
@@ -216,6 +217,26 @@ function commonJsTypes() {
   writeFileSync(at("dist/cjs/package.json"), '{ "type": "commonjs" }\n');
 }
 
+/** What no entry's types lead to is of no use to anybody: half of the files, and a third of their bytes. */
+function typesInUse() {
+  const { exports, types, typesVersions } = JSON.parse(readFileSync(at("package.json"), "utf8"));
+  const used = new Set();
+  const use = (file) => {
+    if (used.has(file)) return;
+    used.add(file);
+    for (const [, to] of readFileSync(at(file), "utf8").matchAll(/(?:\bfrom |\bimport\(|\bimport )"(\.[^"]+)"/g))
+      use(path.join(path.dirname(file), to).replace(/\.[jt]s$/, ".d.ts"));
+  };
+  const entries = (value) => (typeof value === "string" ? [value] : Object.values(value ?? {}).flatMap(entries));
+  for (const entry of entries({ exports, types, typesVersions }))
+    if (entry.endsWith(".d.ts")) use(path.normalize(entry));
+  for (const folder of ["dist/types", "dist/cjs/types"])
+    for (const name of readdirSync(at(folder), { recursive: true })) {
+      const file = path.join(folder, name);
+      if (file.endsWith(".d.ts") && !used.has(file)) rmSync(at(file));
+    }
+}
+
 /**
  * Comments stay in the sources: here they would be a fifth of what each runtime has to read before its first query.
  * esbuild keeps those inside of classes and objects, unless a file comes without white space.
@@ -251,12 +272,16 @@ const wasmBeside = {
 /** An adapter, and the command line, use the driver that the application has: one copy, made for its runtime. */
 const driverBeside = {
   name: "driver-beside",
-  setup: ({ onResolve }) =>
+  setup({ onResolve }) {
     onResolve({ filter: /\/index\.ts$/ }, ({ path, importer }) =>
       /^(\.\.\/)+index\.ts$/.test(path) && /\bjs\/(adapters|cli)\b/.test(importer.replaceAll("\\", "/"))
         ? { path: "pgz-edge", external: true }
         : undefined,
-    ),
+    );
+    onResolve({ filter: /^\.\.\/adapters\/changes\.ts$/ }, ({ importer }) =>
+      /\bjs\/cli\b/.test(importer.replaceAll("\\", "/")) ? { path: "pgz-edge/changes", external: true } : undefined,
+    );
+  },
 };
 
 /** Here drizzle-orm 1.0 has a name of its own beside 0.45; its users have it under its own name. */

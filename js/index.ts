@@ -66,6 +66,7 @@ export type {
   HookError,
   LeaseLeak,
   Notice,
+  ChangesEvent,
   Observer,
   ParameterChange,
   Place,

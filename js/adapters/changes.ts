@@ -4,6 +4,7 @@ export {
   Changes,
   type ChangesOfTransaction,
   type ChangesResponse,
+  type ChangesStats,
   type TransactionsOptions,
 } from "./changes/changes.ts";
 export type { ChangesOptions } from "./changes/options.ts";
@@ -16,6 +17,7 @@ export type {
   Insert,
   Message,
   Schema,
+  Snapshot,
   Truncate,
   Update,
 } from "./changes/kinds.ts";

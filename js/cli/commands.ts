@@ -8,6 +8,7 @@ export const commands: Readonly<Record<string, () => Promise<Command>>> = {
   query: async () => (await import("./query.ts")).query,
   "copy-in": async () => (await import("./copy-in.ts")).copyIn,
   "copy-out": async () => (await import("./copy-out.ts")).copyOut,
+  changes: async () => (await import("./changes.ts")).changes,
   ping: async () => (await import("./ping.ts")).ping,
   doctor: async () => (await import("./doctor.ts")).doctor,
   mcp: async () => (await import("./mcp/mcp.ts")).mcp,

@@ -12,6 +12,10 @@ export interface Expected {
   readonly bytes?: number | undefined;
   /** By the server's statistics. */
   readonly aboutRows?: number | undefined;
+  /** What is counted. Default "row". */
+  readonly unit?: "row" | "change" | undefined;
+  /** What else is to be said meanwhile. */
+  readonly more?: (() => string) | undefined;
 }
 
 export const PROGRESS_OPTIONS = { progress: { type: "boolean" }, "no-progress": { type: "boolean" } } as const;
@@ -45,7 +49,15 @@ export class Progress {
     beforeLines(() => "");
     if (this.#isTerminal) process.stderr.write(CLEAR);
     if (rows !== undefined && rows !== null)
-      say(line({ rows, bytes: this.bytes, seconds: this.#seconds(), expected: {}, isOver: true }));
+      say(
+        line({
+          rows,
+          bytes: this.bytes,
+          seconds: this.#seconds(),
+          expected: { unit: this.#expected.unit },
+          isOver: true,
+        }),
+      );
   }
 
   #show(): void {
@@ -75,11 +87,13 @@ interface State {
 export function line({ rows, bytes, seconds, expected, isOver }: State): string {
   const total = expected.bytes === undefined ? "" : ` of ${bytesText(expected.bytes)}`;
   const rate = bytes / Math.max(seconds, 0.001);
+  const { unit = "row", more } = expected;
   return [
-    ...(rows === undefined ? [] : [`${rows.toLocaleString("en-US")} ${rows === 1 ? "row" : "rows"}`]),
+    ...(rows === undefined ? [] : [`${rows.toLocaleString("en-US")} ${unit}${rows === 1 ? "" : "s"}`]),
     `${bytesText(bytes)}${total}${isOver ? ` in ${time(seconds)}` : ""}`,
     `${bytesText(rate)}/s`,
     ...(isOver ? [] : left({ rows, bytes, seconds, expected })),
+    ...(isOver || !more ? [] : [more()]),
   ].join(", ");
 }
 
@@ -92,7 +106,8 @@ function left({ rows, bytes, seconds, expected }: Omit<State, "isOver">): string
   return [`${about}${time((seconds / done) * (1 - done))} left`];
 }
 
-function bytesText(bytes: number): string {
+/** `4.1 MB` */
+export function bytesText(bytes: number): string {
   const [value, unit] = bytes < 1e3 ? [bytes, "B"] : bytes < 1e6 ? [bytes / 1e3, "kB"] : [bytes / 1e6, "MB"];
   return unit === "B" ? `${Math.round(value)} B` : `${value.toFixed(value < 100 ? 1 : 0)} ${unit}`;
 }

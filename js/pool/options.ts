@@ -16,8 +16,8 @@ const hook = rule<(lease: Lease) => unknown>("a function", isFunction);
 
 const SIZES = {
   /**
-   * Connections, at most: those that are being made or closed count. `listen()` has one of its own, and a CancelRequest
-   * a socket that is no session.
+   * Connections, at most: those that are being made or closed count. `listen()` and `pgz-edge/changes` have one of their
+   * own, and a CancelRequest a socket that is no session.
    *
    * @unit connections
    * @defaultValue 10

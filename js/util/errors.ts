@@ -41,6 +41,7 @@ export type Code =
   | "CHANNEL_BINDING_UNSUPPORTED"
   // PgzError itself
   | "TRANSACTION_ROLLED_BACK"
+  | "SNAPSHOT_BROKEN_OFF"
   // ConnectionError
   | "CONNECT_FAILED"
   | "CONNECTION_LOST"

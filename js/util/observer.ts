@@ -147,6 +147,22 @@ export interface Retry {
   readonly error: PgzError;
 }
 
+/** A stream of changes (`pgz-edge/changes`). */
+export interface ChangesEvent {
+  readonly slot: string;
+  readonly state: "idle" | "connecting" | "snapshot" | "streaming" | "over";
+  /** Connections that were made. */
+  readonly connections: number;
+  /** What the server need not keep for the slot is before this position of its log, as `pg_lsn`. */
+  readonly acknowledged: string;
+  /** The end of its log, as far as it has said. */
+  readonly end: string;
+  /** Bytes of log between the two. */
+  readonly lagBytes: number;
+  /** For how long the oldest commit that was yielded has not been acknowledged. 0: there is none. */
+  readonly lagSeconds: number;
+}
+
 /**
  * Runs `work`, at once, in a context of its own, such as `(work) => storage.run(span, work)`. What is to be begun runs
  * in it, once, whatever it does.
@@ -194,6 +210,8 @@ export interface Observer {
   onParameterChange?(event: ParameterChange): void;
   /** A transaction with `retry` failed because of a conflict and will run again. */
   onRetry?(event: Retry): void;
+  /** Of `pgz-edge/changes`, at each `statusInterval`: how far the stream is behind. */
+  onChanges?(event: ChangesEvent): void;
 }
 
 /** Functions where functions are awaited; other members are the user's business. */
@@ -268,6 +286,7 @@ const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
   onNotice: true,
   onParameterChange: true,
   onRetry: true,
+  onChanges: true,
 };
 
 /** The names of all methods. */

@@ -12,6 +12,10 @@
 //! outside ── StreamStart ──────────> part ───────── StreamStop ───────> outside
 //! ```
 
+mod snapshot;
+
+pub use snapshot::Table;
+
 use super::line::{COMMITTED_AT, Lines};
 use super::message::{Message, Old, Position, Prepared, RelationMessage, Timestamp, Tuple};
 use super::relation::{Relation, RowOptions, Which};
@@ -436,7 +440,7 @@ impl Changes {
         let relation = found(&self.relations, oid)?;
         self.lines.place(relation);
         self.lines.put(NEW);
-        relation.append_row(new, Which::All, &mut self.lines.out)?;
+        relation.append_tuple(new, Which::All, &mut self.lines.out)?;
         self.lines.end();
         Ok(())
     }
@@ -453,10 +457,10 @@ impl Changes {
         self.lines.place(relation);
         if let Some(old) = old {
             self.lines.put(OLD);
-            relation.append_row(&old.tuple, which(old), &mut self.lines.out)?;
+            relation.append_tuple(&old.tuple, which(old), &mut self.lines.out)?;
         }
         self.lines.put(NEW);
-        if relation.append_row(new, Which::All, &mut self.lines.out)? {
+        if relation.append_tuple(new, Which::All, &mut self.lines.out)? {
             self.lines.put(b",\"unchanged\":");
             relation.append_unchanged(new, &mut self.lines.out);
         }
@@ -469,7 +473,7 @@ impl Changes {
         let relation = found(&self.relations, oid)?;
         self.lines.place(relation);
         self.lines.put(OLD);
-        relation.append_row(&old.tuple, which(old), &mut self.lines.out)?;
+        relation.append_tuple(&old.tuple, which(old), &mut self.lines.out)?;
         self.lines.end();
         Ok(())
     }

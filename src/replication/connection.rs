@@ -9,7 +9,7 @@
 //! ```
 //! Knows which message may come when. Must not know what commands mean, or what a change looks like ([`Changes`]).
 
-use super::changes::{Changes, Keepalive, Options, status_update};
+use super::changes::{Changes, Keepalive, Options, Table, status_update};
 use super::message::Position;
 use crate::boundary::changes as status;
 use crate::error::{Failure, NO_MEMORY};
@@ -61,6 +61,8 @@ pub struct Replication {
     max_message_bytes: usize,
     changes: Changes,
     answer: Answer,
+    /// The rows of this command are those of a table, and become lines.
+    rows_of: Option<u32>,
     failure: Option<Failure>,
     output: Vec<u8>,
     /// Bits of [`status`] since the last `received`.
@@ -76,6 +78,7 @@ impl Replication {
             max_message_bytes,
             changes: Changes::new(options),
             answer: Answer::default(),
+            rows_of: None,
             failure: None,
             output: Vec::new(),
             happened: 0,
@@ -106,9 +109,28 @@ impl Replication {
     pub fn command(&mut self, text: &str) {
         self.state = State::Command;
         self.answer = Answer::default();
+        self.rows_of = None;
         if let Err(too_long) = frontend::query(&mut self.output, text.as_bytes()) {
             self.fail(too_long.into());
         }
+    }
+
+    /// A table whose rows [`Replication::select`] asks for next. The slot begins at `at`.
+    pub fn snapshot_table(&mut self, table: Table<'_>, at: Position) {
+        if let Err(failure) = self.changes.snapshot_table(table, at) {
+            self.fail(failure);
+        }
+    }
+
+    /// Sends a query whose rows are those of a table, and become lines.
+    pub fn select(&mut self, text: &str, relation: u32) {
+        self.command(text);
+        self.rows_of = Some(relation);
+    }
+
+    /// All tables have been read.
+    pub fn snapshot_over(&mut self, at: Position) {
+        self.changes.snapshot_over(at);
     }
 
     /// Sends a status update: the server need not keep what is before `flushed`.
@@ -240,10 +262,7 @@ impl Replication {
             (S::Idle | S::Command | S::Streaming, M::ErrorResponse { fields }) => {
                 self.error(fields)
             }
-            (S::Command, M::DataRow { body }) => match row(body) {
-                Ok(row) => self.answer.rows.push(row),
-                Err(Malformed) => self.unexpected(tag),
-            },
+            (S::Command, M::DataRow { body }) => self.row(body, tag),
             (S::Command, M::RowDescription { .. } | M::CommandComplete { .. } | M::CopyDone) => {}
             (S::Command, M::CopyBothResponse) => {
                 self.state = S::Streaming;
@@ -258,6 +277,19 @@ impl Replication {
                 self.happened |= status::ANSWERED;
             }
             _ => self.unexpected(tag),
+        }
+    }
+
+    fn row(&mut self, body: &[u8], tag: u8) {
+        if let Some(relation) = self.rows_of {
+            if let Err(failure) = self.changes.snapshot_row(relation, body) {
+                self.fail(failure);
+            }
+            return;
+        }
+        match row(body) {
+            Ok(row) => self.answer.rows.push(row),
+            Err(Malformed) => self.unexpected(tag),
         }
     }
 

@@ -5,6 +5,7 @@
 //! relation.rs   a table as the server has described it, and its rows as JSON objects
 //! line.rs       one message as one line
 //! changes.rs    XLogData, keepalives and status updates, and the transaction to which a message belongs
+//!   snapshot.rs the rows of tables in front of the changes
 //! connection.rs commands and their answers, and the stream
 //! ```
 //!
@@ -18,6 +19,6 @@ mod line;
 mod message;
 mod relation;
 
-pub use changes::{Changes, Keepalive, Options, status_update};
+pub use changes::{Changes, Keepalive, Options, Table, status_update};
 pub use connection::Replication;
 pub use message::{Message, Position, Tuple, Value};

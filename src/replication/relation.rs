@@ -78,22 +78,33 @@ impl Relation {
         }
     }
 
-    /// Appends the row as a JSON object; unchanged values are left out. Whether there was one.
-    pub fn append_row(
+    /// [`Relation::append_row`] of a row of pgoutput.
+    pub fn append_tuple(
         &self,
         tuple: &Tuple<'_>,
         which: Which,
         out: &mut Output,
     ) -> Result<bool, RowError> {
-        if tuple.count != self.columns.len() {
+        self.append_row(tuple.count, tuple.values(), which, out)
+    }
+
+    /// Appends a row of `count` values as a JSON object; unchanged ones are left out. Whether there was one.
+    pub fn append_row<'a>(
+        &self,
+        count: usize,
+        values: impl Iterator<Item = Value<'a>>,
+        which: Which,
+        out: &mut Output,
+    ) -> Result<bool, RowError> {
+        if count != self.columns.len() {
             return Err(RowError::FieldCount {
                 expected: self.columns.len(),
-                found: i16::try_from(tuple.count).unwrap_or(-1),
+                found: i16::try_from(count).unwrap_or(-1),
             });
         }
         let mut opening = b"{";
         let mut has_unchanged = false;
-        for (index, (column, value)) in self.columns.iter().zip(tuple.values()).enumerate() {
+        for (index, (column, value)) in self.columns.iter().zip(values).enumerate() {
             if value == Value::Unchanged {
                 has_unchanged = true;
                 continue;

@@ -11,7 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use pgz_edge::boundary::form;
 use pgz_edge::encode::{Strings, Types};
-use pgz_edge::replication::{Options, Replication};
+use pgz_edge::replication::{Options, Replication, Table};
 use wasm_bindgen::prelude::*;
 
 #[global_allocator]
@@ -73,6 +73,38 @@ impl ChangesCore {
     /// Query: a command of the replication protocol.
     pub fn command(&mut self, text: &str) {
         self.inner.command(text);
+    }
+
+    /// A table whose rows `select` asks for next: `take_wanted_types` may have some before.
+    /// - `names`: of its schema, of itself and of its columns, each ended by a NUL.
+    /// - `columns`: three numbers each: 1 where it belongs to the replica identity, else 0; type OID; type modifier.
+    /// - `at`: where the slot begins.
+    pub fn snapshot_table(
+        &mut self,
+        oid: u32,
+        replica_identity: u8,
+        names: &str,
+        columns: &[u32],
+        at: u64,
+    ) {
+        let (columns, _) = columns.as_chunks();
+        let table = Table {
+            oid,
+            replica_identity,
+            names,
+            columns,
+        };
+        self.inner.snapshot_table(table, at);
+    }
+
+    /// Query: its rows are those of table `oid`, and become lines.
+    pub fn select(&mut self, text: &str, oid: u32) {
+        self.inner.select(text, oid);
+    }
+
+    /// All tables have been read: the line that says so, and commits up to `at` have been read.
+    pub fn snapshot_over(&mut self, at: u64) {
+        self.inner.snapshot_over(at);
     }
 
     /// A status update: the server need not keep what is before `flushed`.

@@ -36,7 +36,8 @@ test("its tarball has the built files, and not the driver", () => {
     const names = files.map(({ path: name }) => name);
     expect(names).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist/main.js", "package.json"]));
     expect(names.filter((name) => !/^(dist\/[\w-]+\.js|LICENSE|README\.md|package\.json)$/.test(name))).toEqual([]);
-    expect(unpackedSize).toBeLessThan(200_000);
+    // 205,000 with the command for changes: the driver would be 400,000 more.
+    expect(unpackedSize).toBeLessThan(215_000);
   } finally {
     rmSync(folder, { recursive: true });
   }

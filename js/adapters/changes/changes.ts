@@ -4,9 +4,12 @@
 import { Client, Pool, ResponseTooLargeError, UsageError } from "../../index.ts";
 import { converter, type ValuePolicy } from "../../values/converters.ts";
 import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, TYPE_SAME } from "../../wasm/numbers.ts";
-import { Feed, positionOf } from "./feed.ts";
+import { refuseHyperdrive } from "./advice.ts";
+import { Feed, type ChangesStats } from "./feed.ts";
 import type { AnyChange, Begin, Commit, Schema } from "./kinds.ts";
-import { checkOptions, type ChangesOptions } from "./options.ts";
+import { checkOptions, positionOf, type ChangesOptions } from "./options.ts";
+
+export type { ChangesStats };
 
 /** Columns of a table whose values are not those of JSON. */
 type Conversions = readonly (readonly [name: string, convert: (value: unknown) => unknown])[];
@@ -22,6 +25,15 @@ export interface TransactionsOptions {
 
 const MAX_TRANSACTION = 64 << 20;
 
+const NOT_BEGUN: ChangesStats = {
+  state: "idle",
+  connections: 0,
+  acknowledged: "0/0",
+  end: "0/0",
+  lagBytes: 0,
+  lagSeconds: 0,
+};
+
 /** A transaction that has committed. */
 export interface ChangesOfTransaction<Row = Record<string, unknown>> {
   /** What to acknowledge, and to begin behind (`from`). */
@@ -30,7 +42,7 @@ export interface ChangesOfTransaction<Row = Record<string, unknown>> {
   readonly xid?: number;
   readonly committedAt?: string;
   readonly origin?: string;
-  /** What is between `begin` and `commit`. */
+  /** What is between `begin` and `commit`; rows of a snapshot, the last piece of which ends with `snapshot`. */
   readonly changes: Exclude<AnyChange<Row>, Begin | Commit>[];
   acknowledge(): Promise<void>;
 }
@@ -49,7 +61,7 @@ export interface ChangesResponse {
 export class Changes<Row = Record<string, unknown>> implements AsyncIterable<AnyChange<Row>> {
   readonly #db: Client | Pool;
   readonly #options: ChangesOptions;
-  #isAsked = false;
+  #feed: Feed | undefined;
 
   /** @internal */
   constructor(db: Client | Pool, options: ChangesOptions) {
@@ -58,7 +70,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<AnyChange<Row>, void, undefined> {
-    const feed = this.#feed("string");
+    const feed = this.#open("string");
     const reader = new ChangeReader(feed, this.#options);
     const isManual = (this.#options.acknowledge ?? "manual") === "manual";
     try {
@@ -75,7 +87,8 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * The same by transactions, each in one piece. A message that is not transactional is one by itself.
+   * The same by transactions, each in one piece. A message that is not transactional is one by itself. The rows of a
+   * snapshot come in pieces that have no `xid`.
    *
    * @throws ResponseTooLargeError a transaction whose lines of NDJSON are longer than `maxBytes`
    *
@@ -91,7 +104,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     undefined
   > {
     checkMaxBytes(maxBytes);
-    const feed = this.#feed("string");
+    const feed = this.#open("string");
     const reader = new ChangeReader(feed, this.#options);
     try {
       for (let group = new Group<Row>(maxBytes); ;) {
@@ -102,6 +115,8 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
           yield whole;
           if (this.#options.acknowledge === "commit") await whole.acknowledge();
         }
+        const rows = group.takeRows();
+        if (rows) yield rows;
       }
     } finally {
       await feed.end();
@@ -113,7 +128,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
    * asks for more.
    */
   stream(): ReadableStream<Uint8Array> {
-    const feed = this.#feed("number");
+    const feed = this.#open("number");
     const isManual = (this.#options.acknowledge ?? "manual") === "manual";
     return new ReadableStream<Uint8Array>(
       {
@@ -140,11 +155,14 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     return new Response(this.stream() as BodyInit, { headers: all });
   }
 
-  #feed(int8: "string" | "number"): Feed {
-    if (this.#isAsked)
-      throw new UsageError("STREAM_OPEN", "These changes are being read already: call changes() again.");
-    this.#isAsked = true;
-    return new Feed(this.#db, this.#options, rowForm(this.#options, int8));
+  /** Where the stream is, and how far behind. */
+  stats(): ChangesStats {
+    return this.#feed?.stats() ?? NOT_BEGUN;
+  }
+
+  #open(int8: "string" | "number"): Feed {
+    if (this.#feed) throw new UsageError("STREAM_OPEN", "These changes are being read already: call changes() again.");
+    return (this.#feed = new Feed(this.#db, this.#options, rowForm(this.#options, int8)));
   }
 }
 
@@ -164,6 +182,7 @@ export function changes<Row = Record<string, unknown>>(db: Client | Pool, option
   if (!(db instanceof Client || db instanceof Pool))
     throw new UsageError("INVALID_OPTION", "changes needs a client or a pool: changes(db, { slot, publication }).");
   checkOptions(options);
+  refuseHyperdrive(db);
   return new Changes<Row>(db, options);
 }
 
@@ -215,8 +234,17 @@ class Group<Row> {
       }
     }
     changes.push(change);
-    if (this.#begin) return undefined;
-    return { position: change.position, changes, acknowledge: () => Promise.resolve() };
+    // Rows of a snapshot are taken when no more of them have come.
+    if (this.#begin || change.kind !== "message") return undefined;
+    return this.takeRows();
+  }
+
+  /** Of a snapshot: the rows that have come, if there are any. */
+  takeRows(): ChangesOfTransaction<Row> | undefined {
+    const last = this.#changes.at(-1);
+    if (this.#begin || !last) return undefined;
+    this.#bytes = 0;
+    return { position: last.position, changes: this.#changes.splice(0), acknowledge: () => Promise.resolve() };
   }
 }
 

@@ -1,12 +1,13 @@
 // A stream of changes over all its connections: lines as they come, and acknowledgements on their way back.
 //
-//   connect ── START_REPLICATION ──> read ── lines ──> the consumer, who asks for the next ones
-//      ^                              │
-//      └───────── pause <──── lost ───┘       behind what was acknowledged; whole transactions that the
+//   connect ── [snapshot] ── START_REPLICATION ──> read ── lines ──> the consumer, who asks for the next ones
+//      ^                                            │
+//      └──────────────── pause <──────────── lost ──┘       behind what was acknowledged; whole transactions that the
 //                                             consumer has had are dropped by the core
 //
 // Knows when to connect again, and what the server need not keep. Must not know what a line says.
-import { AbortError, ConnectionError, PostgresError, type Client, type Pool } from "../../index.ts";
+import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
+import type { ChangesEvent, Client, Pool } from "../../index.ts";
 import { Catalog } from "../../session/catalog.ts";
 import {
   CHANGES_ANSWERED,
@@ -15,9 +16,13 @@ import {
   CHANGES_STATUS_WANTED,
   CHANGES_TYPES_WANTED,
 } from "../../wasm/numbers.ts";
+import { advised } from "./advice.ts";
+import { configOf } from "./config.ts";
 import { Core } from "./core.ts";
-import { creation, start, type ChangesOptions } from "./options.ts";
+import { Lag } from "./lag.ts";
+import { creation, identifier, literal, positionOf, start, textOf, type ChangesOptions } from "./options.ts";
 import { lost, Replication } from "./replication.ts";
+import { Snapshot } from "./snapshot.ts";
 
 const MAX_MESSAGE_BYTES = 1 << 30;
 const STATUS_INTERVAL = 10_000;
@@ -29,6 +34,12 @@ const NOTHING = new Uint8Array(0);
 /** Errors behind which another connection may help: a server that goes or comes, a slot that another one still has. */
 const PASSING = /^(57P0[1235]|53300|55006|08...)$/;
 
+/** Milliseconds in which the slot of a snapshot that broke off is dropped: to connect, and to drop it. */
+const LONGEST_DROP = 5_000;
+
+/** Where a stream of changes is. */
+export type ChangesStats = Omit<ChangesEvent, "slot">;
+
 export class Feed {
   readonly catalog = new Catalog();
   readonly #db: Client | Pool;
@@ -39,8 +50,16 @@ export class Feed {
   /** Sends status updates, from the first connection on. */
   #timer: ReturnType<typeof setInterval> | undefined;
   #connection: Replication | undefined;
+  #connections = 0;
+  /** Until all its rows were yielded. */
+  #snapshot: Snapshot | undefined;
+  /** The slot was made for a snapshot whose rows were not all yielded. */
+  #madeForSnapshot = false;
+  #dropping: Promise<string> | undefined;
+  readonly #lag = new Lag();
   /** Some connection has streamed: from now on one that fails is tried again. */
   #hasStreamed = false;
+  #isStreaming = false;
   #failures = 0;
   /** Bytes wait in the core behind the description of a table. */
   #waits = false;
@@ -67,15 +86,33 @@ export class Feed {
       this.#over.signal.throwIfAborted();
       try {
         const connection = this.#connection ?? (await this.#connect());
+        if (this.#snapshot) {
+          if (await this.#snapshot.more()) return this.#takeLines();
+          await this.#stream(connection);
+        }
         const happened = this.#waits ? connection.received(NOTHING) : await connection.read();
         this.#waits = false;
         await this.#attend(happened);
-        if (happened & CHANGES_LINES) return this.#core.takeLines();
+        if (happened & CHANGES_LINES) return this.#takeLines();
       } catch (error) {
         this.#over.signal.throwIfAborted();
-        await this.#comeBack(error);
+        await this.#comeBack(advised(error));
       }
     }
+  }
+
+  stats(): ChangesStats {
+    const isOver = this.#over.signal.aborted;
+    const end = isOver ? this.#flushed : this.#core.call((handle) => handle.end());
+    const behind = end - this.#flushed;
+    return {
+      state: isOver ? "over" : this.#snapshot ? "snapshot" : this.#isStreaming ? "streaming" : "connecting",
+      connections: this.#connections,
+      acknowledged: textOf(this.#flushed),
+      end: textOf(end > this.#flushed ? end : this.#flushed),
+      lagBytes: behind > 0n ? Number(behind) : 0,
+      lagSeconds: this.#lag.seconds(Date.now()),
+    };
   }
 
   /** All commits that the core has read were yielded: the consumer asks for more. */
@@ -86,6 +123,7 @@ export class Feed {
   async acknowledge(position: bigint): Promise<void> {
     if (position <= this.#acknowledged) return;
     this.#acknowledged = position;
+    this.#lag.acknowledged(position);
     if (position > this.#flushed) this.#flushed = position;
     await this.#report();
   }
@@ -96,6 +134,7 @@ export class Feed {
     if (!this.#over.signal.aborted) await this.#report();
     this.#stop(new AbortError("the stream of changes was left"));
     await connection?.close();
+    await this.#dropping;
     this.#core.free();
   }
 
@@ -105,20 +144,33 @@ export class Feed {
     this.#unhear();
     this.#over.abort(reason);
     void this.#connection?.close();
+    if (this.#madeForSnapshot) void this.#drop();
   }
 
   async #connect(): Promise<Replication> {
     // At once the stream's own: to make a slot may take as long as transactions are open, and who aborts ends that too.
     const connection = (this.#connection = await Replication.open(this.#db, this.#core, this.#over.signal));
     this.#over.signal.throwIfAborted();
+    this.#connections++;
     this.#core.call((handle) => handle.restart(handle.committed()));
     this.#waits = false;
-    if (this.#options.createSlot && !this.#hasStreamed) await this.#create(connection);
-    await connection.run(start(this.#options, textOf(this.#flushed)));
-    this.#timer ??= setInterval(() => void this.#report(), this.#options.statusInterval ?? STATUS_INTERVAL);
-    this.#hasStreamed = true;
-    this.#failures = 0;
+    const { createSlot, snapshot } = this.#options;
+    if (snapshot && !this.#hasStreamed) await this.#begin(connection);
+    else {
+      if (createSlot && !this.#hasStreamed) await this.#create(connection);
+      await this.#stream(connection);
+    }
     return connection;
+  }
+
+  async #begin(connection: Replication): Promise<void> {
+    const made = () => (this.#madeForSnapshot = this.#options.createSlot === "permanent");
+    const learn = () => this.#learn();
+    try {
+      this.#snapshot = await Snapshot.begin(connection, this.#core, this.#options, learn, made);
+    } catch (error) {
+      throw isThere(error) ? slotExists(this.#options.slot, error) : error;
+    }
   }
 
   /** A permanent slot that exists is gone on with. */
@@ -126,13 +178,46 @@ export class Feed {
     try {
       await connection.run(creation(this.#options, connection.serverVersion));
     } catch (error) {
-      const exists = error instanceof PostgresError && error.code === "42710";
-      if (!exists || this.#options.createSlot === "temporary") throw error;
+      if (!isThere(error) || this.#options.createSlot === "temporary") throw error;
+    }
+  }
+
+  async #stream(connection: Replication): Promise<void> {
+    this.#snapshot = undefined;
+    this.#madeForSnapshot = false;
+    this.#hasStreamed ||= this.#options.snapshot === true;
+    const [slot] = await connection.run(confirmed(this.#options.slot));
+    const known = positionOf(slot?.[0] ?? "0/0");
+    if (known > this.#flushed) this.#flushed = known;
+    const { connectTimeout } = configOf(this.#db);
+    await connection.start(start(this.#options, textOf(this.#flushed)), connectTimeout);
+    this.#isStreaming = true;
+    this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
+    this.#hasStreamed = true;
+    this.#failures = 0;
+  }
+
+  /** The lines that were read. What commits are in them waits to be acknowledged. */
+  #takeLines(): Uint8Array {
+    const committed = this.#core.call((handle) => handle.committed());
+    if (committed > this.#acknowledged) this.#lag.read(committed, Date.now());
+    return this.#core.takeLines();
+  }
+
+  #tick(): void {
+    void this.#report();
+    try {
+      configOf(this.#db).observer?.onChanges?.({ slot: this.#options.slot, ...this.stats() });
+    } catch {
+      // What an observer throws is dropped, as everywhere.
     }
   }
 
   async #attend(happened: number): Promise<void> {
-    if (happened & CHANGES_TYPES_WANTED) await this.#learn();
+    if (happened & CHANGES_TYPES_WANTED) {
+      this.#waits = true;
+      await this.#learn();
+    }
     if (happened & CHANGES_ANSWERED) {
       this.#connection!.answer();
       throw lost("the server ended the stream");
@@ -151,7 +236,6 @@ export class Feed {
 
   /** The database's own types are asked for once per description of a table. */
   async #learn(): Promise<void> {
-    this.#waits = true;
     const oids = this.#core.call((handle) => handle.take_wanted_types());
     const columns = [...oids].map((typeOid) => ({ typeOid }));
     const question = this.catalog.question(columns);
@@ -171,7 +255,9 @@ export class Feed {
   async #comeBack(error: unknown): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
+    this.#isStreaming = false;
     await connection?.close();
+    if (this.#madeForSnapshot) throw brokeOff(error, await this.#drop());
     if (!this.#mayPass(error)) throw error;
     const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
     await new Promise<void>((resolve) => {
@@ -181,21 +267,61 @@ export class Feed {
     });
   }
 
+  /** Drops the slot of a snapshot that broke off. Returns what became of it. Never rejects. */
+  #drop(): Promise<string> {
+    return (this.#dropping ??= this.#dropped());
+  }
+
+  async #dropped(): Promise<string> {
+    const { slot } = this.#options;
+    this.#madeForSnapshot = false;
+    await this.#connection?.close();
+    // By a connection of its own: `db` may be closed, and its signal is often the one that has ended this stream.
+    const core = new Core(MAX_MESSAGE_BYTES, 0);
+    try {
+      const connection = await Replication.open(this.#db, core, AbortSignal.timeout(LONGEST_DROP));
+      const timer = setTimeout(() => void connection.close(), LONGEST_DROP);
+      try {
+        // The server may not have noticed yet that the slot's connection has ended.
+        await connection.run(`DROP_REPLICATION_SLOT ${identifier(slot)} WAIT`);
+      } finally {
+        clearTimeout(timer);
+        await connection.close();
+      }
+      return `slot "${slot}", which was made for it, was dropped`;
+    } catch (error) {
+      return `slot "${slot}", which was made for it, could not be dropped (${(error as Error).message}): drop it`;
+    } finally {
+      core.free();
+    }
+  }
+
   #mayPass(error: unknown): boolean {
     // With its connection the slot has gone, and with it what happens meanwhile.
     if (this.#hasStreamed && this.#options.createSlot === "temporary") return false;
     if (error instanceof PostgresError)
       return PASSING.test(error.code) && (this.#hasStreamed || error.code === "55006");
-    return this.#hasStreamed && error instanceof ConnectionError && error.code !== "CORE_TRAPPED";
+    const isOfNetwork = error instanceof TimeoutError || error instanceof ConnectionError;
+    return this.#hasStreamed && isOfNetwork && error.code !== "CORE_TRAPPED";
   }
 }
 
-/** `0/16B3748` is 0x16b3748. */
-export function positionOf(text: string): bigint {
-  const [high = "", low = ""] = text.split("/");
-  return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
+const isThere = (error: unknown) => error instanceof PostgresError && error.code === "42710";
+
+function slotExists(slot: string, cause: unknown): UsageError {
+  return new UsageError(
+    "INVALID_OPTION",
+    `Slot "${slot}" exists, and a snapshot is taken with a slot that is made for it: leave "snapshot" out to go on ` +
+      "with the slot, or drop it to begin anew.",
+    { cause },
+  );
 }
 
-function textOf(position: bigint): string {
-  return `${(position >> 32n).toString(16)}/${(position & 0xffffffffn).toString(16)}`.toUpperCase();
+function brokeOff(cause: unknown, slot: string): PgzError {
+  const message = `The snapshot broke off, and ${slot}. ${(cause as Error).message}`;
+  return new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause });
 }
+
+/** What the server need not keep for the slot. */
+const confirmed = (slot: string) =>
+  `select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = ${literal(slot)}`;

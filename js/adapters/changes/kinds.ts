@@ -42,6 +42,7 @@ export interface ColumnOfTable {
   readonly key: boolean;
 }
 
+/** A row that was inserted; without `xid` one of a snapshot. */
 export interface Insert<Row = Record<string, unknown>> extends OfTable {
   readonly kind: "insert";
   readonly new: Row;
@@ -60,6 +61,11 @@ export interface Delete<Row = Record<string, unknown>> extends OfTable {
   readonly kind: "delete";
   /** The key; the whole row with `REPLICA IDENTITY FULL`. */
   readonly old: Partial<Row>;
+}
+
+/** All rows of the snapshot have come: they are as of this position, and changes follow. */
+export interface Snapshot extends Change {
+  readonly kind: "snapshot";
 }
 
 export interface Truncate extends Change {
@@ -91,4 +97,4 @@ export interface Commit extends Change {
 }
 
 export type AnyChange<Row = Record<string, unknown>> =
-  Begin | Schema | Insert<Row> | Update<Row> | Delete<Row> | Truncate | Message | Commit;
+  Begin | Schema | Insert<Row> | Update<Row> | Delete<Row> | Snapshot | Truncate | Message | Commit;

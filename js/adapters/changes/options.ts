@@ -11,6 +11,13 @@ export interface ChangesOptions {
    * connection, and then the stream ends with an error, because later changes are lost. Default: the slot must exist.
    */
   readonly createSlot?: "permanent" | "temporary" | undefined;
+  /**
+   * Yields all rows of the publication's tables in front of their changes, as of the beginning of the slot. The slot is
+   * made for it: `createSlot` must be given, and a slot that exists is an error. From PostgreSQL 15 on. Default false.
+   */
+  readonly snapshot?: boolean | undefined;
+  /** The slot that is made is kept on standbys too (`failover`), so that it survives a failover. From 17 on. */
+  readonly failover?: boolean | undefined;
   /** The publication, or several: which changes of which tables are yielded. */
   readonly publication: string | readonly string[];
   /**
@@ -58,6 +65,8 @@ const POSITION = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/i;
 const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string, holds: Check] } = {
   slot: ["a name of lower-case letters, digits and underscores", (value) => /^[a-z0-9_]{1,63}$/.test(String(value))],
   createSlot: ['"permanent" or "temporary"', oneOf("permanent", "temporary")],
+  snapshot: ["a boolean", isFlag],
+  failover: ["a boolean", isFlag],
   publication: [
     "a name or a list of names",
     (value) => isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
@@ -92,26 +101,46 @@ export function checkOptions(options: ChangesOptions): void {
     if (isMissing || (value !== undefined && !holds(value)))
       throw new UsageError("INVALID_OPTION", `Option "${name}" must be ${must}.`);
   }
+  const { createSlot, snapshot, failover, from } = options;
+  for (const [name, isGiven] of Object.entries({ snapshot, failover }))
+    if (isGiven && !createSlot)
+      throw new UsageError("INVALID_OPTION", `Option "${name}" is of a slot that is made: give "createSlot" too.`);
+  if (snapshot && from !== undefined)
+    throw new UsageError("INVALID_OPTION", 'Option "snapshot" says where the changes begin: leave "from" out.');
 }
 
-const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
-const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
+export const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-/** CREATE_REPLICATION_SLOT, in the form of this server's version. */
-export function creation({ slot, createSlot }: ChangesOptions, version: number): string {
+/** As the replication commands read it, and the server with `standard_conforming_strings`, which SETTINGS sets. */
+export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+
+/** `0/16B3748` is 0x16b3748. */
+export function positionOf(text: string): bigint {
+  const [high = "", low = ""] = text.split("/");
+  return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
+}
+
+export function textOf(position: bigint): string {
+  return `${(position >> 32n).toString(16)}/${(position & 0xffffffffn).toString(16)}`.toUpperCase();
+}
+
+/** CREATE_REPLICATION_SLOT, in the form of this server's version: from 15 on options stand in parentheses. */
+export function creation({ slot, createSlot, snapshot, failover }: ChangesOptions, version: number): string {
   const temporary = createSlot === "temporary" ? " TEMPORARY" : "";
-  const snapshot = version >= 15 ? "(SNAPSHOT 'nothing')" : "NOEXPORT_SNAPSHOT";
-  return `CREATE_REPLICATION_SLOT ${quoted(slot)}${temporary} LOGICAL pgoutput ${snapshot}`;
+  const use = snapshot ? "use" : "nothing";
+  const options = [`SNAPSHOT '${use}'`, ...(failover ? ["FAILOVER true"] : [])];
+  const written = version >= 15 ? `(${options.join(", ")})` : "NOEXPORT_SNAPSHOT";
+  return `CREATE_REPLICATION_SLOT ${identifier(slot)}${temporary} LOGICAL pgoutput ${written}`;
 }
 
 /** START_REPLICATION behind `position`. */
 export function start({ slot, publication, messages, origin }: ChangesOptions, position: string): string {
-  const names = [publication].flat().map(quoted).join(",");
+  const names = [publication].flat().map(identifier).join(",");
   const options = [
     "proto_version '1'",
     `publication_names ${literal(names)}`,
     ...(messages ? ["messages 'true'"] : []),
     ...(origin ? [`origin ${literal(origin)}`] : []),
   ];
-  return `START_REPLICATION SLOT ${quoted(slot)} LOGICAL ${position} (${options.join(", ")})`;
+  return `START_REPLICATION SLOT ${identifier(slot)} LOGICAL ${position} (${options.join(", ")})`;
 }

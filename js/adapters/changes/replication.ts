@@ -1,7 +1,8 @@
 // One replication connection: its login, its commands, and its bytes on their way to the core.
 //
 // Knows sockets and the core. Must not know slots, acknowledgements, or when to connect again.
-import { logIn, PostgresError, ProtocolError, ConnectionError, type Client, type Pool } from "../../index.ts";
+import { logIn, PostgresError, ProtocolError, ConnectionError, TimeoutError } from "../../index.ts";
+import type { Client, Pool } from "../../index.ts";
 import type { Handover } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
 import { within } from "../../util/within.ts";
@@ -17,6 +18,11 @@ const SETTINGS = {
   IntervalStyle: "iso_8601",
   bytea_output: "hex",
   extra_float_digits: "1",
+  // Of names in commands and in a snapshot's queries.
+  standard_conforming_strings: "on",
+  // A reader of a snapshot may be slow.
+  statement_timeout: "0",
+  idle_in_transaction_session_timeout: "0",
 };
 
 interface Answer {
@@ -53,6 +59,32 @@ export class Replication {
       if (happened & CHANGES_STREAMING) return [];
       if (happened & CHANGES_ANSWERED) return this.answer();
     }
+  }
+
+  /**
+   * The same of START_REPLICATION, which a server answers at once; pgpool-II never does.
+   *
+   * @throws TimeoutError
+   */
+  async start(text: string, milliseconds: number): Promise<void> {
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      void this.close();
+    }, milliseconds);
+    try {
+      await this.run(text);
+    } catch (error) {
+      throw isLate ? unanswered(milliseconds) : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Sends a query whose rows, those of table `oid`, become lines; its answer is empty. */
+  async select(text: string, oid: number): Promise<void> {
+    this.#core.call((handle) => handle.select(text, oid));
+    await this.#flush();
   }
 
   /** The answer that has come, or its error. */
@@ -126,6 +158,14 @@ interface Failure {
 
 export function lost(reason: string): ConnectionError {
   return new ConnectionError("CONNECTION_LOST", `The connection was lost: ${reason}.`, { stage: "session" });
+}
+
+function unanswered(milliseconds: number): TimeoutError {
+  return new TimeoutError(
+    "CONNECT_TIMEOUT",
+    `START_REPLICATION was not answered within ${milliseconds} ms (connectTimeout). A pooler may stand in between, ` +
+      "such as pgpool-II: connect to the server itself.",
+  );
 }
 
 /** 2000-01-01, in milliseconds of Unix. */

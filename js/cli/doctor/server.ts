@@ -3,6 +3,7 @@
 // Many servers only speak the protocol: what is asked of their catalogs may be refused, so only what is PostgreSQL is
 // asked for settings. docs/servers.md says what works where.
 import type { Client } from "../../index.ts";
+import { bytesText } from "../progress.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Login, Patient } from "./patient.ts";
 
@@ -107,7 +108,42 @@ const SETTINGS = `select
 export async function settings(patient: Patient, client: Client): Promise<Finding[]> {
   const row = await patient.ask<Settings>(client, SETTINGS);
   if (!row) return [unknown("settings", "Settings", "the server does not tell them")];
-  return [connections(row), writes(row), role(row), timeouts(row), conventions(row)];
+  return [connections(row), writes(row), role(row), timeouts(row), conventions(row), await slots(patient, client)];
+}
+
+interface Slots {
+  readonly slots: readonly { readonly name: string; readonly active: boolean; readonly retained: number }[];
+  readonly limit: string;
+}
+
+const SLOTS = `select
+  coalesce(json_agg(json_build_object('name', slot_name, 'active', active, 'retained', coalesce(pg_catalog.pg_wal_lsn_diff(
+    case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
+      else pg_catalog.pg_current_wal_lsn() end, restart_lsn), 0)::float8) order by slot_name), '[]') as slots,
+  current_setting('max_slot_wal_keep_size') as limit
+  from pg_catalog.pg_replication_slots`;
+
+/** What replication slots make the server keep. */
+async function slots(patient: Patient, client: Client): Promise<Finding> {
+  const title = "Slots";
+  const row = await patient.ask<Slots>(client, SLOTS);
+  if (!row) return unknown("slots", title, "the server does not tell its replication slots");
+  const facts = { slots: row.slots, maxSlotWalKeepSize: row.limit };
+  if (row.slots.length === 0) return good("slots", title, "no replication slots", facts);
+  const told = row.slots.map(
+    ({ name, active, retained }) => `${name} (${active ? "read" : "nobody reads it"}) keeps ${bytesText(retained)}`,
+  );
+  const text = told.join(", ");
+  if (row.slots.every(({ active }) => active)) return good("slots", title, text, facts);
+  return change(
+    "slots",
+    title,
+    text,
+    facts,
+    "The server keeps its log for a slot until somebody reads it: drop those that nobody needs " +
+      "(select pg_drop_replication_slot('…')).",
+    ...(row.limit === "-1" ? ["Set max_slot_wal_keep_size: a forgotten slot then cannot fill the disk."] : []),
+  );
 }
 
 function connections({ max_connections, reserved, used }: Settings): Finding {

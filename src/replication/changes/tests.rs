@@ -357,3 +357,52 @@ fn what_is_wrong_is_told_and_leaves_no_half_line() {
         );
     }
 }
+
+/// The table of [`USERS`], as a snapshot describes it.
+const USERS_NOW: Table<'_> = Table {
+    oid: 0x4001,
+    replica_identity: b'd',
+    names: "app\0users\0id\0full_name\0",
+    columns: &[[1, 23, u32::MAX], [0, 25, u32::MAX]],
+};
+
+#[test]
+fn rows_of_a_snapshot_are_inserts_in_front_of_it() {
+    let mut stream = Stream::new();
+    stream.changes.snapshot_table(USERS_NOW, 0x100).unwrap();
+    let row = b"\0\x02\0\0\0\x011\xff\xff\xff\xff";
+    stream.changes.snapshot_row(0x4001, row).unwrap();
+    stream.changes.snapshot_over(0x100);
+    let place = r#""position":"0/100","schema":"app","table":"users""#;
+    let lines = stream.lines();
+    let lines: Vec<_> = lines.lines().collect();
+    assert!(lines[0].starts_with(&alloc::format!(r#"{{"kind":"schema",{place},"oid":16385"#)));
+    assert_eq!(
+        lines[1..],
+        [
+            alloc::format!(r#"{{"kind":"insert",{place},"new":{{"id":1,"full_name":null}}}}"#),
+            r#"{"kind":"snapshot","position":"0/100"}"#.into(),
+        ]
+    );
+    assert_eq!(stream.changes.committed(), 0x100);
+    // The server describes the same table: it is told of once.
+    stream.begin(7, 0x200).users();
+    assert_eq!(stream.lines().lines().count(), 1);
+}
+
+#[test]
+fn a_row_of_a_snapshot_that_cannot_be_read_leaves_no_line() {
+    let mut stream = Stream::new();
+    stream.changes.snapshot_table(USERS_NOW, 0x100).unwrap();
+    stream.lines();
+    for (oid, row) in [
+        (0x4001, b"\0\x01\0\0\0\x011".as_slice()),
+        (0x4001, b"\0\x02\0\0\0\x011"),
+        (0x4001, b"\0\x01\0\0\0\x011?"),
+        (0x4001, b"\0\x01\xff\xff\xff\xfe"),
+        (0x4002, b"\0\0"),
+    ] {
+        assert!(stream.changes.snapshot_row(oid, row).is_err(), "{row:?}");
+        assert_eq!(stream.lines(), "");
+    }
+}

@@ -198,3 +198,48 @@ fn the_next_connection_begins_anew() {
     replication.terminate();
     assert_eq!(replication.take_output(), b"X\0\0\0\x04");
 }
+
+#[test]
+fn rows_of_a_table_that_is_read_are_lines() {
+    let mut replication = replication();
+    let table = Table {
+        oid: 0x4001,
+        replica_identity: b'd',
+        names: "app\0t\0age\0",
+        columns: &[[1, 16_400, u32::MAX]],
+    };
+    replication.snapshot_table(table, 0x100);
+    assert_eq!(replication.take_wanted_types(), [16_400]);
+    replication.define_types(Types::new(&[16_400, 0, 23, 0], &[], ""));
+    replication.select("select age from app.t", 0x4001);
+    let rows = [
+        message(b'D', b"\0\x01\0\0\0\x015"),
+        message(b'D', b"\0\x01\xff\xff\xff\xff"),
+        message(b'C', b"SELECT 2\0"),
+        READY.into(),
+    ];
+    let happened = receive(&mut replication, &rows.concat());
+    assert_eq!(happened, status::LINES | status::ANSWERED);
+    replication.snapshot_over(0x100);
+    let lines = String::from_utf8_lossy(replication.lines()).into_owned();
+    for new in [
+        r#""new":{"age":5}}"#,
+        r#""new":{"age":null}}"#,
+        r#"{"kind":"snapshot""#,
+    ] {
+        assert!(lines.contains(new), "{lines}");
+    }
+    // The next command has its rows for itself.
+    replication.command("x");
+    let row = message(b'D', b"\0\x01\0\0\0\x015");
+    receive(&mut replication, &[row, READY.into()].concat());
+    assert_eq!(replication.take_answer(), r#"{"rows":[["5"]]}"#);
+}
+
+#[test]
+fn a_row_of_a_table_that_cannot_be_read_ends_the_connection() {
+    let mut replication = replication();
+    replication.select("select", 0x4001);
+    let happened = receive(&mut replication, &message(b'D', b"\0\0"));
+    assert_eq!(happened, status::FAILED);
+}

@@ -1,0 +1,55 @@
+// What to change where a server, or what stands in front of it, refuses a stream of changes.
+//
+// Knows the server's errors around replication. Must not know when they come.
+import { PostgresError, UsageError, type Client, type Pool } from "../../index.ts";
+import { configOf } from "./config.ts";
+
+/** By SQLSTATE, and by the server's words where a code means several things. The first that fits is said. */
+const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[] = [
+  [/^55000$/, /wal_level/, "Set wal_level = logical in the server's configuration, and restart it."],
+  [/^0A000$|^55000$/, /recovery/, "A standby decodes changes from PostgreSQL 16 on: connect to the primary."],
+  [
+    /^55000$/,
+    /can no longer|invalidated/,
+    "The server has removed log that this slot had not acknowledged (max_slot_wal_keep_size). Drop the slot, make it " +
+      'anew, and read the tables again (createSlot: "permanent", snapshot: true).',
+  ],
+  [
+    /^42501$/,
+    /replication|WAL sender/i,
+    "The role needs REPLICATION: alter role … replication; on managed servers their own role or function for it.",
+  ],
+  [/^42501$/, /for table|for view/, "The role needs SELECT on the publication's tables for a snapshot."],
+  [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],
+  [/^42704$/, /^publication/, "Make it first: create publication … for table …"],
+  [/^53400$/, /slots/, "Raise max_replication_slots, or drop a slot that nobody reads."],
+  [/^53300$/, /./, "Raise max_wal_senders: each stream of changes takes one."],
+  [
+    /^08P01$/,
+    /startup parameter|replication/,
+    "A pooler, such as PgBouncer, stands in between and does not pass on what changes need: connect to the server itself.",
+  ],
+];
+
+/** The same error; with advice, where there is some. */
+export function advised<E>(error: E): E {
+  if (!(error instanceof PostgresError) || error.advice !== undefined) return error;
+  const found = ADVICE.find(([code, words]) => code.test(error.code) && words.test(error.message));
+  if (!found) return error;
+  const [, , advice] = found;
+  const hide = (name: string, value: string) =>
+    Object.defineProperty(error, name, { value, configurable: true, writable: true });
+  hide("advice", advice);
+  if (error.stack) hide("stack", error.stack.replace(/(?=\n {4}at )|$/, `\nADVICE: ${advice}`));
+  return error;
+}
+
+/** @throws UsageError where there can be no replication */
+export function refuseHyperdrive(db: Client | Pool): void {
+  const { hosts } = configOf(db);
+  if (hosts.some(({ host }) => host.endsWith(".hyperdrive.local")))
+    throw new UsageError(
+      "INVALID_OPTION",
+      "Hyperdrive passes on no replication: give changes a client that connects to the server itself.",
+    );
+}

@@ -1,0 +1,138 @@
+// All rows of a publication's tables as of the beginning of a slot that is made for them.
+//
+//   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── select … from each ── COMMIT
+//
+// One transaction of the replication connection, as the server's own subscriptions do it: the slot begins where the
+// transaction's snapshot was taken, so there is no gap and no doubled row. Nothing else of the program waits for it.
+//
+// Knows tables and their rows. Must not know what becomes of a slot whose snapshot broke off.
+import { UsageError } from "../../index.ts";
+import { CHANGES_ANSWERED, CHANGES_LINES } from "../../wasm/numbers.ts";
+import type { Core } from "./core.ts";
+import { creation, identifier, literal, positionOf, type ChangesOptions } from "./options.ts";
+import type { Replication } from "./replication.ts";
+
+interface Table {
+  readonly oid: number;
+  readonly kind: string;
+  readonly identity: string;
+  readonly schema: string;
+  readonly name: string;
+  readonly columns: readonly (readonly [name: string, typeOid: number, typeModifier: number, isKey: boolean])[];
+  readonly filter: string | null;
+}
+
+/** Column lists, row filters, and the view that has both. */
+const OLDEST_SERVER = 15;
+
+export class Snapshot {
+  readonly #connection: Replication;
+  readonly #core: Core;
+  /** Asks the catalog for the types that a table brings. */
+  readonly #learn: () => Promise<void>;
+  readonly #tables: Table[];
+  /** Where the slot begins. */
+  readonly #position: bigint;
+  #isReading = false;
+  #isOver = false;
+
+  private constructor(
+    connection: Replication,
+    core: Core,
+    learn: () => Promise<void>,
+    tables: Table[],
+    position: bigint,
+  ) {
+    this.#connection = connection;
+    this.#core = core;
+    this.#learn = learn;
+    this.#tables = tables;
+    this.#position = position;
+  }
+
+  /** Makes the slot. @throws PostgresError, also where the slot exists */
+  static async begin(
+    connection: Replication,
+    core: Core,
+    options: ChangesOptions,
+    learn: () => Promise<void>,
+    made: () => void,
+  ): Promise<Snapshot> {
+    if (connection.serverVersion < OLDEST_SERVER)
+      throw new UsageError("INVALID_OPTION", 'Option "snapshot" needs PostgreSQL 15 or newer.');
+    await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
+    const [slot] = await connection.run(creation(options, connection.serverVersion));
+    made();
+    const tables = await connection.run(question([options.publication].flat()));
+    const read = tables.map(([table]) => JSON.parse(table!) as Table);
+    return new Snapshot(connection, core, learn, read, positionOf(slot![1]!));
+  }
+
+  /** Reads on. Lines have come; `false`: all of them had come before. */
+  async more(): Promise<boolean> {
+    while (!this.#isOver) {
+      if (this.#isReading) {
+        const happened = await this.#connection.read();
+        if (happened & CHANGES_ANSWERED) {
+          this.#connection.answer();
+          this.#isReading = false;
+        }
+        if (happened & CHANGES_LINES) return true;
+        continue;
+      }
+      const table = this.#tables.shift();
+      if (!table) return await this.#end();
+      await this.#select(table);
+    }
+    return false;
+  }
+
+  async #end(): Promise<boolean> {
+    await this.#connection.run("COMMIT");
+    this.#core.call((handle) => handle.snapshot_over(this.#position));
+    this.#isOver = true;
+    return true;
+  }
+
+  async #select({ oid, kind, identity, schema, name, columns, filter }: Table): Promise<void> {
+    const names = [schema, name, ...columns.map(([column]) => column)].map((text) => `${text}\0`).join("");
+    const numbers = columns.flatMap(([, typeOid, modifier, isKey]) => [Number(isKey), typeOid, modifier]);
+    this.#core.call((handle) =>
+      handle.snapshot_table(oid, identity.charCodeAt(0), names, Uint32Array.from(numbers), this.#position),
+    );
+    await this.#learn();
+    const list = columns.map(([column]) => identifier(column)).join(", ");
+    // Rows of tables that inherit are those tables' own; a partitioned table has none but those of its partitions.
+    const from = `from ${kind === "p" ? "" : "only "}${identifier(schema)}.${identifier(name)}`;
+    await this.#connection.select(`select ${list} ${from}${filter === null ? "" : ` where ${filter}`}`, oid);
+    this.#isReading = true;
+  }
+}
+
+/** A row per table, as JSON: what pgoutput would say of it, and the rows that it would send. */
+function question(publications: readonly string[]): string {
+  return `
+    select json_build_object(
+      'oid', c.oid::int8, 'kind', c.relkind, 'identity', c.relreplident, 'schema', n.nspname, 'name', c.relname,
+      'filter', p.filter,
+      'columns', (
+        select coalesce(json_agg(json_build_array(a.attname, a.atttypid::int8, a.atttypmod,
+          c.relreplident = 'f' or coalesce(a.attnum = any((i.indkey::int2[])[0:i.indnkeyatts - 1]), false)
+        ) order by a.attnum), '[]')
+        from pg_catalog.pg_attribute a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname = any(p.attnames)
+      )
+    )
+    from (
+      select schemaname, tablename, min(attnames) as attnames,
+        case when bool_and(rowfilter is not null) then string_agg('(' || rowfilter || ')', ' or ') end as filter
+      from pg_catalog.pg_publication_tables
+      where pubname in (${publications.map(literal).join(", ")})
+      group by schemaname, tablename
+    ) p
+    join pg_catalog.pg_namespace n on n.nspname = p.schemaname
+    join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = p.tablename
+    left join pg_catalog.pg_index i on i.indrelid = c.oid
+      and case c.relreplident when 'd' then i.indisprimary when 'i' then i.indisreplident end
+    order by n.nspname, c.relname`;
+}

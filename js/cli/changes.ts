@@ -1,0 +1,107 @@
+// `pgz-edge changes`: changes of a publication's tables as NDJSON, as they commit.
+//
+// Knows that what was written is acknowledged: who reads the pipe has it. Must not know lines.
+import process from "node:process";
+import { changes as changesOf, type Changes } from "../adapters/changes.ts";
+import { UsageError } from "../index.ts";
+import { choice, refuseUrls } from "./arguments.ts";
+import type { Command, Task } from "./command.ts";
+import { withClient } from "./connect.ts";
+import { Misuse } from "./misuse.ts";
+import { bytesText, Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./progress.ts";
+import { iterate } from "./streams.ts";
+import { say, write } from "./terminal.ts";
+
+export const changes: Command = {
+  summary: "writes the changes of tables as they commit, by logical replication",
+  usage: `Usage: pgz-edge changes --slot NAME --publication NAME[,NAME …] [--create-slot permanent] [--snapshot]
+
+Writes a line of NDJSON per change to standard output, until Ctrl-C. A commit is acknowledged when its lines have been
+written, so the next run goes on behind it. A lost connection comes back by itself. A slot that nobody reads fills the
+server's disk: pgz-edge doctor lists them.
+
+  --slot NAME         the replication slot
+  --publication NAME  the publication, or several with commas
+  --create-slot WORD  make the slot: permanent (one that exists is used) or temporary (it ends with the command)
+  --snapshot          first all rows of the tables, as of the slot's beginning; needs --create-slot and a new slot
+  --from POSITION     begin behind this position, such as 0/16B3748
+  --messages          messages of pg_logical_emit_message too
+  --peek              acknowledge nothing: the next run begins where this one has begun
+${PROGRESS_HELP}`,
+  options: {
+    slot: { type: "string" },
+    publication: { type: "string" },
+    "create-slot": { type: "string" },
+    snapshot: { type: "boolean" },
+    from: { type: "string" },
+    messages: { type: "boolean" },
+    peek: { type: "boolean" },
+    ...PROGRESS_OPTIONS,
+  },
+  run,
+};
+
+async function run(task: Task): Promise<void> {
+  const { values, options, signal } = task;
+  refuseUrls(...values, options["slot"], options["publication"]);
+  if (values.length) throw new Misuse("Pass the slot and the publication as --slot and --publication.");
+  const slot = options["slot"];
+  const publication = options["publication"];
+  if (typeof slot !== "string" || typeof publication !== "string")
+    throw new Misuse("Pass --slot and --publication: what is read, and of which tables.");
+  const createSlot = choice(task, "create-slot", ["permanent", "temporary"] as const);
+  await withClient(task, {}, async (client) => {
+    const feed = orMisuse(() =>
+      changesOf(client, {
+        slot,
+        publication: publication.split(","),
+        createSlot,
+        snapshot: options["snapshot"] === true,
+        from: options["from"] as string | undefined,
+        messages: options["messages"] === true,
+        acknowledge: options["peek"] === true ? "manual" : "commit",
+        signal,
+      }),
+    );
+    const isShown = wantsProgress(options, process.stdout.isTTY !== true);
+    const progress = isShown ? new Progress({ unit: "change", more: () => behind(feed) }) : undefined;
+    try {
+      await writeAll(feed, progress);
+    } finally {
+      progress?.end(progress.rows);
+      const { acknowledged } = feed.stats();
+      if (acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
+    }
+  });
+}
+
+async function writeAll(feed: Changes, progress: Progress | undefined): Promise<void> {
+  for await (const lines of iterate(feed.stream())) {
+    await write(lines);
+    if (!progress) continue;
+    progress.bytes += lines.length;
+    progress.rows = (progress.rows ?? 0) + count(lines, NEWLINE);
+  }
+}
+
+const NEWLINE = 10;
+
+function count(bytes: Uint8Array, wanted: number): number {
+  let found = 0;
+  for (const byte of bytes) if (byte === wanted) found++;
+  return found;
+}
+
+function behind(feed: Changes): string {
+  const { state, lagBytes } = feed.stats();
+  return state === "streaming" ? `${bytesText(lagBytes)} behind` : state;
+}
+
+/** What the driver refuses of options is a mistake on the command line. */
+function orMisuse<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    throw error instanceof UsageError ? new Misuse(error.message) : error;
+  }
+}

@@ -1,0 +1,114 @@
+//! Rows of tables as they were where a slot begins: a query returns them, and they stand in front of its changes.
+//!
+//! Knows the lines of such rows. Must not know queries, or how a snapshot is taken.
+
+use super::{Changes, NEW, Where, found, malformed};
+use crate::error::Failure;
+use crate::protocol::reader::{Malformed, Reader};
+use crate::replication::line::Lines;
+use crate::replication::message::{Message, Position, Value};
+use crate::replication::relation::Which;
+use alloc::vec::Vec;
+
+/// A table, as Relation would describe it.
+#[derive(Debug, Clone, Copy)]
+pub struct Table<'a> {
+    /// OID
+    pub oid: u32,
+    /// `pg_class.relreplident`
+    pub replica_identity: u8,
+    /// The names of its schema, of itself and of its columns, each ended by a NUL.
+    pub names: &'a str,
+    /// Of each column: 1 where it belongs to the replica identity, else 0; the OID of its type; the type's modifier.
+    pub columns: &'a [[u32; 3]],
+}
+
+impl Changes {
+    /// A table whose rows follow. The slot begins at `at`.
+    pub fn snapshot_table(&mut self, table: Table<'_>, at: Position) -> Result<(), Failure> {
+        let body = relation(table);
+        let at = Where {
+            start: at,
+            subxid: None,
+        };
+        match Message::parse(&body, false) {
+            Ok((Message::Relation(message), _)) => self.relation(&message, at, &body),
+            _ => Err(malformed(b'R')),
+        }
+    }
+
+    /// A row of that table: the body of a DataRow whose values are text.
+    pub fn snapshot_row(&mut self, oid: u32, body: &[u8]) -> Result<(), Failure> {
+        let (count, values) = values(body).map_err(|Malformed| malformed(b'D'))?;
+        let relation = found(&self.relations, oid)?;
+        let since = self.lines.out.len();
+        self.lines.begin("insert");
+        self.lines.position(self.last);
+        self.lines.place(relation);
+        self.lines.put(NEW);
+        let outcome = relation.append_row(count, values, Which::All, &mut self.lines.out);
+        if let Err(error) = outcome {
+            self.lines.out.truncate(since);
+            return Err(error.into());
+        }
+        self.lines.end();
+        Ok(())
+    }
+
+    /// All rows have come. What was acknowledged up to here is the snapshot.
+    pub fn snapshot_over(&mut self, at: Position) {
+        self.committed = self.committed.max(at);
+        over(&mut self.lines, at);
+    }
+}
+
+/// `{"kind":"snapshot","position":"0/16B3748"}`
+fn over(lines: &mut Lines, at: Position) {
+    lines.begin("snapshot");
+    lines.position(at);
+    lines.end();
+}
+
+/// The message with which the server would describe it: a table that stays as it is is told of once.
+fn relation(table: Table<'_>) -> Vec<u8> {
+    let mut names = table.names.split_inclusive('\0');
+    let mut name = || names.next().unwrap_or("\0").as_bytes();
+    let mut body = [b"R".as_slice(), &table.oid.to_be_bytes(), name(), name()].concat();
+    body.push(table.replica_identity);
+    // A table has at most 1,600 columns.
+    let count = u16::try_from(table.columns.len()).unwrap_or(u16::MAX);
+    body.extend_from_slice(&count.to_be_bytes());
+    for [is_key, type_oid, type_modifier] in table.columns {
+        body.push(u8::from(*is_key != 0));
+        body.extend_from_slice(name());
+        body.extend_from_slice(&type_oid.to_be_bytes());
+        body.extend_from_slice(&type_modifier.to_be_bytes());
+    }
+    body
+}
+
+/// How many values a DataRow has, and each of them.
+fn values(body: &[u8]) -> Result<(usize, impl Iterator<Item = Value<'_>>), Malformed> {
+    let mut reader = Reader::new(body);
+    let count = reader.u16()?.into();
+    let first = reader.clone();
+    for _ in 0..count {
+        value(&mut reader)?;
+    }
+    reader.end()?;
+    let mut reader = first;
+    Ok((
+        count,
+        (0..count).map_while(move |_| value(&mut reader).ok()),
+    ))
+}
+
+fn value<'a>(reader: &mut Reader<'a>) -> Result<Value<'a>, Malformed> {
+    match reader.i32()? {
+        -1 => Ok(Value::Null),
+        length => {
+            let length = usize::try_from(length).map_err(|_| Malformed)?;
+            Ok(Value::Text(reader.bytes(length)?))
+        }
+    }
+}

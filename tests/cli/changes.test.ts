@@ -1,0 +1,109 @@
+// `pgz-edge changes`: what goes into the pipe is acknowledged, and the next run goes on behind it.
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { ServerDescriptor } from "../servers/index.mjs";
+import { until } from "../support/until.ts";
+import { CommandLine, driver, ended, plainUrl, server } from "./command-line.ts";
+
+const url = plainUrl((server as ServerDescriptor).superuserUrl);
+const env = { DATABASE_URL: url };
+const NAME = "cli_changes";
+const WORDS = ["changes", "--slot", NAME, "--publication", NAME];
+
+let cli: CommandLine;
+let db: InstanceType<typeof driver.Client>;
+beforeAll(async () => {
+  cli = new CommandLine();
+  db = await driver.connect(url);
+}, 120_000);
+afterAll(async () => {
+  await db.close();
+  cli.remove();
+});
+beforeEach(async () => {
+  await db.simple(`create table ${NAME} (id int4 primary key, name text); create publication ${NAME} for table ${NAME};
+    insert into ${NAME} values (1, 'Grace')`);
+});
+afterEach(async () => {
+  await until(async () => (await slot())?.["active"] !== true, "nobody reads the slot");
+  await db.simple(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = '${NAME}';
+    drop publication ${NAME}; drop table ${NAME}`);
+});
+
+async function slot() {
+  const { rows } = await db.query("select active from pg_replication_slots where slot_name = $1", [NAME]);
+  return rows[0];
+}
+
+/** Runs it until it has written so many lines of this kind, and then one more of `last`; and ends it by Ctrl-C. */
+async function read(words: readonly string[], enough: (lines: readonly string[]) => boolean) {
+  const child = cli.start([...WORDS, ...words], { env });
+  let out = "";
+  child.stdout!.on("data", (piece: Buffer) => (out += piece.toString()));
+  const end = ended(child, { readsOut: false });
+  await until(() => enough(out.split("\n")) || child.exitCode !== null, "the lines have come");
+  // What was written is acknowledged with the next read.
+  await until(async () => (await slot())?.["active"] === true, "it reads on");
+  child.kill("SIGINT");
+  const { code, err } = await end;
+  return { code, err, kinds: out.split("\n").flatMap((line) => (line ? [kindOf(line)] : [])) };
+}
+
+function kindOf(line: string): string {
+  const { kind, new: row } = JSON.parse(line) as { kind: string; new?: { name: string } };
+  return row ? `${kind} ${row.name}` : kind;
+}
+
+const has = (word: string) => (lines: readonly string[]) => lines.some((line) => line.includes(word));
+
+test("rows of a snapshot and changes are lines; the next run goes on behind what was written", async () => {
+  const first = read(["--create-slot", "permanent", "--snapshot"], has('"kind":"commit"'));
+  await until(async () => (await slot())?.["active"] === true, "the slot is read");
+  await db.exec(`insert into ${NAME} values (2, 'Ada')`);
+  const { code, err, kinds } = await first;
+  expect({ code, kinds }).toEqual({
+    code: 130,
+    kinds: ["schema", "insert Grace", "snapshot", "begin", "insert Ada", "commit"],
+  });
+  expect(err).toMatch(/^Acknowledged up to [0-9A-F]+\/[0-9A-F]+\.\n$/);
+  await db.exec(`insert into ${NAME} values (3, 'Edith')`);
+  expect((await read(["--peek"], has('"kind":"commit"'))).kinds).toContain("insert Edith");
+  const again = await read(["--progress"], has('"kind":"commit"'));
+  expect(again.kinds).toEqual(["begin", "schema", "insert Edith", "commit"]);
+  expect(again.err).toMatch(/4 changes, \d+ B in /);
+});
+
+test("a reader who leaves ends it, and what is wrong is told with what to do", async () => {
+  // More than the pipe and the sockets hold.
+  await db.exec(`insert into ${NAME} select i, repeat('x', 100) from generate_series(2, 100000) i`);
+  const line = `pgz-edge ${WORDS.join(" ")} --create-slot permanent --snapshot | head -n 2`;
+  const { out } = await cli.shell(line, { env });
+  expect(out.split("\n").map((text) => text && kindOf(text))).toEqual(["schema", "insert Grace", ""]);
+  expect(await slot(), "the slot of a snapshot that broke off").toBeUndefined();
+  await db.query(`select from pg_create_logical_replication_slot('${NAME}', 'pgoutput')`);
+  for (const [words, code, told] of [
+    [["changes"], 64, /--slot and --publication/],
+    [["changes", "x"], 64, /--slot/],
+    [[...WORDS, "--snapshot"], 64, /createSlot/],
+    [[...WORDS, "--from", "12"], 64, /position such as/],
+    [["changes", "--slot", "missing", "--publication", NAME], 1, /ADVICE: {2}Make it first/],
+    [[...WORDS, "--snapshot", "--create-slot", "permanent"], 1, /exists/],
+  ] as const) {
+    const result = await cli.run(words, { env });
+    expect([words, result]).toEqual([words, { code, out: "", err: expect.stringMatching(told) }]);
+  }
+});
+
+test("the doctor lists slots that nobody reads, and what they keep", async () => {
+  const slots = async () => {
+    const { out } = await cli.run(["doctor", url, "--json"]);
+    const { findings } = JSON.parse(out) as { findings: { id: string }[] };
+    return findings.find(({ id }) => id === "slots");
+  };
+  await db.query(`select from pg_create_logical_replication_slot('${NAME}', 'pgoutput')`);
+  expect(await slots()).toMatchObject({
+    level: "change",
+    text: expect.stringMatching(new RegExp(String.raw`${NAME} \(nobody reads it\) keeps \d`)),
+    facts: { slots: expect.arrayContaining([{ name: NAME, active: false, retained: expect.any(Number) }]) },
+    advice: [expect.stringMatching(/pg_drop_replication_slot/), expect.stringMatching(/max_slot_wal_keep_size/)],
+  });
+});

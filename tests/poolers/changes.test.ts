@@ -1,0 +1,77 @@
+// Where there can be no changes: each refusal says what to change, and comes at once.
+import { afterEach, expect, test } from "vitest";
+import { testServers } from "../integration/servers.ts";
+import { logFile, type ServerDescriptor } from "../servers/index.mjs";
+import { startPgBouncer } from "../servers/pgbouncer.mjs";
+import { startPgpool } from "../servers/pgpool.mjs";
+import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
+import { until } from "../support/until.ts";
+import { driver } from "./pooled.ts";
+
+const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/adapters/changes.ts");
+const server = testServers().servers[0] as ServerDescriptor;
+const plain = (url: string) => `${url.split("?")[0]}?sslmode=disable`;
+
+const POOLER = { code: "08P01", advice: expect.stringMatching(/pooler.*connect to the server itself/) };
+
+let pair: ReplicatedServers | undefined;
+afterEach(async () => {
+  await pair?.stop();
+  pair = undefined;
+});
+
+/** The error of the first change. A stream that begins, or neither, is a failure. */
+async function refusal(url: string) {
+  await using db = driver.createPool(plain(url), { max: 1, connectTimeout: 2_000 });
+  const options = { slot: "refused", publication: "refused", createSlot: "temporary" } as const;
+  const feed = changes(db as never, options);
+  const reader = feed.stream().getReader();
+  const outcome = reader.read().then(
+    () => "it has begun",
+    ({ name, code, advice }: Record<string, unknown>) => ({ name, code, advice }),
+  );
+  await until(() => /streaming|over/.test(feed.stats().state), "it begins, or is refused");
+  return feed.stats().state === "over" ? await outcome : await reader.cancel();
+}
+
+test("a role without REPLICATION", async () => {
+  expect(await refusal(server.appUrl)).toEqual({
+    name: "PostgresError",
+    code: "42501",
+    advice: expect.stringMatching(/alter role … replication/),
+  });
+});
+
+test("a standby before 16, and pgpool-II in front of one", { timeout: 60_000 }, async () => {
+  pair = await startReplicated({ major: 15, log: logFile("changes-standby") });
+  const recovery = { code: "0A000", advice: expect.stringMatching(/connect to the primary/) };
+  expect(await refusal(pair.standby.superuserUrl!)).toMatchObject(recovery);
+  const pooler = await startPgpool({ ...pair, log: logFile("changes-pgpool") });
+  try {
+    // It takes the login, and never answers START_REPLICATION.
+    const silent = await refusal((pooler.descriptor as ServerDescriptor).superuserUrl!);
+    expect(silent).toMatchObject({ name: "TimeoutError", code: "CONNECT_TIMEOUT" });
+  } finally {
+    await pooler.stop();
+  }
+});
+
+test("a server without wal_level = logical", { timeout: 60_000 }, async () => {
+  pair = await startReplicated({ log: logFile("changes-wal-level"), settings: { wal_level: "replica" } });
+  expect(await refusal(pair.primary.superuserUrl!)).toMatchObject({
+    code: "55000",
+    advice: expect.stringMatching(/wal_level = logical/),
+  });
+});
+
+test.each([
+  ["PgBouncer", false],
+  ["PgBouncer 1.24", true],
+])("%s", { timeout: 60_000 }, async (_, newer) => {
+  const pooler = await startPgBouncer({ server, newer, log: logFile("changes-pgbouncer") });
+  try {
+    expect(await refusal(pooler.descriptor.superuserUrl!)).toMatchObject(POOLER);
+  } finally {
+    await pooler.stop();
+  }
+});

@@ -103,16 +103,16 @@ fn the_page_of_the_boundary() {
     let mut page = "# The boundary\n\n".to_owned();
     let introduction = format!(
         "Every call and every number that crosses between JavaScript and the wasm. tests/boundary.rs writes this \
-         page from the comments in `src/wasm/lib.rs` and `src/boundary.rs`: change those, then run `{WRITE}`. \
+         page from the comments in `src/wasm/lib.rs`, `src/wasm-changes/lib.rs` and `src/boundary.rs`; after a \
+         change of those run `{WRITE}`. \
          How the calls play together is in [architecture.md](architecture.md)."
     );
     page += &wrap(&introduction, "", "");
     page += "\n## Calls\n\nOne `CoreConnection` is one connection.\n\n";
-    let source = read("src/wasm/lib.rs");
-    let (_, source) = source.split_once("\nimpl CoreConnection {").unwrap();
-    for call in calls(source) {
-        page += &call.markdown();
-    }
+    page += &calls_of("src/wasm/lib.rs", "CoreConnection");
+    page += "\n## Calls of the second wasm\n\nOne `ChangesCore` is one stream of changes, over all its \
+             connections ([changes.md](changes.md)).\n\n";
+    page += &calls_of("src/wasm-changes/lib.rs", "ChangesCore");
     page += "\n## Numbers\n";
     for group in GROUPS {
         page += &format!("\n{}\n", wrap(&sentence(group.doc), "", ""));
@@ -129,7 +129,14 @@ fn the_page_of_the_boundary() {
     committed("docs/boundary.md", &page);
 }
 
-/// A method of `CoreConnection`.
+/// The methods of this class, one after the other.
+fn calls_of(file: &str, class: &str) -> String {
+    let source = read(file);
+    let (_, source) = source.split_once(&format!("\nimpl {class} {{")).unwrap();
+    calls(source, class).iter().map(Call::markdown).collect()
+}
+
+/// A method of a class.
 struct Call {
     /// As JavaScript sees it: `receive(count) -> number`.
     signature: String,
@@ -146,8 +153,8 @@ impl Call {
     }
 }
 
-/// The public methods in src/wasm/lib.rs, in their order there. Each must have a comment.
-fn calls(source: &str) -> Vec<Call> {
+/// The public methods of a class, in their order there. Each must have a comment.
+fn calls(source: &str, class: &str) -> Vec<Call> {
     let mut calls = vec![];
     let mut doc: Vec<String> = vec![];
     let mut lines = source.lines().map(str::trim);
@@ -164,7 +171,7 @@ fn calls(source: &str) -> Vec<Call> {
             }
             assert!(!doc.is_empty(), "no comment: {signature}");
             calls.push(Call {
-                signature: javascript(&signature, returns_status(source, rest)),
+                signature: javascript(class, &signature, returns_status(source, rest)),
                 doc: std::mem::take(&mut doc),
             });
         } else if !line.starts_with("#[") {
@@ -182,7 +189,7 @@ fn returns_status(source: &str, head: &str) -> bool {
 }
 
 /// `receive(&mut self, count: usize) -> u32 {` as JavaScript sees it.
-fn javascript(signature: &str, returns_status: bool) -> String {
+fn javascript(class: &str, signature: &str, returns_status: bool) -> String {
     let (name, rest) = signature.split_once('(').unwrap();
     let (parameters, result) = rest.split_once(')').unwrap();
     let names: Vec<_> = parameters
@@ -198,12 +205,15 @@ fn javascript(signature: &str, returns_status: bool) -> String {
         .trim_start_matches([' ', '-', '>'])
         .trim_end_matches([' ', '{']);
     if name == "new" {
-        return format!("new CoreConnection({names})");
+        return format!("new {class}({names})");
     }
     match result {
         "" => format!("{name}({names})"),
         "Vec<u8>" => format!("{name}({names}) -> Uint8Array"),
         "String" => format!("{name}({names}) -> string"),
+        "Vec<u32>" => format!("{name}({names}) -> Uint32Array"),
+        "u64" => format!("{name}({names}) -> bigint"),
+        "bool" => format!("{name}({names}) -> boolean"),
         _ if returns_status => format!("{name}({names}) -> status"),
         "*const u8" => format!("{name}({names}) -> address"),
         _ => format!("{name}({names}) -> number"),

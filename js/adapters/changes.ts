@@ -9,15 +9,20 @@ export {
 } from "./changes/changes.ts";
 export type { ChangesOptions } from "./changes/options.ts";
 export type {
+  Abort,
   AnyChange,
   Begin,
+  BeginPrepare,
   ColumnOfTable,
   Commit,
+  ContentOf,
   Delete,
   Insert,
   Message,
+  Prepared,
   Schema,
   Snapshot,
+  Stream,
   Truncate,
   Update,
 } from "./changes/kinds.ts";

@@ -52,13 +52,14 @@ impl Lines {
 
     /// The line of a Begin; an Origin behind it is a member of it.
     pub fn begun(&mut self, begun: &Begun, next: &Message<'_>) {
-        self.begin("begin");
+        let is_prepared = !begun.gid.is_empty();
+        self.begin(if is_prepared { "beginPrepare" } else { "begin" });
         self.position(begun.final_position);
         self.number(b",\"xid\":", begun.xid);
-        if begun.gid.is_empty() {
-            self.time(COMMITTED_AT, begun.at);
-        } else {
+        if is_prepared {
             self.text(b",\"gid\":", &begun.gid);
+        } else {
+            self.time(COMMITTED_AT, begun.at);
         }
         if let Message::Origin { name } = next {
             self.text(b",\"origin\":", name);

@@ -36,6 +36,7 @@ pub fn restart_changes() {
 
 #[wasm_bindgen]
 impl ChangesCore {
+    /// Before its first connection.
     /// - `max_message_bytes`: the longest message accepted from the server.
     /// - `row_form`: bits of a row form: INT8_AS_STRING, NUMERIC_AS_STRING, JSON_AS_STRING, CAMEL_CASE.
     #[wasm_bindgen(constructor)]

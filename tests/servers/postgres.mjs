@@ -32,6 +32,7 @@ const settings = {
   wal_level: "logical",
   max_replication_slots: "40",
   max_wal_senders: "40",
+  max_prepared_transactions: "5",
   ssl: "on",
   ssl_cert_file: "server.crt",
   ssl_key_file: "server.key",

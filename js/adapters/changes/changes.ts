@@ -1,15 +1,16 @@
 // `changes(db, options)`: changes of tables as objects, as NDJSON, as a Response.
 //
 // Knows lines and what becomes of their values. Must not know connections.
-import { Client, Pool, ResponseTooLargeError, UsageError } from "../../index.ts";
+import { Client, Pool, UsageError } from "../../index.ts";
 import { converter, type ValuePolicy } from "../../values/converters.ts";
 import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, TYPE_SAME } from "../../wasm/numbers.ts";
 import { refuseHyperdrive } from "./advice.ts";
 import { Feed, type ChangesStats } from "./feed.ts";
-import type { AnyChange, Begin, Commit, Schema } from "./kinds.ts";
+import { Groups, type ChangesOfTransaction } from "./groups.ts";
+import type { AnyChange, Commit, Prepared, Schema } from "./kinds.ts";
 import { checkOptions, positionOf, type ChangesOptions } from "./options.ts";
 
-export type { ChangesStats };
+export type { ChangesOfTransaction, ChangesStats };
 
 /** Columns of a table whose values are not those of JSON. */
 type Conversions = readonly (readonly [name: string, convert: (value: unknown) => unknown])[];
@@ -17,13 +18,17 @@ type Conversions = readonly (readonly [name: string, convert: (value: unknown) =
 /** Options of `transactions`. */
 export interface TransactionsOptions {
   /**
-   * The most bytes of one transaction, as NDJSON, before the stream ends with an error: it is held in memory. Default
-   * 67,108,864.
+   * The most bytes of transactions that are not over, as NDJSON, before the stream ends with an error: they are held in
+   * memory. Without `streaming` it is one. Default 67,108,864.
    */
   readonly maxBytes?: number | undefined;
 }
 
 const MAX_TRANSACTION = 64 << 20;
+
+const NOT_WITH_TWO_PHASE =
+  'transactions() does not take option "twoPhase": what was prepared would be held in memory only, though commits ' +
+  "behind it are acknowledged. Read the changes one by one.";
 
 const NOT_BEGUN: ChangesStats = {
   state: "idle",
@@ -33,19 +38,6 @@ const NOT_BEGUN: ChangesStats = {
   lagBytes: 0,
   lagSeconds: 0,
 };
-
-/** A transaction that has committed. */
-export interface ChangesOfTransaction<Row = Record<string, unknown>> {
-  /** What to acknowledge, and to begin behind (`from`). */
-  readonly position: string;
-  /** A message that is not transactional has none. */
-  readonly xid?: number;
-  readonly committedAt?: string;
-  readonly origin?: string;
-  /** What is between `begin` and `commit`; rows of a snapshot, the last piece of which ends with `snapshot`. */
-  readonly changes: Exclude<AnyChange<Row>, Begin | Commit>[];
-  acknowledge(): Promise<void>;
-}
 
 /** Options of `respond`. */
 export interface ChangesResponse {
@@ -78,7 +70,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
         for (const line of linesOf(await feed.next())) {
           const change = reader.read(line) as AnyChange<Row>;
           yield change;
-          if (change.kind === "commit" && !isManual) await change.acknowledge();
+          if ("acknowledge" in change && !isManual) await change.acknowledge();
         }
       }
     } finally {
@@ -87,7 +79,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * The same by transactions, each in one piece. A message that is not transactional is one by itself. The rows of a
+   * The same by transactions, each in one piece; with `streaming` too. A message that is not transactional is one by itself. The rows of a
    * snapshot come in pieces that have no `xid`.
    *
    * @throws ResponseTooLargeError a transaction whose lines of NDJSON are longer than `maxBytes`
@@ -104,18 +96,22 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     undefined
   > {
     checkMaxBytes(maxBytes);
+    if (this.#options.twoPhase) throw new UsageError("INVALID_OPTION", NOT_WITH_TWO_PHASE);
     const feed = this.#open("string");
     const reader = new ChangeReader(feed, this.#options);
+    const groups = new Groups<Row>(maxBytes);
+    let connections = 0;
     try {
-      for (let group = new Group<Row>(maxBytes); ;) {
-        for (const line of linesOf(await feed.next())) {
-          const whole = group.add(reader.read(line) as AnyChange<Row>, line.length);
+      for (;;) {
+        const lines = linesOf(await feed.next());
+        if (connections !== (connections = feed.connections)) groups.restart();
+        for (const line of lines) {
+          const whole = groups.add(reader.read(line) as AnyChange<Row>, line.length);
           if (!whole) continue;
-          group = new Group(maxBytes);
           yield whole;
           if (this.#options.acknowledge === "commit") await whole.acknowledge();
         }
-        const rows = group.takeRows();
+        const rows = groups.takeRows();
         if (rows) yield rows;
       }
     } finally {
@@ -202,52 +198,6 @@ function checkMaxBytes(maxBytes: unknown): void {
     throw new UsageError("INVALID_OPTION", 'Option "maxBytes" must be a whole number from 1 on.');
 }
 
-/** Collects the changes of one transaction. */
-class Group<Row> {
-  readonly #maxBytes: number;
-  readonly #changes: ChangesOfTransaction<Row>["changes"] = [];
-  #begin: Begin | undefined;
-  #bytes = 0;
-
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /** The transaction, when this is its end. */
-  add(change: AnyChange<Row>, bytes: number): ChangesOfTransaction<Row> | undefined {
-    this.#bytes += bytes;
-    if (this.#bytes > this.#maxBytes)
-      throw new ResponseTooLargeError({ limit: "bytes", value: this.#maxBytes, observed: this.#bytes });
-    const changes = this.#changes;
-    switch (change.kind) {
-      case "begin":
-        // One that broke off begins again.
-        changes.length = 0;
-        this.#bytes = bytes;
-        this.#begin = change;
-        return undefined;
-      case "commit": {
-        const { position, xid, committedAt } = change;
-        const { origin } = this.#begin ?? {};
-        const acknowledge = () => change.acknowledge();
-        return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
-      }
-    }
-    changes.push(change);
-    // Rows of a snapshot are taken when no more of them have come.
-    if (this.#begin || change.kind !== "message") return undefined;
-    return this.takeRows();
-  }
-
-  /** Of a snapshot: the rows that have come, if there are any. */
-  takeRows(): ChangesOfTransaction<Row> | undefined {
-    const last = this.#changes.at(-1);
-    if (this.#begin || !last) return undefined;
-    this.#bytes = 0;
-    return { position: last.position, changes: this.#changes.splice(0), acknowledge: () => Promise.resolve() };
-  }
-}
-
 function linesOf(bytes: Uint8Array): string[] {
   const lines = new TextDecoder().decode(bytes).split("\n");
   lines.pop();
@@ -282,15 +232,18 @@ class ChangeReader {
         this.#convert(change, change.old);
         break;
       case "commit":
+      case "prepare":
+      case "commitPrepared":
+      case "rollbackPrepared":
         return this.#acknowledgeable(change);
     }
     return change;
   }
 
-  #acknowledgeable(commit: Commit): Commit {
+  #acknowledgeable<T extends Commit | Prepared>(end: T): T {
     const feed = this.#feed;
-    const acknowledge = () => feed.acknowledge(positionOf(commit.position));
-    return Object.defineProperty(commit, "acknowledge", { value: acknowledge });
+    const acknowledge = () => feed.acknowledge(positionOf(end.position));
+    return Object.defineProperty(end, "acknowledge", { value: acknowledge });
   }
 
   #convert(place: { schema: string; table: string }, row: object): void {

@@ -101,6 +101,11 @@ export class Feed {
     }
   }
 
+  /** How many were made. */
+  get connections(): number {
+    return this.#connections;
+  }
+
   stats(): ChangesStats {
     const isOver = this.#over.signal.aborted;
     const end = isOver ? this.#flushed : this.#core.call((handle) => handle.end());

@@ -6,6 +6,8 @@ interface Change {
   readonly position: string;
   /** The id of its transaction. A message that is not transactional has none. */
   readonly xid?: number;
+  /** Option `streaming`: the id of its subtransaction, where it was made in one. */
+  readonly subxid?: number;
 }
 
 /** A transaction that has committed follows. */
@@ -96,5 +98,42 @@ export interface Commit extends Change {
   acknowledge(): Promise<void>;
 }
 
+/** Option `streaming`: a part of a transaction that is not over follows. */
+export interface Stream extends Change {
+  readonly kind: "stream";
+  readonly xid: number;
+  /** It is its first part: what has come of it before counts no more. */
+  readonly first: boolean;
+}
+
+/** Option `streaming`: a transaction that came in parts, or with `subxid` a subtransaction of it, was rolled back. */
+export interface Abort extends Change {
+  readonly kind: "abort";
+  readonly xid: number;
+}
+
+/** Option `twoPhase`: a transaction that is prepared follows. Its end is `prepare`. */
+export interface BeginPrepare extends Change {
+  readonly kind: "beginPrepare";
+  readonly xid: number;
+  /** The name that PREPARE TRANSACTION gave it. */
+  readonly gid: string;
+}
+
+/** Option `twoPhase`: a transaction is prepared, and later commits or is rolled back. */
+export interface Prepared extends Change {
+  readonly kind: "prepare" | "commitPrepared" | "rollbackPrepared";
+  readonly xid: number;
+  readonly gid: string;
+  /** When that was, as timestamptz in JSON. */
+  readonly at: string;
+  /** The slot goes on behind this from now on. */
+  acknowledge(): Promise<void>;
+}
+
+/** What a transaction consists of. */
+export type ContentOf<Row = Record<string, unknown>> =
+  Schema | Insert<Row> | Update<Row> | Delete<Row> | Snapshot | Truncate | Message;
+
 export type AnyChange<Row = Record<string, unknown>> =
-  Begin | Schema | Insert<Row> | Update<Row> | Delete<Row> | Snapshot | Truncate | Message | Commit;
+  ContentOf<Row> | Begin | Commit | Stream | Abort | BeginPrepare | Prepared;

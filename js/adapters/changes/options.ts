@@ -30,6 +30,17 @@ export interface ChangesOptions {
   /** `"none"`: no changes that were replicated to this server from another one. Default `"any"`. From 16 on. */
   readonly origin?: "any" | "none" | undefined;
   /**
+   * Yields parts of large transactions before they are over: kinds `stream`, `abort` and `commit`. Default false: a
+   * transaction is yielded once it has committed. From PostgreSQL 14 on.
+   */
+  readonly streaming?: boolean | undefined;
+  /**
+   * Yields transactions of two-phase commit when they are prepared: kinds `beginPrepare`, `prepare`, `commitPrepared`
+   * and `rollbackPrepared`. Default false: they come when they commit. A slot that is made is made for it; one that
+   * exists becomes so. From PostgreSQL 15 on.
+   */
+  readonly twoPhase?: boolean | undefined;
+  /**
    * `"manual"`: a commit is acknowledged by its `acknowledge()`. `"commit"`: when the next change, or the next bytes,
    * are asked for. Default `"manual"`: only the program knows when it has stored what it was given.
    */
@@ -74,6 +85,8 @@ const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string
   from: ["a position such as 0/16B3748", (value) => POSITION.test(String(value))],
   messages: ["a boolean", isFlag],
   origin: ['"any" or "none"', oneOf("any", "none")],
+  streaming: ["a boolean", isFlag],
+  twoPhase: ["a boolean", isFlag],
   acknowledge: ['"manual" or "commit"', oneOf("manual", "commit")],
   statusInterval: [
     "a whole number of milliseconds from 10 to 3,600,000",
@@ -125,22 +138,31 @@ export function textOf(position: bigint): string {
 }
 
 /** CREATE_REPLICATION_SLOT, in the form of this server's version: from 15 on options stand in parentheses. */
-export function creation({ slot, createSlot, snapshot, failover }: ChangesOptions, version: number): string {
+export function creation({ slot, createSlot, snapshot, failover, twoPhase }: ChangesOptions, version: number): string {
   const temporary = createSlot === "temporary" ? " TEMPORARY" : "";
   const use = snapshot ? "use" : "nothing";
-  const options = [`SNAPSHOT '${use}'`, ...(failover ? ["FAILOVER true"] : [])];
+  const options = [
+    `SNAPSHOT '${use}'`,
+    ...(twoPhase ? ["TWO_PHASE true"] : []),
+    ...(failover ? ["FAILOVER true"] : []),
+  ];
   const written = version >= 15 ? `(${options.join(", ")})` : "NOEXPORT_SNAPSHOT";
   return `CREATE_REPLICATION_SLOT ${identifier(slot)}${temporary} LOGICAL pgoutput ${written}`;
 }
 
-/** START_REPLICATION behind `position`. */
-export function start({ slot, publication, messages, origin }: ChangesOptions, position: string): string {
+/** START_REPLICATION behind `position`. The oldest version of pgoutput's protocol that has what is asked for. */
+export function start(
+  { slot, publication, messages, origin, streaming, twoPhase }: ChangesOptions,
+  position: string,
+): string {
   const names = [publication].flat().map(identifier).join(",");
   const options = [
-    "proto_version '1'",
+    `proto_version '${twoPhase ? 3 : streaming ? 2 : 1}'`,
     `publication_names ${literal(names)}`,
     ...(messages ? ["messages 'true'"] : []),
     ...(origin ? [`origin ${literal(origin)}`] : []),
+    ...(streaming ? ["streaming 'on'"] : []),
+    ...(twoPhase ? ["two_phase 'on'"] : []),
   ];
   return `START_REPLICATION SLOT ${identifier(slot)} LOGICAL ${position} (${options.join(", ")})`;
 }

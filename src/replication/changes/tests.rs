@@ -246,7 +246,7 @@ fn two_phase_commit_has_its_own_kinds() {
     stream.receive(&[b"r\0", &rolled_back]);
     assert_eq!(
         stream.lines(),
-        r#"{"kind":"begin","position":"0/127","xid":7,"gid":"tx"}
+        r#"{"kind":"beginPrepare","position":"0/127","xid":7,"gid":"tx"}
 {"kind":"prepare","position":"0/128","xid":7,"gid":"tx","at":"2000-01-01T00:00:00+00:00"}
 {"kind":"commitPrepared","position":"0/128","xid":7,"gid":"tx","at":"2000-01-01T00:00:00+00:00"}
 {"kind":"rollbackPrepared","position":"0/130","xid":7,"gid":"tx","at":"2000-01-01T00:00:00+00:00"}

@@ -1,0 +1,115 @@
+// Changes by transaction: what has come of each that is open, until its commit.
+//
+//   begin ──────────────> open ── commit ──> given
+//   stream, first: true ─>  │ └── abort ───> dropped, or what a subtransaction has brought
+//   the connection is lost ─┘  all are dropped: they come again
+//
+// Knows kinds of changes. Must not know connections or lines.
+import { ResponseTooLargeError } from "../../index.ts";
+import type { AnyChange, ContentOf } from "./kinds.ts";
+
+/** A transaction that has committed. */
+export interface ChangesOfTransaction<Row = Record<string, unknown>> {
+  /** What to acknowledge, and to begin behind (`from`). */
+  readonly position: string;
+  /** A message that is not transactional has none, nor have rows of a snapshot. */
+  readonly xid?: number;
+  readonly committedAt?: string;
+  readonly origin?: string;
+  /** What is between `begin` and `commit`; rows of a snapshot, the last piece of which ends with `snapshot`. */
+  readonly changes: ContentOf<Row>[];
+  acknowledge(): Promise<void>;
+}
+
+interface Open<Row> {
+  readonly origin?: string | undefined;
+  readonly held: { readonly change: ContentOf<Row>; readonly bytes: number }[];
+}
+
+/** Rows of a snapshot, which belong to no transaction. */
+const NO_TRANSACTION = 0;
+
+export class Groups<Row> {
+  readonly #maxBytes: number;
+  readonly #open = new Map<number, Open<Row>>();
+  /** Of all that is held, as NDJSON. */
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Takes a change of `bytes` of NDJSON. Returns the transaction whose end it is. */
+  add(change: AnyChange<Row>, bytes: number): ChangesOfTransaction<Row> | undefined {
+    const { xid = NO_TRANSACTION } = change;
+    switch (change.kind) {
+      case "begin":
+        return this.#begin(xid, change.origin);
+      case "stream":
+        return change.first ? this.#begin(xid) : undefined;
+      case "abort":
+        return this.#drop(xid, change.subxid);
+      case "commit": {
+        const { origin, held = [] } = this.#open.get(xid) ?? {};
+        this.#drop(xid);
+        const { position, committedAt } = change;
+        const changes = held.map(({ change: one }) => one);
+        const acknowledge = () => change.acknowledge();
+        return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
+      }
+      // They are refused with transactions().
+      case "beginPrepare":
+      case "prepare":
+      case "commitPrepared":
+      case "rollbackPrepared":
+        return undefined;
+    }
+    if (xid === NO_TRANSACTION && change.kind === "message") return alone([change]);
+    this.#hold(xid, change, bytes);
+    return undefined;
+  }
+
+  /** The rows of a snapshot that have come, if there are any. */
+  takeRows(): ChangesOfTransaction<Row> | undefined {
+    const rows = this.#open.get(NO_TRANSACTION);
+    if (!rows) return undefined;
+    this.#drop(NO_TRANSACTION);
+    return alone(rows.held.map(({ change }) => change));
+  }
+
+  /** Another connection: what was open comes again from its beginning, or has been rolled back. */
+  restart(): void {
+    this.#open.clear();
+    this.#bytes = 0;
+  }
+
+  #begin(xid: number, origin?: string): undefined {
+    this.#drop(xid);
+    this.#open.set(xid, { origin, held: [] });
+  }
+
+  #hold(xid: number, change: ContentOf<Row>, bytes: number): void {
+    const open = this.#open.get(xid) ?? { held: [] };
+    this.#open.set(xid, open);
+    open.held.push({ change, bytes });
+    this.#bytes += bytes;
+    if (this.#bytes > this.#maxBytes)
+      throw new ResponseTooLargeError({ limit: "bytes", value: this.#maxBytes, observed: this.#bytes });
+  }
+
+  /** All of it, or what its subtransaction has brought. */
+  #drop(xid: number, subxid?: number): undefined {
+    const open = this.#open.get(xid);
+    if (!open) return;
+    const kept = subxid === undefined ? [] : open.held.filter(({ change }) => change.subxid !== subxid);
+    for (const { bytes } of open.held) this.#bytes -= bytes;
+    for (const { bytes } of kept) this.#bytes += bytes;
+    if (subxid === undefined) this.#open.delete(xid);
+    else this.#open.set(xid, { ...open, held: kept });
+  }
+}
+
+/** What belongs to no transaction has nothing to acknowledge. */
+function alone<Row>(changes: ContentOf<Row>[]): ChangesOfTransaction<Row> {
+  return { position: changes.at(-1)!.position, changes, acknowledge: () => Promise.resolve() };
+}

@@ -1,0 +1,169 @@
+// Changes by transaction (js/adapters/changes/groups.ts) and how far a stream is behind (lag.ts): what is held, dropped
+// and given, by the order in which things come.
+import { expect, test } from "vitest";
+import { Groups } from "../../js/adapters/changes/groups.ts";
+import type { AnyChange, Insert, Schema } from "../../js/adapters/changes/kinds.ts";
+import { Lag } from "../../js/adapters/changes/lag.ts";
+import { creation, start } from "../../js/adapters/changes/options.ts";
+
+interface Row {
+  readonly id: number;
+}
+
+const at = { position: "0/10" };
+const begin = (xid: number, origin?: string): AnyChange<Row> => ({
+  kind: "begin",
+  ...at,
+  xid,
+  committedAt: "then",
+  ...(origin && { origin }),
+});
+const insert = (id: number, xid?: number, subxid?: number): Insert<Row> => ({
+  kind: "insert",
+  ...at,
+  ...(xid && { xid }),
+  ...(subxid && { subxid }),
+  schema: "public",
+  table: "t",
+  new: { id },
+});
+const acknowledged: string[] = [];
+const commit = (xid: number, position = "0/20"): AnyChange<Row> => ({
+  kind: "commit",
+  position,
+  xid,
+  committedAt: "then",
+  acknowledge: async () => void acknowledged.push(position),
+});
+const part = (xid: number, first: boolean): AnyChange<Row> => ({ kind: "stream", ...at, xid, first });
+const abort = (xid: number, subxid?: number): AnyChange<Row> => ({
+  kind: "abort",
+  ...at,
+  xid,
+  ...(subxid && { subxid }),
+});
+
+/** Adds them, each of ten bytes; the ids of each transaction that is given. */
+function given(groups: Groups<Row>, changes: readonly AnyChange<Row>[]) {
+  return changes.flatMap((change) => {
+    const whole = groups.add(change, 10);
+    return whole ? [idsOf(whole.changes)] : [];
+  });
+}
+const idsOf = (changes: readonly AnyChange<Row>[]) =>
+  changes.flatMap((change) => (change.kind === "insert" ? [change.new.id] : []));
+
+test("a transaction is what is between begin and commit, with what is known of it", async () => {
+  const groups = new Groups<Row>(1_000);
+  expect(given(groups, [begin(1, "far"), insert(1, 1), insert(2, 1)])).toEqual([]);
+  const whole = groups.add(commit(1, "0/30"), 10)!;
+  expect(whole).toMatchObject({ position: "0/30", xid: 1, committedAt: "then", origin: "far" });
+  expect(idsOf(whole.changes)).toEqual([1, 2]);
+  await whole.acknowledge();
+  expect(acknowledged).toEqual(["0/30"]);
+  expect(groups.add(commit(9), 10)).toMatchObject({ xid: 9, changes: [] });
+});
+
+test("parts of several transactions come in turns; what is rolled back is dropped", () => {
+  const groups = new Groups<Row>(1_000);
+  const told = given(groups, [
+    part(1, true),
+    insert(1, 1),
+    part(2, true),
+    insert(2, 2),
+    insert(3, 2, 5),
+    insert(4, 2, 6),
+    part(1, false),
+    insert(5, 1),
+    abort(2, 5),
+    abort(1),
+    abort(7),
+    part(2, false),
+    insert(6, 2, 6),
+    commit(2),
+    commit(1),
+  ]);
+  expect(told).toEqual([[2, 4, 6], []]);
+});
+
+test("a part that is the first one begins again, and so does all behind another connection", () => {
+  const groups = new Groups<Row>(1_000);
+  expect(given(groups, [part(1, true), insert(1, 1), part(1, true), insert(2, 1), commit(1)])).toEqual([[2]]);
+  given(groups, [part(1, true), insert(1, 1)]);
+  groups.restart();
+  expect(given(groups, [begin(1), insert(3, 1), commit(1)])).toEqual([[3]]);
+});
+
+test("what is held is bounded, all transactions together, and what was given or dropped counts no more", () => {
+  const groups = new Groups<Row>(40);
+  expect(given(groups, [begin(1), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1), commit(1)])).toEqual([
+    [1, 2, 3, 4],
+  ]);
+  given(groups, [part(1, true), insert(1, 1), insert(2, 1, 7), part(2, true), insert(3, 2), insert(4, 2)]);
+  given(groups, [abort(1, 7), insert(5, 2)]);
+  expect(() => groups.add(insert(6, 2), 10)).toThrow(
+    expect.objectContaining({ code: "RESPONSE_TOO_LARGE", limit: "bytes", value: 40, observed: 50 }),
+  );
+  groups.restart();
+  given(groups, [part(1, true), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1)]);
+});
+
+test("rows of a snapshot come in pieces, and a message that is in no transaction by itself", async () => {
+  const groups = new Groups<Row>(1_000);
+  const schema: Schema = {
+    kind: "schema",
+    ...at,
+    schema: "public",
+    table: "t",
+    oid: 1,
+    replicaIdentity: "default",
+    columns: [],
+  };
+  expect(groups.takeRows()).toBeUndefined();
+  given(groups, [schema, insert(1), insert(2)]);
+  const piece = groups.takeRows()!;
+  expect(piece.changes.map(({ kind }) => kind)).toEqual(["schema", "insert", "insert"]);
+  expect(piece).not.toHaveProperty("xid");
+  await piece.acknowledge();
+  expect(groups.takeRows()).toBeUndefined();
+  given(groups, [{ kind: "snapshot", ...at }]);
+  expect(groups.takeRows()?.changes).toEqual([{ kind: "snapshot", ...at }]);
+  const message = { kind: "message", ...at, transactional: false, prefix: "app", content: "hi" } as const;
+  expect(groups.add(message, 10)).toMatchObject({ position: at.position, changes: [message] });
+});
+
+test("what is not acknowledged waits since it was read, a second's commits together", () => {
+  const lag = new Lag();
+  expect(lag.seconds(0)).toBe(0);
+  lag.read(10n, 1_000);
+  lag.read(20n, 1_500);
+  lag.read(20n, 5_000);
+  lag.read(30n, 3_000);
+  expect(lag.seconds(4_000)).toBe(3);
+  lag.acknowledged(10n);
+  expect(lag.seconds(4_000)).toBe(3);
+  lag.acknowledged(20n);
+  expect(lag.seconds(4_000)).toBe(1);
+  lag.acknowledged(30n);
+  expect(lag.seconds(4_000)).toBe(0);
+  lag.read(40n, 9_000);
+  expect(lag.seconds(8_000)).toBe(0);
+});
+
+test("the commands say what was asked for, in the form of the server", () => {
+  const options = { slot: 'a"b', publication: ["p'1", 'q"2'] };
+  expect(creation(options, 14)).toBe(`CREATE_REPLICATION_SLOT "a""b" LOGICAL pgoutput NOEXPORT_SNAPSHOT`);
+  const all = { ...options, createSlot: "temporary", snapshot: true, twoPhase: true, failover: true } as const;
+  expect(creation(all, 17)).toBe(
+    `CREATE_REPLICATION_SLOT "a""b" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use', TWO_PHASE true, FAILOVER true)`,
+  );
+  const head = `START_REPLICATION SLOT "a""b" LOGICAL 0/10`;
+  const names = `publication_names '"p''1","q""2"'`;
+  expect(start(options, "0/10")).toBe(`${head} (proto_version '1', ${names})`);
+  expect(start({ ...options, streaming: true, messages: true }, "0/10")).toBe(
+    `${head} (proto_version '2', ${names}, messages 'true', streaming 'on')`,
+  );
+  expect(start({ ...options, twoPhase: true, origin: "none" }, "0/10")).toBe(
+    `${head} (proto_version '3', ${names}, origin 'none', two_phase 'on')`,
+  );
+});

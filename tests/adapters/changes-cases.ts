@@ -139,9 +139,9 @@ export const cases: Record<string, Case> = {
   async "a transaction is what has happened, in its order, with the values of rows()"(world) {
     const { name, pool } = world;
     const types = `${name}_types`;
-    await pool.simple(`create schema ${types}; create type ${types}.mood as enum ('calm', 'glad');
+    await pool.simple(`create schema ${types}; create type ${types}.temper as enum ('calm', 'glad');
       create domain ${types}.age as int4; create type ${types}.pair as (a int4, b text)`);
-    await world.table(`id int8 primary key, n numeric, at timestamptz, raw bytea, moods ${types}.mood[],
+    await world.table(`id int8 primary key, n numeric, at timestamptz, raw bytea, moods ${types}.temper[],
       how ${types}.age, p ${types}.pair, f float8, doc jsonb`);
     const values = `1, 1.50, '2026-11-27 03:00:00.5+01', '\\x00ff', '{calm,glad}', 5, '(1,x)', 'NaN', '{"a": [1]}'`;
     let rows: unknown[] = [];
@@ -400,8 +400,8 @@ export const cases: Record<string, Case> = {
     const { name, pool } = world;
     const { sql } = world.pgz;
     const types = `${name}_types`;
-    await pool.simple(`create schema ${types}; create type ${types}.mood as enum ('calm', 'glad')`);
-    await world.table(`id int4 primary key, how ${types}.mood, amount numeric, raw bytea, note text`);
+    await pool.simple(`create schema ${types}; create type ${types}.temper as enum ('calm', 'glad')`);
+    await world.table(`id int4 primary key, how ${types}.temper, amount numeric, raw bytea, note text`);
     await pool.exec(`insert into ${name} select i, 'calm', i / 4.0, '\\x00ff', nullif('"' || i, '"7')
       from generate_series(1, 3000) i`);
     let isOver = false;

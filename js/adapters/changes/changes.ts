@@ -1,19 +1,17 @@
 // `changes(db, options)`: changes of tables as objects, as NDJSON, as a Response.
 //
-// Knows lines and what becomes of their values. Must not know connections.
+// Knows the forms in which changes are asked for. Must not know connections or lines.
 import { Client, Pool, UsageError } from "../../index.ts";
-import { converter, type ValuePolicy } from "../../values/converters.ts";
-import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, TYPE_SAME } from "../../wasm/numbers.ts";
+import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING } from "../../wasm/numbers.ts";
 import { refuseHyperdrive } from "./advice.ts";
 import { Feed, type ChangesStats } from "./feed.ts";
 import { Groups, type ChangesOfTransaction } from "./groups.ts";
-import type { AnyChange, Commit, Prepared, Schema } from "./kinds.ts";
-import { checkOptions, positionOf, type ChangesOptions } from "./options.ts";
+import { ChangeIterator } from "./iterator.ts";
+import type { AnyChange } from "./kinds.ts";
+import { checkOptions, type ChangesOptions } from "./options.ts";
+import { ChangeReader, lengthsOf } from "./reader.ts";
 
 export type { ChangesOfTransaction, ChangesStats };
-
-/** Columns of a table whose values are not those of JSON. */
-type Conversions = readonly (readonly [name: string, convert: (value: unknown) => unknown])[];
 
 /** Options of `transactions`. */
 export interface TransactionsOptions {
@@ -61,26 +59,14 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     this.#options = options;
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<AnyChange<Row>, void, undefined> {
+  [Symbol.asyncIterator](): AsyncIterableIterator<AnyChange<Row>> {
     const feed = this.#open("string");
-    const reader = new ChangeReader(feed, this.#options);
-    const isManual = (this.#options.acknowledge ?? "manual") === "manual";
-    try {
-      for (;;) {
-        for (const line of linesOf(await feed.next())) {
-          const change = reader.read(line) as AnyChange<Row>;
-          yield change;
-          if ("acknowledge" in change && !isManual) await change.acknowledge();
-        }
-      }
-    } finally {
-      await feed.end();
-    }
+    return new ChangeIterator(feed, new ChangeReader(feed, this.#options), this.#options.acknowledge === "commit");
   }
 
   /**
-   * The same by transactions, each in one piece; with `streaming` too. A message that is not transactional is one by itself. The rows of a
-   * snapshot come in pieces that have no `xid`.
+   * The same by transactions, each in one piece; with `streaming` too. A message that is not transactional is one by
+   * itself. The rows of a snapshot come in pieces that have no `xid`.
    *
    * @throws ResponseTooLargeError a transaction whose lines of NDJSON are longer than `maxBytes`
    *
@@ -103,10 +89,11 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     let connections = 0;
     try {
       for (;;) {
-        const lines = linesOf(await feed.next());
+        const lines = await feed.next();
         if (connections !== (connections = feed.connections)) groups.restart();
-        for (const line of lines) {
-          const whole = groups.add(reader.read(line) as AnyChange<Row>, line.length);
+        const lengths = lengthsOf(lines);
+        for (const [at, change] of reader.readAll(lines).entries()) {
+          const whole = groups.add(change as AnyChange<Row>, lengths[at]!);
           if (!whole) continue;
           yield whole;
           if (this.#options.acknowledge === "commit") await whole.acknowledge();
@@ -196,77 +183,4 @@ function rowForm({ int8, numeric, columnNames }: ChangesOptions, otherwise: "str
 function checkMaxBytes(maxBytes: unknown): void {
   if (!Number.isSafeInteger(maxBytes) || (maxBytes as number) < 1)
     throw new UsageError("INVALID_OPTION", 'Option "maxBytes" must be a whole number from 1 on.');
-}
-
-function linesOf(bytes: Uint8Array): string[] {
-  const lines = new TextDecoder().decode(bytes).split("\n");
-  lines.pop();
-  return lines;
-}
-
-/** Makes changes from lines. */
-class ChangeReader {
-  readonly #feed: Feed;
-  readonly #policy: ValuePolicy;
-  readonly #tables = new Map<string, Conversions>();
-
-  constructor(feed: Feed, { int8, numeric, dates = "string", bytea = "uint8array" }: ChangesOptions) {
-    this.#feed = feed;
-    this.#policy = { int8, numeric, dates, bytea, parsers: undefined };
-  }
-
-  read(line: string): AnyChange {
-    const change = JSON.parse(line) as AnyChange;
-    switch (change.kind) {
-      case "schema":
-        this.#tables.set(nameOf(change), this.#conversions(change));
-        break;
-      case "insert":
-        this.#convert(change, change.new);
-        break;
-      case "update":
-        this.#convert(change, change.new);
-        if (change.old) this.#convert(change, change.old);
-        break;
-      case "delete":
-        this.#convert(change, change.old);
-        break;
-      case "commit":
-      case "prepare":
-      case "commitPrepared":
-      case "rollbackPrepared":
-        return this.#acknowledgeable(change);
-    }
-    return change;
-  }
-
-  #acknowledgeable<T extends Commit | Prepared>(end: T): T {
-    const feed = this.#feed;
-    const acknowledge = () => feed.acknowledge(positionOf(end.position));
-    return Object.defineProperty(end, "acknowledge", { value: acknowledge });
-  }
-
-  #convert(place: { schema: string; table: string }, row: object): void {
-    const values = row as Record<string, unknown>;
-    for (const [name, convert] of this.#tables.get(nameOf(place)) ?? [])
-      if (values[name] !== null && values[name] !== undefined) values[name] = convert(values[name]);
-  }
-
-  #conversions({ columns }: Schema): Conversions {
-    return columns.flatMap(({ name, typeOid }) => {
-      const convert = converter({ name, typeOid: this.#baseOf(typeOid) } as never, this.#policy, true);
-      return convert ? [[name, convert] as const] : [];
-    });
-  }
-
-  /** A domain's values are those of its base type. */
-  #baseOf(typeOid: number): number {
-    const found = this.#feed.catalog.definitions([{ typeOid }]).find(({ oid }) => oid === typeOid);
-    return found?.code === TYPE_SAME ? this.#baseOf(found.of) : typeOid;
-  }
-}
-
-/** No name has a NUL. */
-function nameOf({ schema, table }: { schema: string; table: string }): string {
-  return `${schema}\0${table}`;
 }

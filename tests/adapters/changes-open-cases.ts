@@ -1,0 +1,103 @@
+// Transactions that are not over: parts of large ones, and those that are prepared.
+import { assert } from "../integration/assert.ts";
+import { until } from "../support/until.ts";
+import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
+
+export const openCases: Record<string, Case> = {
+  async "with streaming, parts of a transaction come before it is over, and what is rolled back is told"(world) {
+    const { name, pool } = world;
+    const { sql } = world.pgz;
+    await world.table("id int4 primary key, body text");
+    // The server decodes so much before it sends a part.
+    await using db = world.pgz.createPool(world.url, { options: "-c logical_decoding_work_mem=64kB" });
+    const insert = (from: number) =>
+      sql`insert into ${sql.identifier(name)} select i, repeat('x', 100) from generate_series(${from}::int4, ${from + 1_999}) i`;
+    let isSeen = false;
+    const working = started(
+      world.streaming().then(async () => {
+        await assert.rejects(
+          pool.transaction(async (tx) => {
+            await tx.exec(insert(10_000));
+            throw new world.pgz.PgzError("ROLLED_BACK", "as planned");
+          }),
+          { code: "ROLLED_BACK" },
+        );
+        await pool.transaction(async (tx) => {
+          await tx.exec(insert(20_000));
+          await until(() => isSeen, "a part has come before the end");
+          const inner = tx.transaction(async (nested) => {
+            await nested.exec(insert(30_000));
+            throw new world.pgz.PgzError("ROLLED_BACK", "as planned");
+          });
+          await assert.rejects(inner, { code: "ROLLED_BACK" });
+          await tx.exec(insert(40_000));
+        });
+      }),
+    );
+    const parts: AnyChange[] = [];
+    for await (const change of world.changes(db, { ...world.options, streaming: true })) {
+      if (change.kind === "insert" && change.new["id"] === 20_000) isSeen = true;
+      parts.push(change);
+      if (change.kind === "commit") break;
+    }
+    await working;
+    const commit = parts.at(-1)!;
+    assert(parts.filter(({ kind }) => kind === "stream").length > 2, "it came in parts");
+    assert(
+      parts.some((change) => change.kind === "abort" && change.xid === commit.xid && change.subxid !== undefined),
+      "its subtransaction was rolled back",
+    );
+    // Nothing was acknowledged, so all of it comes again.
+    await world.free();
+    for await (const whole of world.changes(db, { ...world.options, streaming: true }).transactions()) {
+      const ids = newRows(whole.changes).map(({ id }) => id as number);
+      assert.deepEqual(
+        [ids.length, ids[0], ids[1_999], ids[2_000], ids.at(-1)],
+        [4_000, 20_000, 21_999, 40_000, 41_999],
+      );
+      assert.equal(whole.xid, commit.xid);
+      break;
+    }
+  },
+
+  async "with twoPhase, a transaction comes when it is prepared, and its end is told"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key");
+    const options = { ...world.options, twoPhase: true };
+    const working = started(
+      world.streaming().then(async () => {
+        for (const [id, end] of [
+          [1, "commit"],
+          [2, "rollback"],
+        ] as const) {
+          await pool.simple(`begin; insert into ${name} values (${id}); prepare transaction '${name} ${id}'`);
+          await pool.simple(`${end} prepared '${name} ${id}'`);
+        }
+      }),
+    );
+    const seen: AnyChange[] = [];
+    for await (const change of world.changes(pool, options)) {
+      seen.push(change);
+      if (change.kind === "rollbackPrepared") break;
+      if (change.kind === "commitPrepared") await change.acknowledge();
+    }
+    await working;
+    const told = seen.map((change) =>
+      "gid" in change ? `${change.kind} ${change.gid.slice(name.length)}` : change.kind,
+    );
+    assert.deepEqual(told, [
+      "beginPrepare  1",
+      "schema",
+      "insert",
+      "prepare  1",
+      "commitPrepared  1",
+      "beginPrepare  2",
+      "insert",
+      "prepare  2",
+      "rollbackPrepared  2",
+    ]);
+    const committed = seen.find(({ kind }) => kind === "commitPrepared")!;
+    assert.equal(await world.flushed(), committed.position);
+    await assert.rejects(world.changes(pool, options).transactions().next(), { code: "INVALID_OPTION" });
+  },
+};

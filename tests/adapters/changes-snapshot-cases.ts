@@ -1,0 +1,124 @@
+// All rows of the tables in front of their changes: each once, those of the publication, and no slot that is left behind.
+import { assert } from "../integration/assert.ts";
+import { until } from "../support/until.ts";
+import { started, type AnyChange, type Case } from "./changes-world.ts";
+
+export const snapshotCases: Record<string, Case> = {
+  async "a snapshot is each row as of the slot's beginning, and its changes follow"(world) {
+    const { name, pool } = world;
+    const { sql } = world.pgz;
+    const types = `${name}_types`;
+    await pool.simple(`create schema ${types}; create type ${types}.temper as enum ('calm', 'glad')`);
+    await world.table(`id int4 primary key, how ${types}.temper, amount numeric, raw bytea, note text`);
+    await pool.exec(`insert into ${name} select i, 'calm', i / 4.0, '\\x00ff', nullif('"' || i, '"7')
+      from generate_series(1, 3000) i`);
+    let isOver = false;
+    // Rows change from before the slot is made until behind the end of its snapshot.
+    const writer = async () => {
+      const table = sql.identifier(name);
+      for (let id = 3_001; !isOver; id++) {
+        await pool.exec(sql`insert into ${table} values (${id}, 'glad', 0.5, null, 'new')`);
+        await pool.exec(sql`update ${table} set amount = amount + 1, how = 'glad' where id = ${id - 1_500}`);
+        await pool.exec(sql`delete from ${table} where id = ${id - 2_990}`);
+      }
+      await pool.exec(sql`insert into ${table} values (0, null, null, null, 'last')`);
+    };
+    const working = started(writer());
+    const replica = new Map<unknown, unknown>();
+    let rows = 0;
+    let behind = 0;
+    const feed = world.changes(pool, { ...world.options, snapshot: true });
+    for await (const change of feed) {
+      if (rows === 0 && change.kind === "insert") assert.equal(feed.stats().state, "snapshot");
+      if (change.kind === "insert") {
+        if (change.xid === undefined) rows++;
+        assert(!replica.has(change.new["id"]), "no row comes twice");
+        replica.set(change.new["id"], change.new);
+        if (change.new["note"] === "last") break;
+      }
+      if (change.kind === "update") replica.set(change.new["id"], change.new);
+      if (change.kind === "delete") assert(replica.delete(change.old["id"]), "what is deleted was there");
+      if (change.kind === "snapshot") assert.equal(rows, replica.size);
+      if (change.kind === "commit" && ++behind === 30) isOver = true;
+    }
+    await working;
+    const { rows: stored } = await pool.query(`select * from ${name} order by id`);
+    const copied = [...replica.entries()].sort(([one], [other]) => Number(one) - Number(other));
+    assert.deepEqual(
+      copied.map(([, row]) => row),
+      stored,
+    );
+    assert.equal(await world.slots(), 1);
+  },
+
+  async "a snapshot has the rows and columns of the publication, of partitions too"(world) {
+    const { name, pool } = world;
+    const types = `${name}_types`;
+    await world.table("id int4 primary key, parent int4");
+    await pool.simple(`alter table ${name} alter parent type text; insert into ${name} values (1, 'x');
+      create schema ${types};
+      create table ${types}.listed (id int4 primary key, secret text, twice int4 generated always as (id * 2) stored);
+      insert into ${types}.listed values (1, 'x'), (2, 'y'), (3, 'z');
+      create table ${types}.parted (id int4 primary key, "Odd ""name" text) partition by range (id);
+      create table ${types}.part_one partition of ${types}.parted for values from (0) to (10);
+      create table ${types}.part_two partition of ${types}.parted for values from (10) to (20);
+      insert into ${types}.parted values (1, 'a'), (11, 'b');
+      create table ${types}.heir () inherits (${name}); insert into ${types}.heir values (9, 'heir');
+      create table ${types}.bare (); insert into ${types}.bare default values;
+      alter publication ${name} set table only ${name}, ${types}.listed (id) where (id > 1), ${types}.parted,
+        ${types}.bare; alter publication ${name} set (publish_via_partition_root)`);
+    const seen: AnyChange[] = [];
+    const options = { ...world.options, createSlot: "temporary", snapshot: true } as const;
+    for await (const { changes } of world.changes(pool, options).transactions()) {
+      seen.push(...changes);
+      if (changes.at(-1)!.kind === "snapshot") break;
+    }
+    const found = seen.flatMap((change) => (change.kind === "insert" ? [[change.table, change.new]] : []));
+    assert.deepEqual(
+      found.sort(([one], [other]) => String(one).localeCompare(String(other))),
+      [
+        ["bare", {}],
+        [name, { id: 1, parent: "x" }],
+        ["listed", { id: 2 }],
+        ["listed", { id: 3 }],
+        ["parted", { id: 1, 'Odd "name': "a" }],
+        ["parted", { id: 11, 'Odd "name': "b" }],
+      ],
+    );
+    await until(async () => (await world.slots()) === 0, "the temporary slot has ended");
+  },
+
+  async "a snapshot that breaks off leaves no slot, and one that exists is refused"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, body text");
+    // More than what is on its way when nobody reads.
+    await pool.exec(`insert into ${name} select i, repeat('x', 1000) from generate_series(1, 60000) i`);
+    const options = { ...world.options, snapshot: true };
+    const read = async (work: () => Promise<unknown>, more: object = {}) => {
+      for await (const change of world.changes(pool, { ...options, ...more }))
+        if (change.kind === "insert" && change.new["id"] === 1) await work();
+    };
+    const cut = await assert.rejects(
+      read(() => world.cutCopy()),
+      { code: "SNAPSHOT_BROKEN_OFF" },
+    );
+    assert.match(cut.message, /was dropped/);
+    assert.equal(await world.slots(), 0);
+    const controller = new AbortController();
+    const aborted = read(async () => controller.abort(), { signal: controller.signal });
+    await assert.rejects(aborted, { code: "ABORTED" });
+    assert.equal(await world.slots(), 0);
+    await assert.rejects(
+      read(() => Promise.reject(new world.pgz.PgzError("LEFT", "left"))),
+      { code: "LEFT" },
+    );
+    assert.equal(await world.slots(), 0);
+    await pool.query(`select from pg_create_logical_replication_slot('${name}', 'pgoutput')`);
+    const there = await assert.rejects(
+      read(() => Promise.resolve()),
+      { code: "INVALID_OPTION" },
+    );
+    assert.match(there.message, /exists/);
+    assert.equal(await world.slots(), 1);
+  },
+};

@@ -156,9 +156,12 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await demo.admin.query("delete from orders where reference like 'LEAVE-%'");
     const mark = prefix();
     const text = `${header}${mark}-1,"Grace ""G"" Hopper",open,1\n${mark}-2,"two\nlines",paid,2.50\n${mark}-3,Zoë,shipped,0`;
+    const logged = worker.logs.length;
     const response = await upload(acme, text);
     const bytes = new TextEncoder().encode(text).length;
     expect([response.status, await response.json()]).toEqual([200, { rows: 3, bytes, inserted: 3, skipped: 0 }]);
+    // What went well is no error in the log.
+    expect(worker.logs.slice(logged).join("\n")).not.toMatch(/error|abort/i);
     expect(await stored(mark)).toEqual([
       { tenant: "acme", reference: `${mark}-1`, customer: 'Grace "G" Hopper', status: "open", total: "1.00" },
       { tenant: "acme", reference: `${mark}-2`, customer: "two\nlines", status: "paid", total: "2.50" },

@@ -1,4 +1,5 @@
-// `for await` over changes: one promise for each of them while they are at hand. An async generator makes three.
+// `for await` over changes. While they are at hand each takes two promises, the loop's own included; four by an async
+// generator (v8.promiseHooks, Node 24).
 //
 //   next() ──> at hand? ──> it is given
 //                 └──> the last commit is acknowledged, where that is the option ──> more lines are read

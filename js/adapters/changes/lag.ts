@@ -2,7 +2,7 @@
 //
 // Knows positions and times that it is given. Must not know connections.
 
-/** Milliseconds of commits that are told apart: who never acknowledges keeps one entry for each of them. */
+/** Commits of so many milliseconds are one entry: a program that never acknowledges adds one a second, not one each. */
 const GRAIN = 1_000;
 
 export class Lag {

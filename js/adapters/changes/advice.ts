@@ -27,7 +27,8 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
   [
     /^08P01$/,
     /startup parameter|replication/,
-    "A pooler, such as PgBouncer, stands in between and does not pass on what changes need: connect to the server itself.",
+    "A pooler, such as PgBouncer, stands in between and does not pass on what changes need: connect to the server " +
+      "itself.",
   ],
 ];
 

@@ -346,9 +346,9 @@ describe("caps", () => {
   });
 
   test("an export with too many rows breaks off", async () => {
-    const response = await worker.acme("/api/export", { headers: { "accept-encoding": "identity" } });
-    expect(response.status).toBe(200);
-    await expect(response.text()).rejects.toThrow();
+    // It may break off before workerd has sent the head: then there is no Response at all.
+    const exported = worker.acme("/api/export", { headers: { "accept-encoding": "identity" } });
+    await expect(exported.then((response) => response.text())).rejects.toThrow();
     await demo.untilQuiet();
     expect((await worker.globex("/api/export")).status).toBe(200);
   });

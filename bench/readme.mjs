@@ -96,8 +96,11 @@ function flights(what, shape) {
 
 function numbers() {
   const { machine, versions, date } = stream;
-  const shapes = [...new Set(onNode.map(({ shape }) => shape))];
-  const libraries = [...new Set(onNode.filter(({ metric }) => metric === "cpu_ms").map(({ library }) => library))];
+  const ofCpu = onNode.filter(({ metric }) => metric === "cpu_ms");
+  const libraries = [...new Set(ofCpu.map(({ library }) => library))];
+  const isWhole = (wanted) => ofCpu.filter(({ shape }) => shape === wanted).length === libraries.length;
+  // Not every library runs the newest shapes.
+  const shapes = [...new Set(ofCpu.map(({ shape }) => shape))].filter(isWhole);
   const rows = stream.rows.find(({ metric }) => metric === "cpu_ms").config.rows.toLocaleString("en");
   const ratios = shapes.map((shape) => cell(shape, "pgz-edge", "wall_ratio_to_drain"));
   const pairs = stream.rows.find(({ metric }) => metric === "wall_ratio_to_drain").config.rows.toLocaleString("en");

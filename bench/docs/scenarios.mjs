@@ -312,6 +312,18 @@ export const scenarios = [
     ],
     tables: [{ title: "CPU of an operation", case: "adapters", metric: "cpu_ms", less: true }],
   },
+  {
+    title: "Changes of tables",
+    about: [
+      "200,000 rows that were inserted, read by logical replication from a slot: in transactions of 20,000 rows, and",
+      "10,000 in transactions of one. `pgz-edge ndjson` is `stream()`, `pgz-edge rows` is `for await` with each row an",
+      "object. Memory is what the process grows by while it reads one transaction of a million rows.",
+    ],
+    tables: [
+      { title: "CPU, in ms", case: "changes", metric: "cpu_ms", less: true },
+      { title: "Memory, in MiB", case: "changes", metric: "memory_mib", less: true },
+    ],
+  },
 ];
 
 /** Why a small call costs what it costs. */

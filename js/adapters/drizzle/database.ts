@@ -12,6 +12,7 @@ import {
   type TablesRelationalConfig,
 } from "drizzle-orm/relations";
 import type { Pool } from "../../index.ts";
+import { assembled, loggerOf } from "./assemble.ts";
 import { chosen, type InputOf } from "./input.ts";
 import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
 import { PgzSession, type PgzQueryResultHKT, type PgzTransaction } from "./session.ts";
@@ -115,17 +116,11 @@ function construct<TSchema extends Schema, TClient extends PgzClient>(
 ): Database<TSchema, TClient> {
   const dialect = new PgDialect(config.casing ? { casing: config.casing } : {});
   const schema = config.schema && relationsOf(config.schema);
-  const options = { logger: loggerOf(config.logger), cache: config.cache };
+  const logger = loggerOf<Logger>(config.logger, () => new DefaultLogger());
+  const options = { logger, cache: config.cache };
   const session = new PgzSession<TSchema, ExtractTablesWithRelations<TSchema>>(client, dialect, schema, options);
   const db = new PgzDatabase<TSchema>(dialect, session, schema);
-  // As Drizzle's own drivers have it: `db.$cache.invalidate(…)`.
-  const $cache = config.cache && Object.assign(config.cache, { invalidate: config.cache.onMutate });
-  return Object.assign(db, { $client: client, $cache }) as unknown as Database<TSchema, TClient>;
-}
-
-function loggerOf(given: boolean | Logger | undefined): Logger | undefined {
-  if (typeof given === "boolean") return given ? new DefaultLogger() : undefined;
-  return given;
+  return assembled(db, client, config.cache) as unknown as Database<TSchema, TClient>;
 }
 
 function relationsOf<TSchema extends Schema>(

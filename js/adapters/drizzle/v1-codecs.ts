@@ -36,6 +36,7 @@ const ofText = (
 const dayIn = (text: unknown) => new Date(String(text));
 /** The server's `2024-02-29 12:00:00.123456+00`. More digits than milliseconds are not ISO 8601 for every engine. */
 const timeIn = (zone: string) => (text: unknown) => {
+  if (text instanceof Date) return text; // a parser of the client's has made it
   const iso = String(text)
     .replace(" ", "T")
     .replace(/(\.\d{3})\d+/, "$1")

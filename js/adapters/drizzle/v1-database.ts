@@ -13,6 +13,7 @@ import { PgAsyncDatabase } from "drizzle-orm-v1/pg-core/async";
 import type { AnyRelations, EmptyRelations } from "drizzle-orm-v1/relations";
 import * as utils from "drizzle-orm-v1/utils";
 import type { Pool } from "../../index.ts";
+import { assembled, loggerOf } from "./assemble.ts";
 import { chosen, type InputOf } from "./input.ts";
 import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
 import { pgzCodecs } from "./v1-codecs.ts";
@@ -113,17 +114,16 @@ function construct<TRelations extends AnyRelations, TClient extends PgzClient>(
   client: TClient,
   config: DrizzlePgConfig<TRelations> = {} as DrizzlePgConfig<TRelations>,
 ): Database<TRelations, TClient> {
-  const { logger, cache, codecs = pgzCodecs, paramsInErrors, relations = {} as TRelations } = config;
+  const { cache, codecs = pgzCodecs, paramsInErrors, relations = {} as TRelations } = config;
+  const logger = loggerOf<Logger>(config.logger, () => new DefaultLogger());
   const useJitMappers = jitCompatCheck(config.jit);
   // Codecs of the user's own are Drizzle's to apply.
   const shapeGenerator = selectionOf(() => dialect.mapperGenerators);
   const dialect = new PgDialect({ codecs, useJitMappers, ...(codecs === pgzCodecs && { shapeGenerator }) });
-  const options = { logger: loggerOf(logger), cache, paramsInErrors };
+  const options = { logger, cache, paramsInErrors };
   const session = new PgzSession<TRelations>(client, dialect, relations, options);
   const db = new PgzDatabase<TRelations>(dialect, session, relations);
-  // As Drizzle's own drivers have it: `db.$cache.invalidate(…)`.
-  const $cache = cache && Object.assign(cache, { invalidate: cache.onMutate });
-  return Object.assign(db, { $client: client, $cache }) as Database<TRelations, TClient>;
+  return assembled(db, client, cache) as Database<TRelations, TClient>;
 }
 
 /** Drizzle hands to the session what this makes of a query's selection, instead of a mapper of its own. */
@@ -144,8 +144,3 @@ const RELATIONAL = {
   rootJsonMappers: false,
   arrayModeRoot: true,
 };
-
-function loggerOf(given: boolean | Logger | undefined): Logger | undefined {
-  if (typeof given === "boolean") return given ? new DefaultLogger() : undefined;
-  return given;
-}

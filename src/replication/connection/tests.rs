@@ -1,3 +1,6 @@
+mod garbage;
+mod walk;
+
 use super::*;
 use crate::boundary::changes as status;
 

@@ -1,0 +1,98 @@
+//! Whatever a server sends: no panic, whole lines of JSON only, the same in all pieces.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A transaction with a table, rows, a message; a part of another one; keepalives.
+fn stream() -> Vec<Vec<u8>> {
+    let head = [0x10_u64, 0x20, 0].map(u64::to_be_bytes).concat();
+    let data = |parts: &[&[u8]]| message(b'd', &[b"w", &*head, &parts.concat()].concat());
+    let nine = [0, 0, 0, 9];
+    let [one, two] = [1_u64, 2].map(u64::to_be_bytes);
+    Vec::from([
+        data(&[b"B", &two, &one, &nine]),
+        data(&[b"R\0\0\x40\x01app\0users\0d\0\x02\x01id\0\0\0\0\x17\xff\xff\xff\xff\0name\0\0\0\0\x19\xff\xff\xff\xff"]),
+        data(&[b"I\0\0\x40\x01N\0\x02b\0\0\0\x04\0\0\0\x01t\0\0\0\x03Ann"]),
+        data(&[b"U\0\0\x40\x01K\0\x02t\0\0\0\x011nN\0\x02t\0\0\0\x012u"]),
+        data(&[b"D\0\0\x40\x01K\0\x02t\0\0\0\x012n"]),
+        data(&[b"T\0\0\0\x01\x03\0\0\x40\x01"]),
+        logical(),
+        data(&[b"C\0", &one, &two, &one]),
+        data(&[b"S", &nine, b"\x01"]),
+        data(&[b"M", &nine, b"\x01", &one, b"p\0\0\0\0\x01x"]),
+        data(&[b"E"]),
+        data(&[b"c", &nine, b"\0", &one, &two, &one]),
+        data(&[b"A", &nine, &nine]),
+        keepalive(1),
+    ])
+}
+
+/// Messages of a stream, some with a byte that is another one, some cut off, and bytes that are nothing.
+fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let sample = || prop::sample::select(stream());
+    let spoilt =
+        (sample(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut bytes, at, byte)| {
+            let at = at.index(bytes.len());
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            bytes
+        });
+    let inside =
+        (sample(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(bytes, other)| {
+            message(
+                b'd',
+                &[bytes.get(5..30).unwrap_or_default(), &other].concat(),
+            )
+        });
+    prop_oneof![
+        6 => sample(),
+        3 => spoilt,
+        2 => inside,
+        1 => prop::collection::vec(any::<u8>(), 0..20),
+    ]
+}
+
+/// All lines of it, and why it failed.
+fn read(bytes: &[u8], piece: usize) -> (Vec<u8>, String) {
+    let mut replication = streaming();
+    let mut lines = Vec::new();
+    for chunk in bytes.chunks(piece.max(1)) {
+        let mut happened = receive(&mut replication, chunk);
+        // Types that nobody knows: it goes on without them.
+        while happened & status::TYPES_WANTED != 0 {
+            replication.take_wanted_types();
+            happened = replication.received(0);
+        }
+        lines.extend_from_slice(replication.lines());
+        replication.lines_taken();
+        replication.update_status(1, 0, false);
+    }
+    (lines, replication.failure())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn lines_are_whole_and_the_same_in_all_pieces(parts in prop::collection::vec(any_bytes(), 0..12), piece in 1_usize..40) {
+        let bytes = parts.concat();
+        let whole = read(&bytes, usize::MAX);
+        prop_assert_eq!(&read(&bytes, piece), &whole);
+        let (lines, _) = whole;
+        prop_assert!(lines.is_empty() || lines.ends_with(b"\n"));
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            // Bytes that are no UTF-8, as of a database in SQL_ASCII, stay what they are, as in rows.
+            let value: serde_json::Value = serde_json::from_str(&String::from_utf8_lossy(line)).unwrap();
+            prop_assert!(value.get("kind").is_some_and(|kind| kind.is_string()));
+        }
+    }
+}
+
+/// The samples themselves are read: else the property would hold of nothing.
+#[test]
+fn the_samples_are_a_stream() {
+    let (lines, failure) = read(&stream().concat(), usize::MAX);
+    assert_eq!(failure, "");
+    assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 12);
+}

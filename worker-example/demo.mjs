@@ -93,7 +93,13 @@ async function demo() {
   console.log(
     "\nGET /listen, POST /api/orders   -- a trigger notifies, the Durable Object tells it as server-sent events",
   );
-  await listen(worker.url, sample.tokens.acme);
+  await hear(worker.url, sample.tokens.acme, "listen", "DEMO-1");
+
+  console.log(
+    "\nGET /changes, POST /api/orders   -- each row as it commits, by logical replication, kept by a Durable Object",
+  );
+  if (sample.feedUrl) await hear(worker.url, sample.tokens.acme, "changes", "DEMO-2");
+  else console.log("  This server has no wal_level = logical, or the role is no superuser: there is no feed.");
 
   if (once) {
     await end();
@@ -145,10 +151,10 @@ async function measure(get, path) {
   return figures;
 }
 
-/** Makes an order while it listens, and prints the events and how long they took. */
-async function listen(url, token) {
+/** Makes an order while it hears `path`, and prints the events and how long they took. */
+async function hear(url, token, path, reference) {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  const response = await fetch(new URL("listen", url), { headers, signal: AbortSignal.timeout(10_000) });
+  const response = await fetch(new URL(path, url), { headers, signal: AbortSignal.timeout(10_000) });
   // A Worker checks the certificate of a server that it connects to itself, Hyperdrive's local stand-in does not.
   if (!response.ok) return console.log(`  ${(await response.json()).detail}`);
   let from;
@@ -156,7 +162,7 @@ async function listen(url, token) {
     console.log(`  ${event.trimEnd().replaceAll("\n", "\n  ")}`);
     if (from !== undefined) break;
     from = performance.now();
-    const body = JSON.stringify({ reference: "DEMO-1", customer: "Ada Lovelace", total: "19.99" });
+    const body = JSON.stringify({ reference, customer: "Ada Lovelace", total: "19.99" });
     const made = await fetch(new URL("api/orders", url), { method: "POST", headers, body });
     if (made.status !== 201) throw new Error(`the Worker answered ${made.status}: ${await made.text()}`);
   }

@@ -13,6 +13,9 @@ export interface SampleDatabase {
   readerUrl: string;
   appUrl: string;
   objectUrl: string;
+  /** Of the feed of changes. Once it is loaded, where the server has `wal_level = logical`. */
+  feedUrl: string | undefined;
+  feedSlot: string;
   load(): Promise<void>;
   drop(): Promise<void>;
 }

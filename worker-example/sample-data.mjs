@@ -1,6 +1,6 @@
 /**
  * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your
- * own server (DATABASE_URL) is left as it was. schema.sql makes the tables and the three roles of the Worker; `events`,
+ * own server (DATABASE_URL) is left as it was. schema.sql and changes.sql make the tables and the roles of the Worker; `events`,
  * which has a column of each kind that looks different in JSON, and the rows are made here.
  */
 import { randomBytes } from "node:crypto";
@@ -13,6 +13,11 @@ export const eventRows = 200_000;
 export const orderRows = { acme: 20_000, globex: 300 };
 
 const schema = readFileSync(new URL("schema.sql", import.meta.url), "utf8");
+const ofChanges = readFileSync(new URL("changes.sql", import.meta.url), "utf8");
+
+/** Where changes.sql can run. `drop` below waits for a backend's end, which servers before 14 cannot. */
+const HAS_CHANGES = `select current_setting('wal_level') = 'logical' and rolsuper
+  and current_setting('server_version_num')::int4 >= 140000 as has from pg_roles where rolname = current_user`;
 
 // Every value depends on the row number only, so two runs give the same bytes.
 const rows = `
@@ -72,7 +77,7 @@ grant select on events to :"reader";
  * Worker's roles. `drop()` removes them all, also if `load()` failed halfway. `tokens` has one for each tenant.
  */
 export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).toString("hex")}`) {
-  const roles = { reader: `${name}_reader`, app: `${name}_app`, object: `${name}_object` };
+  const roles = { reader: `${name}_reader`, app: `${name}_app`, object: `${name}_object`, feed: `${name}_feed` };
   const password = randomBytes(12).toString("hex");
   const tokens = Object.fromEntries(Object.keys(orderRows).map((tenant) => [tenant, randomBytes(32).toString("hex")]));
   const database = new URL(adminUrl);
@@ -87,6 +92,13 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
 
   const drop = () =>
     run(adminUrl, [
+      // A database whose slot is read cannot be dropped. One whose slot is not takes it along.
+      ...(sample.feedUrl
+        ? [
+            `select pg_terminate_backend(active_pid, 5000) from pg_replication_slots
+        where database = '${name}' and active`,
+          ]
+        : []),
       `drop database if exists ${name} with (force)`,
       ...Object.values(roles).map((role) => `drop role if exists ${role}`),
     ]).catch((error) => {
@@ -94,16 +106,21 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
     });
   const load = async () => {
     await run(adminUrl, [`create database ${name} encoding 'UTF8' template template0`]);
+    const [{ has }] = await run(adminUrl, [HAS_CHANGES]);
+    if (has) sample.feedUrl = urlOf(roles.feed);
     await run(database.href, [
       filled(schema),
-      ...Object.values(roles).map((role) => `alter role ${role} password '${password}'`),
+      ...(has ? [filled(ofChanges)] : []),
+      ...Object.values(roles)
+        .filter((role) => has || role !== roles.feed)
+        .map((role) => `alter role ${role} password '${password}'`),
       // Otherwise a scan would start where another visitor's scan is.
       `alter role ${roles.reader} set synchronize_seqscans = off`,
       filled(rows),
       "analyze",
     ]);
   };
-  return {
+  const sample = {
     load,
     drop,
     tokens,
@@ -114,15 +131,22 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
     readerUrl: urlOf(roles.reader),
     appUrl: urlOf(roles.app),
     objectUrl: urlOf(roles.object),
+    /** Of the feed of changes, which not every server has: known once it is loaded. */
+    feedUrl: undefined,
+    /** Its replication slot. */
+    feedSlot: roles.feed,
   };
+  return sample;
 }
 
-/** Runs statements as the role of `url`, one round trip each. */
+/** Runs statements as the role of `url`, one round trip each. Returns the rows of the last one. */
 async function run(url, statements) {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    for (const statement of statements) await client.query(statement);
+    let last;
+    for (const statement of statements) last = await client.query(statement);
+    return last.rows;
   } finally {
     await client.end();
   }

@@ -13,6 +13,9 @@ export function serve(options: {
   appUrl: string;
   /** The Durable Objects' own address. */
   objectUrl: string;
+  /** Of the feed of changes, and its replication slot. Without there is none. */
+  feedUrl?: string | undefined;
+  feedSlot?: string;
   tokens: Readonly<Record<string, string | readonly string[]>>;
   port?: number;
   workerd?: Workerd;

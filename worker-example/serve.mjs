@@ -9,7 +9,7 @@
  * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker
  * drops its socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
  *
- *   const worker = await serve({ readerUrl, appUrl, objectUrl, tokens, port });   // { url, gone, stop }
+ *   const worker = await serve({ readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port });   // { url, gone, stop }
  *
  * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to
  * this process closes, so no workerd outlives the demo.
@@ -35,6 +35,8 @@ export async function serve({
   readerUrl,
   appUrl,
   objectUrl,
+  feedUrl,
+  feedSlot,
   tokens,
   port = 0,
   workerd = "newest",
@@ -56,7 +58,7 @@ export async function serve({
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ script, readerUrl, appUrl, objectUrl, tokens, port, miniflare, tail });
+  child.send({ script, readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port, miniflare, tail });
   const answer = await new Promise((resolve) => {
     child.on("message", (message) => (message.log === undefined ? resolve(message) : onLog(message.log)));
     child.once("exit", (code) => resolve({ failure: `the process of workerd ended with code ${code}` }));
@@ -74,7 +76,7 @@ function wranglerConfig() {
   return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
 }
 
-async function run({ script, readerUrl, appUrl, objectUrl, tokens, port, miniflare: file, tail }) {
+async function run({ script, readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port, miniflare: file, tail }) {
   let miniflare;
   const end = (code) =>
     void Promise.resolve(miniflare?.dispose()).finally(() => {
@@ -98,8 +100,15 @@ async function run({ script, readerUrl, appUrl, objectUrl, tokens, port, minifla
     compatibilityDate,
     compatibilityFlags,
     hyperdrives: { HYPERDRIVE: readerUrl, HYPERDRIVE_APP: appUrl },
-    durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
-    bindings: { DATABASE_URL: directUrl(objectUrl), TOKENS: JSON.stringify(tokens) },
+    durableObjects: {
+      DATABASE: { className: "Database", useSQLite: true },
+      FEED: { className: "Feed", useSQLite: true },
+    },
+    bindings: {
+      DATABASE_URL: directUrl(objectUrl),
+      ...(feedUrl && { CHANGES_URL: directUrl(feedUrl), CHANGES_SLOT: feedSlot }),
+      TOKENS: JSON.stringify(tokens),
+    },
     ...(tail && { streamingTails: ["tail"] }),
   };
   const tailing = {
@@ -124,7 +133,7 @@ async function run({ script, readerUrl, appUrl, objectUrl, tokens, port, minifla
   if (process.connected) process.send({ url: `http://127.0.0.1:${edge}/` });
 }
 
-/** For the Durable Object. Workers check certificates, and that of a server on this machine is its own. */
+/** For the Durable Objects. Workers check certificates, and that of a server on this machine is its own. */
 function directUrl(databaseUrl) {
   const url = new URL(databaseUrl);
   const isHere = /^(localhost|127\.0\.0\.1)$/.test(url.hostname);

@@ -17,6 +17,7 @@ const otherTightLimits = {
   maxQueryLength: 1_000,
   exporting: { maxRows: 2_000, maxBytes: 1_000_000, timeout: 700 },
   importing: { maxBytes: 100_000, maxRows: 500, timeout: 700, tellEvery: 20 },
+  feeding: { clients: 2, keep: 20, keepAlive: 1_000, quiet: 400, wake: 1_500 },
   requests: { page: 5, maxPage: 10, bodyBytes: 1_000, timeout: 700 },
 };
 
@@ -46,6 +47,8 @@ export async function startDemo() {
   await admin.connect();
   undo.push(() => admin.end());
 
+  let workers = 0;
+
   /** What the Worker's roles run at this moment: one line per busy backend. */
   const busy = async () => {
     const text =
@@ -66,13 +69,27 @@ export async function startDemo() {
       readerUrl = sample.readerUrl,
       appUrl = sample.appUrl,
       objectUrl = sample.objectUrl,
+      feedUrl = sample.feedUrl,
       tokens = sample.tokens as Readonly<Record<string, string | readonly string[]>>,
       tail = undefined as string | undefined,
     } = {}) {
       const logs: string[] = [];
       const plugins = tight ? [useTightLimits] : [];
       const onLog = (line: string) => logs.push(line);
-      const worker = await serve({ readerUrl, appUrl, objectUrl, tokens, workerd, plugins, tail, onLog });
+      // A slot has one reader.
+      const feedSlot = `${sample.feedSlot}_${++workers}`;
+      const worker = await serve({
+        readerUrl,
+        appUrl,
+        objectUrl,
+        feedUrl,
+        feedSlot,
+        tokens,
+        workerd,
+        plugins,
+        tail,
+        onLog,
+      });
       undo.push(worker.stop);
       /** What the Worker answers to whoever has that token. */
       const bearing =
@@ -81,7 +98,14 @@ export async function startDemo() {
           const headers = { authorization: `Bearer ${token}`, ...(init.headers as object) };
           return fetch(new URL(path, worker.url), { ...init, headers });
         };
-      return { ...worker, bearing, acme: bearing(sample.tokens.acme), globex: bearing(sample.tokens.globex), logs };
+      return {
+        ...worker,
+        feedSlot,
+        bearing,
+        acme: bearing(sample.tokens.acme),
+        globex: bearing(sample.tokens.globex),
+        logs,
+      };
     },
     /** Waits until PostgreSQL runs nothing for the Worker any more. The Worker's own deadlines are longer than this. */
     untilQuiet: () => until(async () => (await busy()).length === 0),

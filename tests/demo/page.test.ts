@@ -360,6 +360,27 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await section("listen").getByRole("button", { name: "Listen", exact: true }).isEnabled()).toBe(true);
   });
 
+  test("Changes: rows as they become, and none is missing behind a pause", async () => {
+    expect(await press("changes", "Follow")).toMatch(/^Following, behind line \d+\.$/);
+    const lines = section("changes").locator("li");
+    const stir = section("changes").getByRole("button", { name: "Create, pay and delete an order" });
+    await stir.click();
+    await lines.nth(2).waitFor();
+    expect((await lines.allInnerTexts()).map((line) => line.split(" ")[1])).toEqual(["insert", "update", "delete"]);
+    expect(await lines.nth(1).innerText()).toContain('"status":"paid"');
+    const last = (await lines.nth(2).innerText()).split(" ")[0];
+    expect(await press("changes", "Stop", "stopped")).toBe("Stopped.");
+
+    const change = { reference: `MISSED-${name.toUpperCase()}`, customer: "Ada", total: 1 };
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(change) };
+    for (const ask of [worker.globex, worker.acme]) expect((await ask("/api/orders", init)).status).toBe(201);
+    expect(await press("changes", "Follow")).toBe(`Following, behind line ${last}.`);
+    await lines.first().waitFor();
+    expect(await lines.allInnerTexts()).toEqual([expect.stringContaining(change.reference)]);
+    expect(await curl("changes")).toContain(`/changes?from=`);
+    await press("changes", "Stop", "stopped");
+  });
+
   test("Tenants: neither sees the other's", async () => {
     expect(await press("tenants", "Ask as both")).toMatch(/^1,000 rows are all of acme, \d+ are all of globex\.$/);
     expect(await section("tenants").locator("h3").allInnerTexts()).toEqual(["acme sees", "globex sees"]);
@@ -379,6 +400,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await press("rest", "A page", "failed")).toMatch(/^401 Unauthorized/);
     expect(await press("export", "Export", "failed")).toMatch(/^401 /);
     expect(await press("listen", "Listen", "failed")).toBe("Nobody has this token.");
+    expect(await press("changes", "Follow", "failed")).toBe("Nobody has this token.");
     expect(await press("tenants", "Ask as both", "failed")).toMatch(/^401 /);
     expect(await press("cancel", "Run and leave", "failed")).toContain("Nobody has this token.");
     await field.fill(demo.sample.tokens.acme);

@@ -12,10 +12,20 @@ declare module "cloudflare:workers" {
     protected env: Env;
     constructor(ctx: DurableObjectState, env: Env);
     fetch?(request: Request): Response | Promise<Response>;
+    alarm?(): void | Promise<void>;
   }
 }
 
+interface DurableObjectStorage {
+  readonly sql: { exec<T>(text: string, ...values: unknown[]): Iterable<T> };
+  transactionSync<T>(work: () => T): T;
+  sync(): Promise<void>;
+  getAlarm(): Promise<number | null>;
+  setAlarm(at: number): Promise<void>;
+}
+
 interface DurableObjectState {
+  readonly storage: DurableObjectStorage;
   abort(reason?: string): void;
 }
 

@@ -8,6 +8,7 @@
 import { createClient, type Client, type Scope } from "pgz-edge";
 import type { AuthEnv } from "./auth.ts";
 import type { DatabaseEnv } from "./database.ts";
+import type { FeedEnv } from "./feed.ts";
 import { requests } from "./limits.ts";
 import { observer } from "./telemetry.ts";
 
@@ -15,7 +16,7 @@ interface Hyperdrive {
   connectionString: string;
 }
 
-export interface Env extends AuthEnv, DatabaseEnv {
+export interface Env extends AuthEnv, DatabaseEnv, FeedEnv {
   /** The role that may only read (the SQL box, `/users`). */
   HYPERDRIVE: Hyperdrive;
   /** The role of the routes below /api. */

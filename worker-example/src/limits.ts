@@ -65,3 +65,17 @@ export const listening = {
   /** Milliseconds between two comments on a stream: proxies end one that is silent, often after a minute. */
   keepAlive: 15_000,
 };
+
+/** What the feed may cost (feed.ts). One object keeps it for all tenants. */
+export const feeding = {
+  /** Clients at a time, of all tenants. */
+  clients: 1_000,
+  /** Lines that are kept for clients that come back: some hundred bytes each. Beyond that they read the table again. */
+  keep: 100_000,
+  /** Milliseconds between two comments on a stream, as above. One that takes nothing between two of them is ended. */
+  keepAlive: 15_000,
+  /** Milliseconds without a change and without a client, behind which PostgreSQL is read no more, and the object sleeps. */
+  quiet: 30_000,
+  /** Milliseconds until it looks again: for so long a slot without clients holds back the server's log. */
+  wake: 300_000,
+};

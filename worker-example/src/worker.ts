@@ -8,6 +8,7 @@ import { tenantOf } from "./auth.ts";
 import type { Context, Env } from "./context.ts";
 import { askObject, listen } from "./database.ts";
 import { exportOrders } from "./export.ts";
+import { follow } from "./feed.ts";
 import { showHealth } from "./health.ts";
 import { importOrders } from "./import.ts";
 import { changeOrder, createOrder, deleteOrder, listOrders, showOrder } from "./orders.ts";
@@ -18,6 +19,7 @@ import { traced } from "./telemetry.ts";
 import users from "./users.ts";
 
 export { Database } from "./database.ts";
+export { Feed } from "./feed.ts";
 
 type Handler = (context: Context) => Response | Promise<Response>;
 
@@ -34,6 +36,7 @@ const withToken: Readonly<Record<string, Handler>> = {
   "DELETE /api/orders/:id": deleteOrder,
   "GET /api/export": exportOrders,
   "POST /api/import": importOrders,
+  "GET /changes": follow,
   "GET /listen": listen,
   "GET /user": askObject,
   "GET /users": ({ request, env }) => users.fetch(request, env),

@@ -3,7 +3,7 @@
 // Knows that what was written is acknowledged: who reads the pipe has it. Must not know lines.
 import process from "node:process";
 import { changes as changesOf, type Changes } from "../adapters/changes.ts";
-import { UsageError } from "../index.ts";
+import { sql, UsageError } from "../index.ts";
 import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { withClient } from "./connect.ts";
@@ -22,6 +22,8 @@ server's disk: pgz-edge doctor lists them.
 
   --slot NAME         the replication slot
   --publication NAME  the publication, or several with commas
+  --tables NAME       in its place, tables, with commas: a publication is made for them and dropped at the end. Needs
+                      --create-slot temporary, and a role that owns them
   --create-slot WORD  make the slot: permanent (one that exists is used) or temporary (it ends with the command)
   --snapshot          first all rows of the tables, as of the slot's beginning; needs --create-slot and a new slot
   --from POSITION     begin behind this position, such as 0/16B3748
@@ -31,6 +33,7 @@ ${PROGRESS_HELP}`,
   options: {
     slot: { type: "string" },
     publication: { type: "string" },
+    tables: { type: "string" },
     "create-slot": { type: "string" },
     snapshot: { type: "boolean" },
     from: { type: "string" },
@@ -43,18 +46,18 @@ ${PROGRESS_HELP}`,
 
 async function run(task: Task): Promise<void> {
   const { values, options, signal } = task;
-  refuseUrls(...values, options["slot"], options["publication"]);
+  const { slot, publication, tables } = options as Partial<Record<string, string>>;
+  refuseUrls(...values, slot, publication, tables);
   if (values.length) throw new Misuse("Pass the slot and the publication as --slot and --publication.");
-  const slot = options["slot"];
-  const publication = options["publication"];
-  if (typeof slot !== "string" || typeof publication !== "string")
-    throw new Misuse("Pass --slot and --publication: what is read, and of which tables.");
+  if (slot === undefined || (publication ?? tables) === undefined)
+    throw new Misuse("Pass --slot, and --publication or --tables: what is read, and of which tables.");
   const createSlot = choice(task, "create-slot", ["permanent", "temporary"] as const);
   await withClient(task, {}, async (client) => {
     const feed = orMisuse(() =>
       changesOf(client, {
         slot,
-        publication: publication.split(","),
+        publication: publication?.split(","),
+        tables: tables?.split(",").map((name) => sql.identifier(...name.split("."))),
         createSlot,
         snapshot: options["snapshot"] === true,
         from: options["from"] as string | undefined,

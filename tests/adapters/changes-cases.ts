@@ -5,6 +5,7 @@ import { assert, AssertionError } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
 import { openCases } from "./changes-open-cases.ts";
 import { snapshotCases } from "./changes-snapshot-cases.ts";
+import { tablesCases } from "./changes-tables-cases.ts";
 import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export { run, type Case, type Setting } from "./changes-world.ts";
@@ -12,6 +13,7 @@ export { run, type Case, type Setting } from "./changes-world.ts";
 export const cases: Record<string, Case> = {
   ...snapshotCases,
   ...openCases,
+  ...tablesCases,
 
   async "a transaction is what has happened, in its order, with the values of rows()"(world) {
     const { name, pool } = world;

@@ -81,7 +81,7 @@ test("a reader who leaves ends it, and what is wrong is told with what to do", a
   expect(await slot(), "the slot of a snapshot that broke off").toBeUndefined();
   await db.query(`select from pg_create_logical_replication_slot('${NAME}', 'pgoutput')`);
   for (const [words, code, told] of [
-    [["changes"], 64, /--slot and --publication/],
+    [["changes"], 64, /--slot, and --publication or --tables/],
     [["changes", "x"], 64, /--slot/],
     [[...WORDS, "--snapshot"], 64, /createSlot/],
     [[...WORDS, "--from", "12"], 64, /position such as/],
@@ -106,4 +106,20 @@ test("the doctor lists slots that nobody reads, and what they keep", async () =>
     facts: { slots: expect.arrayContaining([{ name: NAME, active: false, retained: expect.any(Number) }]) },
     advice: [expect.stringMatching(/pg_drop_replication_slot/), expect.stringMatching(/max_slot_wal_keep_size/)],
   });
+});
+
+test("--tables takes the place of a publication, and leaves none behind", async () => {
+  const child = cli.start(["changes", "--slot", NAME, "--create-slot", "temporary", "--tables", NAME], { env });
+  let out = "";
+  child.stdout!.on("data", (piece: Buffer) => (out += piece.toString()));
+  const end = ended(child, { readsOut: false });
+  const streaming =
+    "select from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1";
+  await until(async () => (await db.query(streaming, [NAME])).rows.length === 1, "the slot is read");
+  await db.exec(`insert into ${NAME} values (2, 'Ada')`);
+  await until(() => out.includes('"kind":"commit"'), "the lines have come");
+  child.kill("SIGINT");
+  expect((await end).code).toBe(130);
+  expect(out.trimEnd().split("\n").map(kindOf)).toEqual(["begin", "schema", "insert Ada", "commit"]);
+  expect((await db.query("select from pg_publication where pubname = $1", [`pgz_edge_${NAME}`])).rows).toEqual([]);
 });

@@ -16,7 +16,19 @@ const deno = () => [bin("deno"), "run", "-A"];
 const bun = () => [bin("bun"), "--bun"];
 
 const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];
-const onNodeOnly = ["unit", "packaging", "demo", "site", "memory", "pool", "sql", "poolers", "other-servers", "cli"];
+const onNodeOnly = [
+  "unit",
+  "packaging",
+  "demo",
+  "site",
+  "memory",
+  "pool",
+  "sql",
+  "poolers",
+  "other-servers",
+  "cli",
+  "replication",
+];
 const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];
 const workerdWithoutFaults = readdirSync(at("tests/workerd"))
   .map((name) => `tests/workerd/${name}`)
@@ -76,6 +88,8 @@ export const releaseSuites = {
     ],
     release(),
   ),
+  // A thousand cuts, and PostgreSQL's own regression tests through a replica.
+  changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
   // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),

@@ -17,8 +17,11 @@ import { give, scratch } from "./home.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs";
 import { pause } from "./supervise.mjs";
 
-/** Two descriptors as those of index.mjs, and what can be done to their servers. `log`: the name of a file. */
-export async function startReplicated({ major = 18, log, settings = {} }) {
+/**
+ * Two descriptors as those of index.mjs, and what can be done to their servers. `log`: the name of a file. `keepsSlots`:
+ * the standby keeps logical slots that are made for a failover, from PostgreSQL 17 on.
+ */
+export async function startReplicated({ major = 18, log, settings = {}, keepsSlots = false }) {
   const cluster = await newCluster(major);
   appendFileSync(path.join(cluster.data, "pg_hba.conf"), "host replication all all scram-sha-256\n");
   const copy = copyOf(cluster);
@@ -36,14 +39,18 @@ export async function startReplicated({ major = 18, log, settings = {} }) {
   const stop = async () => void (await Promise.all(running.splice(0).map((server) => server.stop())));
   try {
     const primary = await start(cluster, "primary", prepare);
-    follow(copy, primary.descriptor);
+    if (keepsSlots) await ask(primary.descriptor, "select pg_create_physical_replication_slot('standby', true)");
+    follow(copy, primary.descriptor, keepsSlots ? SLOTS_KEPT : "");
     const standby = await start(copy, "standby", (process, port) => withClient(process, port, "postgres", () => {}));
     await waitForCommits(primary.descriptor);
+    if (keepsSlots) await set(primary.descriptor, "synchronized_standby_slots = 'standby'");
     return {
       primary: primary.descriptor,
       standby: standby.descriptor,
       crash: () => crash(primary),
       retire: () => retire(primary.descriptor),
+      /** The standby has this logical slot, so that a failover keeps it. */
+      hasSlot: async (name) => (await ask(standby.descriptor, `${KEPT} and slot_name = '${name}'`)).rowCount === 1,
       promote: () => ask(standby.descriptor, "select pg_promote(true, 30)"),
       stop,
     };
@@ -60,11 +67,15 @@ function copyOf(cluster) {
   return { ...cluster, folder, data: path.join(folder, "data") };
 }
 
+/** Of a standby that keeps the primary's logical slots. */
+const SLOTS_KEPT = "primary_slot_name = 'standby'\nhot_standby_feedback = on\nsync_replication_slots = on\n";
+const KEPT = "select from pg_replication_slots where synced and not temporary and invalidation_reason is null";
+
 /** Makes it a standby of that server. */
-function follow({ data }, { host, port }) {
+function follow({ data }, { host, port }, settings) {
   const { user, password } = superuser;
-  const connection = `host=${host} port=${port} user=${user} password=${password} application_name=standby`;
-  appendFileSync(path.join(data, "postgresql.auto.conf"), `primary_conninfo = '${connection}'\n`);
+  const connection = `host=${host} port=${port} user=${user} password=${password} application_name=standby dbname=postgres`;
+  appendFileSync(path.join(data, "postgresql.auto.conf"), `primary_conninfo = '${connection}'\n${settings}`);
   const signal = path.join(data, "standby.signal");
   writeFileSync(signal, "");
   give(signal);
@@ -74,8 +85,7 @@ function follow({ data }, { host, port }) {
  * From now on commits wait for the standby, which streams. Only in the primary's own file: the standby is alone later.
  */
 async function waitForCommits(primary) {
-  await ask(primary, "alter system set synchronous_standby_names = 'standby'");
-  await ask(primary, "select pg_reload_conf()");
+  await set(primary, "synchronous_standby_names = 'standby'");
   const streams = "select 1 from pg_stat_replication where sync_state = 'sync' and replay_lsn >= pg_current_wal_lsn()";
   for (const deadline = Date.now() + 20_000; (await ask(primary, streams)).rowCount === 0; await pause(50))
     if (Date.now() > deadline) throw new Error("the standby does not stream");
@@ -89,8 +99,12 @@ async function crash({ descriptor, stop }) {
 
 /** Sessions that are open take no writes either from now on. */
 async function retire(primary) {
-  await ask(primary, "alter system set default_transaction_read_only = on");
-  await ask(primary, "select pg_reload_conf()");
+  await set(primary, "default_transaction_read_only = on");
+}
+
+async function set(server, setting) {
+  await ask(server, `alter system set ${setting}`);
+  await ask(server, "select pg_reload_conf()");
 }
 
 const ask = (server, text) => withClient({ ended: false }, server.port, "postgres", (client) => client.query(text));

@@ -19,6 +19,12 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
     /replication|WAL sender/i,
     "The role needs REPLICATION: alter role … replication; on managed servers their own role or function for it.",
   ],
+  [
+    /^42501$/,
+    /must be owner|for database/,
+    'Option "tables" makes a publication, which takes their owner and CREATE on the database: let somebody who may make ' +
+      'one, and give "publication".',
+  ],
   [/^42501$/, /for table|for view/, "The role needs SELECT on the publication's tables for a snapshot."],
   [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],
   [/^42704$/, /^publication/, "Make it first: create publication … for table …"],

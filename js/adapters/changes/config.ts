@@ -3,6 +3,7 @@ import type { Client, Observer, Pool } from "../../index.ts";
 
 interface Config {
   readonly connectTimeout: number;
+  readonly maxMessageBytes: number;
   readonly hosts: readonly { readonly host: string }[];
   readonly observer?: Observer | undefined;
 }

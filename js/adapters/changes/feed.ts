@@ -21,10 +21,12 @@ import { configOf } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
 import { creation, identifier, literal, positionOf, start, textOf, type ChangesOptions } from "./options.ts";
+import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
 
-const MAX_MESSAGE_BYTES = 1 << 30;
+/** Of the answers to commands. */
+const MAX_MESSAGE_BYTES = 1 << 20;
 const STATUS_INTERVAL = 10_000;
 /** Milliseconds before another connection is tried: doubled each time. */
 const FIRST_PAUSE = 100;
@@ -34,7 +36,7 @@ const NOTHING = new Uint8Array(0);
 /** Errors behind which another connection may help: a server that goes or comes, a slot that another one still has. */
 const PASSING = /^(57P0[1235]|53300|55006|08...)$/;
 
-/** Milliseconds in which the slot of a snapshot that broke off is dropped: to connect, and to drop it. */
+/** Milliseconds in which a slot of a snapshot that broke off, or a publication, is dropped: to connect, and to do it. */
 const LONGEST_DROP = 5_000;
 
 /** Where a stream of changes is. */
@@ -55,12 +57,19 @@ export class Feed {
   #snapshot: Snapshot | undefined;
   /** The slot was made for a snapshot whose rows were not all yielded. */
   #madeForSnapshot = false;
-  #dropping: Promise<string> | undefined;
+  /** Of option `tables`. */
+  readonly #ownPublication: OwnPublication | undefined;
+  /** The publication was made, and not dropped. */
+  #hasOwn = false;
+  readonly #publications: readonly string[];
+  #undoing: Promise<string> | undefined;
   readonly #lag = new Lag();
   /** Some connection has streamed: from now on one that fails is tried again. */
   #hasStreamed = false;
   #isStreaming = false;
   #failures = 0;
+  /** Bits `CHANGES_…` that were not attended to. */
+  #happened = 0;
   /** Bytes wait in the core behind the description of a table. */
   #waits = false;
   /** What the server need not keep. */
@@ -71,9 +80,11 @@ export class Feed {
   constructor(db: Client | Pool, options: ChangesOptions, rowForm: number) {
     this.#db = db;
     this.#options = options;
-    this.#core = new Core(MAX_MESSAGE_BYTES, rowForm);
+    this.#core = new Core(configOf(db).maxMessageBytes, rowForm);
     this.#flushed = positionOf(options.from ?? "0/0");
-    const { signal } = options;
+    const { slot, publication = [], tables, signal } = options;
+    this.#ownPublication = tables && new OwnPublication(slot, tables);
+    this.#publications = this.#ownPublication ? [this.#ownPublication.name] : [publication].flat();
     const abort = () => this.#stop(new AbortError(signal!.reason));
     signal?.addEventListener("abort", abort);
     this.#unhear = () => signal?.removeEventListener("abort", abort);
@@ -85,15 +96,18 @@ export class Feed {
     for (;;) {
       this.#over.signal.throwIfAborted();
       try {
+        await this.#attend();
         const connection = this.#connection ?? (await this.#connect());
         if (this.#snapshot) {
           if (await this.#snapshot.more()) return this.#takeLines();
           await this.#stream(connection);
         }
-        const happened = this.#waits ? connection.received(NOTHING) : await connection.read();
+        this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
         this.#waits = false;
-        await this.#attend(happened);
-        if (happened & CHANGES_LINES) return this.#takeLines();
+        // First the lines, then what else has happened: behind a lost connection others come, which are to be told apart.
+        if (!(this.#happened & CHANGES_LINES)) continue;
+        if (this.#happened & CHANGES_STATUS_WANTED) await this.#report(); // the next call may come late
+        return this.#takeLines();
       } catch (error) {
         this.#over.signal.throwIfAborted();
         await this.#comeBack(advised(error));
@@ -139,7 +153,7 @@ export class Feed {
     if (!this.#over.signal.aborted) await this.#report();
     this.#stop(new AbortError("the stream of changes was left"));
     await connection?.close();
-    await this.#dropping;
+    await this.#undo();
     this.#core.free();
   }
 
@@ -149,7 +163,7 @@ export class Feed {
     this.#unhear();
     this.#over.abort(reason);
     void this.#connection?.close();
-    if (this.#madeForSnapshot) void this.#drop();
+    void this.#undo();
   }
 
   async #connect(): Promise<Replication> {
@@ -160,6 +174,7 @@ export class Feed {
     this.#core.call((handle) => handle.restart(handle.committed()));
     this.#waits = false;
     const { createSlot, snapshot } = this.#options;
+    if (this.#ownPublication) await this.#publish(this.#ownPublication, connection);
     if (snapshot && !this.#hasStreamed) await this.#begin(connection);
     else {
       if (createSlot && !this.#hasStreamed) await this.#create(connection);
@@ -168,11 +183,18 @@ export class Feed {
     return connection;
   }
 
+  /** In front of the slot: what is decoded is read by the catalog as it was then. */
+  async #publish(own: OwnPublication, connection: Replication): Promise<void> {
+    await own.make(connection);
+    this.#hasOwn = true;
+  }
+
   async #begin(connection: Replication): Promise<void> {
     const made = () => (this.#madeForSnapshot = this.#options.createSlot === "permanent");
     const learn = () => this.#learn();
+    const [options, publications] = [this.#options, this.#publications];
     try {
-      this.#snapshot = await Snapshot.begin(connection, this.#core, this.#options, learn, made);
+      this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, made);
     } catch (error) {
       throw isThere(error) ? slotExists(this.#options.slot, error) : error;
     }
@@ -195,7 +217,7 @@ export class Feed {
     const known = positionOf(slot?.[0] ?? "0/0");
     if (known > this.#flushed) this.#flushed = known;
     const { connectTimeout } = configOf(this.#db);
-    await connection.start(start(this.#options, textOf(this.#flushed)), connectTimeout);
+    await connection.start(start(this.#options, this.#publications, textOf(this.#flushed)), connectTimeout);
     this.#isStreaming = true;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
     this.#hasStreamed = true;
@@ -218,7 +240,9 @@ export class Feed {
     }
   }
 
-  async #attend(happened: number): Promise<void> {
+  async #attend(): Promise<void> {
+    const happened = this.#happened;
+    this.#happened = 0;
     if (happened & CHANGES_TYPES_WANTED) {
       this.#waits = true;
       await this.#learn();
@@ -260,26 +284,39 @@ export class Feed {
   async #comeBack(error: unknown): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
+    this.#happened = 0;
     this.#isStreaming = false;
     await connection?.close();
-    if (this.#madeForSnapshot) throw brokeOff(error, await this.#drop());
+    if (this.#madeForSnapshot) throw brokeOff(error, await this.#undo());
     if (!this.#mayPass(error)) throw error;
     const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
+    await this.#pause(pause);
+  }
+
+  /** Less where the stream is over before. */
+  async #pause(milliseconds: number): Promise<void> {
+    const { signal } = this.#over;
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, pause);
-      const stop = () => (clearTimeout(timer), resolve());
-      this.#over.signal.addEventListener("abort", stop, { once: true });
+      const over = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", over);
+        resolve();
+      };
+      const timer = setTimeout(over, milliseconds);
+      signal.addEventListener("abort", over);
     });
   }
 
-  /** Drops the slot of a snapshot that broke off. Returns what became of it. Never rejects. */
-  #drop(): Promise<string> {
-    return (this.#dropping ??= this.#dropped());
+  /** Drops what is of this stream alone. Returns what became of the slot of a snapshot that broke off. Never rejects. */
+  #undo(): Promise<string> {
+    if (!this.#madeForSnapshot && !this.#hasOwn) return this.#undoing ?? Promise.resolve("");
+    return (this.#undoing ??= this.#undone());
   }
 
-  async #dropped(): Promise<string> {
+  async #undone(): Promise<string> {
     const { slot } = this.#options;
-    this.#madeForSnapshot = false;
+    const [hasSlot, own] = [this.#madeForSnapshot, this.#hasOwn && this.#ownPublication];
+    this.#madeForSnapshot = this.#hasOwn = false;
     await this.#connection?.close();
     // By a connection of its own: `db` may be closed, and its signal is often the one that has ended this stream.
     const core = new Core(MAX_MESSAGE_BYTES, 0);
@@ -288,7 +325,8 @@ export class Feed {
       const timer = setTimeout(() => void connection.close(), LONGEST_DROP);
       try {
         // The server may not have noticed yet that the slot's connection has ended.
-        await connection.run(`DROP_REPLICATION_SLOT ${identifier(slot)} WAIT`);
+        if (hasSlot) await connection.run(`DROP_REPLICATION_SLOT ${identifier(slot)} WAIT`);
+        if (own) await own.drop(connection);
       } finally {
         clearTimeout(timer);
         await connection.close();

@@ -5,7 +5,7 @@
 //   the connection is lost ─┘  all are dropped: they come again
 //
 // Knows kinds of changes. Must not know connections or lines.
-import { ResponseTooLargeError } from "../../index.ts";
+import { ProtocolError, ResponseTooLargeError } from "../../index.ts";
 import type { AnyChange, ContentOf } from "./kinds.ts";
 
 /** A transaction that has committed. */
@@ -50,7 +50,9 @@ export class Groups<Row> {
       case "abort":
         return this.#drop(xid, change.subxid);
       case "commit": {
-        const { origin, held = [] } = this.#open.get(xid) ?? {};
+        const open = this.#open.get(xid);
+        if (!open) throw new ProtocolError("UNEXPECTED_MESSAGE", `Transaction ${xid} commits, and has not begun.`);
+        const { origin, held } = open;
         this.#drop(xid);
         const { position, committedAt } = change;
         const changes = held.map(({ change: one }) => one);

@@ -2,6 +2,7 @@
 //
 // Knows names and the replication commands. Must not know connections.
 import { UsageError } from "../../index.ts";
+import type { Query } from "../../index.ts";
 
 export interface ChangesOptions {
   /** The replication slot. The server keeps its log until this slot has acknowledged it. */
@@ -18,8 +19,13 @@ export interface ChangesOptions {
   readonly snapshot?: boolean | undefined;
   /** The slot that is made is kept on standbys too (`failover`), so that it survives a failover. From 17 on. */
   readonly failover?: boolean | undefined;
-  /** The publication, or several: which changes of which tables are yielded. */
-  readonly publication: string | readonly string[];
+  /** The publication, or several: which changes of which tables are yielded. Either this or `tables` is given. */
+  readonly publication?: string | readonly string[] | undefined;
+  /**
+   * Tables, each a name or `sql.identifier("schema", "table")`. A publication is made for them, and dropped at the end:
+   * the role must own them, and may create publications. Needs `createSlot: "temporary"`.
+   */
+  readonly tables?: readonly (string | Query)[] | undefined;
   /**
    * Begins behind this position, such as that of the last `commit` that was stored. Default: behind what the slot has
    * acknowledged. A position before that begins there too.
@@ -64,6 +70,11 @@ export interface ChangesOptions {
 type Check = (value: unknown) => boolean;
 
 const isText: Check = (value) => typeof value === "string" && value !== "" && !value.includes("\0");
+/** Of `sql.identifier`: text without values. */
+const isFragment: Check = (value) => {
+  const { text, values } = Object(value) as Partial<Query>;
+  return isText(text) && values?.length === 0;
+};
 const isFlag: Check = (value) => typeof value === "boolean";
 const oneOf =
   (...words: string[]): Check =>
@@ -81,6 +92,10 @@ const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string
   publication: [
     "a name or a list of names",
     (value) => isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
+  ],
+  tables: [
+    "a list of names, or of sql.identifier(…)",
+    (value) => Array.isArray(value) && value.length > 0 && value.every((one) => isText(one) || isFragment(one)),
   ],
   from: ["a position such as 0/16B3748", (value) => POSITION.test(String(value))],
   messages: ["a boolean", isFlag],
@@ -110,14 +125,21 @@ export function checkOptions(options: ChangesOptions): void {
       );
   for (const [name, [must, holds]] of Object.entries(RULES)) {
     const value = Object(options)[name] as unknown;
-    const isMissing = value === undefined && (name === "slot" || name === "publication");
+    const isMissing = value === undefined && (name === "slot" || (name === "publication" && !options.tables));
     if (isMissing || (value !== undefined && !holds(value)))
       throw new UsageError("INVALID_OPTION", `Option "${name}" must be ${must}.`);
   }
-  const { createSlot, snapshot, failover, from } = options;
+  const { createSlot, snapshot, failover, from, tables, publication } = options;
   for (const [name, isGiven] of Object.entries({ snapshot, failover }))
     if (isGiven && !createSlot)
       throw new UsageError("INVALID_OPTION", `Option "${name}" is of a slot that is made: give "createSlot" too.`);
+  if (tables && publication !== undefined)
+    throw new UsageError("INVALID_OPTION", 'Option "tables" takes the place of "publication": leave one of them out.');
+  if (tables && createSlot !== "temporary")
+    throw new UsageError(
+      "INVALID_OPTION",
+      'Option "tables" needs createSlot: "temporary". For a slot that stays, make a publication.',
+    );
   if (snapshot && from !== undefined)
     throw new UsageError("INVALID_OPTION", 'Option "snapshot" says where the changes begin: leave "from" out.');
 }
@@ -152,10 +174,11 @@ export function creation({ slot, createSlot, snapshot, failover, twoPhase }: Cha
 
 /** START_REPLICATION behind `position`. The oldest version of pgoutput's protocol that has what is asked for. */
 export function start(
-  { slot, publication, messages, origin, streaming, twoPhase }: ChangesOptions,
+  { slot, messages, origin, streaming, twoPhase }: ChangesOptions,
+  publications: readonly string[],
   position: string,
 ): string {
-  const names = [publication].flat().map(identifier).join(",");
+  const names = publications.map(identifier).join(",");
   const options = [
     `proto_version '${twoPhase ? 3 : streaming ? 2 : 1}'`,
     `publication_names ${literal(names)}`,

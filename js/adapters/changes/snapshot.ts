@@ -55,6 +55,7 @@ export class Snapshot {
     connection: Replication,
     core: Core,
     options: ChangesOptions,
+    publications: readonly string[],
     learn: () => Promise<void>,
     made: () => void,
   ): Promise<Snapshot> {
@@ -63,7 +64,7 @@ export class Snapshot {
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
     const [slot] = await connection.run(creation(options, connection.serverVersion));
     made();
-    const tables = await connection.run(question([options.publication].flat()));
+    const tables = await connection.run(question(publications));
     const read = tables.map(([table]) => JSON.parse(table!) as Table);
     return new Snapshot(connection, core, learn, read, positionOf(slot![1]!));
   }

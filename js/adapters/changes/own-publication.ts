@@ -1,0 +1,50 @@
+// Option `tables`: the publication that is made for one stream, and dropped at its end.
+//
+//   lock of its name ── drop what a crash has left ── CREATE PUBLICATION ──> slot, changes ──> lock ── DROP PUBLICATION
+//
+// It belongs to a temporary slot, whose name one connection has at a time. A lock of that name is held by whoever makes
+// or drops the publication, so nobody takes it away from another one.
+//
+// Knows the publication's name and tables. Must not know slots, or when a stream ends.
+import { UsageError } from "../../index.ts";
+import type { Query } from "../../index.ts";
+import { identifier, literal } from "./options.ts";
+import type { Replication } from "./replication.ts";
+
+/** The lock of a connection that is ending is free within milliseconds. */
+const TRIES = 10;
+const PAUSE = 50;
+
+export class OwnPublication {
+  readonly name: string;
+  readonly #tables: string;
+
+  constructor(slot: string, tables: readonly (string | Query)[]) {
+    this.name = `pgz_edge_${slot}`.slice(0, 63);
+    this.#tables = tables.map((table) => (typeof table === "string" ? identifier(table) : table.text)).join(", ");
+  }
+
+  /** Makes it. This connection has its lock from now on. */
+  async make(connection: Replication): Promise<void> {
+    if (!(await this.#lock(connection)))
+      throw new UsageError("INVALID_OPTION", `Another stream has publication ${this.name}: choose another "slot".`);
+    const name = identifier(this.name);
+    await connection.run(`DROP PUBLICATION IF EXISTS ${name}`);
+    await connection.run(`CREATE PUBLICATION ${name} FOR TABLE ${this.#tables}`);
+  }
+
+  /** Drops it, unless another stream has made it anew. */
+  async drop(connection: Replication): Promise<void> {
+    for (let left = TRIES; !(await this.#lock(connection)); left--) {
+      if (left === 0) return;
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+    await connection.run(`DROP PUBLICATION IF EXISTS ${identifier(this.name)}`);
+  }
+
+  async #lock(connection: Replication): Promise<boolean> {
+    const key = `pg_catalog.hashtextextended(${literal(this.name)}, 0)`;
+    const [row] = await connection.run(`select pg_catalog.pg_try_advisory_lock(${key})`);
+    return row![0] === "t";
+  }
+}

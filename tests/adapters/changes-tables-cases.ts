@@ -1,0 +1,110 @@
+// Option `tables`: a publication for one stream, of which nothing stays behind.
+import { assert } from "../integration/assert.ts";
+import { until } from "../support/until.ts";
+import { newRows, started, type Case, type World } from "./changes-world.ts";
+
+/** Of this stream's own publication. */
+const left = async ({ name, pool, pgz }: World) =>
+  (await pool.query(pgz.sql`select from pg_publication where pubname = ${`pgz_edge_${name}`}`)).rows.length;
+
+const make = ({ name, pool }: World) =>
+  pool.simple(`create table ${name} (id int4 primary key); create schema ${name}_types;
+    create table ${name}_types."Other" (id int4 primary key)`);
+
+const optionsOf = ({ name, pgz }: World) => ({
+  slot: name,
+  createSlot: "temporary" as const,
+  tables: [name, pgz.sql.identifier(`${name}_types`, "Other")],
+});
+
+export const tablesCases: Record<string, Case> = {
+  async "tables in place of a publication: it is made for them, and dropped when the loop is left"(world) {
+    const { name, pool } = world;
+    await make(world);
+    const seen: unknown[] = [];
+    const working = started(
+      world
+        .streaming()
+        .then(() => pool.simple(`insert into ${name} values (1); insert into ${name}_types."Other" values (2)`)),
+    );
+    for await (const change of world.changes(pool, optionsOf(world))) {
+      seen.push(...newRows([change]));
+      if (seen.length === 2) break;
+    }
+    await working;
+    assert.deepEqual(seen, [{ id: 1 }, { id: 2 }]);
+    assert.deepEqual([await left(world), await world.slots()], [0, 0]);
+  },
+
+  async "tables with a snapshot, and what a crash has left is made anew"(world) {
+    const { name, pool } = world;
+    await make(world);
+    // Of other tables, so that this would show.
+    await pool.simple(
+      `insert into ${name} values (1); create publication pgz_edge_${name} for table ${name}_types."Other"`,
+    );
+    const feed = world.changes(pool, { ...optionsOf(world), tables: [name], snapshot: true });
+    const seen: string[] = [];
+    for await (const change of feed) {
+      seen.push(change.kind);
+      if (change.kind === "snapshot") break;
+    }
+    assert.deepEqual(seen, ["schema", "insert", "snapshot"]);
+    assert.equal(await left(world), 0);
+  },
+
+  async "tables: its publication goes with an aborted stream, and with one that the server ends"(world) {
+    const { pool } = world;
+    await make(world);
+    for (const end of ["abort", "cut"]) {
+      const abort = new AbortController();
+      const reading = started(
+        world
+          .changes(pool, { ...optionsOf(world), signal: abort.signal })
+          [Symbol.asyncIterator]()
+          .next(),
+      );
+      await world.streaming();
+      assert.equal(await left(world), 1);
+      // Another stream of the slot is refused, and takes nothing away.
+      const second = world.changes(pool, optionsOf(world))[Symbol.asyncIterator]().next();
+      const refused = await assert.rejects(second, { code: "INVALID_OPTION" });
+      assert.match(refused.message, /^Another stream has publication/);
+      assert.equal(await left(world), 1);
+      if (end === "abort") abort.abort();
+      else await world.cut();
+      await assert.rejects(reading);
+      await until(async () => (await left(world)) === 0, "the publication is gone");
+    }
+  },
+
+  async "tables that are no list, of a slot that stays, or beside a publication are refused"(world) {
+    const { name, pool } = world;
+    for (const wrong of [
+      { tables: [] },
+      { tables: name },
+      { tables: [7] },
+      { tables: [name], createSlot: "permanent" },
+      { tables: [name], createSlot: undefined },
+      { tables: [name], publication: name },
+    ]) {
+      const options = { slot: name, createSlot: "temporary", ...wrong } as never;
+      const asking = Promise.resolve().then(() => world.changes(pool, options));
+      await assert.rejects(asking, { code: "INVALID_OPTION" });
+    }
+  },
+
+  async "a row that is longer than maxMessageBytes ends the stream"(world) {
+    const { name, url, pgz } = world;
+    await world.table("id int4 primary key, body text");
+    await using db = pgz.createPool(url, { maxMessageBytes: 100_000 });
+    const working = started(
+      world.streaming().then(() => world.pool.exec(`insert into ${name} values (1, repeat('x', 200000))`)),
+    );
+    const reading = async () => {
+      for await (const change of world.changes(db, world.options)) assert(change.kind !== "insert", "it was refused");
+    };
+    await assert.rejects(reading(), { code: "MESSAGE_TOO_LARGE" });
+    await working;
+  },
+};

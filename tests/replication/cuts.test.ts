@@ -1,0 +1,146 @@
+// Changes under load over a thousand disturbances: connections cut on the way and ended by the server, crashes
+// of the server, streams that are left. A consumer that stores its position gets each transaction once and in
+// order; one that does not gets each at least once, and none twice in one stream.
+//
+// `make test` takes sixty of them, a release a thousand.
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { logFile } from "../servers/index.mjs";
+import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
+import { generator } from "../support/random.ts";
+import { isRelease } from "../support/release.ts";
+import { until } from "../support/until.ts";
+import { Consumer, driver, Expected } from "./replication.ts";
+
+const DISTURBANCES = isRelease ? 1_000 : 60;
+const seed = Number(process.env["PGZ_SEED"] ?? Math.floor(Math.random() * 1e6));
+const below = generator(seed);
+
+/** Passes connections on to the server, until it cuts them. */
+class Gate {
+  port = 0;
+  readonly #sockets = new Set<Socket>();
+  readonly #server: Server = createServer((client) => this.#pass(client));
+
+  async open(): Promise<number> {
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** All connections are reset. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  close(): void {
+    this.cut();
+    this.#server.close();
+  }
+
+  #pass(client: Socket): void {
+    const server = connect(this.port, "localhost");
+    for (const socket of [client, server]) {
+      this.#sockets.add(socket);
+      socket.on("error", () => {});
+      socket.once("close", () => {
+        this.#sockets.delete(socket);
+        client.destroy();
+        server.destroy();
+      });
+    }
+    client.pipe(server).pipe(client);
+  }
+}
+
+const gate = new Gate();
+let server: Awaited<ReturnType<typeof run>>;
+let port: number;
+
+beforeAll(async () => {
+  // So that what was committed is there behind a crash.
+  const extra = { synchronous_commit: "on", wal_sender_timeout: "5s" };
+  server = await run(await newCluster(18), { log: logFile("changes-cuts"), extra, prepare });
+  gate.port = server.descriptor.port;
+  port = await gate.open();
+}, 60_000);
+afterAll(async () => {
+  gate.close();
+  await server?.stop();
+});
+
+const ask = (text: string) =>
+  withClient({ ended: false }, server.descriptor.port, "app", (client) => client.query(text));
+const terminate = () => ask("select pg_terminate_backend(active_pid) from pg_replication_slots where active");
+
+const disturbances: Readonly<Record<string, (consumers: readonly Consumer[]) => Promise<unknown>>> = {
+  terminate,
+  cut: () => Promise.resolve(gate.cut()),
+  leave: (consumers) => Promise.resolve(consumers.forEach((consumer) => consumer.leave())),
+  /** A process dies: PostgreSQL ends all others, and recovers. */
+  async crash() {
+    const { rows } = await ask("select active_pid as pid from pg_replication_slots where active");
+    const [sender] = rows as { pid: number }[];
+    if (sender) process.kill(sender.pid, "SIGKILL");
+  },
+};
+
+/** A crash takes a second, so there are few. */
+function drawn(): string {
+  const n = below(50);
+  return n ? ["terminate", "cut", "leave"][n % 3]! : "crash";
+}
+
+test("nothing is lost or doubled", { timeout: 15 * 60_000 }, async () => {
+  const db = driver.createPool({ host: "127.0.0.1", port, ...superuser, database: "app", sslmode: "disable", max: 4 });
+  await db.simple("create table ledger (n int4 primary key, body text); create publication ledger for table ledger");
+  const options = { publication: "ledger", createSlot: "permanent", statusInterval: 200 } as const;
+  const exact = new Consumer(db, { ...options, slot: "exact" }, true);
+  const careless = new Consumer(db, { ...options, slot: "careless" }, false);
+  for (const slot of ["exact", "careless"])
+    await db.query(`select from pg_create_logical_replication_slot('${slot}', 'pgoutput')`);
+  const expected = new Expected();
+  const following = Promise.all([exact.follow(() => expected.all), careless.follow(() => expected.all)]);
+  let isOver = false;
+  const writing = write(db, () => isOver);
+
+  const counts: Record<string, number> = {};
+  for (let n = 0; n < DISTURBANCES; n++) {
+    const name = drawn();
+    counts[name] = (counts[name] ?? 0) + 1;
+    const before = [exact, careless].map(({ numbers }) => numbers.length);
+    await disturbances[name]!([exact, careless]);
+    const goesOn = () => [exact, careless].every(({ numbers }, at) => numbers.length > before[at]!);
+    await until(goesOn, `both go on behind ${name} (seed ${seed})`);
+  }
+  isOver = true;
+  await writing;
+  const stored = await expected.finish(db);
+  await following;
+
+  console.log(
+    `[changes] seed ${seed}: ${stored.length} rows, ${JSON.stringify(counts)}, ${exact.connections} connections, ` +
+      `${careless.numbers.length - stored.length} rows again for who stores no position`,
+  );
+  expect(exact.numbers).toEqual(stored);
+  expect([...new Set(careless.numbers)].sort((a, b) => a - b)).toEqual(stored);
+  for (const transactions of careless.streams) {
+    const numbers = transactions.flat();
+    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+  }
+  await db.close();
+});
+
+/** Transactions of one row or many, some of which roll back. */
+async function write(db: InstanceType<typeof driver.Pool>, isOver: () => boolean): Promise<void> {
+  for (let first = 1; !isOver();) {
+    const last = first + (below(10) ? below(20) : below(400));
+    const rows = `select n, repeat('x', ${below(200)}) from generate_series(${first}, ${last}) n`;
+    const work = db.transaction(async (tx) => {
+      await tx.exec(`insert into ledger ${rows}`);
+      if (!below(8)) throw new Error("rolled back");
+    });
+    // What failed may be stored or not: its numbers are not used again.
+    await work.catch(() => new Promise((resolve) => setTimeout(resolve, 20)));
+    first = last + 1;
+  }
+}

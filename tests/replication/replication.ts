@@ -1,0 +1,89 @@
+// What the tests of changes under load share: the driver as users get it, a consumer, and a ledger that is written
+// meanwhile.
+//
+// Knows what a consumer stores. Must not know what is cut, or when.
+import type * as ofChanges from "../../js/adapters/changes.ts";
+import type * as pgz from "../../js/index.ts";
+
+export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
+export const { changes } = (await import("../../dist/changes.js" as string)) as typeof ofChanges;
+
+export const plain = (url: string): string => `${url.split("?")[0]}?sslmode=disable`;
+
+/**
+ * Follows a publication by transactions, and keeps what it reads as a program does that stores rows and position
+ * together. It ends its stream now and then, and begins anew: behind what it has stored, or where the slot is.
+ */
+export class Consumer {
+  /** The numbers of each transaction, in the order in which they came, for each stream. */
+  readonly streams: number[][][] = [];
+  /** Behind what is stored. */
+  position: string | undefined;
+  /** Connections of all streams. */
+  connections = 0;
+  /** The stream is to be ended, in front of the acknowledgement of what it reads next. */
+  #isLeaving = false;
+  readonly #db: pgz.Client | pgz.Pool;
+  readonly #options: ofChanges.ChangesOptions;
+  readonly #storesPosition: boolean;
+
+  constructor(db: pgz.Client | pgz.Pool, options: ofChanges.ChangesOptions, storesPosition: boolean) {
+    this.#db = db;
+    this.#options = options;
+    this.#storesPosition = storesPosition;
+  }
+
+  get numbers(): number[] {
+    return this.streams.flat(2);
+  }
+
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
+  /** Reads until it has all of `awaited()`, which is known once the last of them is written. */
+  async follow(awaited: () => ReadonlySet<number> | undefined): Promise<void> {
+    const seen = new Set<number>();
+    const isOver = () => {
+      const all = awaited();
+      return all !== undefined && seen.size >= all.size && [...all].every((number) => seen.has(number));
+    };
+    while (!isOver()) {
+      const transactions: number[][] = [];
+      this.streams.push(transactions);
+      const from = this.#storesPosition ? this.position : undefined;
+      const feed = changes<{ n: number }>(this.#db, { ...this.#options, from });
+      try {
+        for await (const { position, changes: all, acknowledge } of feed.transactions()) {
+          const numbers = all.flatMap((change) => (change.kind === "insert" ? [change.new.n] : []));
+          if (numbers.length) transactions.push(numbers);
+          for (const number of numbers) seen.add(number);
+          this.position = position;
+          if (this.#isLeaving || isOver()) break;
+          await acknowledge();
+        }
+      } catch (error) {
+        // The first connection of a stream is not tried again by itself.
+        const mayPass = error instanceof driver.ConnectionError || (error as pgz.PgzError).retryable;
+        if (!mayPass || transactions.length) throw error;
+      }
+      this.#isLeaving = false;
+      this.connections += feed.stats().connections;
+    }
+  }
+}
+
+/** What a consumer is to have in the end. */
+export class Expected {
+  all: ReadonlySet<number> | undefined;
+
+  /** The ledger as it is now, and one row more, with which a consumer notices that it has all. Returns the numbers. */
+  async finish(db: pgz.Client | pgz.Pool): Promise<number[]> {
+    const { rows } = await db.query<{ n: number }>("select n from ledger order by n");
+    const stored = rows.map(({ n }) => n);
+    const last = (stored.at(-1) ?? 0) + 1_000_000;
+    this.all = new Set([...stored, last]);
+    await db.exec(`insert into ledger values (${last})`);
+    return [...stored, last];
+  }
+}

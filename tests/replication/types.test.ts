@@ -1,0 +1,93 @@
+// Values of each type, as their changes have them: byte for byte what `stream()` gives of the same rows. There they come
+// in binary, and in the log as text.
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { testServers } from "../integration/servers.ts";
+import { changes, driver, plain } from "./replication.ts";
+
+const folder = fileURLToPath(new URL("../oracle", import.meta.url));
+const NAME = `types_of_changes_${process.pid}`;
+
+/** As `tests/oracle/generate` has them. */
+const written = (field: string) => field.replaceAll("␉", "\t").replaceAll("␊", "\n").replaceAll("␍", "\r");
+
+/** By type: its values, as the server writes them. */
+const values = new Map(
+  readdirSync(folder)
+    .filter((name) => name.endsWith(".tsv"))
+    .map((name) => {
+      const lines = readFileSync(`${folder}/${name}`, "utf8").trimEnd().split("\n");
+      const ofType = lines.map((line) => line.split("\t")).filter(([type], _, [first]) => type === first![0]);
+      const texts = ofType.map((fields) => written(fields[4]!));
+      return [name.slice(0, -".tsv".length), [...new Set(texts)].slice(0, 500)] as const;
+    }),
+);
+
+const servers = testServers().servers.filter(({ own }) => own);
+const pools = new Map<string, InstanceType<typeof driver.Pool>>();
+beforeAll(async () => {
+  for (const { name, superuserUrl } of servers) {
+    const pool = driver.createPool(plain(superuserUrl!), { max: 2, startup: { TimeZone: "UTC" } });
+    pools.set(name, pool);
+    await pool.simple(`create schema ${NAME}`);
+  }
+});
+afterAll(async () => {
+  for (const pool of pools.values()) {
+    await pool.simple(`drop schema ${NAME} cascade`);
+    await pool.close();
+  }
+});
+
+test.each(servers.map(({ name }) => name))("%s", { timeout: 120_000 }, async (server) => {
+  const pool = pools.get(server)!;
+  await pool.simple(
+    [...values.keys()]
+      .map((type) => `create table ${NAME}."${type}" (id serial primary key, v "${type}", list "${type}"[])`)
+      .join(";"),
+  );
+  const slot = `${NAME}_${server}`;
+  await pool.simple(`create publication ${slot} for tables in schema ${NAME}`);
+  await pool.query(`select from pg_create_logical_replication_slot('${slot}', 'pgoutput')`);
+  try {
+    for (const [type, all] of values) {
+      // PostgreSQL 17 has brought the last of them.
+      const texts = all.filter((text) => server === "18" || type !== "interval" || !text.includes("infinity"));
+      await pool.query(
+        `insert into ${NAME}."${type}" (v, list) select t::"${type}", array[t::"${type}", null] from unnest($1::text[]) t`,
+        [texts],
+      );
+    }
+    await pool.simple(`create table ${NAME}.end (n int4); insert into ${NAME}.end values (1)`);
+    const told = await read(pool, slot);
+    let compared = 0;
+    for (const type of values.keys()) {
+      const rows = await pool.stream(`select * from ${NAME}."${type}" order by id`);
+      const lines = (await new Response(rows).text()).trimEnd().split("\n");
+      const [found, at] = [told.get(type) ?? [], lines.findIndex((line, at) => line !== told.get(type)?.[at])];
+      expect([type, found.length, found[at]]).toEqual([type, lines.length, lines[at]]);
+      compared += lines.length;
+    }
+    console.log(`[changes] ${server}: ${compared} rows of ${values.size} types`);
+    expect(compared).toBeGreaterThan(5_000);
+  } finally {
+    await pool.simple(`drop publication ${slot}; select pg_drop_replication_slot('${slot}')`);
+  }
+});
+
+/** By table: the text of each new row, up to that of the table `end`. */
+async function read(pool: InstanceType<typeof driver.Pool>, slot: string): Promise<Map<string, string[]>> {
+  const rows = new Map<string, string[]>();
+  const decoder = new TextDecoder();
+  for await (const lines of changes(pool, { slot, publication: slot }).stream()) {
+    for (const line of decoder.decode(lines).trimEnd().split("\n")) {
+      const [, table, row] = /^\{"kind":"insert",.*?"table":"(\w+)","new":(.*)\}$/s.exec(line) ?? [];
+      if (table === undefined) continue;
+      if (!rows.has(table)) rows.set(table, []);
+      rows.get(table)!.push(row!);
+    }
+    if (rows.has("end")) break;
+  }
+  return rows;
+}

@@ -1,0 +1,2 @@
+/** A new empty folder that the servers own. */
+export function scratch(prefix: string): string;

@@ -1,0 +1,41 @@
+import type { Client } from "pg";
+import type { ServerDescriptor } from "./index.mjs";
+
+export interface Cluster {
+  readonly major: number;
+  readonly folder: string;
+  readonly data: string;
+}
+
+interface Process {
+  ended: boolean;
+}
+
+/** A cluster that has never run. */
+export function newCluster(major: number): Promise<Cluster>;
+
+/** Starts the server of a cluster. */
+export function run(
+  cluster: Cluster,
+  options: {
+    name?: string;
+    log: string;
+    /** More settings. */
+    extra?: Readonly<Record<string, string>>;
+    /** Resolves when it takes connections. */
+    prepare: (process: Process, port: number) => Promise<unknown>;
+  },
+): Promise<{ descriptor: ServerDescriptor & { pid: number }; stop(): Promise<void> }>;
+
+/** Of a cluster's first start: its roles and its database. */
+export function prepare(process: Process, port: number): Promise<void>;
+
+/** A connection as the superuser, tried again until the server takes it. */
+export function withClient<T>(
+  process: Process,
+  port: number,
+  database: string,
+  use: (client: Client) => Promise<T>,
+): Promise<T>;
+
+export const superuser: { readonly user: string; readonly password: string };

@@ -32,6 +32,9 @@ const FULL = `
     when tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO') execute function full_identity();
   create publication everything for all tables`;
 
+/** Its composite type has lost an attribute and got another. Values are read by the type as it is then (docs/changes.md). */
+const OF_A_CHANGED_TYPE = new Set(["public.test_tbl3"]);
+
 interface Row {
   [column: string]: unknown;
 }
@@ -120,7 +123,7 @@ test.each([18, 15])("PostgreSQL %d", { timeout: 15 * 60_000 }, async (major) => 
         `are equal, ${found.leftOut} left out because their columns have changed`,
     );
     expect(found.different).toEqual([]);
-    expect(found.equal).toBeGreaterThan(100);
+    expect(found.equal).toBeGreaterThan(400);
     await db.close();
   } finally {
     await server.stop();
@@ -179,7 +182,7 @@ async function compare(db: InstanceType<typeof driver.Pool>, replica: Replica) {
   for (const { oid, name, columns, list } of tables) {
     const known = replica.columns.get(Number(oid));
     const isChanged = known !== undefined && JSON.stringify(JSON.parse(columns ?? "[]")) !== known;
-    if (replica.changed.has(Number(oid)) || isChanged) {
+    if (replica.changed.has(Number(oid)) || isChanged || OF_A_CHANGED_TYPE.has(name)) {
       found.leftOut++;
       continue;
     }

@@ -5,6 +5,7 @@
 //! Command ─ ReadyForQuery ────> Idle
 //! Command ─ CopyBothResponse ─> Streaming
 //! Streaming ─ CopyDone, ErrorResponse ─> Command
+//! Streaming ─ CommandComplete ─> Streaming, and the server closes the connection
 //! any ───── a failure ────────> Failed
 //! ```
 //! Knows which message may come when. Must not know what commands mean, or what a change looks like ([`Changes`]).
@@ -272,6 +273,8 @@ impl Replication {
                 self.state = S::Command;
                 self.happened |= status::STREAM_OVER;
             }
+            // A server that shuts down says no more: WalSndDone() sends it without CopyDone, and ends the process.
+            (S::Streaming, M::CommandComplete { .. }) => {}
             (S::Command, M::ReadyForQuery { .. }) => {
                 self.state = S::Idle;
                 self.happened |= status::ANSWERED;

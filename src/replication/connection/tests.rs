@@ -136,6 +136,17 @@ fn a_stream_that_the_server_ends_has_an_answer_too() {
 }
 
 #[test]
+fn a_server_that_shuts_down_says_so_without_an_end_of_its_stream() {
+    let mut replication = streaming();
+    let end = message(b'C', b"COPY 0\0");
+    assert_eq!(receive(&mut replication, &end), 0);
+    assert_eq!(replication.failure(), "");
+    // The next connection goes on.
+    let mut replication = streaming_again(replication);
+    assert_eq!(receive(&mut replication, &logical()), status::LINES);
+}
+
+#[test]
 fn what_has_no_place_ends_the_connection() {
     for (bytes, code) in [
         (message(b'1', b""), "UNEXPECTED_MESSAGE"),

@@ -345,10 +345,22 @@ const misused: Make = (dice, world) => {
     isDirect: true,
     connections: 1,
     async run(caller, { signal }) {
-      const given = { slot, publication: PUBLICATION, signal };
+      // A link that falls silent is not noticed by what reads changes.
+      const late = new AbortController();
+      const timer = setTimeout(() => late.abort(), PATIENCE);
+      const given = {
+        slot,
+        publication: PUBLICATION,
+        signal: AbortSignal.any([late.signal, ...(signal ? [signal] : [])]),
+      };
       const feed = (more: object = {}) => changes(asClient(caller), { ...given, ...more });
       const next = async (more?: object) => feed(more)[Symbol.asyncIterator]().next();
-      if (wrong === "no slot") await refused(next(), "a slot that is not there", "42704");
+      if (wrong === "no slot") {
+        const error = await endOf(next()).finally(() => clearTimeout(timer));
+        if (late.signal.aborted) throw new Late("a slot that is not there is not told of");
+        await refused(Promise.reject(error as Error), "a slot that is not there", "42704");
+      }
+      clearTimeout(timer);
       if (wrong === "option") await alwaysRefused(next({ publications: "x" }), "an option", "UNKNOWN_OPTION");
       if (wrong === "form") await alwaysRefused(next({ slot: "No Slot" }), "a slot's name", "INVALID_OPTION");
       if (wrong !== "twice") return;
@@ -399,4 +411,7 @@ const temporary: Make = (dice, world) => {
 };
 
 /** Of clients and pools: a lease has no replication. */
-export const followers: readonly Make[] = [follows, follows, idles, takesOver, misused, temporary];
+export const followers: readonly Make[] = [
+  ...[follows, follows, follows, idles, idles, takesOver],
+  ...[misused, temporary],
+];

@@ -61,6 +61,8 @@ export class Feed {
   #hasStreamed = false;
   #isStreaming = false;
   #failures = 0;
+  /** Why the connection has ended whose last lines were yielded: the next call heeds it. */
+  #ended: { readonly error: unknown } | undefined;
   /** Bytes wait in the core behind the description of a table. */
   #waits = false;
   /** What the server need not keep. */
@@ -85,6 +87,9 @@ export class Feed {
     for (;;) {
       this.#over.signal.throwIfAborted();
       try {
+        const ended = this.#ended;
+        this.#ended = undefined;
+        if (ended) throw ended.error;
         const connection = this.#connection ?? (await this.#connect());
         if (this.#snapshot) {
           if (await this.#snapshot.more()) return this.#takeLines();
@@ -96,6 +101,11 @@ export class Feed {
         if (happened & CHANGES_LINES) return this.#takeLines();
       } catch (error) {
         this.#over.signal.throwIfAborted();
+        // Lines that came with the end count as read. They belong to this connection, and so are yielded before the next.
+        if (this.#core.call((handle) => handle.lines_length())) {
+          this.#ended = { error };
+          return this.#takeLines();
+        }
         await this.#comeBack(advised(error));
       }
     }

@@ -64,6 +64,8 @@ export class Actor {
       // Few sessions have results of many windows, which cost as much as ten others.
       mostRows: session.world.dice("rows").oneIn(8) ? 600 : 60,
       number: number * 400_000_000,
+      followed: session.followed,
+      leftSlots: session.leftSlots,
     };
     this.#tasks = user.tasks.map((task) => ({
       task,
@@ -453,6 +455,7 @@ function throwing(): pgz.Observer {
     "onAcquire",
     "onRelease",
     "onRetry",
+    "onChanges",
   ];
   const fail = () => {
     throw new Error("an observer's hook throws");

@@ -134,3 +134,4 @@ export function asTest(program: Program, faults: readonly string[]): string {
 
 export { draw, play };
 export { onModel, onReal } from "./conformance.ts";
+export { replicationOnModel, replicationOnReal, scripts as replicationScripts } from "./replication-conformance.ts";

@@ -1,5 +1,6 @@
-// Holds the server model against real servers (conformance.ts): each seed's program runs on both, and what differs is
-// printed. PROGRAMS=200 of them, from FIRST=1 on, on PostgreSQL 18 and 15.
+// Holds the server model against real servers: each seed's program runs on both (conformance.ts), and so does each
+// script of replication (replication-scripts.ts), and what differs is printed. PROGRAMS=200 of them, from FIRST=1 on, on
+// PostgreSQL 18 and 15. ONLY="a part of a script's name" runs that alone.
 //
 // Each server gets a database for it: a call may ask for all types, and other tests make and drop some meanwhile.
 //
@@ -12,7 +13,7 @@ import { loaded } from "./load.mjs";
 const { env } = process;
 const programs = Number(env.PROGRAMS ?? 200);
 const first = Number(env.FIRST ?? 1);
-const { onModel, onReal } = await loaded();
+const { onModel, onReal, replicationOnModel, replicationOnReal, replicationScripts } = await loaded();
 
 const given = env.PGZ_TEST_SERVERS && JSON.parse(env.PGZ_TEST_SERVERS);
 const started = given ? undefined : await startServers({ majors: [18, 15] });
@@ -30,14 +31,27 @@ process.exit(counts.different ? 1 : 0);
 async function conform({ name, host, port, superuserUrl }) {
   const role = `conform_${randomBytes(3).toString("hex")}`;
   const maintenance = await connected(superuserUrl);
-  await maintenance.query(`create role ${role} login password 'secret'`);
+  await maintenance.query(`create role ${role} login replication password 'secret'`);
   await maintenance.query(`create database ${role} template template0`);
+  await maintenance.query(`grant create on database ${role} to ${role}`);
   const superuser = await connected(Object.assign(new URL(superuserUrl), { pathname: role }).href);
   try {
-    for (let seed = first; seed < first + programs; seed++) {
+    const server = { host, port, database: role, role, password: "secret" };
+    for (let seed = first; seed < first + programs && !env.ONLY; seed++) {
       await prepareSchema(superuser, role);
-      const real = await onReal(seed, { host, port, database: role, role, password: "secret" });
-      compare(`seed ${seed} on ${name}`, await onModel(seed, Number(name), role), real);
+      compare(`seed ${seed} on ${name}`, await onModel(seed, Number(name), role), await onReal(seed, server));
+    }
+    for (const script of replicationScripts.filter((one) => one.name.includes(env.ONLY ?? ""))) {
+      await prepareSchema(
+        superuser,
+        role,
+        `alter table ${role}.ledger replica identity full;
+        create publication simulated for table ${role}.ledger`,
+      );
+      const real = await Promise.race([replicationOnReal(script, server), late()]);
+      const model = await replicationOnModel(script, Number(name), role);
+      compare(`${script.name} on ${name}`, { calls: [], messages: model }, { calls: [], messages: real });
+      await dropSlots(superuser);
     }
   } finally {
     await superuser.end();
@@ -54,10 +68,20 @@ async function connected(connectionString) {
 }
 
 /** What the model has from the start. */
-async function prepareSchema(superuser, role) {
-  await superuser.query(`drop schema if exists ${role} cascade; create schema authorization ${role}; set role ${role};
+async function prepareSchema(superuser, role, more = "") {
+  await superuser.query(`drop publication if exists simulated, of_two, of_bare; drop schema if exists ${role} cascade; create schema authorization ${role}; set role ${role};
     create type ${role}.mood as enum ('calm', 'glad', 'ü €'); create table ${role}.ledger (n int4);
-    create table ${role}.shape (a int4, b text); insert into ${role}.shape values (1, 'one'); reset role`);
+    create table ${role}.shape (a int4, b text); insert into ${role}.shape values (1, 'one'); ${more}; reset role`);
+}
+
+/** Those that a script has left, once their sessions have ended. */
+async function dropSlots(superuser) {
+  for (;;) {
+    const own = "from pg_replication_slots where database = current_database()";
+    await superuser.query(`select pg_drop_replication_slot(slot_name) ${own} and not active`);
+    if (!(await superuser.query(`select ${own}`)).rows.length) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }
 
 function compare(what, model, real) {
@@ -69,6 +93,11 @@ function compare(what, model, real) {
   if (!differences.length) return void counts.equal++;
   counts.different++;
   console.log(`[simulation] FAILED ${what}\n${differences.join("\n")}`);
+}
+
+/** A script that waits for what does not come. */
+function late() {
+  return new Promise((resolve) => setTimeout(() => resolve(["the real server is stuck"]), 10_000));
 }
 
 /** The first place in which they differ. */

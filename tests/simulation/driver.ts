@@ -1,12 +1,13 @@
 // The driver as simulated sessions use it: its sources, with a runtime that has no sockets of its own. Each client gets
 // its sockets by option `connect` (network.ts).
 //
-// The patches come first: the glue of the wasm looks for FinalizationRegistry while it loads. The wasm is compiled
-// here,
-// in front of the first session.
+// The patches come first: the glue of the wasm looks for FinalizationRegistry while it loads. Both wasms are compiled
+// here, in front of the first session.
 import "./patches.ts";
 import { createHash } from "node:crypto";
+import changesWasm from "../../pkg/pgz_changes_bg.wasm";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
+import { Core, provide } from "../../js/adapters/changes/core.ts";
 import { installRuntime } from "../../js/sockets/runtime.ts";
 import type { OwnBytes } from "../../js/util/bytes.ts";
 import * as driver from "../../js/index.ts";
@@ -19,5 +20,9 @@ installRuntime({
   capabilities: { canSkipVerification: true },
   md5: (bytes: OwnBytes) => new Uint8Array(createHash("md5").update(bytes).digest()),
 });
+
+provide(() => new WebAssembly.Module(changesWasm as unknown as BufferSource));
+// Its instance is made with the first core.
+new Core(1 << 20, 0).free();
 
 export { driver };

@@ -256,4 +256,50 @@ export const found = [
       faults: [],
     },
   },
+  {
+    name: "changes that came with the end of their connection are part of their transaction",
+    program: {
+      seed: 22453,
+      server: { version: 18, authentication: "trust", thinks: 2 },
+      weather: { latency: 1, jitter: 0, split: "whole" },
+      users: [
+        {
+          kind: "client",
+          sockets: "tcp",
+          options: {},
+          hooks: [],
+          observerThrows: false,
+          tasks: [
+            {
+              on: "self",
+              steps: [
+                { kind: "more", seed: 480901724, pause: 552 },
+                { kind: "more", seed: 541062076, pause: 0 },
+              ],
+            },
+          ],
+          end: { how: "close" },
+        },
+        {
+          kind: "pool",
+          sockets: "tcp",
+          options: { readBuffer: 1024, max: 1 },
+          hooks: [],
+          observerThrows: false,
+          tasks: [
+            {
+              on: "self",
+              steps: [
+                { kind: "more", seed: 843369139, pause: 0 },
+                { kind: "more", seed: 437002790, pause: 0 },
+              ],
+            },
+          ],
+          end: { how: "close" },
+        },
+      ],
+      beside: [{ at: 1116, kind: "terminate", which: 1 }],
+      faults: [],
+    },
+  },
 ];

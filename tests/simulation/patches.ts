@@ -10,7 +10,7 @@
 // | crypto.subtle                  | PBKDF2 from a table that node:crypto fills; all else is refused               |
 // | WeakRef                        | holds its target, so the collector's moods change nothing                     |
 // | FinalizationRegistry           | remembers what is registered; it is told of nothing                           |
-// | wasm compilation               | happens before the first session (driver.ts)                                  |
+// | wasm compilation               | happens before the first session (driver.ts), of both wasms                   |
 // | CompressionStream              | not used: `gzip` stays false                                                  |
 //
 // Outside a session everything is the platform's own, so it can be installed once, before the driver is loaded: the

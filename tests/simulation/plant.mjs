@@ -1,6 +1,6 @@
 // Puts faults into the driver, one at a time, and says after how many simulated sessions each was found:
 //
-//   node tests/simulation/plant.mjs                 the twenty of planted.mjs, ten minutes each at most
+//   node tests/simulation/plant.mjs                 those of planted.mjs, ten minutes each at most
 //   MINUTES=1 ONLY=maxConnecting node …             those whose name has this word
 //   DRAWN=20 DRAW=7 node …                          as many drawn by a seed from the mutation tool, over js/
 //   PART=2/3 DRAWN=20 node …                        every third of them, from the second on: one core of three

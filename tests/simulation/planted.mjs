@@ -1,7 +1,8 @@
 // Faults that are put into the driver, to see whether simulated sessions find them: tests/simulation/plant.mjs.
 //
-// Each is one change of one place of js/. Twenty are listed here: the pool's changes that no test noticed once, faults
-// that a protocol driver can easily have, and faults that this repository's log mends (`mends` names the commit).
+// Each is one change of one place of js/. Listed are the pool's changes that no test noticed once, faults that a protocol
+// driver can easily have, faults that this repository's log mends (`mends` names the commit), and such of a consumer of
+// changes.
 
 /** What is put in, and how: `from` stands exactly once in the file. */
 export const planted = [
@@ -132,5 +133,47 @@ export const planted = [
     from: 'const timeout = callOption(this.config, {}, "timeout");\n    const late = timeout ?',
     to: "const timeout = 0;\n    const late = timeout ?",
     mends: "2759841",
+  },
+  {
+    name: "changes: what was read counts as acknowledged",
+    file: "js/adapters/changes/feed.ts",
+    from: "updateStatus(this.#flushed)",
+    to: "updateStatus(this.#core.call((handle) => handle.committed()))",
+  },
+  {
+    name: "changes: what was yielded comes again on the next connection",
+    file: "js/adapters/changes/feed.ts",
+    from: "handle.restart(handle.committed())",
+    to: "handle.restart(0n)",
+  },
+  {
+    name: "changes: a question for a sign of life is not answered",
+    file: "js/adapters/changes/feed.ts",
+    from: "    if (happened & CHANGES_STATUS_WANTED) await this.#report();\n",
+    to: "",
+  },
+  {
+    name: "changes: the stored position is forgotten",
+    file: "js/adapters/changes/feed.ts",
+    from: 'positionOf(options.from ?? "0/0")',
+    to: 'positionOf("0/0")',
+  },
+  {
+    name: "changes: the slot goes on past commits that wait to be acknowledged",
+    file: "js/adapters/changes/feed.ts",
+    from: "if (isOutside && this.#acknowledged >= committed && end > this.#flushed)",
+    to: "if (isOutside && committed >= 0n && end > this.#flushed)",
+  },
+  {
+    name: "changes: a slot that another one still has is not waited for",
+    file: "js/adapters/changes/feed.ts",
+    from: '(this.#hasStreamed || error.code === "55006")',
+    to: "this.#hasStreamed",
+  },
+  {
+    name: "changes: positions behind four gigabytes are wrong",
+    file: "js/adapters/changes/options.ts",
+    from: "(BigInt(`0x${high}`) << 32n)",
+    to: "(BigInt(`0x${high}`) << 31n)",
   },
 ];

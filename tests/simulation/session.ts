@@ -3,9 +3,11 @@
 // What must hold, whatever is drawn:
 //   every call settles within its time, with its right answer or with an error that something has caused
 //   what was acknowledged is stored once; what was `retryable` is not stored; a group is stored whole or not at all
+//   a consumer of changes sees each transaction of the ledger once, in the order of commits (followed.ts)
 //   a pool keeps its bounds at each moment, and lets no call wait while it has room (pool-watch.ts)
 //   the server never sees more backends of a user than the user may have
-//   in the end nothing is left: no backend, lock, transaction, socket, timer, memory of the wasm, unhandled rejection
+//   in the end nothing is left: no backend, lock, transaction, slot, socket, timer, memory of the wasm, unhandled
+//   rejection
 //   the driver keeps the socket contract
 //
 // Knows the world, the server and what must be so in the end. Must not know what a user does (actor.ts), how a network or
@@ -14,7 +16,9 @@ import type * as pgz from "../../js/index.ts";
 import { webSocket } from "../../js/sockets/websocket.ts";
 import { Ledger } from "../random/ledger.ts";
 import { Actor } from "./actor.ts";
+import type { Followed } from "./calls/index.ts";
 import { Conversations, type Coverage } from "./coverage.ts";
+import { compareWithLog } from "./followed.ts";
 import { Network, type Fault } from "./network.ts";
 import { registered } from "./patches.ts";
 import type { Beside, Program } from "./program.ts";
@@ -64,6 +68,9 @@ export class Session {
   readonly pooler: Pooler | undefined;
   readonly network: Network;
   readonly faults: string[] = [];
+  /** By whoever reads changes. */
+  readonly followed: Followed[] = [];
+  readonly leftSlots = new Set<string>();
   readonly host = `h${++sessions}.test`;
   calls = 0;
   #disturbed = 0;
@@ -214,6 +221,9 @@ export class Session {
     // What ends in a pooler's Terminate is no text of ours.
     if (!this.pooler?.hasCutPackets)
       for (const text of server.unknownStatements) faults.push(`the server model does not know ${text}`);
+    for (const slot of server.replicationSlots)
+      if (!this.leftSlots.has(slot)) faults.push(`replication slot ${slot} is left`);
+    for (const followed of this.followed) faults.push(...compareWithLog(followed, server.world));
     for (const lock of server.locks) faults.push(`a lock is left: ${JSON.stringify(lock)}`);
     if (server.openTransactions) faults.push(`${server.openTransactions} transactions are left open`);
     for (const actor of this.#actors) actor.atRest();

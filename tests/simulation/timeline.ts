@@ -35,6 +35,7 @@ const BACKEND: Record<string, string> = {
   R: "Authentication",
   S: "ParameterStatus",
   T: "RowDescription",
+  W: "CopyBothResponse",
   Z: "ReadyForQuery",
   c: "CopyDone",
   d: "CopyData",

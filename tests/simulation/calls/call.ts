@@ -10,6 +10,33 @@ import type { Caller, Plan, World } from "../../random/plan.ts";
 export interface CallWorld extends World {
   /** Options for more clients of the same role, without a pool's own. The session passes them where it can. */
   readonly options?: pgz.Options;
+  /** What consumers of changes have seen: the session compares it with the server's log. */
+  readonly followed?: Followed[];
+  /** Slots that could not be dropped. */
+  readonly leftSlots?: Set<string>;
+}
+
+/** What one slot has brought, over all that have read it. */
+export interface Followed {
+  readonly slot: string;
+  readonly runs: Run[];
+}
+
+/** What one stream of changes has brought. */
+export interface Run {
+  /** Where the one before was acknowledged, or what it stored. None: it begins where the slot does. */
+  readonly after: string | undefined;
+  /** It must begin right behind that; otherwise it may repeat what was before, and nothing may be missing. */
+  readonly isExact: boolean;
+  /** Whole transactions, in the order in which they came. */
+  readonly seen: Seen[];
+}
+
+export interface Seen {
+  /** Of its commit. */
+  readonly position: string;
+  /** That it has stored in the ledger. */
+  readonly numbers: readonly number[];
 }
 
 export interface CallPlan extends Plan {

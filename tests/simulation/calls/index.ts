@@ -9,6 +9,7 @@
 import { adapters } from "./adapters.ts";
 import type { Make } from "./call.ts";
 import { caps } from "./caps.ts";
+import { followers } from "./changes.ts";
 import { facade } from "./facade.ts";
 import { leases } from "./leases.ts";
 import { listeners } from "./listeners.ts";
@@ -20,8 +21,8 @@ import { statements } from "./statements.ts";
 import { streams, streamsOfPools } from "./streams.ts";
 
 export const anyCalls: readonly Make[] = [...nested, ...scopes, ...streams, ...statements, ...caps, ...adapters];
-export const clientCalls: readonly Make[] = [...listeners, ...nestedOfClients];
-export const poolCalls: readonly Make[] = [...listeners, ...leases, ...pools, ...streamsOfPools];
+export const clientCalls: readonly Make[] = [...listeners, ...followers, ...nestedOfClients];
+export const poolCalls: readonly Make[] = [...listeners, ...followers, ...leases, ...pools, ...streamsOfPools];
 export const ownCalls: readonly Make[] = [...own, ...facade];
 
-export type { CallPlan, CallWorld, Make } from "./call.ts";
+export type { CallPlan, CallWorld, Followed, Make } from "./call.ts";

@@ -1,5 +1,5 @@
 // One backend: it takes a connection, logs a client in, and holds the conversation of the simple and the extended
-// protocol until somebody ends it.
+// protocol until somebody ends it. A walsender is one whose Query may have a command of replication/.
 //
 // Knows the order of messages, skipping to Sync, what a cancel or an end hits, and when what was written is sent. Must
 // not know what SQL means (statements/), nor whom else the server serves.
@@ -10,7 +10,10 @@ import { authenticate } from "./login.ts";
 import * as messages from "./messages.ts";
 import { Fields, joined } from "./messages.ts";
 import { Portal } from "./portals.ts";
-import { Process, type Doing, type Wait } from "./process.ts";
+import { Gone, Process, type Doing, type Wait } from "./process.ts";
+import { parseCommand } from "./replication/commands.ts";
+import type { Standby } from "./replication/sender.ts";
+import { runCommand } from "./replication/walsender.ts";
 import type { Server } from "./server.ts";
 import { Session, type Client } from "./session.ts";
 import { milliseconds, Settings } from "./settings.ts";
@@ -32,15 +35,12 @@ const AUTHENTICATION_TIMEOUT = 60_000;
 /** So often a statement is planned for the values that it is bound to. */
 const CUSTOM_PLANS = 5;
 
-/** The connection is over, and nothing more is to be said. */
-class Gone {}
-
 /** A message that has no place here was only begun to be read: nobody knows where the next one begins. */
 class OutOfStep extends PgError {}
 
 export type BackendState = "starting" | "active" | "idle" | "idle in transaction" | "idle in transaction (aborted)";
 
-export class Backend implements Accepted, Client {
+export class Backend implements Accepted, Client, Standby {
   readonly processId: number;
   readonly startedAt: number;
   key = new Uint8Array();
@@ -72,6 +72,11 @@ export class Backend implements Accepted, Client {
   #idleTimer: Timer | undefined;
   #statementTimer: Timer | undefined;
   #protocol = 0;
+  /** It takes replication commands. */
+  #isWalSender = false;
+  #isStreaming = false;
+  isStopping = false;
+  hasSaidCopyDone = false;
 
   constructor(server: Server, wire: Wire, processId: number) {
     this.#server = server;
@@ -107,6 +112,7 @@ export class Backend implements Accepted, Client {
     this.#idleTimer?.cancel();
     this.#statementTimer?.cancel();
     this.session?.end();
+    if (this.#isWalSender) this.#server.world.slots.release(this.processId, true);
     if (error instanceof PgError) this.send(messages.errorResponse(error));
     this.flush();
     if (!this.#wasReset) {
@@ -132,6 +138,13 @@ export class Backend implements Accepted, Client {
     const { wait } = this.#process;
     if (wait && wait.kind !== "committing") this.#process.interrupt(fatally(error));
     else this.#pendingEnd = fatally(error);
+  }
+
+  /** The server shuts down. A walsender first sends all that there is. */
+  shutDown(): void {
+    if (!this.#isStreaming) return this.end(errors.terminated());
+    this.isStopping = true;
+    this.#wake();
   }
 
   /** It runs now, and hears of what comes from beside by itself. */
@@ -246,6 +259,36 @@ export class Backend implements Accepted, Client {
     if (length < 4 || length > LONGEST_MESSAGE) return undefined;
     if (!(yield* this.#fill(1 + length, kind))) return undefined;
     return { letter, body: this.#take(1 + length).subarray(5) };
+  }
+
+  arrived(): { letter: string; body: Uint8Array } | "none yet" | "gone" {
+    for (;;) {
+      const there = this.#read.length - this.#at;
+      const length = there < 5 ? Infinity : new Fields(this.#read.subarray(this.#at + 1)).int32();
+      if (there > length) {
+        const letter = String.fromCharCode(this.#read[this.#at]!);
+        return { letter, body: this.#take(1 + length).subarray(5) };
+      }
+      if (this.#wasReset) throw new Gone();
+      if (this.#arrived.length) this.#takeArrived();
+      else return this.#hasEnded ? "gone" : "none yet";
+    }
+  }
+
+  *wait(begin: (wake: () => void) => () => void): Doing<void> {
+    let stop = () => {};
+    try {
+      yield {
+        kind: "running",
+        begin: (wake) => {
+          this.#wake = wake;
+          return (stop = begin(wake));
+        },
+      };
+    } finally {
+      this.#wake = () => {};
+      stop();
+    }
   }
 
   // -- the beginning --------------------------------------------------------------------------------------------------
@@ -364,6 +407,7 @@ export class Backend implements Accepted, Client {
       settings,
       client: this,
     });
+    this.#isWalSender = parameters.get("replication") === "database";
     for (const [name, value] of startupSettings(parameters)) {
       try {
         settings.begin(name, value);
@@ -394,11 +438,14 @@ export class Backend implements Accepted, Client {
         this.#isExtended = EXTENDED.has(letter);
         if (this.#skipsToSync && letter !== "S") continue;
         this.state = "active";
-        isReady = yield* this.#handle(letter, new Fields(body));
+        const outcome = yield* this.#handle(letter, new Fields(body));
+        if (outcome === "over") return;
+        isReady = outcome;
       } catch (error) {
         if (!(error instanceof PgError) || error.isFatal) throw error;
         this.send(messages.errorResponse(error));
         this.flush();
+        if (this.#isWalSender) this.#server.world.slots.release(this.processId, true);
         if (error instanceof OutOfStep)
           throw errors.fatalViolation("terminating connection because protocol synchronization was lost");
         session.fail();
@@ -425,13 +472,14 @@ export class Backend implements Accepted, Client {
     this.#idleTimer = this.#server.clock.after(most, () => this.end(error()));
   }
 
-  /** Whether ReadyForQuery is to follow. */
-  *#handle(letter: string, fields: Fields): Doing<boolean> {
+  /** Whether ReadyForQuery is to follow. `over`: the connection has no more to say. */
+  *#handle(letter: string, fields: Fields): Doing<boolean | "over"> {
     const session = this.session!;
+    if (this.#isWalSender && "PBDECF".includes(letter))
+      throw errors.protocolViolation("extended query protocol not supported in a replication connection");
     switch (letter) {
       case "Q":
-        yield* this.#simple(text(fields));
-        return true;
+        return yield* this.#query(text(fields));
       case "P":
         yield* this.#parse(fields);
         return false;
@@ -505,6 +553,21 @@ export class Backend implements Accepted, Client {
     for (const { name, mode } of tables) {
       const table = session.world.table(name, session);
       if (table) yield* session.lock(`table ${table.oid}`, mode);
+    }
+  }
+
+  *#query(query: string): Doing<boolean | "over"> {
+    const command = this.#isWalSender ? parseCommand(query) : undefined;
+    if (!command) {
+      yield* this.#simple(query);
+      return true;
+    }
+    this.query = query;
+    this.#isStreaming = command.kind === "start";
+    try {
+      return (yield* runCommand(command, this.session!, this)) || "over";
+    } finally {
+      this.#isStreaming = false;
     }
   }
 

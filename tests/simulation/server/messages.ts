@@ -62,6 +62,11 @@ export class Message {
     return this;
   }
 
+  /** A whole number that a double holds. */
+  int64(value: number): this {
+    return this.int32(Math.floor(value / 2 ** 32)).int32(value % 2 ** 32);
+  }
+
   bytes(value: Uint8Array): this {
     this.#room(value.length).set(value, this.#length);
     this.#length += value.length;

@@ -14,6 +14,9 @@ export interface Wait {
 
 export type Doing<T> = Generator<Wait, T, void>;
 
+/** The connection is over, and nothing more is to be said. */
+export class Gone {}
+
 export class Process {
   readonly #doing: Doing<void>;
   readonly #ended: (error: unknown) => void;

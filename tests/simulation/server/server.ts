@@ -97,6 +97,7 @@ export class Server implements Host {
       roles: Object.keys(options.roles),
       thinkTime: (what, text) => options.thinkTime?.(what as Thought, text) ?? 0,
       sessions: () => this.#clients.map((backend) => sessionInfo(backend)),
+      transactions: () => this.#clients.flatMap(({ session }) => session?.transaction ?? []),
       notify: (notification) => this.#notify(notification),
       cancel: (processId) => this.cancel(processId),
       terminate: (processId) => this.terminate(processId),
@@ -208,22 +209,33 @@ export class Server implements Host {
 
   /**
    * A fast shutdown, and a start: all sessions end with 57P01. Half of the time nothing listens, then the server says
-   * that
-   * it is starting up.
+   * that it is starting up.
+   *
+   * A walsender that streams ends when its client has confirmed all of the log. The real server waits for that; the
+   * model kills the ones that are left before it takes connections again.
    */
   restart(downFor: number): void {
     this.#phase = "stopping";
-    for (const backend of [...this.#backends]) this.#soon(() => backend.end(errors.terminated()));
+    const before = [...this.#backends];
+    for (const backend of before) this.#soon(() => backend.shutDown());
     this.#soon(() => (this.#phase = "down"));
     this.clock.after(downFor / 2, () => (this.#phase = "starting"));
-    this.clock.after(downFor, () => (this.#phase = "running"));
+    this.clock.after(downFor, () => {
+      for (const backend of before) if (backend.isStopping) backend.kill();
+      // What was confirmed is not worth a write by itself before 17.
+      this.world.slots.restart(this.options.version >= 17);
+      this.#phase = "running";
+    });
   }
 
   /** One process has crashed: all sessions end with 57P02, what was not committed is gone, and the server recovers. */
   crash(recoversFor: number): void {
     this.#phase = "recovering";
     for (const backend of [...this.#backends]) this.#soon(() => backend.kill(errors.crashed()));
-    this.clock.after(recoversFor, () => (this.#phase = "running"));
+    this.clock.after(recoversFor, () => {
+      this.world.slots.restart(false);
+      this.#phase = "running";
+    });
   }
 
   // -- NOTIFY ---------------------------------------------------------------------------------------------------------
@@ -271,6 +283,11 @@ export class Server implements Host {
 
   get openTransactions(): number {
     return this.#clients.filter(({ session }) => session && session.state !== "none").length;
+  }
+
+  /** Permanent ones. */
+  get replicationSlots(): readonly string[] {
+    return this.world.slots.all.filter(({ isTemporary }) => !isTemporary).map(({ name }) => name);
   }
 
   get temporaryTables(): readonly string[] {

@@ -164,6 +164,7 @@ rule("transaction_deferrable", "off", { check: isBool });
 rule("transaction_isolation", "read committed", { check: oneOf(...ISOLATIONS) });
 rule("transaction_read_only", "off", { check: isBool });
 rule("transaction_timeout", "0", { check: isTime });
+rule("wal_sender_timeout", "1min", { check: isTime });
 rule("work_mem", "4MB");
 
 const OF_18 = new Set(["scram_iterations", "transaction_timeout"]);

@@ -3,6 +3,7 @@
 //   visible to T:  (made by T, or committed and known to T's snapshot)  and not  (deleted by T, or the same committed)
 //
 // Knows transactions and their snapshots. Must not know SQL, or who waits for whom.
+import { Log, type LoggedChange, type LoggedTable } from "./replication/log.ts";
 import type { Transaction } from "./transactions.ts";
 import { int4, mood, pair, text, typeNamed, type Type, type Value } from "./values.ts";
 
@@ -11,6 +12,9 @@ export interface Attribute {
   readonly type: Type;
   readonly number: number;
 }
+
+/** What the log keeps of rows that are no more: nothing of a table without a key, or all. */
+export type ReplicaIdentity = "d" | "n" | "f";
 
 /** One version of a row. */
 export interface Version {
@@ -39,6 +43,7 @@ export class Commits {
   versions = 0;
   /** Transactions that look at an older state. */
   readonly snapshots = new Set<Transaction>();
+  readonly log = new Log();
 }
 
 export class Table {
@@ -47,6 +52,8 @@ export class Table {
   readonly owner: object | undefined;
   readonly endsWithTransaction: boolean;
   attributes: readonly Attribute[];
+  replicaIdentity: ReplicaIdentity = "d";
+  #revision = 0;
   #versions: Version[] = [];
   /** Versions that were deleted, and may be dropped. */
   #dead = 0;
@@ -70,6 +77,44 @@ export class Table {
   }
 
   insert(writer: Transaction, values: Value[]): Version {
+    return this.#add(writer, values, this.#log("insert", { new: values }));
+  }
+
+  /** Another version in its place. The caller holds its lock. */
+  update(writer: Transaction, version: Version, values: Value[]): void {
+    const next = this.#add(writer, values);
+    this.#remove(writer, version, next, this.#log("update", { old: version.values, new: values }));
+  }
+
+  /** The caller holds its lock. */
+  delete(writer: Transaction, version: Version): void {
+    this.#remove(writer, version, undefined, this.#log("delete", { old: version.values }));
+  }
+
+  /** Whoever runs the statement logs it: it may have several tables. */
+  truncate(writer: Transaction): void {
+    this.#redescribe(writer);
+    for (const version of this.visible(writer)) this.#remove(writer, version);
+  }
+
+  /** As the log describes it now. */
+  get logged(): LoggedTable {
+    const { oid, name, replicaIdentity, attributes } = this;
+    return { oid, name, replicaIdentity, attributes, revision: this.#revision };
+  }
+
+  /** Those who decode tell of it anew, in this transaction and once more behind it. */
+  #redescribe(writer: Transaction): void {
+    this.#revision++;
+    writer.add({ keep: () => void this.#revision++ });
+  }
+
+  #log(kind: LoggedChange["kind"], rows: Parameters<Log["record"]>[2]): LoggedChange | undefined {
+    const { log } = this.#commits;
+    return log.isRecording && !this.owner ? log.record(kind, [this.logged], rows) : undefined;
+  }
+
+  #add(writer: Transaction, values: Value[], logged?: LoggedChange): Version {
     const version: Version = {
       id: this.#commits.versions++,
       values,
@@ -81,6 +126,7 @@ export class Table {
     };
     this.#versions.push(version);
     writer.add({
+      logged,
       undo: () => {
         const at = this.#versions.lastIndexOf(version);
         if (at >= 0) this.#versions.splice(at, 1);
@@ -93,11 +139,12 @@ export class Table {
     return version;
   }
 
-  /** `next`: what an UPDATE has made of it. The caller holds its lock. */
-  delete(writer: Transaction, version: Version, next?: Version): void {
+  /** `next`: what an UPDATE has made of it. */
+  #remove(writer: Transaction, version: Version, next?: Version, logged?: LoggedChange): void {
     version.deletedBy = writer;
     version.next = next;
     writer.add({
+      logged,
       undo: () => {
         version.deletedBy = version.next = undefined;
       },
@@ -109,13 +156,17 @@ export class Table {
     });
   }
 
-  truncate(writer: Transaction): void {
-    for (const version of this.visible(writer)) this.delete(writer, version);
+  setReplicaIdentity(writer: Transaction, identity: ReplicaIdentity): void {
+    const before = this.replicaIdentity;
+    this.replicaIdentity = identity;
+    this.#redescribe(writer);
+    writer.add({ undo: () => void (this.replicaIdentity = before) });
   }
 
   addColumn(writer: Transaction, name: string, type: Type): void {
     const before = this.attributes;
     this.attributes = [...before, { name, type, number: before.length + 1 }];
+    this.#redescribe(writer);
     for (const { values } of this.#versions) values.push(null);
     writer.add({
       undo: () => {
@@ -210,6 +261,7 @@ export const SCHEMA = `
 create type mood as enum ('calm', 'glad', 'ü €');
 create type pair as (a int4, b text);
 create table ledger (n int4);
+alter table ledger replica identity full;
 create table shape (a int4, b text);
 insert into shape values (1, 'one');
 create table samples (${SAMPLE_COLUMNS.map(([name, type]) => `${name} ${type}`).join(", ")});
@@ -226,6 +278,7 @@ export function firstTables(newOid: () => number, commits: Commits, writer: Tran
   const table = (name: string, columns: Parameters<typeof attributesOf>[0]) =>
     new Table({ oid: newOid(), name }, attributesOf(columns), commits);
   const ledger = table("ledger", [["n", int4]]);
+  ledger.replicaIdentity = "f";
   const shape = table("shape", [
     ["a", int4],
     ["b", text],

@@ -2,6 +2,7 @@
 //
 // Knows how a change is kept, undone or made good. Must not know blocks (BEGIN … COMMIT: blocks.ts) or SQL.
 import type { Locks } from "./locks.ts";
+import type { LoggedChange } from "./replication/log.ts";
 
 interface Savepoint {
   readonly name: string;
@@ -14,6 +15,8 @@ interface Change {
   undo?(): void;
   /** When the transaction commits. */
   keep?(): void;
+  /** What those who decode the log get of it. */
+  readonly logged?: LoggedChange | undefined;
 }
 
 export class Transaction {
@@ -29,6 +32,7 @@ export class Transaction {
   readonly #changes: Change[] = [];
   readonly #savepoints: Savepoint[] = [];
   isOver = false;
+  #waiting: Set<() => void> | undefined;
 
   constructor(
     readonly id: number,
@@ -81,16 +85,33 @@ export class Transaction {
     if (!last) this.locks.releaseAll(this);
   }
 
+  /** In their order; what was rolled back is not among them. */
+  get logged(): LoggedChange[] {
+    return this.#changes.flatMap(({ logged }) => logged ?? []);
+  }
+
   commit(): void {
     this.isOver = true;
     for (const change of this.#changes.splice(0)) change.keep?.();
-    this.locks.releaseAll(this);
+    this.#end();
   }
 
   rollBack(): void {
     this.isOver = true;
     this.#undo(0);
+    this.#end();
+  }
+
+  /** `wake` is called when it is over. Returns how to stop that. */
+  onOver(wake: () => void): () => void {
+    const waiting = (this.#waiting ??= new Set());
+    waiting.add(wake);
+    return () => waiting.delete(wake);
+  }
+
+  #end(): void {
     this.locks.releaseAll(this);
+    if (this.#waiting) for (const wake of this.#waiting) wake();
   }
 
   #undo(length: number): void {

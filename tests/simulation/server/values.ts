@@ -174,6 +174,7 @@ export const varchar = text_(1043, "varchar", { fullName: "character varying", a
 export const unknown = text_(705, "unknown", { size: -2 });
 export const void_ = text_(2278, "void", { size: 4 });
 export const regtype = text_(2206, "regtype", { size: 4, arrayOid: 2211 });
+export const lsn = text_(3220, "pg_lsn", { size: 8, arrayOid: 3221 });
 
 export const int8 = define({
   oid: 20,

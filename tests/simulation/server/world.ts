@@ -3,6 +3,9 @@
 // Knows committed state and how it changes. Must not know sessions' conversations, or how a server begins and ends.
 import type { Clock, Dice } from "../contract.ts";
 import { Locks } from "./locks.ts";
+import type { Log } from "./replication/log.ts";
+import { Publications } from "./replication/publications.ts";
+import { Slots } from "./replication/slots.ts";
 import type { Session } from "./session.ts";
 import { Commits, firstTables, type Table } from "./tables.ts";
 import { Transaction } from "./transactions.ts";
@@ -21,6 +24,8 @@ export interface Surroundings {
   readonly roles: readonly string[];
   thinkTime(what: string, text: string): number;
   sessions(): readonly SessionInfo[];
+  /** Those that are open. */
+  transactions(): readonly Transaction[];
   notify(notification: Notification): void;
   /** Whether there was such a process. */
   cancel(processId: number): boolean;
@@ -42,6 +47,8 @@ export class World {
   locks: Locks;
   readonly commits = new Commits();
   readonly tables: Table[] = [];
+  readonly publications = new Publications();
+  readonly slots = new Slots(this.commits.log);
   /** Tables were made, changed or dropped: statements are analysed anew. */
   catalogVersion = 0;
   /** Texts that the model does not know, and refused as a syntax error. */
@@ -57,10 +64,15 @@ export class World {
     this.#oid = 16_410;
     this.tables.push(...firstTables(() => this.newOid(), this.commits, first));
     this.commit(first);
+    this.publications.add("simulated", [this.tables[0]!.oid], 0);
   }
 
   get clock(): Clock {
     return this.#surroundings.clock;
+  }
+
+  get log(): Log {
+    return this.commits.log;
   }
 
   get around(): Surroundings {
@@ -83,6 +95,7 @@ export class World {
   commit(transaction: Transaction): void {
     this.endSnapshot(transaction);
     this.commits.count++;
+    if (transaction.hasWritten) this.log.commit(transaction, this.clock.now);
     transaction.commit();
   }
 

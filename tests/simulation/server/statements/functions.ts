@@ -4,6 +4,7 @@
 import { PgError } from "../errors.ts";
 import { EXCLUSIVE, SHARE } from "../locks.ts";
 import { sleep, type Doing } from "../process.ts";
+import { textOf } from "../replication/log.ts";
 import type { Session } from "../session.ts";
 import { fromUnix } from "../times.ts";
 import * as types from "../values.ts";
@@ -34,6 +35,7 @@ export interface FunctionDefinition {
 
 const { bool, int2, int4, int8, text, name, float8, void_, timestamptz, numeric, uuid, bytea, json, jsonb, regtype } =
   types;
+const { lsn } = types;
 
 /** Written without parentheses. */
 export const KEYWORD_FUNCTIONS = new Set([
@@ -153,6 +155,13 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
   current_schema: ofSession(name, () => "public"),
   version: ofSession(text, ({ settings }) => `PostgreSQL ${settings.get("server_version")} (model)`),
   pg_is_in_recovery: ofSession(bool, () => false),
+  pg_current_wal_lsn: ofSession(lsn, ({ world }) => textOf(world.log.end)),
+  pg_drop_replication_slot: [
+    plain([name], void_, ([slot], { session: { world, processId } }) => {
+      world.slots.drop(slot as string, processId);
+      return "";
+    }),
+  ],
   txid_current: ofSession(int8, (session) => (session.write(), BigInt(session.transaction!.id))),
   current_setting: [
     plain([text], text, ([key], { session }) => shown(session, key as string)),

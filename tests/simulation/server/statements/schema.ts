@@ -1,4 +1,5 @@
-// CREATE TABLE, ALTER TABLE … ADD COLUMN, DROP TABLE, LOCK TABLE.
+// CREATE TABLE, ALTER TABLE … ADD COLUMN, … REPLICA IDENTITY, DROP TABLE, LOCK TABLE; CREATE and DROP PUBLICATION are
+// publications.ts'.
 //
 // Knows their forms, and that what they change is undone with their transaction.
 import { noTable, notice, onlyInBlocks, PgError } from "../errors.ts";
@@ -12,10 +13,11 @@ import {
   SHARE_ROW_EXCLUSIVE,
   SHARE_UPDATE_EXCLUSIVE,
 } from "../locks.ts";
-import { attributesOf, Table } from "../tables.ts";
+import { attributesOf, Table, type ReplicaIdentity } from "../tables.ts";
 import type { Session } from "../session.ts";
 import type { TokenReader } from "../tokens.ts";
 import type { Type } from "../values.ts";
+import { parseCreatePublication, parseDropPublication } from "./publications.ts";
 import { findType, parseTypeName } from "./syntax.ts";
 import { planOf, parseQuery, lockedTables, type Query } from "./select.ts";
 import { ParameterTypes, quiet, type Rows, type Statement } from "./statement.ts";
@@ -31,6 +33,7 @@ interface Definition {
 
 export function parseCreate(reader: TokenReader, text: string): Statement {
   reader.expect("create");
+  if (reader.is("publication")) return parseCreatePublication(reader, text);
   const isTemporary = reader.accept("temp") || reader.accept("temporary");
   if (!isTemporary) reader.accept("unlogged");
   reader.expect("table");
@@ -102,6 +105,7 @@ export function parseAlter(reader: TokenReader, text: string): Statement {
   reader.expect("alter", "table");
   const isOptional = reader.accept("if", "exists");
   const name = reader.name();
+  if (reader.accept("replica", "identity")) return alterIdentity(reader, text, name);
   reader.expect("add");
   reader.accept("column");
   const column = reader.name();
@@ -122,6 +126,25 @@ export function parseAlter(reader: TokenReader, text: string): Statement {
   };
 }
 
+const IDENTITIES: Readonly<Record<string, ReplicaIdentity>> = { full: "f", default: "d", nothing: "n" };
+
+function alterIdentity(reader: TokenReader, text: string, name: string): Statement {
+  const identity = IDENTITIES[reader.name()];
+  if (!identity) throw reader.wrong();
+  return {
+    text,
+    tables: [{ name, mode: ACCESS_EXCLUSIVE }],
+    analyse: () =>
+      quiet(({ session }) => {
+        const table = session.world.table(name, session);
+        if (!table) throw noTable(name);
+        session.write();
+        table.setReplicaIdentity(session.transaction!, identity);
+        return "ALTER TABLE";
+      }),
+  };
+}
+
 function addColumn(session: Session, table: Table, column: string, type: Type): void {
   if (table.attributes.some(({ name }) => name === column))
     throw new PgError("42701", `column "${column}" of relation "${table.name}" already exists`);
@@ -131,7 +154,9 @@ function addColumn(session: Session, table: Table, column: string, type: Type): 
 }
 
 export function parseDrop(reader: TokenReader, text: string): Statement {
-  reader.expect("drop", "table");
+  reader.expect("drop");
+  if (reader.is("publication")) return parseDropPublication(reader, text);
+  reader.expect("table");
   const isOptional = reader.accept("if", "exists");
   const names = reader.list(() => reader.name());
   if (!reader.accept("cascade")) reader.accept("restrict");

@@ -9,6 +9,7 @@ import {
   char,
   int4,
   int8,
+  lsn,
   name,
   oid,
   regtype,
@@ -18,6 +19,7 @@ import {
   type Type,
   type Value,
 } from "../values.ts";
+import { textOf } from "../replication/log.ts";
 import { BEGINNING } from "./functions.ts";
 import type { Column } from "./statement.ts";
 
@@ -104,6 +106,25 @@ const VIEWS: Readonly<Record<string, (version: Version) => Definition>> = {
       world.around
         .sessions()
         .map((it) => [it.database, it.processId, it.user, it.applicationName, it.state, it.query, "client backend"]),
+  }),
+  pg_replication_slots: (version) => ({
+    oid: version === 18 ? 12_273 : 12_265,
+    columns: [
+      ["slot_name", name, 1],
+      ["plugin", name, 2],
+      ["slot_type", text, 3],
+      ["database", name, 5],
+      ["temporary", bool, 6],
+      ["active", bool, 7],
+      ["active_pid", int4, 8],
+      ["confirmed_flush_lsn", lsn, 12],
+    ],
+    rows: ({ world, database }) =>
+      world.slots.all.map(({ name: slot, isTemporary, isBeingMade, processId, confirmed }) => {
+        const where = isBeingMade ? null : textOf(confirmed);
+        const isActive = processId !== undefined;
+        return [slot, "pgoutput", "logical", database, isTemporary, isActive, processId ?? null, where];
+      }),
   }),
   pg_locks: () => ({
     oid: 12_073,

@@ -258,6 +258,7 @@ function changePlan(
     *run({ session: runner, parameters: values }): Rows {
       runner.see();
       runner.checkWritable(word, table);
+      checkIdentity(word, table, runner);
       runner.write();
       let count = 0;
       const at = ({ values: row }: Version): Context => ({ ...contextOf(runner, values), rows: [row] });
@@ -278,6 +279,22 @@ function changePlan(
   };
 }
 
+const IDENTITIES = {
+  UPDATE: { does: "update", publishes: "updates", hint: "To enable updating the table" },
+  DELETE: { does: "delete from", publishes: "deletes", hint: "To enable deleting from the table" },
+} as const;
+
+/** Whoever reads the log of a published table must be told which row it was. */
+function checkIdentity(word: keyof typeof IDENTITIES, { oid, name, replicaIdentity }: Table, session: Session): void {
+  if (replicaIdentity === "f" || !session.world.publications.has(oid)) return;
+  const { does, publishes, hint } = IDENTITIES[word];
+  throw new PgError(
+    "55000",
+    `cannot ${does} table "${name}" because it does not have a replica identity and publishes ${publishes}`,
+    { hint: `${hint}, set REPLICA IDENTITY using ALTER TABLE.` },
+  );
+}
+
 function changed(
   { values }: Version,
   changes: readonly { readonly at: number; readonly to: Expression }[],
@@ -291,8 +308,8 @@ function changed(
 /** The row that RETURNING sees. */
 function store(table: Table, session: Session, old: Version, values: Value[] | undefined): Value[] {
   const transaction = session.transaction!;
-  const next = values && table.insert(transaction, values);
-  table.delete(transaction, old, next);
+  if (values) table.update(transaction, old, values);
+  else table.delete(transaction, old);
   return values ?? old.values;
 }
 
@@ -308,12 +325,15 @@ export function parseTruncate(reader: TokenReader, text: string): Statement {
       columns: undefined,
       // eslint-disable-next-line require-yield
       *run({ session }): Rows {
-        for (const target of targets) {
-          const table = findTable({ name: target.name, at: target.at }, session);
+        const transaction = session.transaction!;
+        const tables = targets.map((target) => findTable(target, session));
+        for (const table of tables) {
           session.checkWritable("TRUNCATE TABLE", table);
           session.write();
-          table.truncate(session.transaction!);
+          table.truncate(transaction);
         }
+        const logged = tables.filter(({ owner }) => !owner).map((table) => table.logged);
+        transaction.add({ logged: session.world.log.record("truncate", logged) });
         return "TRUNCATE TABLE";
       },
     }),

@@ -1,0 +1,153 @@
+// One stream of changes with its consumer: in each of the forms in which changes are asked for, as fast or as slow as it
+// is, acknowledging all, some or none.
+//
+// Knows the three forms. Must not know slots, or what is stored meanwhile.
+import { changes, type Changes, type ChangesOptions } from "../../../js/adapters/changes.ts";
+import type * as pgz from "../../../js/index.ts";
+import { assert } from "../../integration/assert.ts";
+import { pause } from "../../random/plan.ts";
+import { codeOf, endOf, inTime, type Run } from "./call.ts";
+
+export interface How {
+  readonly form: "changes" | "transactions" | "stream";
+  /** Of so many transactions one is acknowledged; 0: none is. */
+  readonly acknowledges: number;
+  /** Milliseconds that the consumer takes for each of the first transactions. */
+  readonly slow: number;
+}
+
+/** Its time is over. Only a link that fell silent, or a process that stood still, may be the reason. */
+export class Late extends Error {
+  readonly code = "QUERY_TIMEOUT";
+}
+
+/** Milliseconds for the end of a stream: the server has half a second, and a process may stand still for a minute. */
+const END = 62_000;
+
+/** Transactions that a slow consumer takes its time for: others may store many meanwhile. */
+const SLOW = 2;
+
+/** Reads until it is ended. */
+export class Reader {
+  readonly feed: Changes;
+  readonly run: Run;
+  isOver = false;
+  readonly #how: How;
+  readonly #abort = new AbortController();
+  /** Resolves with the error that has ended it. */
+  readonly #end: Promise<unknown>;
+  #leave: (() => Promise<unknown>) | undefined;
+  #isLeft = false;
+  /** The last transaction that was acknowledged. */
+  #acknowledged: string | undefined;
+
+  constructor(db: pgz.Client | pgz.Pool, options: ChangesOptions, run: Run, how: How) {
+    this.run = run;
+    this.#how = how;
+    const signal = AbortSignal.any([this.#abort.signal, ...(options.signal ? [options.signal] : [])]);
+    const acknowledge = how.form === "stream" && how.acknowledges ? "commit" : "manual";
+    this.feed = changes(db, { ...options, acknowledge, signal });
+    this.#end = endOf(this.#read()).finally(() => (this.isOver = true));
+  }
+
+  streams(deadline: number): Promise<void> {
+    return this.until(() => this.feed.stats().state === "streaming", deadline, "changes do not begin");
+  }
+
+  saw(numbers: readonly number[], deadline: number): Promise<void> {
+    const { seen } = this.run;
+    const left = new Set(numbers);
+    let looked = 0;
+    const look = () => {
+      for (; looked < seen.length; looked++) for (const number of seen[looked]!.numbers) left.delete(number);
+      return left.size === 0;
+    };
+    return this.until(look, deadline, `${numbers.join()} do not come`);
+  }
+
+  /** What the next reader of the slot may begin behind, at most. */
+  get leaves(): string | undefined {
+    const { form, acknowledges } = this.#how;
+    // What a stream has acknowledged is what it has read, but for the last piece.
+    return form === "stream" && acknowledges ? this.run.seen.at(-1)?.position : this.#acknowledged;
+  }
+
+  /** Until `is` holds. Throws why it never will. */
+  async until(is: () => boolean, deadline: number, what: string): Promise<void> {
+    for (let waits = 1; !is(); waits = Math.min(waits * 2, 50)) {
+      if (this.isOver) throw (await this.#end) ?? new Error("changes have ended by themselves");
+      if (performance.now() > deadline) throw new Late(`${what} in time`);
+      await pause(waits);
+    }
+  }
+
+  /** Ends it. Throws what it has met before. */
+  async end(how: "left" | "aborted"): Promise<void> {
+    const wasOver = this.isOver && !this.#isLeft;
+    this.#isLeft = true;
+    if (how === "left" && this.#leave) await inTime(this.#leave(), END, "leaving changes");
+    else this.#abort.abort();
+    const error = await inTime(this.#end, END, "the end of changes");
+    if (error !== undefined && (wasOver || codeOf(error) !== "ABORTED")) throw error;
+    assert.equal(this.feed.stats().state, "over");
+  }
+
+  // -- reading --------------------------------------------------------------------------------------------------------
+
+  async #read(): Promise<void> {
+    const { form } = this.#how;
+    if (form === "changes") await this.#readChanges();
+    else if (form === "transactions") await this.#readTransactions();
+    else await this.#readStream();
+    assert(this.#isLeft, "changes end only where they are left");
+  }
+
+  async #readChanges(): Promise<void> {
+    const iterator = this.feed[Symbol.asyncIterator]();
+    this.#leave = () => iterator.return!();
+    let numbers: number[] = [];
+    for (let step; !(step = await iterator.next()).done;) {
+      const change = step.value;
+      if (change.kind === "begin") numbers = [];
+      if (change.kind === "insert" && change.table === "ledger") numbers.push(change.new["n"] as number);
+      if (change.kind === "commit") await this.#whole(change.position, numbers, () => change.acknowledge());
+    }
+  }
+
+  /** A generator that waits cannot be left: it is aborted. */
+  async #readTransactions(): Promise<void> {
+    for await (const { position, changes: all, acknowledge } of this.feed.transactions()) {
+      const numbers = all.flatMap((change) =>
+        change.kind === "insert" && change.table === "ledger" ? [change.new["n"] as number] : [],
+      );
+      await this.#whole(position, numbers, acknowledge);
+    }
+  }
+
+  async #readStream(): Promise<void> {
+    const reader = this.feed.stream().getReader();
+    this.#leave = () => reader.cancel();
+    const decoder = new TextDecoder();
+    let numbers: number[] = [];
+    for (let step; !(step = await reader.read()).done;) {
+      const text = decoder.decode(step.value);
+      assert(text.endsWith("\n"), "a piece of the stream has whole lines");
+      for (const line of text.slice(0, -1).split("\n")) {
+        const change = JSON.parse(line) as { kind: string; table: string; position: string; new: { n: number } };
+        if (change.kind === "begin") numbers = [];
+        if (change.kind === "insert" && change.table === "ledger") numbers.push(change.new.n);
+        if (change.kind === "commit") await this.#whole(change.position, numbers);
+      }
+    }
+  }
+
+  async #whole(position: string, numbers: readonly number[], acknowledge?: () => Promise<void>): Promise<void> {
+    const { seen } = this.run;
+    const { acknowledges, slow } = this.#how;
+    seen.push({ position, numbers });
+    if (slow && seen.length <= SLOW) await pause(slow);
+    if (!acknowledge || !acknowledges || seen.length % acknowledges) return;
+    this.#acknowledged = position;
+    await acknowledge();
+  }
+}

@@ -1,0 +1,39 @@
+// Publications: which tables each has, and since when.
+//
+// A transaction is decoded with the catalog of its time, so one that is made later does not count, and one that was
+// dropped since does. Knows names, tables and positions. Must not know messages.
+
+export interface Publication {
+  readonly name: string;
+  /** OIDs. */
+  readonly tables: ReadonlySet<number>;
+  readonly since: number;
+  until: number;
+}
+
+export class Publications {
+  readonly #all: Publication[] = [];
+
+  /** The one of this name; with `at` the one that there was at that position. */
+  find(name: string, at = Infinity): Publication | undefined {
+    return this.#all.find(
+      (one) => one.name === name && one.since <= at && (at === Infinity ? one.until === at : at < one.until),
+    );
+  }
+
+  add(name: string, tables: Iterable<number>, since: number): Publication {
+    const publication: Publication = { name, tables: new Set(tables), since, until: Infinity };
+    this.#all.push(publication);
+    return publication;
+  }
+
+  /** The transaction that made it is rolled back. */
+  remove(publication: Publication): void {
+    this.#all.splice(this.#all.indexOf(publication), 1);
+  }
+
+  /** Whether changes of this table are published now. */
+  has(oid: number): boolean {
+    return this.#all.some(({ until, tables }) => until === Infinity && tables.has(oid));
+  }
+}

@@ -3,54 +3,18 @@
 // order; one that does not gets each at least once, and none twice in one stream.
 //
 // `make test` takes sixty of them, a release a thousand.
-import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
 import { generator } from "../support/random.ts";
 import { isRelease } from "../support/release.ts";
 import { until } from "../support/until.ts";
+import { Gate } from "./gate.ts";
 import { Consumer, driver, Expected } from "./replication.ts";
 
 const DISTURBANCES = isRelease ? 1_000 : 60;
 const seed = Number(process.env["PGZ_SEED"] ?? Math.floor(Math.random() * 1e6));
 const below = generator(seed);
-
-/** Passes connections on to the server, until it cuts them. */
-class Gate {
-  port = 0;
-  readonly #sockets = new Set<Socket>();
-  readonly #server: Server = createServer((client) => this.#pass(client));
-
-  async open(): Promise<number> {
-    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  /** All connections are reset. */
-  cut(): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy();
-  }
-
-  close(): void {
-    this.cut();
-    this.#server.close();
-  }
-
-  #pass(client: Socket): void {
-    const server = connect(this.port, "localhost");
-    for (const socket of [client, server]) {
-      this.#sockets.add(socket);
-      socket.on("error", () => {});
-      socket.once("close", () => {
-        this.#sockets.delete(socket);
-        client.destroy();
-        server.destroy();
-      });
-    }
-    client.pipe(server).pipe(client);
-  }
-}
 
 const gate = new Gate();
 let server: Awaited<ReturnType<typeof run>>;

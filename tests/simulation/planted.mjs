@@ -137,8 +137,8 @@ export const planted = [
   {
     name: "changes: what was read counts as acknowledged",
     file: "js/adapters/changes/feed.ts",
-    from: "updateStatus(this.#flushed)",
-    to: "updateStatus(this.#core.call((handle) => handle.committed()))",
+    from: "updateStatus(this.#flushed, wantsAnswer)",
+    to: "updateStatus(this.#core.call((handle) => handle.committed()), wantsAnswer)",
   },
   {
     name: "changes: what was yielded comes again on the next connection",

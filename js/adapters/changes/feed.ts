@@ -68,6 +68,10 @@ export class Feed {
   #hasStreamed = false;
   #isStreaming = false;
   #failures = 0;
+  /** What was heard of the connection at the last look, and whether it was asked then. */
+  #silent:
+    | { readonly connection: Replication | undefined; readonly heard: number | undefined; readonly isAsked: boolean }
+    | undefined;
   /** Bits `CHANGES_…` that were not attended to. */
   #happened = 0;
   /** Bytes wait in the core behind the description of a table. */
@@ -213,11 +217,12 @@ export class Feed {
     this.#snapshot = undefined;
     this.#madeForSnapshot = false;
     this.#hasStreamed ||= this.#options.snapshot === true;
-    const [slot] = await connection.run(confirmed(this.#options.slot));
+    const { connectTimeout } = configOf(this.#db);
+    const [slot] = await connection.runWithin(connectTimeout, confirmed(this.#options.slot));
     const known = positionOf(slot?.[0] ?? "0/0");
     if (known > this.#flushed) this.#flushed = known;
-    const { connectTimeout } = configOf(this.#db);
-    await connection.start(start(this.#options, this.#publications, textOf(this.#flushed)), connectTimeout);
+    const command = start(this.#options, this.#publications, textOf(this.#flushed));
+    await connection.runWithin(connectTimeout, command);
     this.#isStreaming = true;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
     this.#hasStreamed = true;
@@ -232,7 +237,7 @@ export class Feed {
   }
 
   #tick(): void {
-    void this.#report();
+    this.#heedSilence();
     try {
       configOf(this.#db).observer?.onChanges?.({ slot: this.#options.slot, ...this.stats() });
     } catch {
@@ -275,9 +280,23 @@ export class Feed {
     this.#core.define(this.catalog.definitions());
   }
 
-  async #report(): Promise<void> {
+  /**
+   * Reports, and asks a server that was silent for a sign of life. One that gives none until the next look is given up:
+   * where a link has fallen silent nobody tells.
+   */
+  #heedSilence(): void {
+    const connection = this.#connection;
+    const heard = connection?.heard;
+    const last = this.#silent;
+    const isSilent = heard !== undefined && last?.connection === connection && last?.heard === heard;
+    if (isSilent && last?.isAsked) return void connection!.close();
+    this.#silent = { connection, heard, isAsked: isSilent };
+    void this.#report(isSilent);
+  }
+
+  async #report(wantsAnswer = false): Promise<void> {
     // What is wrong with the connection its reader is told of.
-    await this.#connection?.updateStatus(this.#flushed).catch(() => {});
+    await this.#connection?.updateStatus(this.#flushed, wantsAnswer).catch(() => {});
   }
 
   /** Returns when another connection may be tried, or throws what ends the stream. */

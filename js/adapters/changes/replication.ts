@@ -34,6 +34,8 @@ export class Replication {
   readonly #core: Core;
   readonly #handover: Handover;
   #reading: Promise<Uint8Array | null> | undefined;
+  #isWaiting = false;
+  #chunks = 0;
   #closing: Promise<void> | undefined;
 
   private constructor(core: Core, handover: Handover) {
@@ -62,20 +64,20 @@ export class Replication {
   }
 
   /**
-   * The same of START_REPLICATION, which a server answers at once; pgpool-II never does.
+   * The same of what a server answers at once; pgpool-II never answers START_REPLICATION.
    *
    * @throws TimeoutError
    */
-  async start(text: string, milliseconds: number): Promise<void> {
+  async runWithin(milliseconds: number, text: string): Promise<Answer["rows"]> {
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
       void this.close();
     }, milliseconds);
     try {
-      await this.run(text);
+      return await this.run(text);
     } catch (error) {
-      throw isLate ? unanswered(milliseconds) : error;
+      throw isLate ? unanswered(text, milliseconds) : error;
     } finally {
       clearTimeout(timer);
     }
@@ -97,7 +99,10 @@ export class Replication {
   /** Reads once. What has happened: bits `CHANGES_…`. */
   async read(): Promise<number> {
     if (this.#closing) throw lost("it was closed");
+    this.#isWaiting = true;
     const chunk = await (this.#reading = this.#handover.socket.read());
+    this.#isWaiting = false;
+    this.#chunks++;
     if (!chunk) throw lost("the server closed it");
     return this.received(chunk);
   }
@@ -110,9 +115,17 @@ export class Replication {
     throw new ProtocolError(code, detail ? `${message} (${detail})` : message);
   }
 
-  /** Tells the server what it need not keep any more. */
-  async updateStatus(flushed: bigint): Promise<void> {
-    this.#core.call((handle) => handle.update_status(flushed, clock(), false));
+  /**
+   * How much has come, while more is waited for. The same number twice: the server was silent meanwhile. `undefined`:
+   * nobody reads.
+   */
+  get heard(): number | undefined {
+    return this.#isWaiting ? this.#chunks : undefined;
+  }
+
+  /** Tells the server what it need not keep any more. `wantsAnswer`: it sends a keepalive at once. */
+  async updateStatus(flushed: bigint, wantsAnswer: boolean): Promise<void> {
+    this.#core.call((handle) => handle.update_status(flushed, clock(), wantsAnswer));
     await this.#flush();
   }
 
@@ -160,10 +173,11 @@ export function lost(reason: string): ConnectionError {
   return new ConnectionError("CONNECTION_LOST", `The connection was lost: ${reason}.`, { stage: "session" });
 }
 
-function unanswered(milliseconds: number): TimeoutError {
+function unanswered(text: string, milliseconds: number): TimeoutError {
+  const [command] = text.trimStart().split(" ");
   return new TimeoutError(
     "CONNECT_TIMEOUT",
-    `START_REPLICATION was not answered within ${milliseconds} ms (connectTimeout). A pooler may stand in between, ` +
+    `${command} was not answered within ${milliseconds} ms (connectTimeout). A pooler may stand in between, ` +
       "such as pgpool-II: connect to the server itself.",
   );
 }

@@ -1,0 +1,46 @@
+// A link to a server that can be cut, or fall silent.
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+
+/** Passes connections on to the server, until it cuts them. */
+export class Gate {
+  port = 0;
+  readonly #sockets = new Set<Socket>();
+  readonly #server: Server = createServer((client) => this.#pass(client));
+
+  async open(): Promise<number> {
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** All connections are reset. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  /** Nothing passes on the connections of now any more, and none of them ends. */
+  mute(): void {
+    for (const socket of this.#sockets) {
+      socket.unpipe();
+      socket.pause();
+    }
+  }
+
+  close(): void {
+    this.cut();
+    this.#server.close();
+  }
+
+  #pass(client: Socket): void {
+    const server = connect(this.port, "localhost");
+    for (const socket of [client, server]) {
+      this.#sockets.add(socket);
+      socket.on("error", () => {});
+      socket.once("close", () => {
+        this.#sockets.delete(socket);
+        client.destroy();
+        server.destroy();
+      });
+    }
+    client.pipe(server).pipe(client);
+  }
+}

@@ -33,12 +33,13 @@ test("wrangler deploy --dry-run", async () => {
     [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")],
     { cwd: here, env },
   );
-  for (const binding of ["HYPERDRIVE", "HYPERDRIVE_APP", "DATABASE"])
+  for (const binding of ["HYPERDRIVE", "HYPERDRIVE_APP", "DATABASE", "FEED"])
     expect(stdout).toMatch(new RegExp(`env\\.${binding} `));
   expect(stdout).toMatch(/--dry-run: exiting now/);
   expect(stderr).not.toMatch(/warn|error/i);
   const files = await readdir(path.join(folder, "out"));
-  expect(files.filter((name) => name.endsWith(".wasm"))).toHaveLength(1);
+  // The driver's, and that of its changes.
+  expect(files.filter((name) => name.endsWith(".wasm"))).toHaveLength(2);
   const script = await readFile(path.join(folder, "out", "worker.js"), "utf8");
   expect(script).not.toMatch(/from "node:/); // nodejs_compat is off: such an import would fail at the first request
 }, 60_000);

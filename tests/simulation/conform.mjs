@@ -69,7 +69,8 @@ async function connected(connectionString) {
 
 /** What the model has from the start. */
 async function prepareSchema(superuser, role, more = "") {
-  await superuser.query(`drop publication if exists simulated, of_two, of_bare; drop schema if exists ${role} cascade; create schema authorization ${role}; set role ${role};
+  await superuser.query(`drop publication if exists simulated, of_two, of_bare;
+    drop schema if exists ${role} cascade; create schema authorization ${role}; set role ${role};
     create type ${role}.mood as enum ('calm', 'glad', 'ü €'); create table ${role}.ledger (n int4);
     create table ${role}.shape (a int4, b text); insert into ${role}.shape values (1, 'one'); ${more}; reset role`);
 }

@@ -14,7 +14,9 @@ const create = (slot: string, more = "(SNAPSHOT 'nothing')"): string =>
   `CREATE_REPLICATION_SLOT "${slot}" LOGICAL pgoutput ${more}`;
 const start = (slot: string, { from = "0/0", publication = "simulated", more = "" } = {}): string =>
   `START_REPLICATION SLOT "${slot}" LOGICAL ${from} (proto_version '1', publication_names '"${publication}"'${more})`;
-const CONFIRMED = "select slot_name, plugin, slot_type, temporary, active from pg_catalog.pg_replication_slots";
+/** The server may have slots of others. */
+const OWN = "from pg_catalog.pg_replication_slots where database = current_database()";
+const CONFIRMED = `select slot_name, plugin, slot_type, temporary, active ${OWN}`;
 
 /** A connection with a slot, and another one that reads it. */
 async function reading(talk: Talk, slot: string): Promise<Line> {
@@ -216,12 +218,12 @@ export const scripts: readonly Script[] = [
     async run(talk) {
       const line = await reading(talk, "ended");
       await line.ask(start("ended"));
-      await talk.sql("select pg_cancel_backend(active_pid) from pg_replication_slots where active");
+      await talk.sql(`select pg_cancel_backend(active_pid) ${OWN} and active`);
       await line.until("Z");
       await line.ask(start("ended"));
       await talk.sql("insert into ledger values (1)");
       await line.commits(1);
-      await talk.sql("select pg_terminate_backend(active_pid) from pg_replication_slots where active");
+      await talk.sql(`select pg_terminate_backend(active_pid) ${OWN} and active`);
       await line.until("Z");
     },
   },

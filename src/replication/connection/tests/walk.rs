@@ -17,7 +17,7 @@ fn table() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ];
     Vec::from([
         ("ReadyForQuery", READY.to_vec(), "xIx"),
-        ("CommandComplete", message(b'C', b"SELECT 1\0"), "xCx"),
+        ("CommandComplete", message(b'C', b"SELECT 1\0"), "xCS"),
         (
             "RowDescription",
             message(b'T', &description.concat()),

@@ -64,7 +64,8 @@ export class Consumer {
         }
       } catch (error) {
         // The first connection of a stream is not tried again by itself.
-        const mayPass = error instanceof driver.ConnectionError || (error as pgz.PgzError).retryable;
+        const { code, retryable } = error as pgz.PgzError;
+        const mayPass = error instanceof driver.ConnectionError || retryable || /^57P/.test(code);
         if (!mayPass || transactions.length) throw error;
       }
       this.#isLeaving = false;

@@ -49,7 +49,7 @@ export async function startReplicated({ major = 18, log, settings = {}, keepsSlo
       standby: standby.descriptor,
       crash: () => crash(primary),
       retire: () => retire(primary.descriptor),
-      /** The standby has this logical slot, so that a failover keeps it. */
+      /** The standby has this logical slot. Its worker looks every 30 s only, where nothing has happened before. */
       hasSlot: async (name) => (await ask(standby.descriptor, `${KEPT} and slot_name = '${name}'`)).rowCount === 1,
       promote: () => ask(standby.descriptor, "select pg_promote(true, 30)"),
       stop,

@@ -31,12 +31,19 @@ const STATUS_INTERVAL = 10_000;
 /** Milliseconds before another connection is tried: doubled each time. */
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
+/**
+ * Status intervals of silence: by default 30 s, then a minute, as PostgreSQL's own subscriptions have it
+ * (wal_receiver_timeout). Not less: a server that skips a large transaction says nothing for half a minute, and one that
+ * is given up for that would begin it again without an end.
+ */
+const ASKED_AFTER = 3;
+const GIVEN_UP_AFTER = 6;
 const NOTHING = new Uint8Array(0);
 
 /** Errors behind which another connection may help: a server that goes or comes, a slot that another one still has. */
 const PASSING = /^(57P0[1235]|53300|55006|08...)$/;
 
-/** Milliseconds in which a slot of a snapshot that broke off, or a publication, is dropped: to connect, and to do it. */
+/** Milliseconds to connect and to drop the slot of a snapshot that broke off, or the publication. */
 const LONGEST_DROP = 5_000;
 
 /** Where a stream of changes is. */
@@ -68,10 +75,9 @@ export class Feed {
   #hasStreamed = false;
   #isStreaming = false;
   #failures = 0;
-  /** What was heard of the connection at the last look, and whether it was asked then. */
-  #silent:
-    | { readonly connection: Replication | undefined; readonly heard: number | undefined; readonly isAsked: boolean }
-    | undefined;
+  /** What was heard of this connection at the last look, and how many looks it has been silent for. */
+  #heard: number | undefined;
+  #silentLooks = 0;
   /** Bits `CHANGES_…` that were not attended to. */
   #happened = 0;
   /** Bytes wait in the core behind the description of a table. */
@@ -108,7 +114,7 @@ export class Feed {
         }
         this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
         this.#waits = false;
-        // First the lines, then what else has happened: behind a lost connection others come, which are to be told apart.
+        // First the lines, then what else has happened: those of the next connection are to be told apart.
         if (!(this.#happened & CHANGES_LINES)) continue;
         if (this.#happened & CHANGES_STATUS_WANTED) await this.#report(); // the next call may come late
         return this.#takeLines();
@@ -280,18 +286,14 @@ export class Feed {
     this.#core.define(this.catalog.definitions());
   }
 
-  /**
-   * Reports, and asks a server that was silent for a sign of life. One that gives none until the next look is given up:
-   * where a link has fallen silent nobody tells.
-   */
+  /** Reports, asks a server that is silent for a sign of life, and gives it up: nobody tells of a silent link. */
   #heedSilence(): void {
-    const connection = this.#connection;
-    const heard = connection?.heard;
-    const last = this.#silent;
-    const isSilent = heard !== undefined && last?.connection === connection && last?.heard === heard;
-    if (isSilent && last?.isAsked) return void connection!.close();
-    this.#silent = { connection, heard, isAsked: isSilent };
-    void this.#report(isSilent);
+    // What has no answer before it streams has a deadline of its own.
+    const heard = this.#isStreaming ? this.#connection?.heard : undefined;
+    this.#silentLooks = heard !== undefined && heard === this.#heard ? this.#silentLooks + 1 : 0;
+    this.#heard = heard;
+    if (this.#silentLooks >= GIVEN_UP_AFTER) void this.#connection!.close();
+    else void this.#report(this.#silentLooks >= ASKED_AFTER);
   }
 
   async #report(wantsAnswer = false): Promise<void> {
@@ -304,6 +306,7 @@ export class Feed {
     const connection = this.#connection;
     this.#connection = undefined;
     this.#happened = 0;
+    this.#heard = undefined;
     this.#isStreaming = false;
     await connection?.close();
     if (this.#madeForSnapshot) throw brokeOff(error, await this.#undo());
@@ -326,7 +329,7 @@ export class Feed {
     });
   }
 
-  /** Drops what is of this stream alone. Returns what became of the slot of a snapshot that broke off. Never rejects. */
+  /** Drops what is of this stream alone. Returns what became of a broken snapshot's slot. Never rejects. */
   #undo(): Promise<string> {
     if (!this.#madeForSnapshot && !this.#hasOwn) return this.#undoing ?? Promise.resolve("");
     return (this.#undoing ??= this.#undone());

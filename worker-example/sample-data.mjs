@@ -1,7 +1,7 @@
 /**
  * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your
- * own server (DATABASE_URL) is left as it was. schema.sql and changes.sql make the tables and the roles of the Worker; `events`,
- * which has a column of each kind that looks different in JSON, and the rows are made here.
+ * own server (DATABASE_URL) is left as it was. schema.sql and changes.sql make the tables and the roles of the Worker.
+ * `events`, which has a column of each kind that looks different in JSON, and the rows are made here.
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";

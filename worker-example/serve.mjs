@@ -9,7 +9,8 @@
  * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker
  * drops its socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
  *
- *   const worker = await serve({ readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port });   // { url, gone, stop }
+ *   const worker = await serve({ readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port });
+ *   // { url, gone, stop }
  *
  * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to
  * this process closes, so no workerd outlives the demo.

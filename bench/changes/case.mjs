@@ -1,6 +1,6 @@
-// CASE=changes: what it costs to read the changes of a table, by logical replication: transactions of 20,000 rows and of
-// one. Ours as NDJSON and as rows, beside pg-logical-replication over `pg`; process CPU in milliseconds. And the memory
-// of a transaction of a million rows, above that of the process before.
+// CASE=changes: what it costs to read the changes of a table, by logical replication: transactions of 20,000 rows and
+// of one. Ours as NDJSON and as rows, beside pg-logical-replication over `pg`; process CPU in milliseconds. And the
+// memory of a transaction of a million rows, above that of the process before.
 //
 // The changes are made once. A slot stands in front of them, and each trial reads a copy of that slot, so all read the
 // same log. Rows and the sum of their ids are checked in each trial; as NDJSON, which is not parsed there, the bytes
@@ -105,7 +105,8 @@ class Log {
     await this.client.query(`
       do $$ begin
         for n in 0 .. ${commits - 1} loop
-          insert into ${NAME} select n * ${each} + i, 'user ' || i, i / 8.0, '2026-11-27'::timestamptz + i * '1 s'::interval,
+          insert into ${NAME} select n * ${each} + i, 'user ' || i, i / 8.0,
+            '2026-11-27'::timestamptz + i * '1 s'::interval,
             i % 2 = 0 from generate_series(1, ${each}) i;
           commit;
         end loop;

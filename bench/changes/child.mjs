@@ -1,4 +1,5 @@
-// One reader of changes on Node: `child.mjs <library> <url> <publication>`. A request reads a slot up to its last commit.
+// One reader of changes on Node: `child.mjs <library> <url> <publication>`. A request reads a slot up to its last
+// commit.
 import process from "node:process";
 import { collect, serve, timed } from "../lib/child.mjs";
 

@@ -11,7 +11,8 @@ export const openCases: Record<string, Case> = {
     // The server decodes so much before it sends a part.
     await using db = world.pgz.createPool(world.url, { options: "-c logical_decoding_work_mem=64kB" });
     const insert = (from: number) =>
-      sql`insert into ${sql.identifier(name)} select i, repeat('x', 100) from generate_series(${from}::int4, ${from + 1_999}) i`;
+      sql`insert into ${sql.identifier(name)} select i, repeat('x', 100)
+        from generate_series(${from}::int4, ${from + 1_999}) i`;
     let isSeen = false;
     const working = started(
       world.streaming().then(async () => {

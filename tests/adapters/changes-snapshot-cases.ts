@@ -1,4 +1,5 @@
-// All rows of the tables in front of their changes: each once, those of the publication, and no slot that is left behind.
+// All rows of the tables in front of their changes: each once, those of the publication, and no slot that is left
+// behind.
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
 import { started, type AnyChange, type Case } from "./changes-world.ts";

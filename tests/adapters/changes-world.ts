@@ -1,5 +1,5 @@
-// What a case of `pgz-edge/changes` works with: a server, and a table, a publication and a slot of one name, of which it
-// leaves none behind.
+// What a case of `pgz-edge/changes` works with: a server, and a table, a publication and a slot of one name, of which
+// it leaves none behind.
 //
 // Knows how a case begins and ends. Must not know what it asserts.
 import type * as driver from "../../js/index.ts";
@@ -32,7 +32,8 @@ export class World {
     this.url = url;
     // The server drops a replication connection that is silent for so long.
     this.pool = pgz.createPool(url, { options: "-c wal_sender_timeout=2s", max: 5 });
-    this.name = `changes_${Array.from(crypto.getRandomValues(new Uint8Array(6)), (byte) => byte.toString(36)).join("")}`;
+    const random = Array.from(crypto.getRandomValues(new Uint8Array(6)), (byte) => byte.toString(36));
+    this.name = `changes_${random.join("")}`;
   }
 
   async table(columns: string): Promise<void> {
@@ -44,7 +45,8 @@ export class World {
     const { name, pool } = this;
     try {
       await until(async () => !(await this.#isActive()), "nobody reads the slot");
-      await pool.simple(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = '${name}';
+      await pool.simple(`
+        select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = '${name}';
         drop publication if exists ${name}; drop schema if exists ${name}_types cascade;
         drop table if exists ${name}`);
     } finally {

@@ -52,7 +52,8 @@ function tablesOf({ boolean, integer, jsonb, pgTable, serial, text, timestamp }:
   return { users, posts };
 }
 
-export const TABLES = `create table users (id serial primary key, name text not null unique, active bool not null default true,
+export const TABLES = `
+  create table users (id serial primary key, name text not null unique, active bool not null default true,
     joined_at timestamptz not null default 'epoch', data jsonb);
   create table posts (id serial primary key, author_id int4 references users, title text not null, at timestamp);
   insert into users (name, active, data) values ('Ada', true, '{"tags":["x"]}'), ('Bob', false, null);

@@ -1,6 +1,6 @@
-// PostgreSQL's own regression tests run on a server, and a replica is made of nothing but the NDJSON of their changes. In
-// the end each table of the replica has the rows of the server's, as `stream()` gives them in binary: so what is read
-// of the log equals what is read of the table.
+// PostgreSQL's own regression tests run on a server, and a replica is made of nothing but the NDJSON of their changes.
+// In the end each table of the replica has the rows of the server's, as `stream()` gives them in binary: so what is
+// read of the log equals what is read of the table.
 //
 // A rewrite of a table by DDL is not in the log, so a table whose columns have changed is left out of the comparison;
 // how many is said. All tables have REPLICA IDENTITY FULL, because most of those tests have no keys.
@@ -32,7 +32,7 @@ const FULL = `
     when tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO') execute function full_identity();
   create publication everything for all tables`;
 
-/** Its composite type has lost an attribute and got another. Values are read by the type as it is then (docs/changes.md). */
+/** Its composite type has lost an attribute and got another: values are read by that of today (docs/changes.md). */
 const OF_A_CHANGED_TYPE = new Set(["public.test_tbl3"]);
 
 interface Row {
@@ -119,8 +119,8 @@ test.each([18, 15])("PostgreSQL %d", { timeout: 15 * 60_000 }, async (major) => 
     await reading;
     const found = await compare(db, replica);
     console.log(
-      `[regression] ${major}: ${ran.length} files, ${replica.lines} lines, ${found.equal} tables with ${found.rows} rows ` +
-        `are equal, ${found.leftOut} left out because their columns have changed`,
+      `[regression] ${major}: ${ran.length} files, ${replica.lines} lines; ` +
+        `${found.equal} tables with ${found.rows} rows are equal, ${found.leftOut} left out because their columns have changed`,
     );
     expect(found.different).toEqual([]);
     expect(found.equal).toBeGreaterThan(400);

@@ -1,5 +1,5 @@
-// Values of each type, as their changes have them: byte for byte what `stream()` gives of the same rows. There they come
-// in binary, and in the log as text.
+// Values of each type, as their changes have them: byte for byte what `stream()` gives of the same rows. There they
+// come in binary, and in the log as text.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -55,7 +55,8 @@ test.each(servers.map(({ name }) => name))("%s", { timeout: 120_000 }, async (se
       // PostgreSQL 17 has brought the last of them.
       const texts = all.filter((text) => server === "18" || type !== "interval" || !text.includes("infinity"));
       await pool.query(
-        `insert into ${NAME}."${type}" (v, list) select t::"${type}", array[t::"${type}", null] from unnest($1::text[]) t`,
+        `insert into ${NAME}."${type}" (v, list)
+          select t::"${type}", array[t::"${type}", null] from unnest($1::text[]) t`,
         [texts],
       );
     }

@@ -18,8 +18,8 @@ import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs"
 import { pause } from "./supervise.mjs";
 
 /**
- * Two descriptors as those of index.mjs, and what can be done to their servers. `log`: the name of a file. `keepsSlots`:
- * the standby keeps logical slots that are made for a failover, from PostgreSQL 17 on.
+ * Two descriptors as those of index.mjs, and what can be done to their servers. `log`: the name of a file.
+ * `keepsSlots`: the standby keeps logical slots that are made for a failover, from PostgreSQL 17 on.
  */
 export async function startReplicated({ major = 18, log, settings = {}, keepsSlots = false }) {
   const cluster = await newCluster(major);
@@ -74,7 +74,8 @@ const KEPT = "select from pg_replication_slots where synced and not temporary an
 /** Makes it a standby of that server. */
 function follow({ data }, { host, port }, settings) {
   const { user, password } = superuser;
-  const connection = `host=${host} port=${port} user=${user} password=${password} application_name=standby dbname=postgres`;
+  const account = `user=${user} password=${password} dbname=postgres`;
+  const connection = `host=${host} port=${port} ${account} application_name=standby`;
   appendFileSync(path.join(data, "postgresql.auto.conf"), `primary_conninfo = '${connection}'\n${settings}`);
   const signal = path.join(data, "standby.signal");
   writeFileSync(signal, "");

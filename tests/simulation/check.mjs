@@ -5,8 +5,8 @@
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
 //
-// The last line is `N passed, M failed`. With SIMULATION, the bundle, it is that other process, which prints the hashes of
-// its traces and the costs that differ.
+// The last line is `N passed, M failed`. With SIMULATION, the bundle, it is that other process, which prints the hashes
+// of its traces and the costs that differ.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { differences } from "./costs.mjs";

@@ -1,6 +1,6 @@
 // Holds the server model against real servers: each seed's program runs on both (conformance.ts), and so does each
-// script of replication (replication-scripts.ts), and what differs is printed. PROGRAMS=200 of them, from FIRST=1 on, on
-// PostgreSQL 18 and 15. ONLY="a part of a script's name" runs that alone.
+// script of replication (replication-scripts.ts), and what differs is printed. PROGRAMS=200 of them, from FIRST=1 on,
+// on PostgreSQL 18 and 15. ONLY="a part of a script's name" runs that alone.
 //
 // Each server gets a database for it: a call may ask for all types, and other tests make and drop some meanwhile.
 //

@@ -1,8 +1,8 @@
 // Faults that are put into the driver, to see whether simulated sessions find them: tests/simulation/plant.mjs.
 //
-// Each is one change of one place of js/. Listed are the pool's changes that no test noticed once, faults that a protocol
-// driver can easily have, faults that this repository's log mends (`mends` names the commit), and such of a consumer of
-// changes.
+// Each is one change of one place of js/. Listed are the pool's changes that no test noticed once, faults that a
+// protocol driver can easily have, faults that this repository's log mends (`mends` names the commit), and such of a
+// consumer of changes.
 
 /** What is put in, and how: `from` stands exactly once in the file. */
 export const planted = [

@@ -1,5 +1,5 @@
-// What is asked of walsenders, real ones and the model's. Each script begins with the tables of conform.mjs alone, and a
-// slot that it leaves is dropped behind it.
+// What is asked of walsenders, real ones and the model's. Each script begins with the tables of conform.mjs alone, and
+// a slot that it leaves is dropped behind it.
 //
 // Knows commands and statements. Must not know how messages are compared.
 import type { Line, Talk } from "./replication-conformance.ts";
@@ -46,7 +46,8 @@ export const scripts: readonly Script[] = [
       const line = await reading(talk, "changes");
       await talk.sql("insert into ledger values (1), (null)");
       await talk.sql(
-        "begin; insert into ledger values (2); savepoint a; insert into ledger values (3); rollback to a; insert into ledger values (4); commit",
+        "begin; insert into ledger values (2); savepoint a; insert into ledger values (3); rollback to a; " +
+          "insert into ledger values (4); commit",
       );
       await talk.sql("begin; insert into ledger values (5); rollback");
       await talk.sql("update ledger set n = n + 10 where n > 1");
@@ -96,7 +97,8 @@ export const scripts: readonly Script[] = [
         create publication of_two for table wide, ledger`);
       const line = await reading(talk, "two");
       await talk.sql(
-        "begin; insert into wide values (1, 'x ü', 'glad'); insert into ledger values (1); insert into wide values (2, null, null); commit",
+        "begin; insert into wide values (1, 'x ü', 'glad'); insert into ledger values (1); " +
+          "insert into wide values (2, null, null); commit",
       );
       await talk.sql("insert into ledger values (2)");
       await talk.sql("alter table wide add column c numeric");

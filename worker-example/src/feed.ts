@@ -5,9 +5,9 @@
  *                                 ^            └── position            └──> FeedClient …
  *                                 └── alarm
  *
- * Knows when PostgreSQL is read, and whose a change is. A notification (fan-out.ts) says that something happened, to who
- * listens at that moment; here each row is told, in order, and a client that comes back with the number of its last line
- * gets what it has missed.
+ * Knows when PostgreSQL is read, and whose a change is. A notification (fan-out.ts) says that something happened, to
+ * who listens at that moment; here each row is told, in order, and a client that comes back with the number of its last
+ * line gets what it has missed.
  *
  * One object reads for all tenants: the server decodes its log once for each slot. It reads while somebody follows, and
  * else for a moment each time its alarm goes off, because the server keeps its log until the slot has acknowledged it.

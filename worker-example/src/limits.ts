@@ -74,7 +74,7 @@ export const feeding = {
   keep: 100_000,
   /** Milliseconds between two comments on a stream, as above. One that takes nothing between two of them is ended. */
   keepAlive: 15_000,
-  /** Milliseconds without a change and without a client, behind which PostgreSQL is read no more, and the object sleeps. */
+  /** Milliseconds without a change and a client, behind which PostgreSQL is read no more, and the object sleeps. */
   quiet: 30_000,
   /** Milliseconds until it looks again: for so long a slot without clients holds back the server's log. */
   wake: 300_000,

@@ -22,8 +22,8 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
   [
     /^42501$/,
     /must be owner|for database/,
-    'Option "tables" makes a publication, for which the role must own them and have CREATE on the database. Otherwise ' +
-      'let somebody else make one, and give "publication".',
+    'Option "tables" makes a publication: the role must own them, and have CREATE on the database. Otherwise let ' +
+      'somebody else make one, and give "publication".',
   ],
   [/^42501$/, /for table|for view/, "The role needs SELECT on the publication's tables for a snapshot."],
   [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],

@@ -33,8 +33,8 @@ const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
 /**
  * Status intervals of silence: by default 30 s, then a minute, as PostgreSQL's own subscriptions have it
- * (wal_receiver_timeout). Not less: a server that skips a large transaction says nothing for half a minute, and one that
- * is given up for that would begin it again without an end.
+ * (wal_receiver_timeout). Not less: a server that skips a large transaction says nothing for half a minute, and one
+ * that is given up for that would begin it again without an end.
  */
 const ASKED_AFTER = 3;
 const GIVEN_UP_AFTER = 6;

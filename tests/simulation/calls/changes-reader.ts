@@ -1,5 +1,5 @@
-// One stream of changes with its consumer: in each of the forms in which changes are asked for, as fast or as slow as it
-// is, acknowledging all, some or none.
+// One stream of changes with its consumer: in each of the forms in which changes are asked for, as fast or as slow as
+// it is, acknowledging all, some or none.
 //
 // Knows the three forms. Must not know slots, or what is stored meanwhile.
 import { changes, type Changes, type ChangesOptions } from "../../../js/adapters/changes.ts";

@@ -6,7 +6,8 @@
 //   refused    what cannot be read, or ends with its connection
 //
 // Whether they have seen the right transactions the session decides, by the server's log (followed.ts). Here it is
-// whether what was stored comes in time. Knows slots. Must not know how a stream of changes connects (changes-reader.ts).
+// whether what was stored comes in time. Knows slots. Must not know how a stream of changes connects
+// (changes-reader.ts).
 import { changes, type ChangesOptions } from "../../../js/adapters/changes.ts";
 import type * as pgz from "../../../js/index.ts";
 import { driver } from "../driver.ts";
@@ -148,7 +149,7 @@ async function drop(slot: string, world: CallWorld): Promise<void> {
   });
 }
 
-/** Runs `work` with a slot that is dropped whatever happens. Throws the first error, of `work` before that of its end. */
+/** Runs `work` with a slot that is dropped whatever happens. Throws the first error, `work`'s before its end's. */
 async function withSlot(world: CallWorld, work: (slot: string, followed: Followed) => Promise<void>): Promise<void> {
   const slot = `s${++world.number}`;
   const followed: Followed = { slot, runs: [] };

@@ -257,7 +257,7 @@ export class Sender {
  */
 const PAUSE = 10;
 
-/** Milliseconds that a wait for a time takes at least: a sum of fractions may fall short of it by less than a clock can tell. */
+/** Milliseconds that a wait for a time takes at least: a sum of fractions may fall short of it. */
 const TICK = 0.01;
 
 /** The first OID of what is not built in. */

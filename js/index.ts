@@ -15,6 +15,7 @@ export {
 export { observers } from "./util/observer.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
+export { Transacting } from "./api/transacting.ts";
 export { logIn } from "./api/handover.ts";
 export type { Handover, LogInOptions } from "./api/handover.ts";
 export { createPool, Pool } from "./pool/pool.ts";
@@ -74,6 +75,8 @@ export type {
   QueryStart,
   ReleaseEvent,
   Retry,
+  RouteEvent,
+  RouteReason,
   SlowQuery,
   Truncation,
 } from "./util/observer.ts";

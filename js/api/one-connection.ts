@@ -28,7 +28,7 @@ export abstract class OneConnection extends Transacting {
   protected override async begin<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
-    sessionOf: (session: Session) => Session,
+    sessionOf: (session: Session) => Session | Promise<Session>,
   ): Promise<T> {
     const begin = beginStatement(this.config, options);
     const refused = this.ended() ?? this.unfinished();

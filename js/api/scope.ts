@@ -22,7 +22,7 @@ interface Client {
   readonly transaction: <T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
-    sessionOf: (session: Session) => Session,
+    sessionOf: (session: Session) => Session | Promise<Session>,
   ) => Promise<T>;
   readonly close: () => Promise<void>;
 }

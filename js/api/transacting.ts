@@ -12,7 +12,7 @@ export abstract class Transacting extends Calls {
   protected abstract begin<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
-    sessionOf: (session: Session) => Session,
+    sessionOf: (session: Session) => Session | Promise<Session>,
   ): Promise<T>;
 
   /**

@@ -217,6 +217,8 @@ async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
   );
 }
 
+const COMMIT = "COMMIT";
+
 /** The argument of a transaction's callback: a client's calls inside the transaction, which run in their order. */
 export class Transaction extends Calls {
   readonly #session: Session;
@@ -286,7 +288,11 @@ export class Transaction extends Calls {
   #andCommit<T>(body: Body<T>): Body<T> {
     return (call, session, ending) => {
       const { connection } = session;
-      const end = () => void (this.#ending ??= connection.operate(commit));
+      const end = () => {
+        if (this.#ending) return;
+        this.#ending = connection.operate(commit);
+        session.committing?.();
+      };
       // No other call follows it.
       call.follower = { said: end };
       // After BEGIN in its own flight nothing was sent yet.
@@ -426,7 +432,7 @@ export class Transaction extends Calls {
     const { transaction } = this.connected();
     const hasBegun = !transaction.isWaiting;
     transaction.withdraw();
-    return hasBegun ? isCommit(await this.#statement("COMMIT")) : !transaction.beginFailed;
+    return hasBegun ? isCommit(await this.#statement(COMMIT)) : !transaction.beginFailed;
   }
 
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
@@ -437,10 +443,11 @@ export class Transaction extends Calls {
 
   /** A statement of our own; its command tag. */
   #statement(text: string): Promise<string> {
-    return this.queue<string>({ text }, {}, (call, { connection, transaction }, ending) => {
+    return this.queue<string>({ text }, {}, (call, { connection, transaction, committing }, ending) => {
       const operation = transaction.flight((preludes) =>
         call.operate(connection, plainly([...preludes, text].join("; "))),
       );
+      if (text === COMMIT) committing?.();
       operation.whenOver((lost) => {
         const error = lost ?? operation.error;
         if (error) return ending.failed(error);

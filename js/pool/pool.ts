@@ -152,7 +152,7 @@ export class Pool extends Transacting {
   protected override async begin<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
-    sessionOf: (session: Session) => Session,
+    sessionOf: (session: Session) => Session | Promise<Session>,
   ): Promise<T> {
     const { config, counters } = this;
     const begin = beginStatement(config, options);

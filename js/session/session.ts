@@ -22,19 +22,24 @@ export class Session {
   readonly isScoped: boolean;
   /** Notes what may outlive a call, where the session has other users later. */
   leftovers: { note(text: string): void } | undefined;
+  /** Is told when COMMIT of a transaction on it has left: what it asks the server then travels in the same flight. */
+  committing: (() => void) | undefined;
   readonly #told: Told;
   readonly #changes: SchemaChanges;
+  readonly #front: readonly string[];
 
+  /** `front`: statements in front of each flight, before the scope's. */
   constructor(
     connection: Connection,
     scope?: ScopeSettings,
     told = new Told(),
     changes = new SchemaChanges(connection, serverKey(connection.config), told),
+    front: readonly string[] = [],
   ) {
     const server = serverKey(connection.config);
     this.connection = connection;
     this.catalog = catalogOf(server);
-    this.transaction = new TransactionBlock(connection, scope?.statement);
+    this.transaction = new TransactionBlock(connection, scope ? [...front, scope.statement] : front);
     this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
       catalog: this.catalog,
       told,
@@ -44,11 +49,21 @@ export class Session {
     this.isScoped = scope !== undefined;
     this.#told = told;
     this.#changes = changes;
+    this.#front = front;
   }
 
   /** The session of a scope, on the same connection. */
   scoped(scope: ScopeSettings): Session {
-    const session = new Session(this.connection, scope, this.#told, this.#changes);
+    return this.#beside(scope, this.#front);
+  }
+
+  /** One on the same connection with a statement in front of each flight: where it fails the server skips the rest. */
+  guarded(statement: string): Session {
+    return this.#beside(undefined, [statement]);
+  }
+
+  #beside(scope: ScopeSettings | undefined, front: readonly string[]): Session {
+    const session = new Session(this.connection, scope, this.#told, this.#changes, front);
     session.leftovers = this.leftovers;
     return session;
   }

@@ -39,22 +39,22 @@ const NONE: readonly string[] = [];
 export class TransactionBlock {
   readonly #connection: Connection;
   /** What each transaction begins with, those of single flights too. */
-  readonly #settings: readonly string[];
+  readonly #front: readonly string[];
   /** BEGIN, which leaves with the next flight. */
   #waiting: string | undefined;
   /** The last flight that BEGIN left with, until it has arrived well: what its sink holds must not outlive the call. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
 
-  /** `settings`: a statement that makes a scope's settings hold until the transaction ends. */
-  constructor(connection: Connection, settings?: string) {
+  /** `front`: statements such as the one that makes a scope's settings hold until the transaction ends. */
+  constructor(connection: Connection, front = NONE) {
     this.#connection = connection;
-    this.#settings = settings === undefined ? NONE : [settings];
+    this.#front = front;
   }
 
   /** What goes in front of a flight that begins no transaction: within one the settings hold. */
   get settings(): readonly string[] {
-    return this.status === "I" ? this.#settings : NONE;
+    return this.status === "I" ? this.#front : NONE;
   }
 
   /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
@@ -99,7 +99,7 @@ export class TransactionBlock {
   /** A flight, which `operate` makes with these statements in front: BEGIN where it waits, and settings. */
   flight(operate: (preludes: readonly string[]) => Operation): Operation {
     const begin = this.#waiting;
-    const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
+    const operation = operate(begin === undefined ? this.settings : [begin, ...this.#front]);
     if (begin !== undefined) {
       this.#carried = { begin, operation };
       operation.whenOver((lost) => lost ?? this.#arrived(operation));

@@ -233,6 +233,7 @@ class Batch<Row> {
       connection.command((handle) => handle.batch_items(items, end));
       if (over) break;
     }
+    call.said(0);
     await operation.done;
     return operation;
   }

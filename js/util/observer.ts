@@ -163,6 +163,24 @@ export interface ChangesEvent {
   readonly lagSeconds: number;
 }
 
+/** A call of `reads` of a cluster goes to a server (`pgz-edge/cluster`). */
+export interface RouteEvent extends Place {
+  readonly role: "standby" | "primary";
+  /**
+   * Why: `nearest` of the standbys. Or why the primary answers: no standby is known (`none`), none can be reached
+   * (`unreachable`), all lag by more than `maxLag` (`lag`), none has come as far as the position within `wait`
+   * (`position`), position and server cannot be compared (`unknown`), a standby gave the call up (`conflict`) or does
+   * not run such a call (`write`).
+   */
+  readonly reason: RouteReason;
+  /** By how much the standby lags at most, in milliseconds. */
+  readonly lagMs?: number | undefined;
+  /** Milliseconds that the call has waited for a standby to come as far as the position. */
+  readonly waitedMs: number;
+}
+
+export type RouteReason = "nearest" | "none" | "unreachable" | "lag" | "position" | "unknown" | "conflict" | "write";
+
 /**
  * Runs `work`, at once, in a context of its own, such as `(work) => storage.run(span, work)`. What is to be begun runs
  * in it, once, whatever it does.
@@ -212,6 +230,8 @@ export interface Observer {
   onRetry?(event: Retry): void;
   /** Of `pgz-edge/changes`, at each `statusInterval`: how far the stream is behind. */
   onChanges?(event: ChangesEvent): void;
+  /** Of `pgz-edge/cluster`: which server a call of `reads` goes to, and why. Told again where another one takes it. */
+  onRoute?(event: RouteEvent): void;
 }
 
 /** Functions where functions are awaited; other members are the user's business. */
@@ -287,6 +307,7 @@ const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
   onParameterChange: true,
   onRetry: true,
   onChanges: true,
+  onRoute: true,
 };
 
 /** The names of all methods. */

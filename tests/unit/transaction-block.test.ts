@@ -46,7 +46,8 @@ class Wire {
 }
 
 let connection: Wire;
-const blockOf = (settings?: string) => new TransactionBlock(connection as unknown as Connection, settings);
+const blockOf = (settings?: string) =>
+  new TransactionBlock(connection as unknown as Connection, settings === undefined ? [] : [settings]);
 beforeEach(() => {
   connection = new Wire();
 });

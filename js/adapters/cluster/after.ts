@@ -1,0 +1,258 @@
+// `cluster.reads.after(position)`: calls that never answer from before a position.
+//
+//   in READ COMMITTED   [guard, statement] Sync          the guard fails: the server skips the statement
+//   else                [guard] Sync [statement] Sync    the guard fails: the statement does not leave
+//
+// In both the statement's snapshot is younger than the guard's answer, and what a server has replayed it does not take
+// back. COPY and several statements in one text travel without anything in front of them: the second way is theirs too.
+//
+// Knows guards and what their failures mean. Must not know how a server is chosen, or how far each one is.
+import {
+  PgzError,
+  UsageError,
+  type QueryResult,
+  type RouteReason,
+  type SimpleOptions,
+  type TransactionOptions,
+} from "../../index.ts";
+import { COPY_NONE, ROWS_NONE } from "../../wasm/numbers.ts";
+import { needsPrimary, reasonToLeave } from "./again.ts";
+import type { Choice } from "./choice.ts";
+import {
+  inside,
+  type Body,
+  type CallArguments,
+  type Inside,
+  type Session,
+  type RowInput,
+  type SessionOf,
+  type Work,
+} from "./inside.ts";
+import { UNKNOWN, type Position } from "./position.ts";
+import { primaryGuard, refusalOf, standbyGuard, type Refusal } from "./questions.ts";
+import { Routed, type Owner } from "./routed.ts";
+import type { Router } from "./router.ts";
+import type { Server } from "./servers.ts";
+
+/** Of a call in front of whose text nothing can travel. */
+const BEFORE = Symbol("before");
+const NO_LIMITS = new Float64Array();
+/** Milliseconds between two questions how far a standby is: twice as many each time, up to here. */
+const FIRST_PAUSE = 1,
+  LONGEST_PAUSE = 50;
+/** Attempts to reach a primary that is not one of an older timeline. */
+const MOST_PRIMARIES = 5;
+
+/** How a guard goes with what it guards. */
+type Way = "in front" | "before";
+
+/** The guard of a server, and where it stands; `undefined`: there is none. */
+type Guard = { readonly statement: string; readonly way: Way } | undefined;
+
+/** How a call is made on the queue of a server. */
+type Attempt<T> = (queue: Inside, guard: Guard) => Promise<T>;
+
+/** The calls of `reads` that never answer from before a position: `cluster.reads.after(position)`. */
+export class After extends Routed {
+  readonly #position: Position;
+
+  /** @internal Use `cluster.reads.after()`. */
+  constructor(router: Router, owner: Owner, position: Position) {
+    super(router, owner);
+    this.#position = position;
+  }
+
+  /** Its text travels without anything in front of it. */
+  override async simple<Row = Record<string, unknown>>(
+    text: RowInput<Row>,
+    options: SimpleOptions = {},
+  ): Promise<QueryResult<Row>[]> {
+    return await super.simple(text, { ...options, [BEFORE]: true } as SimpleOptions);
+  }
+
+  // -- for calls ------------------------------------------------------------------------------------------------------
+
+  /** @internal */
+  protected override run<T>(...call: CallArguments<T>): Promise<T> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    const [asked, options, body, way] = call;
+    if ((options as { cache?: boolean }).cache)
+      throw new UsageError("INVALID_OPTION", 'Behind a position option "cache" cannot be true: a cache may be older.');
+    const goesBefore = asked.kind === "copy" || BEFORE in options;
+    const attempt: Attempt<T> = async (queue, guard) => {
+      const isBefore = guard && (goesBefore || guard.way === "before");
+      const guarded = !guard
+        ? body
+        : isBefore
+          ? checkedBefore(body, guard.statement)
+          : checkedInFront(body, guard.statement);
+      const result = await queue.run(asked, options, guarded, way);
+      // Items of a batch that is not atomic fail one by one.
+      const failed = asked.kind === "batch" && (result as PromiseSettledResult<unknown>[]).find(isRefused);
+      if (failed) throw (failed as PromiseRejectedResult).reason;
+      return result;
+    };
+    return this.#route(asked.text, goesBefore, attempt);
+  }
+
+  /** @internal */
+  protected override begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    let hasBegun = false;
+    const once: Work<T> = (transaction) => {
+      hasBegun = true;
+      return work(transaction);
+    };
+    // The callback is the user's, and runs once: so the guard is asked before it, and in front of its first statement
+    // once more, which may reach another server where a pooler stands between.
+    const attempt: Attempt<T> = (queue, guard) =>
+      queue.begin(once, options, async (session) => {
+        if (!guard) return sessionOf(session);
+        await check(session, guard.statement);
+        return sessionOf(isSnapshot(options) || guard.way === "before" ? session : session.guarded(guard.statement));
+      });
+    return this.#route("", true, attempt, options, () => hasBegun);
+  }
+
+  async #route<T>(
+    text: string,
+    goesBefore: boolean,
+    attempt: Attempt<T>,
+    options?: TransactionOptions,
+    isBegun?: () => boolean,
+  ): Promise<T> {
+    const router = this.router;
+    const position = this.#position;
+    if (position === UNKNOWN) return this.#onPrimary("unknown", 0, attempt);
+    if (needsPrimary(options)) return this.#onPrimary("write", 0, attempt);
+    const began = performance.now();
+    const until = began + router.config.wait;
+    const waited = () => performance.now() - began;
+    const tried = new Set<string>();
+    let reason: RouteReason | undefined;
+    let waitedMs = 0;
+    for (;;) {
+      const chosen = router.choose({ tried, lsn: position.lsn });
+      const choice: Choice<Server> = chosen instanceof Promise ? await chosen : chosen;
+      if (choice.is === "primary") return this.#onPrimary(reason ?? choice.reason, waitedMs, attempt);
+      const { server } = choice;
+      router.toStandby(server, waitedMs);
+      const way: Way = server.facts.isReadCommitted ? "in front" : "before";
+      const guard = { statement: standbyGuard(position, goesBefore || way === "before"), way };
+      try {
+        return await attempt(inside(server.pool), guard);
+      } catch (error) {
+        if (isBegun?.()) throw error;
+        const refusal = refusalOf(error);
+        if (refusal === "isolation" && way === "in front") {
+          server.facts.isReadCommitted = false;
+          continue;
+        }
+        if (refusal === "behind" && (await this.#isThere(server, until))) {
+          waitedMs = waited();
+          continue;
+        }
+        waitedMs = waited();
+        reason = refusal ? REASONS[refusal] : reasonToLeave(error, text, true);
+        if (!reason) throw error;
+        if (refusal === "role") router.suspect();
+        if (reason === "write") return this.#onPrimary(reason, waitedMs, attempt);
+        if (!refusal && reason === "unreachable") router.gone(server, error);
+        tried.add(server.key);
+      }
+    }
+  }
+
+  /** Waits until the standby has come as far. `false`: it has not until then, or cannot be asked. */
+  async #isThere(server: Server, until: number): Promise<boolean> {
+    const { lookout } = this.router;
+    for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+      const left = until - performance.now();
+      if (left <= 0) return false;
+      await new Promise((resolve) => setTimeout(resolve, Math.min(pause, left)));
+      try {
+        if ((await lookout.howFar(server, until - performance.now())) >= this.#position.lsn) return true;
+      } catch {
+        return false;
+      }
+    }
+  }
+
+  /**
+   * A primary has all that has committed, unless it is one that a promotion has left behind and that has not noticed: of
+   * that the guard tells, and the pool looks for the right one.
+   */
+  async #onPrimary<T>(reason: RouteReason, waitedMs: number, attempt: Attempt<T>): Promise<T> {
+    const router = this.router;
+    const position = this.#position;
+    router.toPrimary(reason, waitedMs);
+    const guard: Guard = position === UNKNOWN ? undefined : { statement: primaryGuard(position), way: "in front" };
+    for (let attempts = 1; ; attempts++) {
+      const pool = await router.primary();
+      try {
+        return await attempt(inside(pool), guard);
+      } catch (error) {
+        if (refusalOf(error) !== "role") throw error;
+        router.suspect();
+        if (attempts === MOST_PRIMARIES) throw leftBehind(error);
+        pool.reset();
+        await router.lookout.look();
+      }
+    }
+  }
+
+  /** @internal */
+  protected override get shown() {
+    const { system, timeline, lsn } = this.#position;
+    return { name: "After", system, timeline, lsn };
+  }
+}
+
+/** What a refusal of a standby's guard means to the call. */
+const REASONS: Readonly<Record<Refusal, RouteReason>> = {
+  behind: "position",
+  unknown: "unknown",
+  role: "unreachable",
+  isolation: "unknown",
+};
+
+/** Its statements have the snapshot of the first. */
+function isSnapshot({ isolation }: TransactionOptions): boolean {
+  return isolation === "repeatable read" || isolation === "serializable";
+}
+
+function isRefused(item: PromiseSettledResult<unknown>): boolean {
+  return item.status === "rejected" && refusalOf(item.reason) !== undefined;
+}
+
+// -- guards on a session -----------------------------------------------------------------------------------------------
+
+/** Fails where the server may not answer, before anything else has left. */
+async function check({ connection }: Session, statement: string): Promise<void> {
+  const operation = connection.operate((handle) => handle.simple_query(statement, COPY_NONE, ROWS_NONE, NO_LIMITS));
+  await operation.done;
+  if (operation.error) throw operation.error;
+}
+
+function checkedInFront<T>(body: Body<T>, statement: string): Body<T> {
+  return (call, session, ending) => body(call, session.guarded(statement), ending);
+}
+
+function checkedBefore<T>(body: Body<T>, statement: string): Body<T> {
+  return (call, session, ending) => {
+    check(session, statement).then(
+      () => (call.finished ? ending.over() : body(call, session, ending)),
+      (error: unknown) => ending.failed(error),
+    );
+  };
+}
+
+function leftBehind(cause: unknown): PgzError {
+  return new PgzError(
+    "CLUSTER_LEFT_BEHIND",
+    "The position is of a newer timeline than each primary that can be reached: one that a promotion has left behind.",
+    { retryable: true, cause },
+  );
+}

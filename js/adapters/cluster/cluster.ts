@@ -1,0 +1,352 @@
+// `createCluster(urls, options)`: the calls of a pool on whoever is the primary, `reads` on its standbys, and positions
+// that lead from one to the other.
+//
+// Knows the primary and receipts. Must not know how standbys are chosen (router.ts), or what guards say (after.ts).
+import {
+  PgzError,
+  Transacting,
+  UsageError,
+  type AcquireOptions,
+  type BatchOptions,
+  type ConnectInput,
+  type CopyFromOptions,
+  type CopyRow,
+  type CopySource,
+  type ExecOptions,
+  type ExecResult,
+  type Lease,
+  type Listener,
+  type ListenOptions,
+  type Pool,
+  type PoolStats,
+  type QueryInput,
+  type QueryOptions,
+  type QueryResult,
+  type RouteReason,
+  type Transaction,
+  type TransactionOptions,
+} from "../../index.ts";
+import { lagOf } from "./choice.ts";
+import { inside, type CallArguments, type Inside, type RowInput, type SessionOf, type Work } from "./inside.ts";
+import { hasNoIdentity, whereAreYou, type WhereRow } from "./questions.ts";
+import { splitOptions, type ClusterOptions } from "./options.ts";
+import { Reads } from "./reads.ts";
+import { Receipt, textFrom, UNKNOWN_TEXT } from "./receipt.ts";
+import { Router } from "./router.ts";
+import { Servers } from "./servers.ts";
+
+/** A call that gives the position of what it has committed. */
+export interface WithPosition {
+  readonly position: true;
+}
+
+/** The position of what a call has committed, for `reads.after()`: a short text for a cookie or a header. */
+export interface Positioned {
+  readonly position: string;
+}
+
+/** One server, as `stats()` shows it. */
+export interface ServerStats {
+  readonly host: string;
+  readonly port: number;
+  /** `unreachable`: it could not be asked the last time. `unknown`: nobody has asked it yet. */
+  readonly role: "primary" | "standby" | "unreachable" | "unknown";
+  /** By how much it lags at most, in milliseconds; `Infinity`: not known. Of a standby. */
+  readonly lagMs?: number | undefined;
+  /** Milliseconds of a question and its answer. */
+  readonly roundTripMs?: number | undefined;
+  /** Calls of `reads` that went there. */
+  readonly reads: number;
+  readonly pool: PoolStats;
+  /** Why it cannot be reached. */
+  readonly failure?: unknown;
+}
+
+export interface ClusterStats {
+  readonly servers: readonly ServerStats[];
+  /** Of the primary's pool; `undefined`: none is known. */
+  readonly primary: PoolStats | undefined;
+  /** Calls of `reads` by where they went and why: `nearest` is a standby, all others the primary (docs/cluster.md). */
+  readonly reads: Readonly<Record<RouteReason, number>>;
+}
+
+/** What {@link createCluster} makes: the calls of a pool on the primary, and {@link Reads} on standbys. */
+export class ClusterCalls extends Transacting {
+  /** The same calls on a standby: the nearest of those that do not lag by more than `maxLag`, else on the primary. */
+  readonly reads: Reads;
+  readonly #router: Router;
+  #closing: Promise<void> | undefined;
+  /** The role may ask for the cluster's identity, as far as is known. */
+  #isIdentified = true;
+
+  /** @internal Use {@link createCluster}. */
+  constructor(router: Router) {
+    const { config } = router.servers;
+    super(config, inside(router.servers.primary ?? router.servers.list[0]!.pool).counters);
+    this.#router = router;
+    this.reads = new Reads(router, { refused: () => this.refused(), close: () => this.close() });
+  }
+
+  // -- positions ------------------------------------------------------------------------------------------------------
+
+  /**
+   * How far the primary is now: all that has committed is before it. Costs a round trip; calls with `position: true`
+   * tell it without one.
+   *
+   * @example
+   * response.headers.append("set-cookie", `position=${await cluster.position()}; Path=/; HttpOnly`);
+   */
+  async position(): Promise<string> {
+    const ask = async (): Promise<string> => {
+      const { rows } = await this.query<WhereRow>(whereAreYou(this.#isIdentified), { rowMode: "array" });
+      return textFrom(rows[0]!);
+    };
+    if (!this.#isIdentified) return await ask();
+    return await ask().catch((error: PgzError) => {
+      if (!hasNoIdentity(error)) throw error;
+      this.#isIdentified = false;
+      return ask();
+    });
+  }
+
+  #receipt(): Receipt {
+    return new Receipt(whereAreYou(this.#isIdentified));
+  }
+
+  async #positionOf(receipt: Receipt): Promise<string> {
+    const { text, error } = await receipt.answer();
+    if (text !== undefined) return text;
+    // Once more by the next call, without what this role may not ask.
+    if (error && hasNoIdentity(error)) this.#isIdentified = false;
+    return UNKNOWN_TEXT;
+  }
+
+  /** @internal */
+  override async batch(queries: readonly QueryInput[], options: BatchOptions & Partial<WithPosition> = {}) {
+    const { position, ...rest } = Object(options) as typeof options;
+    if (!position) return (await super.batch(queries, options)) as never;
+    const receipt = this.#receipt();
+    const results = await super.batch(queries, { ...rest, [RECEIPT]: receipt } as BatchOptions);
+    // A batch of nothing has run nowhere.
+    const text = queries.length ? await this.#positionOf(receipt) : await this.position();
+    return Object.assign(results, { position: text }) as never;
+  }
+
+  // -- of a pool ------------------------------------------------------------------------------------------------------
+
+  /** A connection to the primary for several calls, as {@link Pool.acquire}. */
+  async acquire(options: AcquireOptions = {}): Promise<Lease> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    return await (await this.#router.primary()).acquire(options);
+  }
+
+  /**
+   * Listens on a connection of its own to the primary, and after a promotion to the new one: as {@link Pool.listen}.
+   *
+   * @example
+   * for await (const { payload } of await cluster.listen("jobs")) console.log(payload);
+   */
+  async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    return await (await this.#router.primary()).listen(channel, options);
+  }
+
+  /** What is known of the servers, and where calls of `reads` went. */
+  stats(): ClusterStats {
+    const now = performance.now();
+    const router = this.#router;
+    const servers = router.servers.list.map(({ key, host, port, pool, facts }): ServerStats => {
+      const { told, failure, roundTrip } = facts;
+      const role = told ? (told.isStandby ? "standby" : "primary") : failure === undefined ? "unknown" : "unreachable";
+      const lagMs = role === "standby" ? lagOf(facts, now) : undefined;
+      const reads = router.readsOf.get(key) ?? 0;
+      return { host, port, role, lagMs, roundTripMs: roundTrip, reads, pool: pool.stats(), failure };
+    });
+    return { servers, primary: router.servers.primary?.stats(), reads: { ...router.reads } };
+  }
+
+  /**
+   * Asks all servers now who they are, how far and how near. Calls do so by themselves when what is known has become old
+   * (`lookInterval`); a program that is to begin with its standbys can wait for this.
+   */
+  async look(): Promise<void> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    await this.#router.lookout.look();
+  }
+
+  /** Ends the pools, as {@link Pool.close}. It never rejects, and may be called again. */
+  override close({ timeout }: { readonly timeout?: number | undefined } = {}): Promise<void> {
+    return (this.#closing ??= this.#router.servers.each((pool) => pool.close({ timeout })));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  // -- for calls ------------------------------------------------------------------------------------------------------
+
+  /** @internal */
+  protected override run<T>(...call: CallArguments<T>): Promise<T> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    const [asked, options, body, way] = call;
+    const { position, [RECEIPT]: given, ...rest } = options as Record<string | symbol, unknown>;
+    if (!position && !given) return this.#onPrimary((queue) => queue.run(...call));
+    if (way === "stream" || way === "loop")
+      throw new UsageError("INVALID_OPTION", 'Option "position" is for calls whose result is whole: call position().');
+    return this.#withPosition((given as Receipt | undefined) ?? this.#receipt(), !given, (receipt) =>
+      this.#onPrimary((queue) => queue.run(asked, rest, receipt.behind(body), way)),
+    );
+  }
+
+  async #withPosition<T>(receipt: Receipt, isAttached: boolean, run: (receipt: Receipt) => Promise<T>): Promise<T> {
+    const result = await run(receipt);
+    return isAttached ? (Object.assign(result as object, { position: await this.#positionOf(receipt) }) as T) : result;
+  }
+
+  /** @internal */
+  protected override async begin<T>(
+    work: Work<T>,
+    options: TransactionOptions & Partial<WithPosition>,
+    sessionOf: SessionOf,
+  ): Promise<T> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    const { position, ...rest } = Object(options) as typeof options;
+    if (!position) return await (await this.#queue()).begin(work, options, sessionOf);
+    const receipt = this.#receipt();
+    let session: Awaited<ReturnType<SessionOf>> | undefined;
+    const listening: SessionOf = async (given) => {
+      session = await sessionOf(given);
+      return Object.assign(session, { committing: receipt.committing(session) });
+    };
+    const queue = await this.#queue();
+    try {
+      const value = await queue.begin(work, rest, listening);
+      // Without a statement nothing has committed, and nobody has asked.
+      const text = receipt.isAsked ? await this.#positionOf(receipt) : await this.position();
+      return { value, position: text } as T;
+    } finally {
+      if (session) session.committing = undefined;
+    }
+  }
+
+  async #queue(): Promise<Inside> {
+    return inside(await this.#router.primary());
+  }
+
+  #onPrimary<T>(run: (queue: Inside) => Promise<T>): Promise<T> {
+    const pool = this.#router.servers.primary;
+    return pool ? this.#again(run(inside(pool)), run) : this.#queue().then(run);
+  }
+
+  /** A write that has met a standby has had no effect: it goes to the primary, once it is known who that is. */
+  async #again<T>(first: Promise<T>, run: (queue: Inside) => Promise<T>): Promise<T> {
+    try {
+      return await first;
+    } catch (error) {
+      const router = this.#router;
+      if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
+      router.suspect();
+      return await run(await this.#queue());
+    }
+  }
+
+  /** Whether the server that was taken for the primary is none any more. */
+  async #hasMoved(): Promise<boolean> {
+    const { servers, lookout } = this.#router;
+    const before = servers.memory.timeline;
+    const pool = servers.primary;
+    this.#router.suspect();
+    await lookout.look();
+    const hasMoved = servers.memory.timeline > before || servers.primary !== pool;
+    if (hasMoved) pool?.reset();
+    return hasMoved;
+  }
+
+  /** @internal */
+  protected override get shown() {
+    const servers = this.stats().servers.map(({ host, port, role }) => `${host}:${port} ${role}`);
+    return { name: "Cluster", servers, reads: this.#router.reads };
+  }
+
+  /** @internal */
+  protected override readonly signal = undefined;
+
+  /** @internal */
+  protected override refused(): UsageError | undefined {
+    if (!this.#closing) return undefined;
+    return new UsageError("POOL_CLOSED", "The cluster is closed: make another.", { retryable: true });
+  }
+
+  /** @internal */
+  protected override unfinished(): undefined {}
+
+  /** @internal */
+  protected override connected(): never {
+    throw new Error("a cluster has no connection of its own");
+  }
+}
+
+/** Ours, beside the user's options: who is told the position of this call. */
+const RECEIPT = Symbol("receipt");
+
+/** The calls that give a position. */
+export interface PositionedCalls {
+  query<Row = Record<string, unknown>>(
+    query: RowInput<Row>,
+    options: QueryOptions & WithPosition,
+  ): Promise<QueryResult<Row> & Positioned>;
+  query<Row = Record<string, unknown>>(
+    text: string,
+    values: readonly unknown[],
+    options: QueryOptions & WithPosition,
+  ): Promise<QueryResult<Row> & Positioned>;
+  exec(query: QueryInput, options: ExecOptions & WithPosition): Promise<ExecResult & Positioned>;
+  exec(text: string, values: readonly unknown[], options: ExecOptions & WithPosition): Promise<ExecResult & Positioned>;
+  batch(
+    queries: readonly QueryInput[],
+    options: BatchOptions & WithPosition,
+  ): Promise<QueryResult<never>[] & Positioned>;
+  copyFrom(
+    text: QueryInput,
+    source: CopySource,
+    options: CopyFromOptions & WithPosition,
+  ): Promise<ExecResult & Positioned>;
+  copyFromRows(
+    table: QueryInput,
+    columns: readonly string[],
+    rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
+    options: CopyFromOptions & WithPosition,
+  ): Promise<ExecResult & Positioned>;
+  /** Resolves with what `work` returned, and with the position behind its COMMIT. */
+  transaction<T>(
+    work: (transaction: Transaction) => T | Promise<T>,
+    options: TransactionOptions & WithPosition,
+  ): Promise<{ readonly value: T } & Positioned>;
+}
+
+/** The calls of a pool on the primary, `reads` on its standbys, and positions that lead from one to the other. */
+export type Cluster = PositionedCalls & ClusterCalls;
+
+/**
+ * Makes a cluster of a primary and its standbys, which connects when it has to. `servers`: a list of what
+ * {@link createPool} takes, or a connection string with several hosts. `options`: those of a pool, and the cluster's own
+ * (docs/cluster.md). Who is the primary is asked, and asked again when that changes.
+ *
+ * @throws UsageError as {@link createPool}
+ * @example
+ * await using cluster = createCluster("postgres://app:secret@one,two,three/app");
+ * const { position } = await cluster.exec(sql`insert into orders values (${7})`, { position: true });
+ * const { rows } = await cluster.reads.after(position).query("select * from orders");
+ */
+export function createCluster(servers: ConnectInput | readonly ConnectInput[], options: ClusterOptions = {}): Cluster {
+  const { config, pool } = splitOptions(Object(options) as ClusterOptions);
+  const inputs = Array.isArray(servers) ? (servers as readonly ConnectInput[]) : [servers as ConnectInput];
+  return new ClusterCalls(new Router(new Servers(inputs, pool), config)) as unknown as Cluster;
+}
+
+export type { Pool };

@@ -1,0 +1,32 @@
+// What of a pool a cluster uses besides its public calls: its queue. A cluster has every call of a pool because it is a
+// queue too, which hands each call to the queue of the pool that it has chosen (docs/decisions/0047).
+//
+// Types, and the one cast. Must not know servers.
+import type { Pool, Transaction, TransactionOptions } from "../../index.ts";
+import type { Counters } from "../../api/ledger.ts";
+import type { CallArguments } from "../../api/queue.ts";
+import type { Config } from "../../config/options.ts";
+import type { Session } from "../../session/session.ts";
+
+export type { Body } from "../../api/line.ts";
+export type { CallArguments } from "../../api/queue.ts";
+export type { Config } from "../../config/options.ts";
+export type { Operation } from "../../connection/operation.ts";
+export type { Call } from "../../session/call.ts";
+export type { Session } from "../../session/session.ts";
+export type { RowInput } from "../../statement/sql.ts";
+
+export type Work<T> = (transaction: Transaction) => T | Promise<T>;
+export type SessionOf = (session: Session) => Session | Promise<Session>;
+
+/** A queue of calls and transactions. */
+export interface Inside {
+  readonly config: Config;
+  readonly counters: Counters;
+  run<T>(...call: CallArguments<T>): Promise<T>;
+  begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T>;
+}
+
+export function inside(pool: Pool): Inside {
+  return pool as unknown as Inside;
+}

@@ -1,0 +1,97 @@
+// The position of what a call has committed, asked in its own flight: the question leaves as soon as the call, or its
+// COMMIT, has said all it has to say, and the server answers it once that has committed.
+//
+//   BEGIN ; statement ───> COMMIT ─ Sync ─ where are you? ─ Sync ───>
+//                     <─── committed ────── 1m6sgvrcoyvi-1-5xk2o0
+//
+// Knows one call at a time. Must not know servers. A position that could not be had is not known, so that the primary
+// answers behind it: what has committed is not to fail for it.
+import type { PgzError } from "../../index.ts";
+import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
+import type { Body, Call, Operation, Session } from "./inside.ts";
+import { endOfRecord, textOf, UNKNOWN } from "./position.ts";
+import { where, type WhereRow } from "./questions.ts";
+
+const NO_LIMITS = new Float64Array();
+
+/** A question that has been put, and what it belongs to. */
+interface Asked {
+  readonly operation: Operation;
+  /** Of the call that was said then: where it runs again, what has committed is later than this answer. */
+  readonly after: Operation | undefined;
+  readonly answer: { text: string };
+}
+
+export class Receipt {
+  readonly #question: string;
+  #asked: Asked | undefined;
+
+  /** `question`: {@link whereAreYou}. */
+  constructor(question: string) {
+    this.#question = question;
+  }
+
+  /** A call's work with the question behind it. */
+  behind<T>(body: Body<T>): Body<T> {
+    return (call, session, ending) => {
+      const next = call.follower;
+      const said = (bytes: number) => {
+        this.#ask(session, call.operation);
+        next?.said(bytes);
+      };
+      call.follower = { said };
+      body(call, session, {
+        over: () => this.#whenAnswered(call, session, () => ending.over()),
+        failed: (error) => this.#whenAnswered(undefined, session, () => ending.failed(error)),
+      });
+    };
+  }
+
+  /** Told when COMMIT of a transaction on the session has left. */
+  committing(session: Session): () => void {
+    const committing = () => this.#ask(session, undefined);
+    return committing;
+  }
+
+  /** Somebody has put the question. */
+  get isAsked(): boolean {
+    return this.#asked !== undefined;
+  }
+
+  /** The position, when the answer is there, or why there is none. Never rejects. */
+  async answer(): Promise<{ readonly text?: string; readonly error?: PgzError | undefined }> {
+    const asked = this.#asked;
+    if (!asked) return {};
+    const { operation, answer } = asked;
+    await operation.done.catch(() => {});
+    return operation.error || !answer.text
+      ? { error: operation.error }
+      : { text: textFrom(JSON.parse(answer.text) as WhereRow) };
+  }
+
+  #ask(session: Session, after: Operation | undefined): void {
+    const answer = { text: "" };
+    const rows = { rows: (view: Uint8Array) => void (answer.text += new TextDecoder().decode(view)) };
+    const operation = session.connection.operate(
+      (handle) => handle.simple_query(this.#question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS),
+      { rows },
+    );
+    this.#asked = { operation, after, answer };
+  }
+
+  /** The connection is free when the answer is there. `call`: it has gone well, so the answer is wanted. */
+  #whenAnswered(call: Pick<Call<unknown>, "operation"> | undefined, session: Session, then: () => void): void {
+    const isOfThis = this.#asked && this.#asked.after === call?.operation;
+    if (call && !isOfThis) this.#ask(session, call.operation);
+    if (!this.#asked) return then();
+    this.#asked.operation.whenOver(then);
+  }
+}
+
+/** The row's position, as far as a standby has come that has it. */
+export function textFrom(row: WhereRow): string {
+  const { pageSize, ...position } = where(row);
+  return textOf({ ...position, lsn: endOfRecord(position.lsn, pageSize) });
+}
+
+export const UNKNOWN_TEXT = textOf(UNKNOWN);

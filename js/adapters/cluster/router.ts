@@ -1,0 +1,115 @@
+// Where a call of the cluster goes: which server is chosen, what observers and `stats()` hear of it, and what is learned
+// from a failure.
+//
+// Holds together the servers, what is known of them, and who looks. Must not know what a call does, or positions.
+import type { Observer, Place, Pool, RouteReason } from "../../index.ts";
+import { choose, lagOf, type Choice } from "./choice.ts";
+import { Lookout } from "./look.ts";
+import type { ClusterConfig } from "./options.ts";
+import type { Servers} from "./servers.ts";
+import { type Server } from "./servers.ts";
+
+export type Reads = Record<RouteReason, number>;
+
+/** What a call wants of a server. */
+export interface Wish {
+  readonly tried?: ReadonlySet<string>;
+  readonly lsn?: bigint;
+}
+
+export class Router {
+  readonly servers: Servers;
+  readonly lookout: Lookout;
+  readonly config: ClusterConfig;
+  /** Calls of `reads` by where they went and why. */
+  readonly reads: Reads = {
+    nearest: 0,
+    none: 0,
+    unreachable: 0,
+    lag: 0,
+    position: 0,
+    unknown: 0,
+    conflict: 0,
+    write: 0,
+  };
+  /** Of them, those of each server. */
+  readonly readsOf = new Map<string, number>();
+  #turn = 0;
+
+  constructor(servers: Servers, config: ClusterConfig) {
+    this.servers = servers;
+    this.config = config;
+    this.lookout = new Lookout(servers, config);
+  }
+
+  /**
+   * The standby for a call, or why it is the primary's. Where what is known is old the servers are asked: meanwhile the
+   * call goes by what is known, unless that names no standby.
+   */
+  choose(wish: Wish): Choice<Server> | Promise<Choice<Server>> {
+    const now = performance.now();
+    const choice = this.#choose(wish, now);
+    if (!this.lookout.isDue(now)) return choice;
+    const looked = this.lookout.look();
+    return choice.is === "standby" ? choice : looked.then(() => this.#choose(wish, performance.now()));
+  }
+
+  #choose({ tried, lsn }: Wish, now: number): Choice<Server> {
+    return choose(this.servers.list, { now, maxLag: this.config.maxLag, turn: this.#turn++, tried, lsn });
+  }
+
+  /** The pool of the primary; looks for it where nobody knows. */
+  primary(): Pool | Promise<Pool> {
+    return this.servers.primary ?? this.#find();
+  }
+
+  async #find(): Promise<Pool> {
+    await this.lookout.look();
+    // Not found: who was asked last has the error that tells why.
+    return this.servers.primary ?? this.servers.list[0]!.pool;
+  }
+
+  /** Who is what may have changed. */
+  suspect(): void {
+    this.servers.memory.isSuspect = true;
+  }
+
+  /** The server did not take a call: it is not asked again before the next look. */
+  gone({ facts }: Server, error: unknown): void {
+    this.servers.memory.failed(facts, error);
+    this.suspect();
+  }
+
+  // -- what is told ---------------------------------------------------------------------------------------------------
+
+  toStandby(server: Server, waitedMs = 0): void {
+    this.reads.nearest++;
+    this.readsOf.set(server.key, (this.readsOf.get(server.key) ?? 0) + 1);
+    const { host, port } = server;
+    const lagMs = lagOf(server.facts, performance.now());
+    this.#tell({ host, port }, "standby", "nearest", waitedMs, lagMs);
+  }
+
+  toPrimary(reason: RouteReason, waitedMs = 0): void {
+    this.reads[reason]++;
+    const known = this.servers.list.find(({ facts }) => facts.told && !facts.told.isStandby);
+    const { host, port } = known ?? this.servers.config;
+    this.#tell({ host, port }, "primary", reason, waitedMs);
+  }
+
+  #tell(
+    place: Pick<Place, "host" | "port">,
+    role: "standby" | "primary",
+    reason: RouteReason,
+    waitedMs: number,
+    lagMs?: number,
+  ): void {
+    const { observer, database } = this.servers.config;
+    if (!observer?.onRoute) return;
+    try {
+      (observer as Observer).onRoute!({ ...place, database, role, reason, lagMs, waitedMs });
+    } catch {
+      // Whoever watches must not break what is watched.
+    }
+  }
+}

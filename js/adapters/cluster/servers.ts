@@ -1,0 +1,135 @@
+// The servers of a cluster: a pool for each, and one for whoever is the primary.
+//
+// Where all servers are named by one account, the pool of the primary has all of them as its hosts and takes the one that
+// takes writes: so it goes on behind a failover by itself, and calls wait meanwhile (docs/pool.md). Where each has an
+// account of its own, as two Hyperdrive bindings have, the pool of the server that says so is the primary's.
+//
+// Knows which servers there are. Must not know what they say (memory.ts, look.ts), or who is chosen.
+import { createPool, UsageError, type ConnectInput, type Pool, type PoolOptions } from "../../index.ts";
+import { inside, type Config } from "./inside.ts";
+import { memoryOf, type Facts, type Memory } from "./memory.ts";
+
+export interface Server {
+  readonly key: string;
+  readonly host: string;
+  readonly port: number;
+  readonly pool: Pool;
+  readonly facts: Facts;
+}
+
+export class Servers {
+  readonly memory: Memory;
+  readonly #options: PoolOptions;
+  #list: readonly Server[] = [];
+  /** Of all hosts, where they have one account. */
+  #joint: Pool | undefined;
+  #jointKeys = "";
+
+  constructor(inputs: readonly ConnectInput[], options: PoolOptions) {
+    this.#options = options;
+    const found = hostsOf(inputs, options);
+    this.memory = memoryOf(found.map(({ key }) => key).join(" "));
+    this.#take(found, inputs);
+  }
+
+  get list(): readonly Server[] {
+    return this.#list;
+  }
+
+  /** That of whoever takes writes; `undefined`: not known who that is. */
+  get primary(): Pool | undefined {
+    return this.#joint ?? this.#list.find(({ facts }) => facts.told && !facts.told.isStandby)?.pool;
+  }
+
+  /** The primary's pool finds the primary by itself. */
+  get isJoint(): boolean {
+    return this.#joint !== undefined;
+  }
+
+  /** Of the primary, or of all servers. */
+  get config(): Config {
+    return inside(this.#joint ?? this.#list[0]!.pool).config;
+  }
+
+  /** From now on these. What runs on one that has gone may end. */
+  update(inputs: readonly ConnectInput[]): void {
+    const found = hostsOf(inputs, this.#options);
+    const keys = (servers: readonly { key: string }[]) => servers.map(({ key }) => key).join(" ");
+    if (keys(found) !== keys(this.#list)) this.#take(found, inputs);
+  }
+
+  #take(found: readonly Host[], inputs: readonly ConnectInput[]): void {
+    const before = new Map(this.#list.map((server) => [server.key, server]));
+    this.#list = found.map((host) => before.get(host.key) ?? this.#serverOf(host));
+    for (const server of before.values()) if (!this.#list.includes(server)) void server.pool.drain();
+    this.#join(found, inputs);
+  }
+
+  #join(found: readonly Host[], inputs: readonly ConnectInput[]): void {
+    const keys = found.map(({ key }) => key).join(" ");
+    if (keys === this.#jointKeys) return;
+    const last = this.#joint;
+    this.#jointKeys = keys;
+    this.#joint = areOneAccount(inputs)
+      ? createPool(found[0]!.input, {
+          ...this.#options,
+          host: found.map(({ host }) => host).join(","),
+          port: found.map(({ port }) => port).join(","),
+          hostaddr: undefined,
+          targetSessionAttrs: "read-write",
+        } as PoolOptions)
+      : undefined;
+    if (last) void last.drain();
+  }
+
+  #serverOf({ key, host, port, input, isOne }: Host): Server {
+    const one = isOne ? {} : { host, port };
+    const pool = createPool(input, { ...this.#options, min: 0, ...one, targetSessionAttrs: "any" });
+    return { key, host, port, pool, facts: this.memory.of(key) };
+  }
+
+  get #pools(): Pool[] {
+    return [...(this.#joint ? [this.#joint] : []), ...this.#list.map(({ pool }) => pool)];
+  }
+
+  async each(work: (pool: Pool) => Promise<void>): Promise<void> {
+    await Promise.all(this.#pools.map(work));
+  }
+}
+
+interface Host {
+  readonly key: string;
+  readonly host: string;
+  readonly port: number;
+  readonly input: ConnectInput;
+  /** The input names no other one. */
+  readonly isOne: boolean;
+}
+
+function hostsOf(inputs: readonly ConnectInput[], options: PoolOptions): Host[] {
+  if (!Array.isArray(inputs) || !inputs.length)
+    throw new UsageError("INVALID_OPTION", "createCluster needs the servers: a list, or a string with several hosts.");
+  const all = inputs.flatMap((input: ConnectInput) => {
+    const { hosts, database, user } = inside(createPool(input, { ...options, min: 0 })).config;
+    return hosts.map(({ host, port }) => {
+      const key = `${host}:${port}/${database}/${user}`;
+      return { key, host, port, input, isOne: hosts.length === 1 };
+    });
+  });
+  return [...new Map(all.map((host) => [host.key, host])).values()];
+}
+
+/** They differ in their hosts only. */
+function areOneAccount(inputs: readonly ConnectInput[]): boolean {
+  return inputs.length === 1 || new Set(inputs.map(withoutHosts)).size === 1;
+}
+
+/** Of a connection string what stands around its hosts, and what is unique of anything else. */
+function withoutHosts(input: ConnectInput, index: number): string {
+  const text = typeof input === "string" ? input : (input as { readonly href?: unknown }).href;
+  const [, before, after] = (typeof text === "string" && URL_PARTS.exec(text)) || [];
+  return before === undefined ? `input ${index}` : `${before} ${after}`;
+}
+
+/** scheme://user:password@ hosts /database?options */
+const URL_PARTS = /^(\w+:\/\/(?:[^@/?#]*@)?)[^/?#]*(.*)$/;

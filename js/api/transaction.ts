@@ -246,6 +246,8 @@ export class Transaction extends Calls {
   #hasLast = false;
   /** COMMIT that left with the last statement. */
   #ending: Operation | undefined;
+  /** What was asked behind COMMIT, in its flight. */
+  #behind: Operation | undefined;
 
   /** @internal */
   constructor(config: Config, counters: Counters, session: Session, isInner = false) {
@@ -291,7 +293,7 @@ export class Transaction extends Calls {
       const end = () => {
         if (this.#ending) return;
         this.#ending = connection.operate(commit);
-        session.committing?.();
+        this.#behind = session.committing?.();
       };
       // No other call follows it.
       call.follower = { said: end };
@@ -423,8 +425,9 @@ export class Transaction extends Calls {
   }
 
   async #commit(): Promise<void> {
-    if (this.#ending ? await hasCommitted(this.#ending) : await this.#commits()) return;
-    throw rolledBack();
+    if (!(this.#ending ? await hasCommitted(this.#ending) : await this.#commits())) throw rolledBack();
+    // The connection is not free before.
+    if (this.#behind) await this.#behind.done.catch(() => {});
   }
 
   /** COMMIT, unless BEGIN has never left. Whether that is what the server did. */
@@ -447,7 +450,7 @@ export class Transaction extends Calls {
       const operation = transaction.flight((preludes) =>
         call.operate(connection, plainly([...preludes, text].join("; "))),
       );
-      if (text === COMMIT) committing?.();
+      if (text === COMMIT) this.#behind = committing?.();
       operation.whenOver((lost) => {
         const error = lost ?? operation.error;
         if (error) return ending.failed(error);

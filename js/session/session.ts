@@ -4,6 +4,7 @@
 // Each part owns its state (docs/decisions/0013); this file only holds them together.
 import type { Config } from "../config/options.ts";
 import type { Connection } from "../connection/connection.ts";
+import type { Operation } from "../connection/operation.ts";
 import { catalogOf, type Catalog } from "./catalog.ts";
 import { SchemaChanges } from "./schema-changes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
@@ -22,8 +23,8 @@ export class Session {
   readonly isScoped: boolean;
   /** Notes what may outlive a call, where the session has other users later. */
   leftovers: { note(text: string): void } | undefined;
-  /** Is told when COMMIT of a transaction on it has left: what it asks the server then travels in the same flight. */
-  committing: (() => void) | undefined;
+  /** Called when COMMIT of a transaction on it has left: what it asks the server travels in the same flight. */
+  committing: (() => Operation) | undefined;
   readonly #told: Told;
   readonly #changes: SchemaChanges;
   readonly #front: readonly string[];

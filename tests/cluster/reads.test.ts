@@ -17,6 +17,7 @@ test("calls go to the primary, reads to standbys", async () => {
   await using cluster = clusterOf(servers);
   await cluster.exec("create table if not exists reads_first (id int primary key)");
   expect(await portOf(cluster)).toEqual({ port: primary.descriptor.port, standby: false });
+  await cluster.look();
   const ports = new Set<number>();
   for (let count = 0; count < 20; count++) ports.add((await portOf(cluster.reads)).port);
   for (const port of ports) expect(standbys.map(({ descriptor }) => descriptor.port)).toContain(port);

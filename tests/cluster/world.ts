@@ -13,7 +13,10 @@ export function start(name: string, options: Partial<Parameters<typeof startStan
   return startStandbys({ ...options, log: logFile(`cluster-${name}`) });
 }
 
-export function clusterOf({ primary, standbys }: Pick<ClusterOfServers, "primary" | "standbys">, options: Options = {}) {
+export function clusterOf(
+  { primary, standbys }: Pick<ClusterOfServers, "primary" | "standbys">,
+  options: Options = {},
+) {
   return createCluster(
     [primary, ...standbys].map(({ url }) => url),
     { sslmode: "disable", connectTimeout: 2_000, ...options },

@@ -28,10 +28,11 @@ import {
 } from "../../index.ts";
 import { lagOf } from "./choice.ts";
 import { inside, type CallArguments, type Inside, type RowInput, type SessionOf, type Work } from "./inside.ts";
-import { hasNoIdentity, whereAreYou, type WhereRow } from "./questions.ts";
+import { hasNoIdentity, where, whereAreYou, type WhereRow } from "./questions.ts";
+import { textOf } from "./position.ts";
 import { splitOptions, type ClusterOptions } from "./options.ts";
 import { Reads } from "./reads.ts";
-import { Receipt, textFrom, UNKNOWN_TEXT } from "./receipt.ts";
+import { Receipt, UNKNOWN_TEXT } from "./receipt.ts";
 import { Router } from "./router.ts";
 import { Servers } from "./servers.ts";
 
@@ -99,7 +100,7 @@ export class ClusterCalls extends Transacting {
   async position(): Promise<string> {
     const ask = async (): Promise<string> => {
       const { rows } = await this.query<WhereRow>(whereAreYou(this.#isIdentified), { rowMode: "array" });
-      return textFrom(rows[0]!);
+      return textOf(where(rows[0]!));
     };
     if (!this.#isIdentified) return await ask();
     return await ask().catch((error: PgzError) => {

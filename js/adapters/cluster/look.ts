@@ -9,11 +9,14 @@ import type { Pool } from "../../index.ts";
 import type { ClusterConfig } from "./options.ts";
 import { HOW_FAR, hasNoIdentity, told, whoAreYou, type Told, type ToldRow } from "./questions.ts";
 import { lsnOf } from "./position.ts";
+import { lagOf } from "./choice.ts";
 import type { Facts } from "./memory.ts";
 import type { Server, Servers } from "./servers.ts";
 
 /** Milliseconds that a server has for its answer, connecting included. */
 const PATIENCE = 2_000;
+/** Between two questions how far a standby is: 1, 2, 4 … up to here, which is a quarter of a second in all. */
+const LONGEST_PAUSE = 128;
 /** Nobody observes our own questions. */
 const QUIETLY = { observer: {}, timeout: PATIENCE, rowMode: "array" } as const;
 
@@ -21,6 +24,8 @@ export class Lookout {
   readonly #servers: Servers;
   readonly #config: ClusterConfig;
   #looking: Promise<void> | undefined;
+  /** Those who wait for a standby. */
+  #waiters: (() => void)[] = [];
   /** Of the pool that finds the primary by itself. */
   readonly #primary = { isIdentified: true };
 
@@ -38,6 +43,12 @@ export class Lookout {
   /** Asks; those who ask at the same time share the answers. Never rejects. */
   look(): Promise<void> {
     return (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)));
+  }
+
+  /** The same, but resolves as soon as a standby is known that may answer: one that is silent does not delay others. */
+  async lookForStandby(): Promise<void> {
+    const looked = this.look();
+    await Promise.race([looked, new Promise<void>((resolve) => this.#waiters.push(resolve))]);
   }
 
   async #look(): Promise<void> {
@@ -79,7 +90,8 @@ export class Lookout {
     }
   }
 
-  async #ask({ pool, facts }: Server): Promise<void> {
+  async #ask(server: Server): Promise<void> {
+    const { pool, facts } = server;
     const { memory } = this.#servers;
     try {
       // The first answer takes a connection and a first run too.
@@ -88,8 +100,25 @@ export class Lookout {
       const found = await ask(pool, facts);
       const roundTrip = performance.now() - began;
       memory.answered(facts, found, roundTrip);
+      if (!found.isStandby) return;
+      await this.#untilKnown(server);
+      if (lagOf(facts, performance.now()) <= this.#config.maxLag) this.#waiters.splice(0).forEach((wake) => wake());
     } catch (failure) {
       memory.failed(facts, failure);
+    }
+  }
+
+  /**
+   * A primary that works is further than its standbys in each moment. How far it was a moment ago tells a lag, so the
+   * standby is asked until it has come there, for a short time.
+   */
+  async #untilKnown(server: Server): Promise<void> {
+    const { memory } = this.#servers;
+    const { maxLag } = this.#config;
+    for (let pause = 1; pause <= LONGEST_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
+      if (!memory.hasMarks) return;
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      await this.howFar(server, PATIENCE);
     }
   }
 

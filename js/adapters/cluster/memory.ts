@@ -64,6 +64,11 @@ export class Memory {
     return this.#timeline;
   }
 
+  /** It is known how far the primary was. */
+  get hasMarks(): boolean {
+    return this.#marks.length > 0;
+  }
+
   /** The primary was as far as this at `at`, or further. A new timeline makes every mark one of another history. */
   mark({ timeline, lsn }: Told, at: number): void {
     if (timeline !== this.#timeline) {

@@ -10,7 +10,7 @@
 //   there, or further.
 //
 // Must not know pools, or what is done with an answer.
-import { lsnOf, lsnText, type Position } from "./position.ts";
+import { endOfRecord, lsnOf, lsnText, type Position } from "./position.ts";
 
 /** What a server says of itself. */
 export interface Told extends Position {
@@ -26,6 +26,7 @@ const STANDBY_TIMELINE =
 /** As hexadecimal, in a file's name. */
 const PRIMARY_FILE = "pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())";
 const SYSTEM = "(select system_identifier from pg_catalog.pg_control_system())";
+const PAGE_SIZE = "pg_catalog.current_setting('wal_block_size')";
 const IS_STANDBY = "pg_catalog.pg_is_in_recovery()";
 
 /** One row: {@link ToldRow}. `isIdentified`: the role may ask who the cluster is. */
@@ -36,17 +37,20 @@ export function whoAreYou(isIdentified: boolean): string {
   return (
     `select ${IS_STANDBY}, case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() ` +
     `else pg_catalog.pg_current_wal_insert_lsn() end::text, ${identity}, ` +
-    `case when not ${IS_STANDBY} then ${PRIMARY_FILE} end`
+    `case when not ${IS_STANDBY} then ${PRIMARY_FILE} end, ${PAGE_SIZE}`
   );
 }
 
-/** A standby, how far it is, the system's identifier, a standby's timeline, the name of a primary's file of the log. */
-export type ToldRow = [boolean, string | null, string | null, number | null, string | null];
+/**
+ * A standby, how far it is, the system's identifier, a standby's timeline, the name of a primary's file of the log, the
+ * size of a page of the log.
+ */
+export type ToldRow = [boolean, string | null, string | null, number | null, string | null, string];
 
-export function told([isStandby, lsn, system, timeline, file]: ToldRow): Told {
+export function told([isStandby, lsn, system, timeline, file, pageSize]: ToldRow): Told {
   return {
     isStandby,
-    lsn: lsnOf(lsn ?? "0/0"),
+    lsn: endOfRecord(lsnOf(lsn ?? "0/0"), Number(pageSize)),
     system: BigInt(system ?? 0),
     timeline: file === null ? (timeline ?? 0) : timelineOf(file),
   };
@@ -64,15 +68,13 @@ export const HOW_FAR = "select pg_catalog.pg_last_wal_replay_lsn()::text";
 /** Asked behind COMMIT: the row has the position, and the size of a page. */
 export function whereAreYou(isIdentified: boolean): string {
   const system = isIdentified ? `${SYSTEM}::text` : "'0'";
-  const size = "pg_catalog.current_setting('wal_block_size')";
-  return `select ${system}, ${PRIMARY_FILE}, pg_catalog.pg_current_wal_insert_lsn()::text, ${size}`;
+  return `select ${system}, ${PRIMARY_FILE}, pg_catalog.pg_current_wal_insert_lsn()::text, ${PAGE_SIZE}`;
 }
 
 export type WhereRow = [string, string, string, string];
 
-/** The position, as it stands in the log; and the size of a page there. */
-export function where([system, file, lsn, pageSize]: WhereRow): Position & { readonly pageSize: number } {
-  return { system: BigInt(system), timeline: timelineOf(file), lsn: lsnOf(lsn), pageSize: Number(pageSize) };
+export function where([system, file, lsn, pageSize]: WhereRow): Position {
+  return { system: BigInt(system), timeline: timelineOf(file), lsn: endOfRecord(lsnOf(lsn), Number(pageSize)) };
 }
 
 // -- guards ------------------------------------------------------------------------------------------------------------

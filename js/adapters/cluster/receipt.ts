@@ -9,7 +9,7 @@
 import type { PgzError } from "../../index.ts";
 import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
 import type { Body, Call, Operation, Session } from "./inside.ts";
-import { endOfRecord, textOf, UNKNOWN } from "./position.ts";
+import { textOf, UNKNOWN } from "./position.ts";
 import { where, type WhereRow } from "./questions.ts";
 
 const NO_LIMITS = new Float64Array();
@@ -47,10 +47,9 @@ export class Receipt {
     };
   }
 
-  /** Told when COMMIT of a transaction on the session has left. */
-  committing(session: Session): () => void {
-    const committing = () => this.#ask(session, undefined);
-    return committing;
+  /** To be called when COMMIT of a transaction on the session has left. */
+  committing(session: Session): () => Operation {
+    return () => this.#ask(session, undefined);
   }
 
   /** Somebody has put the question. */
@@ -66,10 +65,10 @@ export class Receipt {
     await operation.done.catch(() => {});
     return operation.error || !answer.text
       ? { error: operation.error }
-      : { text: textFrom(JSON.parse(answer.text) as WhereRow) };
+      : { text: textOf(where(JSON.parse(answer.text) as WhereRow)) };
   }
 
-  #ask(session: Session, after: Operation | undefined): void {
+  #ask(session: Session, after: Operation | undefined): Operation {
     const answer = { text: "" };
     const rows = { rows: (view: Uint8Array) => void (answer.text += new TextDecoder().decode(view)) };
     const operation = session.connection.operate(
@@ -77,6 +76,7 @@ export class Receipt {
       { rows },
     );
     this.#asked = { operation, after, answer };
+    return operation;
   }
 
   /** The connection is free when the answer is there. `call`: it has gone well, so the answer is wanted. */
@@ -86,12 +86,6 @@ export class Receipt {
     if (!this.#asked) return then();
     this.#asked.operation.whenOver(then);
   }
-}
-
-/** The row's position, as far as a standby has come that has it. */
-export function textFrom(row: WhereRow): string {
-  const { pageSize, ...position } = where(row);
-  return textOf({ ...position, lsn: endOfRecord(position.lsn, pageSize) });
 }
 
 export const UNKNOWN_TEXT = textOf(UNKNOWN);

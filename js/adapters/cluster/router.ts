@@ -6,7 +6,7 @@ import type { Observer, Place, Pool, RouteReason } from "../../index.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
 import { Lookout } from "./look.ts";
 import type { ClusterConfig } from "./options.ts";
-import type { Servers} from "./servers.ts";
+import type { Servers } from "./servers.ts";
 import { type Server } from "./servers.ts";
 
 export type Reads = Record<RouteReason, number>;
@@ -50,8 +50,9 @@ export class Router {
     const now = performance.now();
     const choice = this.#choose(wish, now);
     if (!this.lookout.isDue(now)) return choice;
-    const looked = this.lookout.look();
-    return choice.is === "standby" ? choice : looked.then(() => this.#choose(wish, performance.now()));
+    if (choice.is === "primary") return this.lookout.lookForStandby().then(() => this.#choose(wish, performance.now()));
+    void this.lookout.look();
+    return choice;
   }
 
   #choose({ tried, lsn }: Wish, now: number): Choice<Server> {

@@ -100,7 +100,10 @@ function nodeOf({ descriptor, stop }, name = "primary") {
     },
     resume: () => ask("select pg_wal_replay_resume()"),
     /** It replays each commit so many milliseconds later. */
-    delay: (milliseconds) => set(`recovery_min_apply_delay = ${milliseconds}`),
+    async delay(milliseconds) {
+      await set(`recovery_min_apply_delay = ${milliseconds}`);
+      await pause(200); // until its startup process has read that too
+    },
     promote: () => ask("select pg_promote(true, 30)"),
     /** It streams from the other one from now on. */
     follow: (other) => set(`primary_conninfo = '${conninfo(other.descriptor, name)}'`),

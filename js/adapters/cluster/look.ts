@@ -124,7 +124,7 @@ export class Lookout {
 
   /** How far a standby is now. */
   async howFar({ pool, facts }: Server, timeout: number): Promise<bigint> {
-    const { rows } = await pool.query<[string | null]>(HOW_FAR, { ...QUIETLY, timeout: Math.max(timeout, 1) });
+    const { rows } = await pool.query<[string | null]>(HOW_FAR, { ...QUIETLY, timeout: Math.max(Math.ceil(timeout), 1) });
     const lsn = lsnOf(rows[0]![0] ?? "0/0");
     this.#servers.memory.reached(facts, lsn);
     return lsn;

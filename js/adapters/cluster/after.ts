@@ -127,6 +127,10 @@ export class After extends Routed {
     const position = this.#position;
     if (position === UNKNOWN) return this.#onPrimary("unknown", 0, attempt);
     if (needsPrimary(options)) return this.#onPrimary("write", 0, attempt);
+    // Of another timeline: a promotion that is not known here yet, or one since then, which may have lost the position.
+    const { memory } = router.servers;
+    if (memory.timeline < position.timeline) await this.#learn(memory.timeline);
+    if (memory.timeline && memory.timeline !== position.timeline) return this.#onPrimary("unknown", 0, attempt);
     const began = performance.now();
     const until = began + router.config.wait;
     const waited = () => performance.now() - began;
@@ -165,6 +169,12 @@ export class After extends Routed {
     }
   }
 
+  /** Asks all servers, where nobody has done so since this timeline was the newest. */
+  async #learn(timeline: number): Promise<void> {
+    if (timeline) this.router.suspect();
+    await this.router.lookout.look();
+  }
+
   /** Waits until the standby has come as far. `false`: it has not until then, or cannot be asked. */
   async #isThere(server: Server, until: number): Promise<boolean> {
     const { lookout } = this.router;
@@ -199,6 +209,7 @@ export class After extends Routed {
         if (attempts === MOST_PRIMARIES) throw leftBehind(error);
         pool.reset();
         await router.lookout.look();
+        if (attempts > 1) await new Promise((resolve) => setTimeout(resolve, LONGEST_PAUSE * attempts));
       }
     }
   }

@@ -5,7 +5,7 @@
 // known has become old, so that no timer is needed, and none runs between the requests of a Worker.
 //
 // Knows when a look is due. Must not know who is chosen by what it finds.
-import type { Pool } from "../../index.ts";
+import { PostgresError, type Pool } from "../../index.ts";
 import type { ClusterConfig } from "./options.ts";
 import { HOW_FAR, hasNoIdentity, told, whoAreYou, type Told, type ToldRow } from "./questions.ts";
 import { lsnOf } from "./position.ts";
@@ -59,14 +59,19 @@ export class Lookout {
     memory.lookedAt = performance.now();
     const { primary } = this.#servers;
     if (primary) await this.#askPrimary(primary);
-    // Who is a primary needs no second connection.
+    // Who is the primary needs no second connection.
     const asked = this.#servers.list.filter(({ facts }) => isSuspect || memory.isSuspect || !isPrimary(facts));
+    const isLost = memory.isSuspect && !isSuspect;
     memory.isSuspect = false;
     await Promise.all(asked.map((server) => this.#ask(server)));
-    // Of accounts of their own: only now it is known who is the primary. What the standbys have said is older.
-    if (primary || !this.#servers.primary) return;
-    await this.#askPrimary(this.#servers.primary);
-    await Promise.all(asked.filter(({ facts }) => !isPrimary(facts)).map((server) => this.#ask(server)));
+    const isClear = this.#servers.elect();
+    const found = this.#servers.primary;
+    // It was another one, or not known, until now. What the standbys have said is older.
+    if (found && found !== primary) {
+      await this.#askPrimary(found);
+      await Promise.all(asked.filter(({ facts }) => !isPrimary(facts)).map((server) => this.#ask(server)));
+    }
+    memory.isSuspect ||= !isClear || (isLost && !this.#servers.primaries.length);
   }
 
   async #discover(): Promise<void> {
@@ -105,6 +110,9 @@ export class Lookout {
       if (lagOf(facts, performance.now()) <= this.#config.maxLag) this.#waiters.splice(0).forEach((wake) => wake());
     } catch (failure) {
       memory.failed(facts, failure);
+      // Where all connections are in use it is only busy.
+      const { acquired, max } = pool.stats();
+      if (acquired < max && !(failure instanceof PostgresError)) server.leave();
     }
   }
 
@@ -124,7 +132,10 @@ export class Lookout {
 
   /** How far a standby is now. */
   async howFar({ pool, facts }: Server, timeout: number): Promise<bigint> {
-    const { rows } = await pool.query<[string | null]>(HOW_FAR, { ...QUIETLY, timeout: Math.max(Math.ceil(timeout), 1) });
+    const { rows } = await pool.query<[string | null]>(HOW_FAR, {
+      ...QUIETLY,
+      timeout: Math.max(Math.ceil(timeout), 1),
+    });
     const lsn = lsnOf(rows[0]![0] ?? "0/0");
     this.#servers.memory.reached(facts, lsn);
     return lsn;

@@ -2,7 +2,7 @@
 // from a failure.
 //
 // Holds together the servers, what is known of them, and who looks. Must not know what a call does, or positions.
-import type { Observer, Place, Pool, RouteReason } from "../../index.ts";
+import { PostgresError, type Observer, type Place, type Pool, type RouteReason } from "../../index.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
 import { Lookout } from "./look.ts";
 import type { ClusterConfig } from "./options.ts";
@@ -76,8 +76,9 @@ export class Router {
   }
 
   /** The server did not take a call: it is not asked again before the next look. */
-  gone({ facts }: Server, error: unknown): void {
-    this.servers.memory.failed(facts, error);
+  gone(server: Server, error: unknown): void {
+    this.servers.memory.failed(server.facts, error);
+    if (!(error instanceof PostgresError)) server.leave();
     this.suspect();
   }
 

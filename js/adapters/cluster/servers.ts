@@ -9,13 +9,41 @@ import { createPool, UsageError, type ConnectInput, type Pool, type PoolOptions 
 import { inside, type Config } from "./inside.ts";
 import { memoryOf, type Facts, type Memory } from "./memory.ts";
 
-export interface Server {
+export class Server {
   readonly key: string;
   readonly host: string;
   readonly port: number;
-  readonly pool: Pool;
   readonly facts: Facts;
+  readonly #make: () => Pool;
+  #pool: Pool;
+
+  constructor({ key, host, port }: Host, facts: Facts, make: () => Pool) {
+    this.key = key;
+    this.host = host;
+    this.port = port;
+    this.facts = facts;
+    this.#make = make;
+    this.#pool = make();
+  }
+
+  get pool(): Pool {
+    return this.#pool;
+  }
+
+  /**
+   * It cannot be reached: calls that wait for a connection go elsewhere, instead of waiting for `acquireTimeout`. What
+   * runs there may still be answered.
+   */
+  leave(): void {
+    const last = this.#pool;
+    if (!last.stats().total && !last.stats().waiting) return;
+    this.#pool = this.#make();
+    void last.close({ timeout: GRACE });
+  }
 }
+
+/** Milliseconds that calls have on a server that takes no others. */
+const GRACE = 30_000;
 
 export class Servers {
   readonly memory: Memory;
@@ -24,6 +52,8 @@ export class Servers {
   /** Of all hosts, where they have one account. */
   #joint: Pool | undefined;
   #jointKeys = "";
+  /** Instead of that. */
+  #elected: Server | undefined;
 
   constructor(inputs: readonly ConnectInput[], options: PoolOptions) {
     this.#options = options;
@@ -38,7 +68,24 @@ export class Servers {
 
   /** That of whoever takes writes; `undefined`: not known who that is. */
   get primary(): Pool | undefined {
-    return this.#joint ?? this.#list.find(({ facts }) => facts.told && !facts.told.isStandby)?.pool;
+    return this.#elected?.pool ?? this.#joint;
+  }
+
+  /**
+   * After the servers have been asked. Where two say that they are the primary, a promotion has left one of them behind:
+   * the one of the newest timeline is taken. `false`: that is so, and may end in each moment.
+   */
+  elect(): boolean {
+    const primaries = this.primaries;
+    const [newest] = primaries.sort((one, other) => timelineOf(other) - timelineOf(one));
+    const isSplit = primaries.length > 1;
+    this.#elected = this.#joint && !isSplit ? undefined : newest;
+    return !isSplit;
+  }
+
+  /** Those that say so. */
+  get primaries(): Server[] {
+    return this.#list.filter(({ facts }) => facts.told && !facts.told.isStandby);
   }
 
   /** The primary's pool finds the primary by itself. */
@@ -63,6 +110,7 @@ export class Servers {
     this.#list = found.map((host) => before.get(host.key) ?? this.#serverOf(host));
     for (const server of before.values()) if (!this.#list.includes(server)) void server.pool.drain();
     this.#join(found, inputs);
+    this.elect();
   }
 
   #join(found: readonly Host[], inputs: readonly ConnectInput[]): void {
@@ -82,10 +130,11 @@ export class Servers {
     if (last) void last.drain();
   }
 
-  #serverOf({ key, host, port, input, isOne }: Host): Server {
+  #serverOf(named: Host): Server {
+    const { key, host, port, input, isOne } = named;
     const one = isOne ? {} : { host, port };
-    const pool = createPool(input, { ...this.#options, min: 0, ...one, targetSessionAttrs: "any" });
-    return { key, host, port, pool, facts: this.memory.of(key) };
+    const options: PoolOptions = { ...this.#options, min: 0, ...one, targetSessionAttrs: "any" };
+    return new Server(named, this.memory.of(key), () => createPool(input, options));
   }
 
   get #pools(): Pool[] {
@@ -95,6 +144,10 @@ export class Servers {
   async each(work: (pool: Pool) => Promise<void>): Promise<void> {
     await Promise.all(this.#pools.map(work));
   }
+}
+
+function timelineOf({ facts }: Server): number {
+  return facts.told?.timeline ?? 0;
 }
 
 interface Host {

@@ -1,0 +1,167 @@
+// A cluster whose primary dies, whose standbys die, are promoted, or give calls up for what they replay.
+import { afterEach, describe, expect, test } from "vitest";
+import { positionOf } from "../../js/adapters/cluster/position.ts";
+import type { RouteEvent } from "../../js/index.ts";
+import type { ClusterOfServers } from "../servers/standbys.mjs";
+import { pause, until } from "../support/until.ts";
+import { clusterOf, driver, PORT, start, type Answered, type Options } from "./world.ts";
+
+const { sql } = driver;
+let servers: ClusterOfServers | undefined;
+afterEach(async () => {
+  await servers?.stop();
+  servers = undefined;
+});
+
+function watched(of: ClusterOfServers, options: Options = {}) {
+  const routes: RouteEvent[] = [];
+  const observer = { onRoute: (event: RouteEvent) => void routes.push(event) };
+  return { cluster: clusterOf(of, { observer, lookInterval: 100, ...options }), routes };
+}
+
+describe.each([18, 15])("PostgreSQL %i", (major) => {
+  test("a standby is promoted: writes, reads, positions and listeners go on there", { timeout: 40_000 }, async () => {
+    servers = await start(`promotion-${major}`, { major });
+    const { primary, standbys } = servers;
+    const [first, second] = standbys as [(typeof standbys)[0], (typeof standbys)[0]];
+    const { cluster, routes } = watched(servers, { wait: 200 });
+    await using _ = cluster;
+    await cluster.exec("create table ledger (id int primary key)");
+    const { position: before } = await cluster.exec("insert into ledger values (1)", { position: true });
+    await using listener = await cluster.listen("news");
+    for (const standby of standbys) await standby.catchUp(primary);
+    expect((await cluster.reads.after(before).query("select id from ledger")).rows).toEqual([{ id: 1 }]);
+    expect(routes.at(-1)).toMatchObject({ role: "standby" });
+
+    await primary.crash();
+    const waiting = cluster.exec("insert into ledger values (2)", { position: true });
+    await pause(200);
+    await first.promote();
+    await second.follow(first);
+    const { position } = await waiting;
+    expect(positionOf(position)).toMatchObject({ system: positionOf(before).system, timeline: 2 });
+    expect((await cluster.query<Answered>(PORT)).rows).toEqual([{ port: first.descriptor.port, standby: false }]);
+
+    // Never from before the new position, and from the primary as long as the standby's timeline is not known.
+    const ids = async (at: string) => (await cluster.reads.after(at).query("select id from ledger order by id")).rows;
+    expect(await ids(position)).toEqual([{ id: 1 }, { id: 2 }]);
+    await second.catchUp(first);
+    const { length } = routes;
+    await ids(position);
+    expect(["unknown", "nearest", "lag"]).toContain(routes[length]!.reason);
+    // A role that may read statistics is told at once.
+    await first.ask("grant pg_read_all_stats to app");
+    await second.catchUp(first);
+    await until(async () => {
+      expect(await ids(position)).toEqual([{ id: 1 }, { id: 2 }]);
+      return routes.at(-1)!.role === "standby";
+    });
+    expect(routes.at(-1)).toMatchObject({ port: second.descriptor.port });
+    // A position of the old timeline cannot be compared.
+    expect(await ids(before)).toEqual([{ id: 1 }, { id: 2 }]);
+    expect(routes.at(-1)).toMatchObject({ role: "primary", reason: "unknown" });
+
+    const heard = listener[Symbol.asyncIterator]().next();
+    await until(async () => {
+      await cluster.notify("news", "of the new primary");
+      return Promise.race([heard.then(() => true), pause(200).then(() => false)]);
+    });
+    await until(async () => {
+      await cluster.look();
+      const roles = cluster.stats().servers.map(({ role }) => role);
+      return roles.join() === "unreachable,primary,standby";
+    });
+  });
+
+  test("two primaries: a position of the newer one is answered by no older one", { timeout: 40_000 }, async () => {
+    servers = await start(`split-${major}`, { major });
+    const { primary, standbys } = servers;
+    const [first, second] = standbys as [(typeof standbys)[0], (typeof standbys)[0]];
+    const { cluster, routes } = watched(servers, { wait: 100 });
+    await using _ = cluster;
+    await cluster.exec("create table ledger (id int primary key)");
+    await cluster.look();
+    for (const standby of standbys) await standby.catchUp(primary);
+    // The old one lives on, goes on writing, and the second standby follows it.
+    await first.promote();
+    await using promoted = clusterOf({ primary: first, standbys: [] });
+    const { position } = await promoted.exec("insert into ledger values (2)", { position: true });
+    for (let id = 100; id < 200; id++) await cluster.exec(sql`insert into ledger values (${id})`);
+    await second.catchUp(primary);
+    const { rows } = await cluster.reads.after(position).query("select id from ledger");
+    expect(rows).toEqual([{ id: 2 }]);
+    expect(routes.at(-1)).toMatchObject({ role: "primary" });
+    // From now on the newer one is the primary of this cluster too.
+    expect((await cluster.query<Answered>(PORT)).rows).toMatchObject([{ port: first.descriptor.port }]);
+  });
+});
+
+test(
+  "standbys that die: others answer, then the primary, and no call behind a position fails",
+  { timeout: 40_000 },
+  async () => {
+    servers = await start("dying");
+    const { primary, standbys } = servers;
+    const { cluster, routes } = watched(servers);
+    await using _ = cluster;
+    const { position } = await cluster.exec("create table ledger (id int)", { position: true });
+    for (const standby of standbys) await standby.catchUp(primary);
+    await cluster.look();
+    let isOver = false;
+    let answers = 0;
+    const codes = new Set<string>();
+    const lane = async (isBehind: boolean) => {
+      const calls = isBehind ? cluster.reads.after(position) : cluster.reads;
+      while (!isOver) {
+        try {
+          await calls.query("select count(*), pg_sleep(0.01) from ledger");
+          answers++;
+        } catch (error) {
+          if (isBehind) throw error;
+          codes.add((error as { code: string }).code);
+        }
+      }
+    };
+    const lanes = Promise.all([true, true, true, false, false].map(lane));
+    await pause(200);
+    await standbys[0]!.crash();
+    await pause(300);
+    await cluster.look();
+    expect(cluster.stats().servers.map(({ role }) => role)).toEqual(["primary", "unreachable", "standby"]);
+    expect(routes.at(-1)).toMatchObject({ port: standbys[1]!.descriptor.port });
+    await standbys[1]!.crash();
+    await pause(300);
+    expect(routes.at(-1)).toMatchObject({ role: "primary", reason: "unreachable" });
+    isOver = true;
+    await lanes;
+    expect(answers).toBeGreaterThan(50);
+    // Those that ran: whether such a call had an effect is not known of one without a guard.
+    for (const code of codes) expect(["CONNECTION_LOST", "57P02", "57P01"]).toContain(code);
+  },
+);
+
+test("what a standby gives up for what it replays, another server answers", { timeout: 40_000 }, async () => {
+  servers = await start("conflicts", { count: 1, settings: { max_standby_streaming_delay: "0", autovacuum: "off" } });
+  const { primary, standbys } = servers;
+  const { cluster, routes } = watched(servers);
+  await using _ = cluster;
+  await cluster.exec("create table many as select generate_series(1, 10000) as id");
+  for (const standby of standbys) await standby.catchUp(primary);
+  await cluster.look();
+  const calls = [cluster.reads, cluster.reads.after(await cluster.position())];
+  for (const reads of calls) {
+    await standbys[0]!.catchUp(primary);
+    const counted = reads.query<{ count: string }>(
+      "select count(*) from many where id % 10 <> 3 and (id <> 1 or pg_sleep(1.5) is not null)",
+    );
+    await pause(300);
+    await cluster.exec("delete from many where id % 10 = 3");
+    await primary.ask("vacuum many", "app");
+    expect((await counted).rows).toEqual([{ count: "9000" }]);
+    expect(routes.slice(-2)).toMatchObject([
+      { role: "standby", reason: "nearest" },
+      { role: "primary", reason: "conflict" },
+    ]);
+    await cluster.exec("insert into many select 3 from generate_series(1, 1000)");
+  }
+});

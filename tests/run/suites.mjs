@@ -28,6 +28,7 @@ const onNodeOnly = [
   "other-servers",
   "cli",
   "replication",
+  "cluster",
 ];
 const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];
 const workerdWithoutFaults = readdirSync(at("tests/workerd"))

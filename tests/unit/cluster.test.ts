@@ -1,0 +1,171 @@
+// Decisions of `pgz-edge/cluster` that need no server: texts of positions, what a lag is, who is chosen, what goes on
+// elsewhere.
+import { describe, expect, test } from "vitest";
+import { reasonToLeave } from "../../js/adapters/cluster/again.ts";
+import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
+import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
+import { endOfRecord, lsnOf, lsnText, positionOf, textOf, UNKNOWN } from "../../js/adapters/cluster/position.ts";
+import { refusalOf, told } from "../../js/adapters/cluster/questions.ts";
+import { ConnectionError, PostgresError, TimeoutError } from "../../js/util/errors.ts";
+
+const MOST = (1n << 64n) - 1n;
+
+describe("positions", () => {
+  test("go into a text that suits a cookie, and back", () => {
+    for (const position of [
+      { system: 7712834507549850398n, timeline: 1, lsn: lsnOf("0/1B820B8") },
+      { system: MOST, timeline: 0xffffffff, lsn: MOST },
+      { system: 1n, timeline: 1, lsn: 0n },
+    ]) {
+      const text = textOf(position);
+      expect(text).toMatch(/^[0-9a-z-]{5,35}$/);
+      expect(positionOf(text)).toEqual(position);
+    }
+  });
+
+  test.each([
+    "",
+    "1-1",
+    "1-1-1-1",
+    "A-1-1",
+    "zzzzzzzzzzzzz-1-1",
+    "1-zzzzzzz-1",
+    "1-1-' or true",
+    7,
+    null,
+    undefined,
+    {},
+  ])("%j is none", (text) => expect(positionOf(text)).toBe(UNKNOWN));
+
+  test("as the server writes them", () => {
+    expect(lsnOf("1F/A0000028")).toBe(0x1fa0000028n);
+    expect(lsnText(0x1fa0000028n)).toBe("1F/A0000028");
+  });
+
+  test("where a record has filled its page, its end is in front of the next page's header", () => {
+    expect(endOfRecord(8192n * 5n + 24n, 8192)).toBe(8192n * 5n);
+    expect(endOfRecord((1n << 24n) + 40n, 8192)).toBe(1n << 24n);
+    expect(endOfRecord(8192n * 5n + 32n, 8192)).toBe(8192n * 5n + 32n);
+    // In the middle of a larger page.
+    expect(endOfRecord(8192n + 24n, 16384)).toBe(8192n + 24n);
+  });
+
+  test("a guard's refusal is told by its own words only", () => {
+    const error = (message: string, code = "22P02") => new PostgresError({ severity: "ERROR", code, message });
+    expect(refusalOf(error('invalid input syntax for type pg_lsn: "pgz-edge:behind"'))).toBe("behind");
+    expect(refusalOf(error('ungültige Eingabesyntax für Typ pg_lsn: »"pgz-edge:role"«'))).toBe("role");
+    expect(refusalOf(error('invalid input syntax for type integer: "7a"'))).toBeUndefined();
+    expect(refusalOf(error('"pgz-edge:behind"', "22012"))).toBeUndefined();
+    expect(refusalOf(undefined)).toBeUndefined();
+  });
+});
+
+const primary = (lsn: bigint, timeline = 1) => ({ isStandby: false, system: 7n, timeline, lsn });
+const standby = (lsn: bigint) => ({ isStandby: true, system: 7n, timeline: 1, lsn });
+
+describe("lags", () => {
+  test("a standby has all of the last time at which the primary was no further", () => {
+    const memory = new Memory();
+    const facts = memory.of("one");
+    memory.mark(primary(100n), 1_000);
+    memory.mark(primary(200n), 2_000);
+    memory.answered(facts, standby(99n), 1);
+    expect(facts.hasAllOf).toBe(-Infinity);
+    memory.reached(facts, 150n);
+    expect(facts.hasAllOf).toBe(1_000);
+    memory.reached(facts, 200n);
+    expect(facts.hasAllOf).toBe(2_000);
+    expect(facts.told!.lsn).toBe(200n);
+  });
+
+  test("a promotion begins anew", () => {
+    const memory = new Memory();
+    const facts = memory.of("one");
+    memory.mark(primary(100n), 1_000);
+    memory.isSuspect = false;
+    memory.answered(facts, standby(100n), 1);
+    memory.mark(primary(90n, 2), 3_000);
+    expect(memory.isSuspect).toBe(true);
+    expect(facts.hasAllOf).toBe(-Infinity);
+    memory.reached(facts, 90n);
+    expect(facts.hasAllOf).toBe(3_000);
+  });
+
+  test("the answers' texts are read", () => {
+    expect(told([true, "0/10", "7", 3, null, "8192"])).toEqual({ isStandby: true, lsn: 16n, system: 7n, timeline: 3 });
+    expect(told([false, "0/10", null, null, "0000000A0000000000000001", "8192"])).toMatchObject({ timeline: 10 });
+  });
+});
+
+describe("who is chosen", () => {
+  const now = 10_000;
+  const server = (key: string, facts: Partial<Facts>): Candidate => ({
+    key,
+    facts: { ...new Memory().of(key), told: standby(50n), roundTrip: 1, hasAllOf: now - 100, ...facts },
+  });
+  const of = (servers: Candidate[], more: Partial<Parameters<typeof choose>[1]> = {}) => {
+    const choice = choose(servers, { now, maxLag: 1_000, turn: 0, ...more });
+    return choice.is === "standby" ? choice.server.key : choice.reason;
+  };
+
+  test("the nearest of those that lag little enough", () => {
+    const servers = [
+      server("far", { roundTrip: 50 }),
+      server("near", { roundTrip: 4 }),
+      server("late", { roundTrip: 1, hasAllOf: now - 2_000 }),
+      server("primary", { told: primary(60n), roundTrip: 0.1 }),
+    ];
+    expect(of(servers)).toBe("near");
+    expect(of(servers, { maxLag: Infinity })).toBe("late");
+    expect(of(servers, { tried: new Set(["near"]) })).toBe("far");
+  });
+
+  test("those that are as near take turns", () => {
+    const servers = [server("a", { roundTrip: 2 }), server("b", { roundTrip: 2.4 }), server("c", { roundTrip: 9 })];
+    expect([0, 1, 2, 3].map((turn) => of(servers, { turn }))).toEqual(["a", "b", "a", "b"]);
+  });
+
+  test("one that has come as far as the position, if one is known to", () => {
+    const servers = [server("near", {}), server("far", { roundTrip: 9, told: standby(70n) })];
+    expect(of(servers, { lsn: 60n })).toBe("far");
+    expect(of(servers, { lsn: 80n })).toBe("near");
+  });
+
+  test("why the primary answers", () => {
+    expect(of([])).toBe("none");
+    expect(of([server("primary", { told: primary(1n) })])).toBe("none");
+    expect(of([server("gone", { told: undefined, failure: new Error() })])).toBe("unreachable");
+    expect(of([server("late", { hasAllOf: -Infinity })])).toBe("lag");
+    expect(of([server("late", { hasAllOf: -Infinity })], { maxLag: Infinity })).toBe("late");
+  });
+});
+
+describe("what goes on elsewhere", () => {
+  const sent = (code: string) => new PostgresError({ severity: "ERROR", code, message: "" });
+  const lost = (retryable: boolean) => new ConnectionError("CONNECTION_LOST", "", { retryable, stage: "session" });
+
+  test("conflicts and writes, unless a part may be committed", () => {
+    expect(reasonToLeave(sent("40001"), "select 1", false)).toBe("conflict");
+    expect(reasonToLeave(sent("57P04"), "select 1", false)).toBe("conflict");
+    expect(reasonToLeave(sent("25006"), "insert into t values (1)", false)).toBe("write");
+    expect(reasonToLeave(sent("25006"), "call f()", false)).toBeUndefined();
+    expect(reasonToLeave(sent("40001"), "select 1; commit; select 2", false)).toBeUndefined();
+    expect(reasonToLeave(sent("40001"), "do $$ $$", true)).toBe("conflict");
+    expect(reasonToLeave(sent("42P01"), "select 1", true)).toBeUndefined();
+  });
+
+  test("a server that is gone: what may have had an effect only behind a guard", () => {
+    expect(reasonToLeave(lost(true), "select f()", false)).toBe("unreachable");
+    expect(reasonToLeave(lost(false), "select f()", false)).toBeUndefined();
+    expect(reasonToLeave(lost(false), "select f()", true)).toBe("unreachable");
+    expect(reasonToLeave(sent("57P01"), "select f()", true)).toBe("unreachable");
+    expect(reasonToLeave(new TimeoutError("QUERY_TIMEOUT", ""), "select 1", true)).toBeUndefined();
+    expect(reasonToLeave(new Error("the user's"), "select 1", true)).toBeUndefined();
+  });
+
+  test("nothing of which rows have been seen", () => {
+    const seen = new ConnectionError("CONNECTION_LOST", "", { committed: true, stage: "session" });
+    expect(reasonToLeave(seen, "select 1", true)).toBeUndefined();
+    expect(reasonToLeave(Object.assign(sent("40001"), { completed: ["SELECT"] }), "select 1", true)).toBeUndefined();
+  });
+});

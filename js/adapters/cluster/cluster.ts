@@ -8,6 +8,7 @@ import {
   UsageError,
   type AcquireOptions,
   type BatchOptions,
+  type BatchResult,
   type ConnectInput,
   type CopyFromOptions,
   type CopyRow,
@@ -17,7 +18,6 @@ import {
   type Lease,
   type Listener,
   type ListenOptions,
-  type Pool,
   type PoolStats,
   type QueryInput,
   type QueryOptions,
@@ -349,5 +349,3 @@ export function createCluster(servers: ConnectInput | readonly ConnectInput[], o
   const inputs = Array.isArray(servers) ? (servers as readonly ConnectInput[]) : [servers as ConnectInput];
   return new ClusterCalls(new Router(new Servers(inputs, pool), config)) as unknown as Cluster;
 }
-
-export type { Pool };

@@ -42,6 +42,7 @@ export type Code =
   // PgzError itself
   | "TRANSACTION_ROLLED_BACK"
   | "SNAPSHOT_BROKEN_OFF"
+  | "CLUSTER_LEFT_BEHIND"
   // ConnectionError
   | "CONNECT_FAILED"
   | "CONNECTION_LOST"

@@ -179,6 +179,7 @@ export interface RouteEvent extends Place {
   readonly waitedMs: number;
 }
 
+/** Why a call of `reads` of a cluster goes where it goes: {@link RouteEvent}. */
 export type RouteReason = "nearest" | "none" | "unreachable" | "lag" | "position" | "unknown" | "conflict" | "write";
 
 /**

@@ -33,7 +33,10 @@ const chapters = [
   ["Start", ["readme", "comparison", "examples", "connecting", "bundlers", "worker-example"]],
   ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel", "next"]],
   ["Moving", ["pg", "from-postgres"]],
-  ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "changes", "pool", "cluster", "observer"]],
+  [
+    "Calls",
+    ["queries", "transactions", "scopes", "batches", "copy", "listen", "changes", "pool", "cluster", "observer"],
+  ],
   ["Command line", ["cli", "sql-types", "mcp"]],
   ["Libraries", ["drizzle", "kysely", "prisma"]],
   ["Look up", ["contents", "where", "reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],

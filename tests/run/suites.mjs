@@ -91,6 +91,8 @@ export const releaseSuites = {
   ),
   // A thousand cuts, and PostgreSQL's own regression tests through a replica.
   changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
+  // A million calls over five failovers, with synchronous replication and without.
+  cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
   // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),

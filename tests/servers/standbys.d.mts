@@ -7,6 +7,10 @@ export interface ClusterNode {
   readonly url: string;
   /** As the superuser, in `postgres` unless another database is named. */
   ask(text: string, database?: string): Promise<Record<string, unknown>[]>;
+  /** A setting, such as `name = 'value'`, from now on. */
+  set(setting: string): Promise<void>;
+  /** How far it has received the log. */
+  received(): Promise<bigint>;
   /** Resolves when it has all that the other one has now. */
   catchUp(other: ClusterNode): Promise<void>;
   /** It replays nothing any more, until `resume`. */

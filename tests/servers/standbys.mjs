@@ -45,10 +45,10 @@ export async function startStandbys({ major = 18, log, count = 2, settings = {},
       standbys.push(nodeOf(await start(copy, name, ready), name));
     }
     for (const standby of standbys) await standby.catchUp(primary);
-    if (isSynchronous) {
-      await primary.ask(`alter system set synchronous_standby_names = 'ANY 1 (${standbys.map(nameOf).join(", ")})'`);
-      await primary.ask("select pg_reload_conf()");
-    }
+    // On each of them, since each may be the primary later.
+    if (isSynchronous)
+      for (const node of [...standbys, primary])
+        await node.set(`synchronous_standby_names = 'ANY 1 (${standbys.map(nameOf).join(", ")})'`);
     return { primary, standbys, stop };
   } catch (error) {
     await stop();
@@ -84,6 +84,7 @@ function nodeOf({ descriptor, stop }, name = "primary") {
     descriptor,
     url: descriptor.url,
     ask,
+    set,
     /** Resolves when it has all that the other one has now. */
     async catchUp(other) {
       await other.ask("select pg_logical_emit_message(true, 'flush', 'what waits')");
@@ -105,6 +106,13 @@ function nodeOf({ descriptor, stop }, name = "primary") {
       await pause(200); // until its startup process has read that too
     },
     promote: () => ask("select pg_promote(true, 30)"),
+    /** How far it has received the log. */
+    async received() {
+      const [{ lsn }] = await ask(
+        "select coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0' as lsn",
+      );
+      return BigInt(lsn);
+    },
     /** It streams from the other one from now on. */
     follow: (other) => set(`primary_conninfo = '${conninfo(other.descriptor, name)}'`),
     /** From one moment to the next, without a checkpoint. */

@@ -308,10 +308,15 @@ export interface PositionedCalls {
   ): Promise<QueryResult<Row> & Positioned>;
   exec(query: QueryInput, options: ExecOptions & WithPosition): Promise<ExecResult & Positioned>;
   exec(text: string, values: readonly unknown[], options: ExecOptions & WithPosition): Promise<ExecResult & Positioned>;
-  batch(
+  batch<Row = Record<string, unknown>>(
+    queries: readonly QueryInput[],
+    options: BatchOptions &
+      WithPosition & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined },
+  ): Promise<QueryResult<Row>[] & Positioned>;
+  batch<Row = Record<string, unknown>>(
     queries: readonly QueryInput[],
     options: BatchOptions & WithPosition,
-  ): Promise<QueryResult<never>[] & Positioned>;
+  ): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[] & Positioned>;
   copyFrom(
     text: QueryInput,
     source: CopySource,

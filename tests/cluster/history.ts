@@ -70,7 +70,7 @@ function reached(behind: string, ends: Ends): bigint {
 
 export const isList = (object: string) => object.startsWith("list");
 
-/** Acknowledged writes by object, in the order of the log, and those that are behind the end of their timeline. */
+/** Acknowledged writes by object, in the order of the log, and those of which it does not say that they were kept. */
 function ordered(writes: readonly Write[], ends: Ends) {
   const kept = new Map<string, Placed[]>();
   const unsure = new Map<string, number[]>();
@@ -78,7 +78,8 @@ function ordered(writes: readonly Write[], ends: Ends) {
     if (position === undefined) continue;
     const { timeline, lsn } = positionOf(position);
     const end = ends.get(timeline);
-    if (end === undefined || lsn <= end) append(kept, object, { value, at: lsn });
+    // Of timeline 0: it has committed, and the connection was lost before it could be asked where.
+    if (timeline && (end === undefined || lsn <= end)) append(kept, object, { value, at: lsn });
     else append(unsure, object, value);
   }
   for (const placed of kept.values()) placed.sort((one, other) => Number(one.at - other.at));

@@ -53,3 +53,8 @@ test("a write is lost unless its timeline had ended before it", () => {
   const later = [...writes, write("register", 4, at(19, 2))];
   expect(check(later, [read("register", at(20), 2)], [], earlier).stale).toEqual([]);
 });
+
+test("a write whose position nobody knows is missed at the end, not by reads", () => {
+  const unknown = [...writes, write("list", 3, textOf({ system: 0n, timeline: 0, lsn: 0n }))];
+  expect(check(unknown, [read("list", at(15), 1)], last, ends)).toEqual({ ...clean, lostByServer: 1 });
+});

@@ -193,12 +193,13 @@ export class ClusterCalls extends Transacting {
   protected override run<T>(...call: CallArguments<T>): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
-    const [asked, options, body, way] = call;
-    const { position, [RECEIPT]: given, ...rest } = options as Record<string | symbol, unknown>;
+    const { position, [RECEIPT]: given } = call[1] as Extra;
     if (!position && !given) return this.#onPrimary((queue) => queue.run(...call));
+    const [asked, options, body, way] = call;
     if (way === "stream" || way === "loop")
       throw new UsageError("INVALID_OPTION", 'Option "position" is for calls whose result is whole: call position().');
-    return this.#withPosition((given as Receipt | undefined) ?? this.#receipt(), !given, (receipt) =>
+    const { position: _, ...rest } = options as typeof options & Extra;
+    return this.#withPosition(given ?? this.#receipt(), !given, (receipt) =>
       this.#onPrimary((queue) => queue.run(asked, rest, receipt.behind(body), way)),
     );
   }
@@ -239,21 +240,18 @@ export class ClusterCalls extends Transacting {
     return inside(await this.#router.primary());
   }
 
+  /** No more promises than it takes to notice that the server was no primary. */
   #onPrimary<T>(run: (queue: Inside) => Promise<T>): Promise<T> {
     const pool = this.#router.servers.primary;
-    return pool ? this.#again(run(inside(pool)), run) : this.#queue().then(run);
+    const running = pool ? run(inside(pool)) : this.#queue().then(run);
+    return running.then(undefined, (error: unknown) => this.#again(error, run));
   }
 
   /** A write that has met a standby has had no effect: it goes to the primary, once it is known who that is. */
-  async #again<T>(first: Promise<T>, run: (queue: Inside) => Promise<T>): Promise<T> {
-    try {
-      return await first;
-    } catch (error) {
-      const router = this.#router;
-      if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
-      router.suspect();
-      return await run(await this.#queue());
-    }
+  async #again<T>(error: unknown, run: (queue: Inside) => Promise<T>): Promise<T> {
+    if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
+    this.#router.suspect();
+    return await run(await this.#queue());
   }
 
   /** Whether the server that was taken for the primary is none any more. */
@@ -294,6 +292,12 @@ export class ClusterCalls extends Transacting {
 
 /** Ours, beside the user's options: who is told the position of this call. */
 const RECEIPT = Symbol("receipt");
+
+/** What a call of the cluster may be told, besides what calls of a pool are. */
+interface Extra {
+  readonly position?: boolean | undefined;
+  readonly [RECEIPT]?: Receipt | undefined;
+}
 
 /** The calls that give a position. */
 export interface PositionedCalls {

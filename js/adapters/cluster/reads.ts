@@ -11,8 +11,10 @@ import { positionOf } from "./position.ts";
 import { Routed } from "./routed.ts";
 import type { Server } from "./servers.ts";
 
-/** How a call is made on the queue of a server. `standby`: which one; else it is the primary's. */
-type Attempt<T> = (queue: Inside, standby: Server | undefined) => Promise<T>;
+/** How a call is made on the queue of a server. */
+type Attempt<T> = (queue: Inside) => Promise<T>;
+
+const FIRST = {};
 
 /** The calls of a pool that may be answered by a standby: `cluster.reads`. */
 export class Reads extends Routed {
@@ -36,7 +38,16 @@ export class Reads extends Routed {
   protected override run<T>(...call: CallArguments<T>): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
-    return this.#route(call[0].text, (queue) => queue.run(...call));
+    const attempt: Attempt<T> = (queue) => queue.run(...call);
+    const { text } = call[0];
+    const choice = this.router.choose(FIRST);
+    // Where all is known and goes well, a call costs one promise more than a pool's.
+    if (choice instanceof Promise || choice.is === "primary") return this.#route(text, attempt, choice);
+    const { server } = choice;
+    this.router.toStandby(server);
+    return attempt(inside(server.pool)).then(undefined, (error: unknown) =>
+      this.#elsewhere(text, attempt, server, error),
+    );
   }
 
   /** @internal */
@@ -48,50 +59,74 @@ export class Reads extends Routed {
       hasBegun = true;
       return work(transaction);
     };
-    return this.#route(
-      "",
-      (queue) => queue.begin(once, options, sessionOf),
-      options,
-      () => hasBegun,
-    );
+    const attempt: Attempt<T> = async (queue) => {
+      try {
+        return await queue.begin(once, options, sessionOf);
+      } catch (error) {
+        // The callback is not called twice.
+        throw hasBegun ? new Begun(error) : error;
+      }
+    };
+    const routed = needsPrimary(options) ? this.#onPrimary("write", attempt) : this.#route("", attempt);
+    return routed.catch((error: unknown) => {
+      throw error instanceof Begun ? error.cause : error;
+    });
   }
 
+  /** `choice`: that of its first attempt, where it is made already. */
   async #route<T>(
     text: string,
     attempt: Attempt<T>,
-    options?: TransactionOptions,
-    isBegun?: () => boolean,
+    choice: Choice<Server> | Promise<Choice<Server>> = this.router.choose(FIRST),
   ): Promise<T> {
-    const router = this.router;
-    if (needsPrimary(options)) return this.#onPrimary("write", attempt);
-    let tried: Set<string> | undefined;
-    let reason: RouteReason | undefined;
+    const chosen = await choice;
+    if (chosen.is === "primary") return this.#onPrimary(chosen.reason, attempt);
+    const { server } = chosen;
+    this.router.toStandby(server);
+    try {
+      return await attempt(inside(server.pool));
+    } catch (error) {
+      return await this.#elsewhere(text, attempt, server, error);
+    }
+  }
+
+  /** It has failed on this standby: to the others in turn, and then to the primary, where it may run again. */
+  async #elsewhere<T>(text: string, attempt: Attempt<T>, first: Server, cause: unknown): Promise<T> {
+    const { router } = this;
+    const tried = new Set<string>();
+    let server = first;
+    let error = cause;
     for (;;) {
-      const chosen = router.choose(tried ? { tried } : {});
-      const choice: Choice<Server> = chosen instanceof Promise ? await chosen : chosen;
-      if (choice.is === "primary") return this.#onPrimary(reason ?? choice.reason, attempt);
-      const { server } = choice;
+      const reason = reasonToLeave(error, text, false);
+      if (!reason) throw error;
+      if (reason === "unreachable") router.gone(server, error);
+      tried.add(server.key);
+      const choice = reason === "write" ? undefined : await router.choose({ tried });
+      if (choice?.is !== "standby") return this.#onPrimary(reason, attempt);
+      server = choice.server;
       router.toStandby(server);
       try {
-        return await attempt(inside(server.pool), server);
-      } catch (error) {
-        if (isBegun?.()) throw error;
-        reason = reasonToLeave(error, text, false);
-        if (!reason) throw error;
-        if (reason === "write") return this.#onPrimary(reason, attempt);
-        if (reason === "unreachable") router.gone(server, error);
-        (tried ??= new Set()).add(server.key);
+        return await attempt(inside(server.pool));
+      } catch (again) {
+        error = again;
       }
     }
   }
 
   async #onPrimary<T>(reason: RouteReason, attempt: Attempt<T>): Promise<T> {
     this.router.toPrimary(reason);
-    return await attempt(inside(await this.router.primary()), undefined);
+    return await attempt(inside(await this.router.primary()));
   }
 
   /** @internal */
   protected override get shown() {
     return { name: "Reads", ...this.router.reads };
+  }
+}
+
+/** What a transaction has failed with whose callback had begun. */
+class Begun extends Error {
+  constructor(cause: unknown) {
+    super("begun", { cause });
   }
 }

@@ -79,12 +79,10 @@ describe.each([18, 15])("PostgreSQL %i", (major) => {
       "update counter set n = n + 1 where id = 1 returning n",
       { position: true },
     );
-    const began = performance.now();
     const { rows: seen } = await cluster.reads
       .after(position)
       .query<{ n: number }>("select n from counter where id = 1");
     expect(seen).toEqual(rows);
-    expect(performance.now() - began).toBeGreaterThan(150);
     expect(routes.at(-1)).toMatchObject({ role: "standby", reason: "nearest" });
     expect(routes.at(-1)!.waitedMs).toBeGreaterThan(100);
     // It is known to be there now.

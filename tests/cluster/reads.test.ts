@@ -2,8 +2,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
-import { pause, until } from "../support/until.ts";
-import { clusterOf, createCluster, driver, PORT, start, type Answered } from "./world.ts";
+import { until } from "../support/until.ts";
+import type { driver } from "./world.ts";
+import { clusterOf, createCluster, PORT, start, type Answered } from "./world.ts";
 
 let servers: ClusterOfServers;
 beforeAll(async () => void (servers = await start("reads")));
@@ -55,8 +56,7 @@ test("every call of a pool reads on a standby", async () => {
 test("what no standby does, the primary does: a write, a serializable transaction", async () => {
   await using cluster = clusterOf(servers);
   await cluster.exec("create table if not exists reads_written (id int)");
-  await cluster.reads.query("select 1"); // it knows its standbys
-  await pause(200);
+  await cluster.look();
   const { rowCount } = await cluster.reads.exec("insert into reads_written values (1)");
   expect(rowCount).toBe(1);
   const serializable = { isolation: "serializable" } as const;

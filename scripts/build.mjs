@@ -160,7 +160,6 @@ async function bundle() {
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
-    esbuild({ ...commonjs, entryPoints: ["js/adapters/cluster.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, entryPoints: pg, plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, entryPoints: drizzle, plugins: [commentless, driverBeside] }),

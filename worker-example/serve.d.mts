@@ -11,6 +11,8 @@ export interface Worker {
 export function serve(options: {
   readerUrl: string;
   appUrl: string;
+  /** Of a standby, for the same role. Without there is none. */
+  standbyUrl?: string | undefined;
   /** The Durable Objects' own address. */
   objectUrl: string;
   /** Of the feed of changes, and its replication slot. Without there is none. */

@@ -35,6 +35,7 @@ import { bundleWorker, here } from "./build.mjs";
 export async function serve({
   readerUrl,
   appUrl,
+  standbyUrl,
   objectUrl,
   feedUrl,
   feedSlot,
@@ -59,7 +60,7 @@ export async function serve({
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ script, readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port, miniflare, tail });
+  child.send({ script, readerUrl, appUrl, standbyUrl, objectUrl, feedUrl, feedSlot, tokens, port, miniflare, tail });
   const answer = await new Promise((resolve) => {
     child.on("message", (message) => (message.log === undefined ? resolve(message) : onLog(message.log)));
     child.once("exit", (code) => resolve({ failure: `the process of workerd ended with code ${code}` }));
@@ -77,7 +78,20 @@ function wranglerConfig() {
   return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
 }
 
-async function run({ script, readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port, miniflare: file, tail }) {
+async function run(options) {
+  const {
+    script,
+    readerUrl,
+    appUrl,
+    standbyUrl,
+    objectUrl,
+    feedUrl,
+    feedSlot,
+    tokens,
+    port,
+    miniflare: file,
+    tail,
+  } = options;
   let miniflare;
   const end = (code) =>
     void Promise.resolve(miniflare?.dispose()).finally(() => {
@@ -100,7 +114,11 @@ async function run({ script, readerUrl, appUrl, objectUrl, feedUrl, feedSlot, to
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
     compatibilityDate,
     compatibilityFlags,
-    hyperdrives: { HYPERDRIVE: readerUrl, HYPERDRIVE_APP: appUrl },
+    hyperdrives: {
+      HYPERDRIVE: readerUrl,
+      HYPERDRIVE_APP: appUrl,
+      ...(standbyUrl && { HYPERDRIVE_STANDBY: standbyUrl }),
+    },
     durableObjects: {
       DATABASE: { className: "Database", useSQLite: true },
       FEED: { className: "Feed", useSQLite: true },

@@ -3,6 +3,7 @@ export {
   createCluster,
   type Cluster,
   type ClusterCalls,
+  type ClusterScope,
   type ClusterStats,
   type Positioned,
   type PositionedCalls,

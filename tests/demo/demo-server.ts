@@ -31,14 +31,15 @@ export const ONCE = { connection: "close" };
 /** A Worker with requests of its tenants. */
 export type DemoWorker = Awaited<ReturnType<Awaited<ReturnType<typeof startDemo>>["worker"]>>;
 
-export async function startDemo() {
+/** `own`: a server in place of the one of all tests. */
+export async function startDemo(own: ReturnType<typeof ownServer> = ownServer()) {
   const undo: (() => Promise<unknown>)[] = [];
   const stop = async () => {
     for (const step of undo.splice(0).reverse()) await step();
   };
   afterAll(stop);
 
-  const { server, stop: stopServer } = await ownServer();
+  const { server, stop: stopServer } = await own;
   undo.push(stopServer);
   const sample = sampleDatabase(server.superuserUrl, `pgz_edge_test_${process.pid}_${Math.trunc(performance.now())}`);
   undo.push(sample.drop);
@@ -68,6 +69,7 @@ export async function startDemo() {
       tight = false,
       readerUrl = sample.readerUrl,
       appUrl = sample.appUrl,
+      standbyUrl = undefined as string | undefined,
       objectUrl = sample.objectUrl,
       feedUrl = sample.feedUrl,
       tokens = sample.tokens as Readonly<Record<string, string | readonly string[]>>,
@@ -81,6 +83,7 @@ export async function startDemo() {
       const worker = await serve({
         readerUrl,
         appUrl,
+        standbyUrl,
         objectUrl,
         feedUrl,
         feedSlot,

@@ -120,11 +120,12 @@ test("publint has nothing to say", async () => {
   expect(messages).toEqual([]);
 });
 
-test("arethetypeswrong finds nothing, but that two parts are ES modules only", async () => {
+test("arethetypeswrong finds nothing, but that three parts are ES modules only", async () => {
   const found = await checkPackage(createPackageFromTarballData(new Uint8Array(readFileSync(project.tarball))));
   const problems = found.types && "problems" in found ? found.problems : undefined;
   expect(problems?.map((problem) => [problem.kind, "entrypoint" in problem && problem.entrypoint])).toEqual([
     ["CJSResolvesToESM", "./otel/workers"],
     ["CJSResolvesToESM", "./changes"],
+    ["CJSResolvesToESM", "./cluster"],
   ]);
 });

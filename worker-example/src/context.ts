@@ -5,7 +5,7 @@
  * each query of a route goes through its scope: the setting `app.tenant` travels in front of it, in the same round
  * trip, and the policies of schema.sql read it.
  */
-import { createClient, type Client, type Scope } from "pgz-edge";
+import { createClient, type Client, type ClientOptions, type Scope } from "pgz-edge";
 import type { AuthEnv } from "./auth.ts";
 import type { DatabaseEnv } from "./database.ts";
 import type { FeedEnv } from "./feed.ts";
@@ -21,6 +21,8 @@ export interface Env extends AuthEnv, DatabaseEnv, FeedEnv {
   HYPERDRIVE: Hyperdrive;
   /** The role of the routes below /api. */
   HYPERDRIVE_APP: Hyperdrive;
+  /** The same role on a standby near the Worker, if there is one (standby.ts). */
+  HYPERDRIVE_STANDBY?: Hyperdrive;
   DATABASE: DurableObjectNamespace;
 }
 
@@ -49,19 +51,27 @@ export function tenantStream(context: Context): Scope {
   return scopeOf(tenantClient(context, requests.timeout), context);
 }
 
-function tenantClient({ env, request }: Context, timeout: number): Client {
-  return createClient(env.HYPERDRIVE_APP, {
+function tenantClient(context: Context, timeout: number): Client {
+  return createClient(context.env.HYPERDRIVE_APP, clientOptions(context, timeout));
+}
+
+export function clientOptions({ request }: Pick<Context, "request">, timeout: number): ClientOptions {
+  return {
     applicationName: "pgz-edge-example api",
     signal: request.signal, // a client that leaves ends its query in PostgreSQL
     timeout,
     observer,
     int8: "number",
     numeric: "string", // money keeps its digits in whatever reads the JSON
-  });
+  };
 }
 
-function scopeOf(client: Client, { tenant }: Context): Scope {
-  return client.scope({ settings: { "app.tenant": tenant } });
+function scopeOf(client: Client, context: Context): Scope {
+  return client.scope(tenantScope(context));
+}
+
+export function tenantScope({ tenant }: Pick<Context, "tenant">) {
+  return { settings: { "app.tenant": tenant } };
 }
 
 /** Headers of each answer with data. */

@@ -15,9 +15,10 @@
  */
 import { sql } from "pgz-edge";
 import { readJson } from "./body.ts";
-import { noStore, tenantStream, withTenant, type Context } from "./context.ts";
+import { noStore, tenantStream, type Context } from "./context.ts";
 import { requests } from "./limits.ts";
 import { Problem } from "./problem.ts";
+import { reading, writing } from "./standby.ts";
 
 export interface Order {
   id: number;
@@ -40,7 +41,7 @@ export async function listOrders(context: Context): Promise<Response> {
     return tenantStream(context).respond(page(limit), { format: "ndjson", closeWhenDone: true, headers: noStore });
 
   // One more than is wanted: then there is a next page.
-  const { rows } = await withTenant(context, (database) => database.query<Order>(page(limit + 1)));
+  const { rows } = await reading(context, (database) => database.query<Order>(page(limit + 1)));
   const items = rows.slice(0, limit);
   const next = rows.length > limit ? `/api/orders?after=${items.at(-1)!.id}&limit=${limit}` : null;
   return json({ items, next }, { ...(next && { link: `<${next}>; rel="next"` }) });
@@ -48,7 +49,7 @@ export async function listOrders(context: Context): Promise<Response> {
 
 export async function showOrder(context: Context): Promise<Response> {
   const id = idOf(context);
-  const { rows } = await withTenant(context, (database) =>
+  const { rows } = await reading(context, (database) =>
     database.query<Order>(sql`select ${columns} from orders where id = ${id}`),
   );
   return json(one(rows));
@@ -56,28 +57,30 @@ export async function showOrder(context: Context): Promise<Response> {
 
 export async function createOrder(context: Context): Promise<Response> {
   const order = checked(await readJson(context.request, requests.bodyBytes), ["reference", "customer", "total"]);
-  const { rows } = await withTenant(context, (database) =>
+  const [{ rows }, headers] = await writing(context, (database) =>
     database.query<Order>(sql`insert into orders ${sql.values([order])} returning ${columns}`),
   );
   const made = one(rows);
-  return json(made, { location: `/api/orders/${made.id}` }, 201);
+  return json(made, { location: `/api/orders/${made.id}`, ...headers }, 201);
 }
 
 export async function changeOrder(context: Context): Promise<Response> {
   const id = idOf(context);
   const change = checked(await readJson(context.request, requests.bodyBytes), []);
   if (Object.keys(change).length === 0) throw new Problem(422, "INVALID", "Name a member to change.");
-  const { rows } = await withTenant(context, (database) =>
+  const [{ rows }, headers] = await writing(context, (database) =>
     database.query<Order>(sql`update orders set ${sql.set(change)} where id = ${id} returning ${columns}`),
   );
-  return json(one(rows));
+  return json(one(rows), headers);
 }
 
 export async function deleteOrder(context: Context): Promise<Response> {
   const id = idOf(context);
-  const { rowCount } = await withTenant(context, (database) => database.exec(sql`delete from orders where id = ${id}`));
+  const [{ rowCount }, headers] = await writing(context, (database) =>
+    database.exec(sql`delete from orders where id = ${id}`),
+  );
   if (!rowCount) throw notFound();
-  return new Response(null, { status: 204, headers: noStore });
+  return new Response(null, { status: 204, headers: { ...noStore, ...headers } });
 }
 
 /** What a client may write, and what each has to be. schema.sql says the same: the server has the last word. */

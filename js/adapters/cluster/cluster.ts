@@ -23,6 +23,8 @@ import {
   type QueryOptions,
   type QueryResult,
   type RouteReason,
+  type Scope,
+  type ScopeOptions,
   type Transaction,
   type TransactionOptions,
 } from "../../index.ts";
@@ -339,8 +341,11 @@ export interface PositionedCalls {
   ): Promise<{ readonly value: T } & Positioned>;
 }
 
+/** A scope of a cluster: its calls give positions too, but for `batch`. */
+export type ClusterScope = Omit<PositionedCalls, "batch"> & Scope;
+
 /** The calls of a pool on the primary, `reads` on its standbys, and positions that lead from one to the other. */
-export type Cluster = PositionedCalls & ClusterCalls;
+export type Cluster = PositionedCalls & { scope(options: ScopeOptions): ClusterScope } & ClusterCalls;
 
 /**
  * Makes a cluster of a primary and its standbys, which connects when it has to. `servers`: a list of what

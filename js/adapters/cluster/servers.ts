@@ -123,7 +123,9 @@ export class Servers {
           ...this.#options,
           host: found.map(({ host }) => host).join(","),
           port: found.map(({ port }) => port).join(","),
-          hostaddr: undefined,
+          hostaddr: found.every(({ hostaddr }) => hostaddr)
+            ? found.map(({ hostaddr }) => hostaddr).join(",")
+            : undefined,
           targetSessionAttrs: "read-write",
         } as PoolOptions)
       : undefined;
@@ -131,10 +133,10 @@ export class Servers {
   }
 
   #serverOf(named: Host): Server {
-    const { key, host, port, input, isOne } = named;
-    const one = isOne ? {} : { host, port };
+    const { host, port, hostaddr, input, isOne } = named;
+    const one = isOne ? {} : { host, port, hostaddr };
     const options: PoolOptions = { ...this.#options, min: 0, ...one, targetSessionAttrs: "any" };
-    return new Server(named, this.memory.of(key), () => createPool(input, options));
+    return new Server(named, this.memory.of(named.key), () => createPool(input, options));
   }
 
   get #pools(): Pool[] {
@@ -154,6 +156,8 @@ interface Host {
   readonly key: string;
   readonly host: string;
   readonly port: number;
+  /** Where to connect instead of looking the name up. */
+  readonly hostaddr: string | undefined;
   readonly input: ConnectInput;
   /** The input names no other one. */
   readonly isOne: boolean;
@@ -164,9 +168,9 @@ function hostsOf(inputs: readonly ConnectInput[], options: PoolOptions): Host[] 
     throw new UsageError("INVALID_OPTION", "createCluster needs the servers: a list, or a string with several hosts.");
   const all = inputs.flatMap((input: ConnectInput) => {
     const { hosts, database, user } = inside(createPool(input, { ...options, min: 0 })).config;
-    return hosts.map(({ host, port }) => {
+    return hosts.map(({ host, port, hostaddr }) => {
       const key = `${host}:${port}/${database}/${user}`;
-      return { key, host, port, input, isOne: hosts.length === 1 };
+      return { key, host, port, hostaddr, input, isOne: hosts.length === 1 };
     });
   });
   return [...new Map(all.map((host) => [host.key, host])).values()];

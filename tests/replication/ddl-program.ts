@@ -210,6 +210,7 @@ export class Program {
     const name = this.#newName();
     const columns = this.#columns(1 + dice.below(5));
     const isKeyed = !dice.oneIn(4);
+    if (!dice.oneIn(3)) columns.push("body text");
     if (isKeyed) columns.unshift(`id ${dice.pick(["int4", "int8", "text"])} ${dice.oneIn(4) ? "" : "primary key"}`);
     const full = isKeyed && !dice.oneIn(5) ? "" : `; alter table ${name} replica identity full`;
     return `create table ${name} (${columns.join(", ")})${full}`;

@@ -33,12 +33,13 @@ describe.each([18, 15])("PostgreSQL %d", (major) => {
       max: 2,
     });
     const client = new pg.Client({ host: "localhost", port, ...superuser, database: "app" });
+    let reader: Reader | undefined;
     try {
       await client.connect();
       const generated = major >= 18 ? " with (publish_generated_columns = stored)" : "";
       await db.simple(`create table played (seed int4); create publication everything for all tables${generated}`);
       await db.query("select from pg_create_logical_replication_slot('copy', 'pgoutput')");
-      const reader = new Reader(db);
+      reader = new Reader(db);
       const counts = { rows: 0, tables: 0, failed: 0, sent: 0 };
       for (const seed of seeds) {
         const program = new Program(client, new Dice(seed));
@@ -58,10 +59,13 @@ describe.each([18, 15])("PostgreSQL %d", (major) => {
         counts.sent += program.sent.length;
       }
       console.log(
-        `[changes] PostgreSQL ${major}: ${seeds.length} programs with DDL, ${JSON.stringify(counts)}, ${reader.lines} lines`,
+        `[changes] PostgreSQL ${major}: ${seeds.length} programs with DDL, ${JSON.stringify(counts)}, ${JSON.stringify(reader.seen)}`,
       );
-      await reader.end();
+      if (!SEED)
+        for (const each of ["delete", "old", "truncate", "unchanged"]) expect(reader.seen[each]).toBeGreaterThan(0);
     } finally {
+      // A server that shuts down waits for whom it sends changes.
+      await reader?.end();
       await client.end();
       await db.close();
       await server.stop();
@@ -72,7 +76,8 @@ describe.each([18, 15])("PostgreSQL %d", (major) => {
 /** Follows all tables. */
 class Reader {
   readonly replica = new Replica();
-  lines = 0;
+  /** How often lines of each kind came, and members that not all have. */
+  readonly seen: Record<string, number> = {};
   #played = 0;
   #error: unknown;
   readonly #stream: ReadableStreamDefaultReader<Uint8Array>;
@@ -88,7 +93,8 @@ class Reader {
     for (let step; !(step = await this.#stream.read()).done;)
       for (const text of decoder.decode(step.value).trimEnd().split("\n")) {
         const line = JSON.parse(text) as Line;
-        this.lines++;
+        for (const each of [line.kind, line.old && "old", line.unchanged && "unchanged"])
+          if (each !== undefined) this.seen[each] = (this.seen[each] ?? 0) + 1;
         this.replica.apply(line);
         if (line.table === "played" && line.schema === "public" && line.new) this.#played = line.new["seed"] as number;
       }

@@ -112,9 +112,9 @@ class Session {
     }
     if (happened & CHANGES_FAILED) throw new Error(this.#core.failure());
     if (happened & CHANGES_ANSWERED) this.#answer = JSON.parse(this.#core.take_answer());
-    const lines = new Uint8Array(memory.buffer, this.#core.lines_pointer(), this.#core.lines_length());
-    this.told += new TextDecoder().decode(lines);
-    this.#core.lines_taken();
+    const length = this.#core.seal();
+    this.told += new TextDecoder().decode(new Uint8Array(memory.buffer, this.#core.changes_pointer(), length));
+    this.#core.changes_taken();
     return happened;
   }
 }

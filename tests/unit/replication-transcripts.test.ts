@@ -70,8 +70,9 @@ function replay({ steps }: Conversation, cut: (at: number) => boolean) {
 
   const step = (happened: number, wanted: number[]) => {
     outcome.outputs.push(Buffer.from(core.take_output()).toString("hex"));
-    outcome.rows += decoder.decode(new Uint8Array(memory.buffer, core.lines_pointer(), core.lines_length()));
-    core.lines_taken();
+    const length = core.seal();
+    outcome.rows += decoder.decode(new Uint8Array(memory.buffer, core.changes_pointer(), length));
+    core.changes_taken();
     if (!happened) return;
     const names = Object.entries(BITS).flatMap(([name, bit]) => (happened & bit ? [name] : []));
     const parts = [`"happened":${JSON.stringify(names)}`];

@@ -303,8 +303,9 @@ impl Outcome {
 
     fn step(&mut self, replication: &mut Replication, happened: u32, wanted: &[u32]) {
         self.outputs.push(replication.take_output());
-        self.rows.extend_from_slice(replication.lines());
-        replication.lines_taken();
+        replication.seal();
+        self.rows.extend_from_slice(replication.changes());
+        replication.changes_taken();
         if happened == 0 {
             return;
         }

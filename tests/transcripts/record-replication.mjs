@@ -103,8 +103,8 @@ class Session {
     }
   }
 
-  #received(length) {
-    let happened = this.#core.receive(length);
+  #received(count) {
+    let happened = this.#core.receive(count);
     while (happened & CHANGES_TYPES_WANTED) {
       this.#core.take_wanted_types();
       this.#core.define_types(new Uint32Array(), new Uint32Array(), "");

@@ -1,11 +1,11 @@
-// A stream of changes over all its connections: lines as they come, and acknowledgements on their way back.
+// A stream of changes over all its connections: pieces as they come, and acknowledgements on their way back.
 //
 //   connect ── [snapshot] ── START_REPLICATION ──> read ── lines ──> the consumer, who asks for the next ones
 //      ^                                            │
 //      └──────────────── pause <──────────── lost ──┘       behind what was acknowledged; whole transactions that the
 //                                             consumer has had are dropped by the core
 //
-// Knows when to connect again, and what the server need not keep. Must not know what a line says.
+// Knows when to connect again, and what the server need not keep. Must not know what a piece says.
 import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
 import type { ChangesEvent, Client, Pool } from "../../index.ts";
 import { Catalog } from "../../session/catalog.ts";
@@ -101,7 +101,7 @@ export class Feed {
     if (signal?.aborted) abort();
   }
 
-  /** The next lines: whole ones, at least one. */
+  /** The next changes, at least one: lines, or a batch where the row form says so. */
   async next(): Promise<Uint8Array> {
     for (;;) {
       this.#over.signal.throwIfAborted();
@@ -109,7 +109,7 @@ export class Feed {
         await this.#attend();
         const connection = this.#connection ?? (await this.#connect());
         if (this.#snapshot) {
-          if (await this.#snapshot.more()) return this.#takeLines();
+          if (await this.#snapshot.more()) return this.#take();
           await this.#stream(connection);
         }
         this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
@@ -117,7 +117,7 @@ export class Feed {
         // First the lines, then what else has happened: those of the next connection are to be told apart.
         if (!(this.#happened & CHANGES_LINES)) continue;
         if (this.#happened & CHANGES_STATUS_WANTED) await this.#report(); // the next call may come late
-        return this.#takeLines();
+        return this.#take();
       } catch (error) {
         this.#over.signal.throwIfAborted();
         await this.#comeBack(advised(error));
@@ -235,11 +235,11 @@ export class Feed {
     this.#failures = 0;
   }
 
-  /** The lines that were read. What commits are in them waits to be acknowledged. */
-  #takeLines(): Uint8Array {
+  /** The changes that were read. What commits are in them waits to be acknowledged. */
+  #take(): Uint8Array {
     const committed = this.#core.call((handle) => handle.committed());
     if (committed > this.#acknowledged) this.#lag.read(committed, Date.now());
-    return this.#core.takeLines();
+    return this.#core.take();
   }
 
   #tick(): void {

@@ -58,13 +58,19 @@ async function runsFirst(session: Session): Promise<void> {
   expect((await call).rows).toEqual([{ n: 1 }]);
 }
 
-test("a batch whose items are all refused in front is described, though COMMIT goes well", async () => {
-  const { call, session } = await sent();
-  for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery());
-  session.send(ending("COMMIT"));
-  await answersDescribedBatch(session);
-  await call;
-});
+test.each([
+  ["outside of a transaction", "I"],
+  ["within one that goes on", "T"],
+] as const)(
+  "a batch whose items are all refused in front, %s, is described, though COMMIT goes well",
+  async (_, status) => {
+    const { call, session } = await sent();
+    for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery(status));
+    session.send(ending("COMMIT"));
+    await answersDescribedBatch(session);
+    await call;
+  },
+);
 
 // -- savepoints ------------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,15 @@ test("an error that ends the transaction, behind which an item has run by itself
   await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
 });
 
+test("the first item ends the transaction by its failure, and no other is reached: nothing is committed", async () => {
+  const { call, session } = await sent();
+  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), failing("22012"), wire.readyForQuery());
+  session.send(wire.closeComplete(), failing("SPQRU"), wire.readyForQuery(), ending("COMMIT"));
+  const error = await call.catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: "22012", batch: { index: 0, rolledBack: [], skipped: [1] } });
+  expect(error).not.toHaveProperty("transaction", "committed");
+});
+
 // -- connections that are lost ---------------------------------------------------------------------------------------
 
 /** PgBouncer with `pool_mode = statement`. */

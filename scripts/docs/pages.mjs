@@ -35,7 +35,7 @@ const chapters = [
   ["Moving", ["pg", "from-postgres"]],
   ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "changes", "pool", "observer"]],
   ["Command line", ["cli", "sql-types", "mcp"]],
-  ["Libraries", ["drizzle", "kysely", "prisma"]],
+  ["Libraries", ["drizzle", "kysely", "prisma", "testing"]],
   ["Look up", ["contents", "where", "reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],
   ["Servers", ["poolers", "servers", "websocket", "guard"]],
   ["Measured", ["performance", "benchmarks", "benchmark-tables", "reliability"]],

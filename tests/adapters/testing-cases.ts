@@ -4,6 +4,7 @@
 // is none of the test's.
 import type { Client, Pool } from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
+import { until } from "../support/until.ts";
 
 const equal = assert.deepEqual;
 
@@ -37,7 +38,8 @@ export class Place {
     this.modules = modules;
     this.#url = url;
     this.#side = side;
-    this.pool = modules.pgz.createPool(url, { startup: { search_path: this.schema } });
+    const options = { applicationName: this.schema, startup: { search_path: this.schema } };
+    this.pool = modules.pgz.createPool(url, options);
     this.#outside = modules.pgz.createClient(url, { startup: { search_path: this.schema } });
     this.#ends.push(() => this.pool.close());
   }
@@ -76,6 +78,15 @@ export class Place {
   async stored(): Promise<unknown[]> {
     const { rows } = await this.#outside.query<{ name: string }>("select name from item order by id");
     return rows.map(({ name }) => name);
+  }
+
+  /** Whether a statement of the case waits in `pg_sleep`. */
+  async sleeps(): Promise<boolean> {
+    const { rows } = await this.#outside.query<{ n: number }>(
+      "select count(*)::int4 as n from pg_stat_activity where wait_event = 'PgSleep' and application_name = $1",
+      [this.schema],
+    );
+    return rows[0]!.n > 0;
   }
 
   async outside(text: string): Promise<void> {
@@ -422,7 +433,7 @@ const driver: Record<string, Case> = {
       kept = db;
       running = code(db.exec("select pg_sleep(60)"));
       waiting = code(db.exec(insert("a")));
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await until(() => place.sleeps());
     });
     equal([await running, await waiting], ["TRANSACTION_FINISHED", "TRANSACTION_FINISHED"]);
     equal(await code(kept.exec(insert("b"))), "TRANSACTION_FINISHED");

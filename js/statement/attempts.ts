@@ -6,7 +6,7 @@
 import type { Call } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
-import { PgzError, PostgresError } from "../util/errors.ts";
+import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
 import { within } from "../util/within.ts";
@@ -78,9 +78,22 @@ export function attemptsOf(retry: boolean | number | undefined): number {
   return retry === true ? 3 : retry || 1;
 }
 
+/** How deep a conflict is looked for in errors around it. */
+const MOST_CAUSES = 10;
+
 /** The server has rolled back all of it, so that trying again may help. */
 export function isConflict(error: unknown): error is PgzError {
-  return error instanceof PgzError && /^40(001|P01)$/.test(error.code);
+  return error instanceof PgzError && CONFLICT.test(error.code);
+}
+
+/** The conflict that `error` is, or has as its cause: libraries and applications wrap the driver's errors. */
+export function conflictIn(error: unknown): PgzError | undefined {
+  let inner = error;
+  for (let depth = 0; depth < MOST_CAUSES && inner; depth++) {
+    if (isConflict(inner)) return inner;
+    inner = (inner as { cause?: unknown }).cause;
+  }
+  return undefined;
 }
 
 /** A part of what the statement did may be committed though it has failed. */

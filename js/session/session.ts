@@ -34,7 +34,7 @@ export class Session {
     const server = serverKey(connection.config);
     this.connection = connection;
     this.catalog = catalogOf(server);
-    this.transaction = new TransactionBlock(connection, scope?.statement);
+    this.transaction = new TransactionBlock(connection, scope);
     this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
       catalog: this.catalog,
       told,

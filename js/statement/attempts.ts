@@ -7,6 +7,7 @@ import type { Call } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
+import { tellsOfNodes } from "../session/nodes.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
 import { within } from "../util/within.ts";
@@ -45,9 +46,10 @@ export function mayLackCheck(error: PgzError): boolean {
   return error instanceof PostgresError && !/^(40|53|55|57|58)/.test(error.code);
 }
 
-/** The server no longer has, or no longer accepts, what was prepared. */
+/** The server no longer has, or no longer accepts, what was prepared; or it has nodes, and wants other settings. */
 export function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;
+  if (tellsOfNodes(error)) return true;
   const { code, routine } = error;
   // Other 0A000 and 08P01 are the user's own; these two are "cached plan must not change result type", and formats for
   // columns that are no more.

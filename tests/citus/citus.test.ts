@@ -2,8 +2,9 @@
 // shards, and the errors of nodes. `CITUS` names a checkout of its sources (tests/citus/build.sh).
 //
 // Knows what an application does with distributed tables. Must not know how nodes are started (cluster.mjs).
+import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Client, Pool } from "../../js/index.ts";
+import type { Client, Pool, Scope } from "../../js/index.ts";
 import { startCitus } from "./cluster.mjs";
 
 const { createPool, connect, sql } = (await import(
@@ -225,8 +226,72 @@ test("settings of a transaction reach the nodes where SET LOCAL is propagated", 
     return await tx.query("select v from secret");
   });
   expect(rows).toEqual([{ v: "b" }]);
-  // Those of a scope are set by set_config, which Citus does not pass on: the nodes have none, and show no row.
-  expect((await db.scope({ settings: { "app.tenant": 2 } }).query("select v from secret")).rows).toEqual([]);
+});
+
+/** Each conversation of a scope. */
+const inScope: Record<string, (scope: Scope) => Promise<unknown>> = {
+  query: async (scope) => (await scope.query(OWN)).rows,
+  json: async (scope) => JSON.parse(new TextDecoder().decode(await scope.json(OWN))),
+  stream: async (scope) => [JSON.parse(await new Response(await scope.stream(OWN)).text())],
+  rows: (scope) => collected(scope.rows(OWN)),
+  cursor: async (scope) => (await collected(scope.cursor(OWN, 10))).flat(),
+  batch: async (scope) => (await scope.batch([OWN, `${OWN} limit 5`]))[1]!.rows,
+  "batch, not atomic": async (scope) => {
+    const [, item] = await scope.batch([OWN, `${OWN} limit 5`], { atomic: false });
+    return (item as PromiseFulfilledResult<{ rows: unknown[] }>).value.rows;
+  },
+  prepare: async (scope) => (await (await scope.prepare(OWN)).query()).rows,
+  transaction: (scope) => scope.transaction(async (tx) => (await tx.query(OWN)).rows),
+  "a batch in a transaction": (scope) => scope.transaction(async (tx) => (await tx.batch([OWN]))[0]!.rows),
+  last: (scope) => scope.transaction(async (tx) => (await tx.last(OWN)).rows),
+  "COPY in a transaction": (scope) => scope.transaction(async (tx) => collected(tx.copyToRows(OWN))),
+};
+const OWN = "select v from secret";
+async function collected<T>(rows: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const row of rows) all.push(row);
+  return all;
+}
+
+test.each(Object.entries(inScope))("the settings of a scope reach the nodes: %s", async (_, run) => {
+  const scope = db.scope({ settings: { "app.tenant": 2, search_path: "public, pg_temp" } });
+  expect(await run(scope)).toEqual([{ v: "b" }]);
+  expect(await run(scope)).toEqual([{ v: "b" }]);
+  expect((await db.query(OWN)).rows).toEqual([]);
+  // And no other tenant's row can be written.
+  expect(await code(scope.exec("insert into secret values (3, 'mine')"))).toBe("42501");
+});
+
+test("a scope's call takes one flight once its server is known", async () => {
+  const scope = db.scope({ settings: { "app.tenant": 3 } });
+  await scope.query(OWN);
+  const { flights } = db.stats();
+  expect((await scope.query(OWN)).rows).toEqual([{ v: "c" }]);
+  expect(db.stats().flights - flights).toBe(1);
+});
+
+test("a process that does not know the server finds it out by its first call, whichever that is", () => {
+  for (const first of ["query", "batch", "prepare", "transaction", "copy"]) {
+    const url = `${nodes[0]!.appUrl}?sslmode=disable`;
+    const program = `
+      import { createClient } from ${JSON.stringify(new URL("../../dist/node.js", import.meta.url).href)};
+      const db = createClient(${JSON.stringify(url)});
+      const scope = db.scope({ settings: { "app.tenant": 2 } });
+      const calls = {
+        query: async () => (await scope.query("${OWN}")).rows,
+        batch: async () => (await scope.batch(["${OWN}", "${OWN} limit 2"]))[1].rows,
+        prepare: async () => (await (await scope.prepare("${OWN}")).query()).rows,
+        transaction: () => scope.transaction(async (tx) => (await tx.query("${OWN}")).rows),
+        copy: () => scope.transaction(async (tx) => {
+          const text = await new Response(await tx.copyTo("copy (${OWN}) to stdout")).text();
+          return [{ v: text.trim() }];
+        }),
+      };
+      console.log(JSON.stringify(await calls.${first}()));
+      await db.close();`;
+    const words = ["--input-type=module", "--eval", program];
+    expect(execFileSync(process.execPath, words, { encoding: "utf8" }).trim(), first).toBe('[{"v":"b"}]');
+  }
 });
 
 test("a node that is gone fails what needs it, and nothing else", async () => {

@@ -125,6 +125,11 @@ test("a batch by itself is not undone on the nodes", async () => {
   await db.exec(insert(41_001));
   expect(await code(db.batch([insert(41_004), insert(41_001)]))).toBe("23505");
   expect(await count("name = 'batch'")).toBe(2);
+  // In a scope the settings have begun a distributed transaction.
+  const scoped = db.scope({ settings: { "app.tenant": 1 } });
+  expect(await code(scoped.batch([insert(41_005), insert(41_001)]))).toBe("23505");
+  expect(await code(scoped.batch([insert(41_005), insert(41_001)]))).toBe("23505");
+  expect(await count("name = 'batch'")).toBe(2);
   await db.exec("delete from item where name = 'batch'");
 });
 

@@ -86,7 +86,7 @@ function statementOf(entries: readonly (readonly [string, string])[]): string {
 }
 
 /** Lists of names, which SET would take for one name. They mean nothing on a node: its statements have full names. */
-const OF_NAMES = /^(search_path|temp_tablespaces|(local|session|shared)_preload_libraries)$/i;
+const OF_NAMES = /^(search_path|temp_tablespaces)$/i;
 
 /**
  * Citus passes on SET LOCAL, not set_config, and only what stands in a block: DO is one. It sends that to a node with

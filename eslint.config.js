@@ -49,10 +49,10 @@ const allButDeeper = {
   message: "Adapters use the public API only.",
 };
 
-/** Text, numbers and types, of which `pgz-edge/changes` bundles a copy; and the wasm, since it has one of its own. */
+/** Values, numbers and types, of which `pgz-edge/changes` bundles a copy; and the wasm, since it has one of its own. */
 const allButCopies = {
   regex:
-    "^\\.\\./(?!\\.\\./(index|util/within|values/converters|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
+    "^\\.\\./(?!\\.\\./(index|util/within|values/(converters|objects)|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
   message: "Adapters use the public API only.",
 };
 

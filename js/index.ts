@@ -40,9 +40,11 @@ export type {
 } from "./api/options.ts";
 export type {
   ConnectInput,
+  LoginAttempt,
   Options,
   Options as ClientOptions,
   Password,
+  PasswordAnswer,
   SslMode,
   TargetSessionAttrs,
 } from "./config/options.ts";

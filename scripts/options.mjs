@@ -21,8 +21,13 @@ export function entriesOf(file, ...tables) {
       .filter(ts.isVariableStatement)
       .flatMap(({ declarationList }) => declarationList.declarations)
       .find((one) => one.name.text === name);
-    return declared.initializer.properties.map(entryOf);
+    return tableIn(declared.initializer).properties.map(entryOf);
   });
+}
+
+/** A table, or the function that makes it. */
+function tableIn(initializer) {
+  return ts.isArrowFunction(initializer) ? initializer.body.expression : initializer;
 }
 
 function entryOf(property) {

@@ -100,7 +100,7 @@ numbers! {
         ANSWERED = 0x01;
         /// START_REPLICATION has succeeded: changes follow.
         STREAMING = 0x02;
-        /// Whole lines wait.
+        /// Whole changes wait.
         LINES = 0x04;
         /// The server has said where its log ends.
         KEEPALIVE = 0x08;
@@ -250,6 +250,22 @@ numbers! {
         HSTORE = 1;
         /// vector of pgvector.
         VECTOR = 2;
+    }
+
+    /// Kinds of heads in a batch of changes (src/replication/batch.rs).
+    codes change_kinds: u32, "CHANGE_" => {
+        /// A change as JSON.
+        LINE = 0;
+        /// The kinds of a table's columns.
+        COLUMNS = 1;
+        /// An inserted row.
+        INSERT = 2;
+        /// An updated row, of which all values have come and no old one.
+        UPDATE = 3;
+        /// A transaction begins.
+        BEGIN = 4;
+        /// It ends.
+        COMMIT = 5;
     }
 
     /// Kinds of columns, in the head of a batch of slots (src/encode/columns.rs).

@@ -33,7 +33,7 @@ fn no_allocation_per_row() {
                     }
                 }
                 if plan.is_columns() {
-                    blocks.seal(&mut out, usize::MAX);
+                    blocks.seal(&mut out, &[], usize::MAX);
                 }
             };
             // The first pass lets the output grow to its size.

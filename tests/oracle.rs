@@ -231,7 +231,7 @@ fn javascript(type_oid: u32, strings: Strings, format_code: i16, value: &[u8]) -
     let mut behind = std::iter::empty();
     let (_, outcome) = plan.encode_values(&body, &mut behind, 0, &mut batch, &mut blocks);
     outcome.unwrap();
-    blocks.seal(&mut batch, 0);
+    blocks.seal(&mut batch, &[], 0);
     let batch = Vec::from(batch);
     let number = |at: usize| i32::from_le_bytes(batch[at..at + 4].try_into().unwrap());
     let tail = batch.len() - 12;

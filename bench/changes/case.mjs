@@ -1,6 +1,7 @@
 // CASE=changes: what it costs to read the changes of a table, by logical replication: transactions of 20,000 rows and
-// of one. Ours as NDJSON and as rows, beside pg-logical-replication over `pg`; process CPU in milliseconds. And the
-// memory of a transaction of a million rows, above that of the process before.
+// of one. Ours as NDJSON and as rows, beside pg-logical-replication over `pg`, pgwire, and, as the limit, PostgreSQL's
+// own pg_recvlogical, which drops the bytes without reading them; process CPU in milliseconds. And the memory of a
+// transaction of a million rows, above that of the process before.
 //
 // The changes are made once. A slot stands in front of them, and each trial reads a copy of that slot, so all read the
 // same log. Rows and the sum of their ids are checked in each trial; as NDJSON, which is not parsed there, the bytes
@@ -13,11 +14,14 @@ import { command } from "../lib/runtimes.mjs";
 import { summary } from "../lib/statistics.mjs";
 import { compareCpu, interleaved, resultRows } from "../lib/trials.mjs";
 import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
+import { RECVLOGICAL, recvlogical } from "./recvlogical.mjs";
 
 const child = new URL("child.mjs", import.meta.url);
 const NAME = "bench_changes";
 const SHARE = { "pgz-edge ndjson": 1 / 4, "pgz-edge rows": 1 / 2 };
 const PEER = "pg-logical-replication";
+/** What they need is said, and nothing has to be reached. */
+const OTHERS = ["pgwire", RECVLOGICAL];
 const LONG = 20_000;
 
 export async function run({ server, option }) {
@@ -36,10 +40,11 @@ export async function run({ server, option }) {
   const result = { rows: [], failures: [] };
   const running = [];
   try {
-    for (const library of [...Object.keys(SHARE), PEER]) {
+    for (const library of [...Object.keys(SHARE), PEER, "pgwire"]) {
       const worker = start(library, command("node", child, library, url, NAME));
       running.push({ key: library, library, runtime: "node", ...worker });
     }
+    running.push(recvlogical(url, NAME, (work) => log.reading(work, `${NAME}_counted`)));
     for (const [shape, { commits, each }] of Object.entries(shapes)) {
       if (!wanted.includes(shape)) continue;
       const expected = await log.write(commits, each);
@@ -47,8 +52,10 @@ export async function run({ server, option }) {
       const config = { transactions: commits, rows: each };
       for (const one of running)
         result.rows.push(...resultRows(one, shape, config, samples.get(one.key), { cpu_ms: ["ms", ({ cpu }) => cpu] }));
-      for (const [ours, share] of Object.entries(SHARE))
+      for (const [ours, share] of Object.entries(SHARE)) {
         result.failures.push(...compareCpu(samples, shape, ours, PEER, [PEER], share));
+        for (const other of OTHERS) compareCpu(samples, shape, ours, other, [other]);
+      }
     }
     if (wanted.includes(`tx_${many}`)) {
       const expected = await log.write(1, many);
@@ -112,12 +119,12 @@ class Log {
         end loop;
       end $$`);
     const rows = commits * each;
-    return { commits, rows, sum: (rows * (rows + 1)) / 2 };
+    const { rows: found } = await this.client.query("select pg_current_wal_insert_lsn()::text as end");
+    return { commits, rows, sum: (rows * (rows + 1)) / 2, end: found[0].end };
   }
 
   /** Runs `work` with a copy of the slot. */
-  async reading(work) {
-    const slot = `${NAME}_read`;
+  async reading(work, slot = `${NAME}_read`) {
     await this.client.query("select pg_copy_logical_replication_slot($1, $2)", [NAME, slot]);
     try {
       return await work(slot);

@@ -28,6 +28,10 @@ const open = {
     const { LogicalReplicationService, PgoutputPlugin } = await import("pg-logical-replication");
     return ({ slot, commits }) => throughPg(LogicalReplicationService, PgoutputPlugin, slot, commits);
   },
+  pgwire: async () => {
+    const { pgconnection } = await import("pgwire");
+    return ({ slot, commits }) => throughPgwire(pgconnection, slot, commits);
+  },
 };
 
 async function ours() {
@@ -82,6 +86,27 @@ async function throughPg(Service, Plugin, slot, commits) {
     service.subscribe(new Plugin({ protoVersion: 1, publicationNames: [publication] }), slot).catch(reject);
   });
   await service.stop();
+  return { rows, sum };
+}
+
+/** Its rows convert a value when it is asked for. Others have converted all of them, so all are asked for here. */
+async function throughPgwire(pgconnection, slot, commits) {
+  const connection = pgconnection({ replication: "database" }, url);
+  let [rows, sum, left] = [0, 0, commits];
+  try {
+    const options = { proto_version: 1, publication_names: publication };
+    const stream = connection.logicalReplication({ slot, options });
+    for await (const { messages } of stream.pgoutputDecode()) {
+      for (const { tag, after } of messages)
+        if (tag === "insert") {
+          rows++;
+          for (const name in after) sum += name === "id" ? Number(after[name]) : after[name] === undefined;
+        } else if (tag === "commit") left--;
+      if (left === 0) break;
+    }
+  } finally {
+    await connection.end();
+  }
   return { rows, sum };
 }
 

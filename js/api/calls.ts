@@ -133,7 +133,6 @@ export abstract class Calls extends Queries {
     rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
     options: CopyFromOptions = {},
   ): Promise<ExecResult> {
-    checkObject(options);
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
     if (!Array.isArray(columns) || !columns.length)
       throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
@@ -172,7 +171,6 @@ export abstract class Calls extends Queries {
    */
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
-    checkObject(options);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
     return await this.#streaming({ text: copy, kind: "copy" }, options, (call, session) =>
       feed(call, session, { run: (sink) => copyOut(call, session, copy, limits, sink) }),

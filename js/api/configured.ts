@@ -10,8 +10,8 @@ import { UsageError } from "../util/errors.ts";
 /** @throws UsageError as `resolveConfig` */
 export function configured(input: ConnectInput, options?: Options, isPool = false): Config {
   if (options !== undefined) checkObject(options);
-  const { name, environment } = runtime();
-  return resolveConfig(input, { isWorkerd: name === "workerd", environment, isPool }, options);
+  const { name, environment, passfile } = runtime();
+  return resolveConfig(input, { isWorkerd: name === "workerd", environment, passfile, isPool }, options);
 }
 
 /**

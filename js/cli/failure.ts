@@ -49,7 +49,7 @@ const MESSAGE: Readonly<Record<string, string>> = { COPY_NEEDS_COPY_CALL: "This 
 const ADVICE: Readonly<Record<string, string>> = {
   COPY_NEEDS_COPY_CALL: "copy-out runs a COPY … TO STDOUT, copy-in a COPY … FROM STDIN.",
   AUTH_CLEARTEXT_REFUSED: "On a network that only you can reach, pass --allow-cleartext-password.",
-  PASSWORD_MISSING: "Put it into DATABASE_URL or PGPASSWORD: password files are not read.",
+  PASSWORD_MISSING: "Put it into DATABASE_URL, PGPASSWORD or a line of ~/.pgpass that only you can read (chmod 600).",
 };
 
 /** The driver's advice is for those who program: by the call that it names, what there is in a shell. */

@@ -12,12 +12,15 @@ import { addresses, isLocal } from "./hosts.ts";
 import type { CallOptionName, Config, ConnectInput, Options, Server } from "./options.ts";
 import { readEnvironment, readParameters, type Environment, type Reading } from "./parameters.ts";
 import { invalid, unknown } from "./rules.ts";
-import { isStartup, optionNames, OPTIONS, passwordText } from "./table.ts";
+import { passwordOf, type PasswordFile } from "./password.ts";
+import { isStartup, optionNames, OPTIONS } from "./table.ts";
 
 /** What `resolveConfig` must know of the runtime. */
 export interface Defaults extends Surroundings {
   /** Where PG* variables are read, unless option `environment` says otherwise. */
   readonly environment?: Environment | undefined;
+  /** The password file that these options name or leave to the runtime, if the runtime has files. */
+  readonly passfile?: ((options: Options) => PasswordFile | undefined) | undefined;
   /** A pool is made, which takes its options from the string too. */
   readonly isPool?: boolean | undefined;
 }
@@ -26,7 +29,7 @@ export interface Defaults extends Surroundings {
  * The complete configuration. Later sources win: defaults, PG* variables, connection string, the object's own options,
  * `overrides`.
  *
- * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`,
+ * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`
  */
 export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overrides: Options = {}): Config {
   const { given, notices, pool } = readAll(input, runtime, overrides);
@@ -40,10 +43,12 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
     notices,
     pool: Object.fromEntries(pool ?? []),
     startup: Object.entries(shown.startup!),
-    password: async () => (typeof password === "function" ? passwordText(await password(), "password") : password),
+    password: passwordOf(password, runtime.passfile?.(all)),
     key: () => key,
   }) as unknown as Config;
   checkTogether(config, key);
+  if (all.passfile && password === undefined && !runtime.passfile)
+    throw new UsageError("UNSUPPORTED_ON_RUNTIME", 'There are no files for option "passfile".');
   return config;
 }
 

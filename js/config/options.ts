@@ -2,9 +2,9 @@
 //
 // Types only. Each option with its text, rule and default is in table.ts.
 
-import type { NamesBy, OptionalName, OPTIONS, OptionValue, Password } from "./table.ts";
+import type { LoginAttempt, NamesBy, OptionalName, OPTIONS, OptionValue, Password, PasswordAnswer } from "./table.ts";
 
-export type { Password };
+export type { LoginAttempt, Password, PasswordAnswer };
 
 /** libpq's six modes. `docs/options.md` says what each becomes on each runtime. */
 export type SslMode = OptionValue<"sslmode">;
@@ -40,6 +40,14 @@ export interface Server {
   readonly sslmode: SslMode;
 }
 
+/** What a login uses. */
+export interface Found {
+  /** `undefined`: there is none. */
+  readonly password: string | undefined;
+  /** When the server ends the session, as the user's function says. */
+  readonly expiresAt?: number | Date | undefined;
+}
+
 type Secret = "password" | "key" | "environment";
 type Optional = Exclude<OptionalName, Secret | keyof Server>;
 
@@ -56,10 +64,11 @@ export type Config = Readonly<
     pool: Readonly<Record<string, unknown>>;
     startup: readonly (readonly [name: string, value: string])[];
     /**
-     * Asks anew each time; `undefined` without a password. Rejects with `UsageError` when the function gives no usable
-     * text.
+     * The password for a login to this server, which is one of {@link serversOf}. A function is asked anew each time,
+     * once for all logins that wait for it, until `signal` of the first one aborts. Rejects with `AuthenticationError`
+     * where the function throws, and with `UsageError` where it gives no usable text.
      */
-    password: () => Promise<string | undefined>;
+    password: (server: Config, signal?: AbortSignal) => Promise<Found>;
     /** The client certificate's private key. */
     key: () => string | undefined;
   } & Server

@@ -83,7 +83,7 @@ const parameters = new Map<string, Parameter>(
     dbname: done("database"),
     user: done("user"),
     password: done("password"),
-    passfile: ignored("password files are not read"),
+    passfile: done("passfile"),
     service: refused("service files are not read; write its parameters here"),
     application_name: done("applicationName"),
     fallback_application_name: [

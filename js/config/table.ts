@@ -34,8 +34,23 @@ import {
   type Rule,
 } from "./rules.ts";
 
-/** A password, or a function that is called for one at each new connection, for tokens that expire. */
-export type Password = string | (() => string | Promise<string>);
+/** Whom a login is for. `host` is the name, or the folder of a Unix socket; of several hosts it is the one tried now. */
+export interface LoginAttempt {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly database: string;
+}
+
+/** A password with its time. */
+export interface PasswordAnswer {
+  readonly password: string;
+  /** When the server ends a session that logged in with it: milliseconds as `Date.now()`, or a Date (docs/logins.md). */
+  readonly expiresAt?: number | Date | undefined;
+}
+
+/** A password, or a function that is called for one when a connection is made, for tokens that expire. */
+export type Password = string | ((attempt: LoginAttempt) => string | PasswordAnswer | Promise<string | PasswordAnswer>);
 
 const isPort = (port: unknown) => Number.isInteger(port) && (port as number) >= 1 && (port as number) <= 65_535;
 
@@ -151,12 +166,21 @@ export const OPTIONS = {
    */
   database: option(someText, ({ user }) => user as string),
   /**
-   * The password, or a function that returns it or a promise of it. The function is called for each new connection, so
-   * tokens may expire. An empty text is a password. `console.log`, JSON and errors never show it.
+   * The password, or a function that returns it or a promise of it, so tokens may expire (docs/logins.md). The function
+   * is told host, port, user and database, and is called once for connections that are made together. An empty text is a
+   * password. `console.log`, JSON and errors never show it.
    *
    * @unit text, function
    */
   password: optional(password),
+  /**
+   * Path of a password file of libpq's, for who gives no password (docs/logins.md#password-files).
+   *
+   * @unit text
+   * @defaultValue `PGPASSFILE`, else `~/.pgpass`, unless `environment` is given
+   * @runtimes Workers, browsers: error, there are no files
+   */
+  passfile: optional(someText),
   /**
    * The `application_name` by which `pg_stat_activity` shows which program it is.
    *

@@ -58,6 +58,8 @@ export class Connection {
   hears: ((command: string) => void) | undefined;
   /** A read may stay pending while nothing is asked, also where sockets belong to requests: in a Durable Object. */
   staysRead = false;
+  /** When the server ends the session, as whoever gave the password says. */
+  expiresAt: number | Date | undefined;
   /** What the server reports of its settings. */
   readonly parameters = new Map<string, string>();
   /** Times are integers in binary. As every PostgreSQL from 10 on reports; told by the first ReadyForQuery. */

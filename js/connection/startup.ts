@@ -193,7 +193,7 @@ async function attempts(
 
 async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Promise<Connection> {
   const { config } = target;
-  const password = await unlessAborted(config.password(), signal);
+  const { password, expiresAt } = await unlessAborted(config.password(config, signal), signal);
   const prepared = password === undefined ? undefined : saslprep(password);
   const core = newCore(config);
   let link: Link | undefined;
@@ -203,6 +203,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
     });
     const login = new Login(link, prepared, await unlessAborted(channelBinding(link), signal), mayRepeat);
     const connection = new Connection(link, core, config, login.start, login);
+    connection.expiresAt = expiresAt;
     const { done } = connection.startup;
     const stop = onAbort(signal, () => connection.giveUp(signal.reason as PgzError));
     done.then(stop, stop);

@@ -3,7 +3,7 @@ export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../sockets/gzip.ts";
 import { installRuntime } from "../sockets/runtime.ts";
-import { capabilities, connect, environment, md5, unref } from "../sockets/node.ts";
+import { capabilities, connect, environment, md5, passfile, unref } from "../sockets/node.ts";
 import { decoded } from "../wasm/inside.ts";
 
 installRuntime({
@@ -12,6 +12,7 @@ installRuntime({
   connect,
   background: () => {},
   environment,
+  passfile,
   capabilities,
   gzip,
   md5,

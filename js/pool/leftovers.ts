@@ -17,45 +17,54 @@ const CHANGES = ["none", "resets", "ends"] as const;
 export type Change = (typeof CHANGES)[number];
 
 /** Statements that leave nothing but by what they name. */
-const CLEAN = wordsOf(`
+const CLEAN = `
   select insert update delete merge values table with show copy
   begin start commit end rollback abort savepoint release
   close fetch move notify lock truncate analyze analyse vacuum cluster reindex refresh checkpoint
   create alter drop comment grant revoke reassign security import
-`);
+`;
 /** DISCARD and DEALLOCATE would take the driver's prepared statements. */
-const ENDING = wordsOf("prepare deallocate discard load");
+const ENDING = "prepare deallocate discard load";
 
 /** Functions of PostgreSQL that leave what a reset undoes, or run SQL that they are given as text. */
-const RESET_FUNCTIONS = wordsOf(`
+const RESET_FUNCTIONS = `
   set_config pg_advisory_lock pg_advisory_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared
   query_to_xml query_to_xmlschema query_to_xml_and_xmlschema ts_stat ts_rewrite
-`);
+`;
 /** Functions that leave what no reset undoes; dblink's connections belong to the session. */
-const ENDING_FUNCTIONS = wordsOf(`
+const ENDING_FUNCTIONS = `
   setseed pg_backup_start pg_start_backup pg_replication_origin_session_setup
   pg_create_logical_replication_slot pg_create_physical_replication_slot
   pg_copy_logical_replication_slot pg_copy_physical_replication_slot
   dblink_connect dblink_connect_u
-`);
+`;
 /** Between EXPLAIN and its statement. */
-const EXPLAIN_OPTIONS = wordsOf("analyze analyse verbose");
+const EXPLAIN_OPTIONS = "analyze analyse verbose";
 /** Between the INTO of a SELECT and the table's name. */
-const BEHIND_INTO = wordsOf("local global unlogged table");
+const BEHIND_INTO = "local global unlogged table";
 /** What `set local`, `set transaction` and `set constraints` set ends with the transaction. */
-const OF_A_TRANSACTION = wordsOf("local transaction constraints");
+const OF_A_TRANSACTION = "local transaction constraints";
 
-function wordsOf(list: string): ReadonlySet<string> {
-  return new Set(list.trim().split(/\s+/));
+/**
+ * By list. Made when they are asked for: what a module calls at its top stays in the bundle of a program that has no
+ * pool.
+ */
+const sets = new Map<string, ReadonlySet<string>>();
+
+function isOneOf(list: string, word: string): boolean {
+  let set = sets.get(list);
+  if (!set) sets.set(list, (set = new Set(list.trim().split(/\s+/))));
+  return set.has(word);
 }
 
 /** What a text may leave. Of several statements in one text (`simple`) the worst counts. */
 export function changeOf(text: string): Change {
+  seen ??= new TextCache(1_000, 1 << 20);
   return seen.get(text) ?? seen.put(text, worstOf(readings(text).map(changeOfAll)));
 }
 
 /** A program has few texts. */
-const seen = new TextCache<Change>(1_000, 1 << 20);
+let seen: TextCache<Change> | undefined;
 
 function worstOf(changes: readonly Change[]): Change {
   return CHANGES[Math.max(0, ...changes.map((change) => CHANGES.indexOf(change)))]!;
@@ -94,17 +103,17 @@ class Statement {
     if (first !== "explain") return first;
     first = this.#next();
     if (first === "(") while (first !== ")" && first !== "") first = this.#next();
-    while (first === ")" || first === "(" || EXPLAIN_OPTIONS.has(first)) first = this.#next();
+    while (first === ")" || first === "(" || isOneOf(EXPLAIN_OPTIONS, first)) first = this.#next();
     return first;
   }
 
   #changeBy(first: string): Change {
     if (first === "set") return this.#changeBySet();
     if (first === "prepare") return this.#changeByPrepare();
-    if (ENDING.has(first)) return "ends";
+    if (isOneOf(ENDING, first)) return "ends";
     if (first === "declare") return this.#has((name, before) => name === "hold" && before === "with");
     if (first === "create") return this.#has(isTemporary);
-    if (!CLEAN.has(first)) return "resets";
+    if (!isOneOf(CLEAN, first)) return "resets";
     return this.#changeByTables(first);
   }
 
@@ -117,7 +126,7 @@ class Statement {
       updates ||= name === "update";
       // Its view's rule calls set_config for a row that is updated.
       if (name === "pg_settings" && updates) return true;
-      if (isDoubtful && (isTemporary(name) || BEHIND_INTO.has(name))) return true;
+      if (isDoubtful && (isTemporary(name) || isOneOf(BEHIND_INTO, name))) return true;
       isDoubtful = false;
       if (name !== "into") return false;
       if (before !== "insert" && before !== "merge") return true;
@@ -140,7 +149,7 @@ class Statement {
     let seeds = second === "seed";
     let name = this.#next();
     // `set local.tenant = …`: a setting of that name, for the session.
-    const isOfTransaction = OF_A_TRANSACTION.has(second) && name !== ".";
+    const isOfTransaction = isOneOf(OF_A_TRANSACTION, second) && name !== ".";
     for (; name !== ""; name = this.#next()) {
       seeds ||= name === "seed";
       if (this.#reader.kind === "text") {
@@ -179,8 +188,8 @@ class Statement {
   }
 
   #note(name: string): void {
-    if (ENDING_FUNCTIONS.has(name)) this.#named = "ends";
-    else if (RESET_FUNCTIONS.has(name)) this.#named = worstOf([this.#named, "resets"]);
+    if (isOneOf(ENDING_FUNCTIONS, name)) this.#named = "ends";
+    else if (isOneOf(RESET_FUNCTIONS, name)) this.#named = worstOf([this.#named, "resets"]);
   }
 }
 

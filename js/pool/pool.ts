@@ -383,6 +383,9 @@ function closedUnderneath(facts: Facts): UsageError {
   return closed("The pool was closed under this call.", facts);
 }
 
+/** Options that say which password is used. */
+const PASSWORDS = ["password", "passfile", "environment"];
+
 /**
  * Makes a pool, which connects when it has to. `options` are those of a client and the pool's own (docs/pool.md).
  *
@@ -395,8 +398,13 @@ export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
   checkObject(options);
   const isWorkerd = runtime().name === "workerd";
   const { given, input, overrides } = splitOptions(target, options);
-  const configWith = (more: Options = {}) => configured(input, { ...overrides, ...more }, true);
-  const config = configWith();
+  const config = configured(input, overrides, true);
+  const configWith = (more: Options): Config => {
+    const one = configured(input, { ...overrides, ...more }, true);
+    const hasPassword = PASSWORDS.some((name) => name in more);
+    // Else its logins ask for the password together with those of the others.
+    return hasPassword ? one : Object.freeze({ ...one, password: config.password });
+  };
   const { pipelining } = { ...(Object(input) as Options), ...overrides };
   return new Pool(config, resolvePool({ ...config.pool, ...given }, pipelining, isWorkerd), configWith);
 }

@@ -4,6 +4,7 @@
 // Knows one connection at a time. Must not know who waits for it, or how many there are (slots.ts).
 import type { Counters } from "../api/ledger.ts";
 import type { Config, Options } from "../config/options.ts";
+import type { Connection } from "../connection/connection.ts";
 import { openConnection } from "../connection/startup.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
 import { clean, isDemoted, ping } from "./cleaning.ts";
@@ -12,6 +13,9 @@ import { Lease } from "./lease.ts";
 import { Member } from "./member.ts";
 import type { PoolConfig, PoolHooks } from "./options.ts";
 import type { Failure, Keeper } from "./slots.ts";
+
+/** Milliseconds, whatever a password function says. */
+const SHORTEST_LIFETIME = 1_000;
 
 /** What of a pool this needs. */
 interface Pool {
@@ -57,9 +61,7 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
         () => {},
       );
       const now = performance.now();
-      // Less up to a tenth, so that they do not all end at once.
-      const lifetime = maxLifetime ? maxLifetime * (1 - Math.random() / 10) : Infinity;
-      const member = new Member(connection, sharing, generation, now, now + lifetime);
+      const member = new Member(connection, sharing, generation, now, now + lifetime(maxLifetime, connection));
       if (afterConnect) await this.#prepare(member, afterConnect);
       this.#tell("connect");
       return member;
@@ -161,6 +163,16 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
       await lease.takeBack();
     }
   }
+}
+
+/**
+ * Of a connection: `maxLifetime`, or four fifths of what its server leaves it, so that what is borrowed last has a fifth
+ * to finish. Less up to a tenth, so that they do not all end at once.
+ */
+function lifetime(maxLifetime: number, { expiresAt = Infinity }: Connection): number {
+  // A clock that is ahead, or a time that is wrong, must not make a connection for nobody, and another one behind it.
+  const left = Math.max(SHORTEST_LIFETIME, (Number(expiresAt) - Date.now()) * 0.8);
+  return Math.min(maxLifetime || Infinity, left) * (1 - Math.random() / 10);
 }
 
 /** What the hook gives, or what it throws under its name. */

@@ -5,6 +5,7 @@
 // Deno's own TLS cannot skip verification, upgrade with a client certificate or show the server's. For those node:tls
 // runs over a stream that takes no bytes from the socket while nobody wants any (`HeldConn`): of 300 MB it then has
 // 2.03 MB when the reader stops after 2.01.
+import { passfiles } from "./passfile.ts";
 import type { Capabilities } from "./runtime.ts";
 import { PIECE } from "../util/limits.ts";
 import {
@@ -43,7 +44,9 @@ interface DenoNet {
 interface DenoEnvironment {
   readonly env: { get(name: string): string | undefined };
   unrefTimer(timer: number): void;
-  readonly permissions: { querySync(permission: { name: "env"; variable: string }): { state: string } };
+  readonly permissions: {
+    querySync(permission: { name: "env"; variable: string } | { name: "read"; path: string }): { state: string };
+  };
 }
 
 const deno = (globalThis as unknown as { Deno: DenoNet & DenoEnvironment }).Deno;
@@ -51,6 +54,10 @@ const deno = (globalThis as unknown as { Deno: DenoNet & DenoEnvironment }).Deno
 /** A variable that may be read already: asking for permission would stop the program until somebody answers. */
 export const environment = (name: string): string | undefined =>
   deno.permissions.querySync({ name: "env", variable: name }).state === "granted" ? deno.env.get(name) : undefined;
+
+const mayRead = (path: string): boolean => deno.permissions.querySync({ name: "read", path }).state === "granted";
+/** The folder of the user by its variable alone: to ask the system takes a permission of its own. */
+export const passfile = passfiles({ home: () => environment("HOME"), variable: environment, mayRead });
 
 export const capabilities: Capabilities = node.capabilities;
 export const md5 = node.md5;

@@ -5,9 +5,11 @@
 import { Buffer } from "node:buffer"; // no global of every Deno
 import { createHash } from "node:crypto";
 import * as net from "node:net";
+import { homedir } from "node:os";
 import process from "node:process";
 import type { Duplex } from "node:stream";
 import * as tls from "node:tls";
+import { passfiles } from "./passfile.ts";
 import type { Capabilities } from "./runtime.ts";
 import {
   connectFailed,
@@ -34,6 +36,17 @@ export const capabilities: Capabilities = {
 
 /** A variable of the process. */
 export const environment = (name: string): string | undefined => process.env[name];
+
+export const passfile = passfiles({ home, variable: environment, mayRead: () => true });
+
+function home(): string | undefined {
+  try {
+    return environment("HOME") || homedir();
+  } catch {
+    // A container's user without a name, and no HOME.
+    return undefined;
+  }
+}
 
 export const connect: Connector = async (options) => {
   const { host, port, path, signal, tls: security, readBuffer, keepAlive } = options;

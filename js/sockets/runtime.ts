@@ -5,6 +5,7 @@
 import { UsageError } from "../util/errors.ts";
 import type { Connector } from "./contract.ts";
 import type { Bytes, OwnBytes } from "../util/bytes.ts";
+import type { Observer } from "../util/observer.ts";
 
 /**
  * What sockets of this runtime support besides TLS verified with the runtime's own certificates. What is missing is
@@ -32,6 +33,26 @@ export interface ByteChannel {
   readonly writable: WritableStream<Uint8Array>;
 }
 
+/** What of a client's options says which password file is read, and who is told why it is not. */
+export interface PassfileOptions {
+  readonly passfile?: string | undefined;
+  readonly environment?: unknown;
+  readonly observer?: Observer | undefined;
+}
+
+/** The fields by which a line of a password file is found. */
+export interface PassfileEntry {
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly user: string;
+}
+
+/** `undefined`: no line is for this login. */
+export interface FoundPassword {
+  readonly password: string | undefined;
+}
+
 /** What a runtime brings. With `pgz-edge/slim` you pass one to {@link installRuntime}. */
 export interface Runtime {
   /** Used in error messages. `"workerd"` also means the limits of Cloudflare Workers. */
@@ -52,6 +73,11 @@ export interface Runtime {
   readonly inRequest?: () => () => boolean;
   /** The value of an environment variable, where the runtime has them and may read this one without asking anybody. */
   readonly environment?: (name: string) => string | undefined;
+  /**
+   * Gives what looks up the password of a login in libpq's password file: the one of option `passfile`, else the user's
+   * own, unless `environment` is given. Asked only where there is no password. Leave it out where there are no files.
+   */
+  readonly passfile?: (options: PassfileOptions) => ((attempt: PassfileEntry) => Promise<FoundPassword>) | undefined;
   /** A timer of `setTimeout` does not keep the process alive from now on. Leave it out where nothing does. */
   readonly unref?: (timer: unknown) => void;
   /** Default: none. */

@@ -131,10 +131,10 @@ export class FirstBatch<Row> {
     if (call.finished) return undefined;
 
     const failures = outcomes.map((outcome) =>
-      outcome.status === "rejected" ? (outcome.reason as PgzError) : outcome.value?.error,
+      // There is an operation: the call is not over.
+      outcome.status === "rejected" ? (outcome.reason as PgzError) : outcome.value!.error,
     );
     const index = failures.findIndex((failure) => failure !== undefined);
-    const commands = sent.map(({ operation }) => operation.command);
     const error = failures[index] ?? ending.error ?? (ending.command === "ROLLBACK" ? rolledBack() : undefined);
     if (!error) {
       heedSuccess(connection.config, "batch");
@@ -142,12 +142,12 @@ export class FirstBatch<Row> {
     }
     const failed = sent[index];
     const isUndone = ending.command !== "COMMIT" || this.#isUndone(sent, index);
-    if (failed && isUndone && (failed.mayBeDescribed() || this.#refusesSavepoint(failed.operation, index))) {
+    if (failed && isUndone && (failed.mayBeDescribed() || this.#refusesSavepoint(failed.operation, error, index))) {
       if (tellsOfNodes(error)) noteNodes(connection.config);
       else statements.failedInFront(failedBefore(failed.operation), error);
       return new Outdated(error);
     }
-    throw failedAt(error, index, commands.length, ending.command === "COMMIT" && !isUndone);
+    throw failedAt(error, index, sent.length, !isUndone);
   }
 
   /** A cancel can meet COMMIT itself, which then has ended nothing. No cancel of ours may meet this ROLLBACK, too. */
@@ -165,13 +165,14 @@ export class FirstBatch<Row> {
   #isUndone(sent: readonly Sent<Row>[], index: number): boolean {
     const isInFront = ({ operation }: Sent<Row>) => failedBefore(operation) !== undefined;
     if (sent.every(isInFront)) return true;
-    const wasOpen = sent[index - 1]?.operation.status === "T" && sent[index]!.operation.status === "I";
-    return wasOpen && sent.slice(index + 1).every(isInFront);
+    // The first item's own flight begins the transaction.
+    const wasOpen = index === 0 || sent[index - 1]?.operation.status === "T";
+    return wasOpen && sent[index]!.operation.status === "I" && sent.slice(index + 1).every(isInFront);
   }
 
   /** SPQR's router knows none. */
-  #refusesSavepoint({ outcome }: Operation, index: number): boolean {
-    const refuses = index > 0 && outcome.is === "failed" && outcome.before === "prelude" && mayLackCheck(outcome.error);
+  #refusesSavepoint(operation: Operation, error: PgzError, index: number): boolean {
+    const refuses = index > 0 && failedBefore(operation) === "prelude" && mayLackCheck(error);
     if (refuses) heedOddness(this.#session.config, "batch");
     return refuses;
   }
@@ -207,14 +208,15 @@ function failedBefore({ outcome }: Operation): Reached["before"] {
   return outcome.is === "failed" ? outcome.before : undefined;
 }
 
-/** Says what the failure of an item did to the others, or that it came too late to do anything. */
-function failedAt(error: PgzError, index: number, count: number, hasCommitted: boolean): PgzError {
-  const all = [...Array(count).keys()];
+/**
+ * Says what the failure of an item did to the others, or that it came too late to do anything. `at`: -1 where it is the
+ * failure of no item.
+ */
+function failedAt(error: PgzError, at: number, count: number, hasCommitted: boolean): PgzError {
+  const index = at < 0 ? undefined : at;
   if (hasCommitted)
     return Object.assign(error, { transaction: "committed", batch: { index, rolledBack: [], skipped: [] } });
-  const batch =
-    index < 0
-      ? { index: undefined, rolledBack: all, skipped: [] }
-      : { index, rolledBack: all.slice(0, index), skipped: all.slice(index + 1) };
+  const all = [...Array(count).keys()];
+  const batch = { index, rolledBack: all.slice(0, index), skipped: all.slice((index ?? count) + 1) };
   return Object.assign(error, { batch });
 }

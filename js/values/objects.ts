@@ -17,56 +17,74 @@ export type RowDecoder = (view: Uint8Array) => unknown[];
  * `"array"` a row has all columns in order.
  */
 export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode: RowMode): RowDecoder {
-  const names = columns.map(({ name }) => name);
-  const asArrays = mode === "array";
-  const needsTemplate = names.includes("__proto__");
-  let template: Record<string, unknown> | undefined;
-  let seen = 0;
-  let converters: readonly Converter[] | undefined;
+  let plan: RowPlan | undefined;
   return (view) => {
-    const batch = open(view, policy.parsers !== undefined);
-    if (!asArrays && !template && (needsTemplate || (seen += batch.rowCount) > FEW)) template = templateOf(names);
+    const batch = openBatch(view, policy.parsers !== undefined);
+    const width = columns.length;
     // The kinds are the same in each batch.
-    converters ??= convertersOf(columns, policy, batch.slots);
-    return rowsOf(batch, { names, asArrays, template, converters });
+    plan ??= planRows(columns, policy, mode, batch.slots.bytes.slice(4, 4 + width));
+    return rowsOf(plan, batch, batch.count, { slot: headOf(width) >> 2, text: 0, json: 0 });
   };
 }
 
 type Converter = ReturnType<typeof converter>;
 
-/** One per column; none at all where no value needs one. */
-function convertersOf(columns: readonly Column[], policy: ValuePolicy, slots: Slots): readonly Converter[] {
-  const all = columns.map((column, index) => converter(column, policy, kindOf(slots, index) === SLOT_JSON));
-  return all.some(Boolean) ? all : [];
-}
-
-/** How the rows of a result are built. */
-interface RowPlan {
+/** How the rows of one form are built. */
+export interface RowPlan {
   readonly names: readonly string[];
+  /** What the slots of each column hold: one of `SLOT_…`. */
+  readonly kinds: Uint8Array;
   readonly asArrays: boolean;
-  /** Objects are copies of it. */
-  readonly template: Record<string, unknown> | undefined;
+  /** One per column; none at all where no value needs one. */
   readonly converters: readonly Converter[];
+  /** Objects are copies of it. */
+  template: Record<string, unknown> | undefined;
+  /** How many rows were built without one. */
+  seen: number;
 }
 
-function rowsOf(batch: Batch, { names, asArrays, template, converters }: RowPlan): unknown[] {
-  const { rowCount, text, json, textOf } = batch;
-  const { bytes, ints, floats } = batch.slots;
+export function planRows(
+  columns: readonly Pick<Column, "name" | "typeOid">[],
+  policy: ValuePolicy,
+  mode: RowMode,
+  kinds: Uint8Array,
+): RowPlan {
+  const names = columns.map(({ name }) => name);
+  const all = columns.map((column, index) => converter(column as Column, policy, kinds[index] === SLOT_JSON));
+  const template = names.includes("__proto__") ? templateOf(names) : undefined;
+  const converters = all.some(Boolean) ? all : [];
+  return { names, kinds, asArrays: mode === "array", converters, template, seen: 0 };
+}
+
+/** Where the values of the next row of a batch begin. */
+export interface BatchPlace {
+  /** In numbers of four bytes. */
+  slot: number;
+  /** In UTF-16 units, or in bytes where a text is not UTF-8. */
+  text: number;
+  json: number;
+}
+
+/** The next `count` rows from `place` on, which moves on. */
+export function rowsOf(plan: RowPlan, batch: Batch, count: number, place: BatchPlace): unknown[] {
+  const { names, kinds, asArrays, converters } = plan;
+  if (!asArrays && (plan.seen += count) > FEW) plan.template ??= templateOf(names);
+  const { template } = plan;
+  const { text, json, textOf } = batch;
+  const { ints, floats } = batch.slots;
   const width = names.length;
   const plain = !converters.length;
-  const rows = new Array<unknown>(rowCount);
-  let slot = headOf(width) >> 2;
-  let at = 0;
-  let next = 0;
-  for (let number = 0; number < rowCount; number++) {
-    const row: Record<string | number, unknown> = template
-      ? { ...template }
-      : asArrays
-        ? (new Array<unknown>(width) as never)
+  const rows = new Array<unknown>(count);
+  let { slot, text: at, json: next } = place;
+  for (let number = 0; number < count; number++) {
+    const row: Record<string | number, unknown> = asArrays
+      ? (new Array<unknown>(width) as never)
+      : template
+        ? { ...template }
         : {};
     for (let index = 0; index < width; index++) {
       let value: unknown;
-      switch (bytes[4 + index]) {
+      switch (kinds[index]) {
         case SLOT_INT:
           value = ints[slot + 1] ? null : ints[slot];
           slot += 2;
@@ -84,7 +102,7 @@ function rowsOf(batch: Batch, { names, asArrays, template, converters }: RowPlan
         case SLOT_TEXT: {
           const length = ints[slot] as number;
           if (length < 0) value = null;
-          else if (textOf) value = textOf(ints[slot + 1] as number);
+          else if (textOf) value = textOf(at, (at += ints[slot + 1] as number));
           else value = text.substring(at, (at += length));
           slot += 2;
           break;
@@ -100,6 +118,9 @@ function rowsOf(batch: Batch, { names, asArrays, template, converters }: RowPlan
     }
     rows[number] = row;
   }
+  place.slot = slot;
+  place.text = at;
+  place.json = next;
   return rows;
 }
 
@@ -115,17 +136,19 @@ function templateOf(names: readonly string[]): Record<string, unknown> {
   return JSON.parse(`{${names.map((name) => `${JSON.stringify(name)}:null`).join()}}`) as Record<string, unknown>;
 }
 
-interface Batch {
-  readonly rowCount: number;
+/** One batch, taken apart. */
+export interface Batch {
+  /** Rows, or what else it counts. */
+  readonly count: number;
   readonly slots: Slots;
   readonly text: string;
   readonly json: readonly unknown[];
-  /** Where a text is not UTF-8: the next of so many bytes. */
-  readonly textOf: ((length: number) => string) | undefined;
+  /** Where a text is not UTF-8: the text of these bytes. */
+  readonly textOf: ((from: number, to: number) => string) | undefined;
 }
 
 /** Head and slots, in memory that is aligned. */
-interface Slots {
+export interface Slots {
   readonly bytes: Uint8Array;
   /** Two per slot. */
   readonly ints: Int32Array;
@@ -137,8 +160,6 @@ const slotsIn = (bytes: OwnBytes): Slots => ({
   ints: new Int32Array(bytes.buffer),
   floats: new Float64Array(bytes.buffer),
 });
-/** What the slots of a column hold. */
-const kindOf = ({ bytes }: Slots, index: number) => bytes[4 + index];
 const headOf = (width: number) => (4 + width + 7) & ~7;
 
 /** The server's text keeps a leading U+FEFF; what is no UTF-8 shows as U+FFFD. */
@@ -150,8 +171,11 @@ let scratch = slotsIn(new Uint8Array(1 << 10));
 const SCRATCH = 1 << 20;
 const NONE: readonly unknown[] = [];
 
-/** `own`: code of the user's runs meanwhile, which might get here again. */
-function open(view: Uint8Array, own: boolean): Batch {
+/**
+ * Takes a batch apart, before its rows are built. What it returns is good until the next one is opened, unless `own`:
+ * code of the user's runs meanwhile, which might get here again.
+ */
+export function openBatch(view: Uint8Array, own: boolean): Batch {
   const end = view.length - 12;
   const number = (at: number) =>
     (view[at]! | (view[at + 1]! << 8) | (view[at + 2]! << 16) | (view[at + 3]! << 24)) >>> 0;
@@ -165,7 +189,7 @@ function open(view: Uint8Array, own: boolean): Batch {
   }
   const { units, textOf } = textsOf(view.subarray(text, json));
   return {
-    rowCount: number(end),
+    count: number(end),
     slots,
     text: units,
     textOf,
@@ -179,7 +203,6 @@ function textsOf(bytes: Uint8Array): { readonly units: string; readonly textOf: 
   } catch {
     // Not UTF-8, so the units are wrong: one by one.
     const kept = bytes.slice();
-    let at = 0;
-    return { units: "", textOf: (length) => decoder.decode(kept.subarray(at, (at += length))) };
+    return { units: "", textOf: (from, to) => decoder.decode(kept.subarray(from, to)) };
   }
 }

@@ -38,7 +38,7 @@ export const READY_FAILED = 0x1000;
 export const CHANGES_ANSWERED = 0x1;
 /** START_REPLICATION has succeeded: changes follow. */
 export const CHANGES_STREAMING = 0x2;
-/** Whole lines wait. */
+/** Whole changes wait. */
 export const CHANGES_LINES = 0x4;
 /** The server has said where its log ends. */
 export const CHANGES_KEEPALIVE = 0x8;
@@ -170,6 +170,20 @@ export const TYPE_COMPOSITE = 4;
 export const LAYOUT_HSTORE = 1;
 /** vector of pgvector. */
 export const LAYOUT_VECTOR = 2;
+
+// Kinds of heads in a batch of changes (src/replication/batch.rs).
+/** A change as JSON. */
+export const CHANGE_LINE = 0;
+/** The kinds of a table's columns. */
+export const CHANGE_COLUMNS = 1;
+/** An inserted row. */
+export const CHANGE_INSERT = 2;
+/** An updated row, of which all values have come and no old one. */
+export const CHANGE_UPDATE = 3;
+/** A transaction begins. */
+export const CHANGE_BEGIN = 4;
+/** It ends. */
+export const CHANGE_COMMIT = 5;
 
 // Kinds of columns, in the head of a batch of slots (src/encode/columns.rs).
 /** i32 value, i32 1 for NULL. */

@@ -30,7 +30,7 @@ export const made = ["index.md", "performance.md", "reference/index.md"];
 
 /** Title, then the pages in their order, as the site names them. */
 const chapters = [
-  ["Start", ["readme", "comparison", "examples", "connecting", "bundlers", "worker-example"]],
+  ["Start", ["readme", "comparison", "examples", "connecting", "logins", "bundlers", "worker-example"]],
   ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel", "next"]],
   ["Moving", ["pg", "from-postgres"]],
   ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "changes", "pool", "observer"]],

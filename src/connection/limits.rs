@@ -33,7 +33,7 @@ impl Rows {
     /// The finished rows. A batch of values is closed by this: it is to be taken before more come.
     pub fn bytes(&mut self) -> &[u8] {
         if !self.blocks.is_empty() {
-            self.blocks.seal(&mut self.buffer, KEEP);
+            self.blocks.seal(&mut self.buffer, &[], KEEP);
         }
         self.buffer.as_slice()
     }

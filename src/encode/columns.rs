@@ -15,7 +15,7 @@
 //! ```
 //! While rows come, text and json grow in buffers of their own; [`Blocks::seal`] puts them together.
 
-use super::{Column, Plan, RowError};
+use super::{Plan, RowError};
 use crate::boundary::slots;
 use crate::types::output::{BLOCK, Output, Target, Writer};
 use crate::types::{Cell, Encoder, InvalidValue, Strings, oid};
@@ -38,7 +38,7 @@ pub struct Mark {
 
 /// What becomes of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Int2,
     Int4,
     Bool,
@@ -59,7 +59,7 @@ const NULL_FLOAT: [u8; 8] = [1, 0, 0, 0, 0, 0, 0xf8, 0x7f];
 const NULL_TEXT: [u8; 8] = [0xff; 8];
 
 impl Kind {
-    pub(super) fn new(
+    pub(crate) fn new(
         type_oid: u32,
         format_code: i16,
         encoder: &Encoder,
@@ -89,7 +89,7 @@ impl Kind {
     }
 
     /// As JavaScript knows it.
-    fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Kind::Int2 | Kind::Int4 => slots::INT,
             Kind::Bool => slots::BOOL,
@@ -145,19 +145,50 @@ impl Blocks {
         self.row_count = 0;
     }
 
-    /// Puts the blocks behind the slots, which then are a whole batch.
-    pub fn seal(&mut self, slots: &mut Output, keep: usize) {
+    /// Puts the blocks behind the slots, which then are a whole batch. `texts` go in front of those of the rows.
+    pub fn seal(&mut self, slots: &mut Output, texts: &[u8], keep: usize) {
+        let text_length = texts.len().wrapping_add(self.text.len());
         slots.write(|out| {
+            out.put_slice(texts);
             out.put_slice(self.text.as_slice());
             out.put_slice(self.json.as_slice());
             let has_json = !self.json.is_empty();
             out.put_block(b"]", usize::from(has_json));
             let json_length = self.json.len().saturating_add(usize::from(has_json));
-            for number in [self.row_count, self.text.len() as u32, json_length as u32] {
+            for number in [self.row_count, text_length as u32, json_length as u32] {
                 out.put(&number.to_le_bytes());
             }
         });
         self.clear(keep);
+    }
+}
+
+/// Of changes, whose rows have no plan.
+#[cfg(feature = "replication")]
+impl Blocks {
+    /// Counts one more.
+    pub(crate) fn count(&mut self) {
+        self.row_count = self.row_count.saturating_add(1);
+    }
+
+    /// The next element of the JSON array.
+    pub(crate) fn element(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
+        self.json.write(|json| {
+            put_comma(json);
+            write(json);
+        });
+    }
+
+    /// Lets `write` append the values of a row.
+    pub(crate) fn row<R>(
+        &mut self,
+        slots: &mut Output,
+        write: impl FnOnce(&mut Row<'_, '_, '_, '_>) -> R,
+    ) -> R {
+        let Blocks { text, json, .. } = self;
+        slots.write(|slots| {
+            text.write(|text| json.write(|json| write(&mut Row { slots, text, json })))
+        })
     }
 }
 
@@ -189,7 +220,9 @@ impl Plan {
                         let encoded = self.for_each_field(body, |column, value, readable| {
                             let mut to = Row { slots, text, json };
                             match value {
-                                Some(value) => to.append(column, value, readable),
+                                Some(value) => {
+                                    to.append(column.kind, &column.encoder, value, readable)
+                                }
                                 None => {
                                     to.append_null(column.kind);
                                     Ok(())
@@ -230,7 +263,7 @@ impl Plan {
 }
 
 /// Where one row goes.
-struct Row<'a, 'slots, 'text, 'json> {
+pub(crate) struct Row<'a, 'slots, 'text, 'json> {
     slots: &'a mut Writer<'slots>,
     text: &'a mut Writer<'text>,
     json: &'a mut Writer<'json>,
@@ -238,30 +271,31 @@ struct Row<'a, 'slots, 'text, 'json> {
 
 impl Row<'_, '_, '_, '_> {
     #[inline(always)]
-    fn append(
+    pub(crate) fn append(
         &mut self,
-        column: &Column,
+        kind: Kind,
+        encoder: &Encoder,
         value: &[u8],
         readable: &[u8],
     ) -> Result<(), InvalidValue> {
         let int = |value: i32| u64::from(value as u32);
-        let slot = match column.kind {
-            Kind::Int4 => int(i32::from_be_bytes(fixed(column, value)?)),
-            Kind::Int2 => int(i16::from_be_bytes(fixed(column, value)?).into()),
-            Kind::Bool => int(i32::from(fixed(column, value)? != [0])),
-            Kind::Oid => f64::from(u32::from_be_bytes(fixed(column, value)?)).to_bits(),
+        let slot = match kind {
+            Kind::Int4 => int(i32::from_be_bytes(fixed(encoder, value)?)),
+            Kind::Int2 => int(i16::from_be_bytes(fixed(encoder, value)?).into()),
+            Kind::Bool => int(i32::from(fixed(encoder, value)? != [0])),
+            Kind::Oid => f64::from(u32::from_be_bytes(fixed(encoder, value)?)).to_bits(),
             // Whoever asks for numbers accepts that those beyond 2^53 are rounded.
-            Kind::Int8 => (i64::from_be_bytes(fixed(column, value)?) as f64).to_bits(),
-            Kind::Float8 => match f64::from_be_bytes(fixed(column, value)?) {
+            Kind::Int8 => (i64::from_be_bytes(fixed(encoder, value)?) as f64).to_bits(),
+            Kind::Float8 => match f64::from_be_bytes(fixed(encoder, value)?) {
                 // The server's may be any; one of them is our NULL.
                 value if value.is_nan() => f64::NAN.to_bits(),
                 value => value.to_bits(),
             },
             Kind::Text | Kind::JsonbText => {
-                let (text, readable) = match (column.kind, value, readable) {
+                let (text, readable) = match (kind, value, readable) {
                     (Kind::Text, ..) => (value, readable),
                     (_, [1, text @ ..], [_, readable @ ..]) => (text, readable),
-                    _ => return Err(column.encoder.invalid("unknown version of jsonb")),
+                    _ => return Err(encoder.invalid("unknown version of jsonb")),
                 };
                 self.text.put_within(readable, text.len());
                 lengths(utf16_units(text), text.len())
@@ -269,13 +303,13 @@ impl Row<'_, '_, '_, '_> {
             Kind::Plain => {
                 let start = self.text.position();
                 self.text
-                    .without_quotes(|out| column.encoder.append_rarely(value, out))?;
+                    .without_quotes(|out| encoder.append_rarely(value, out))?;
                 let length = self.text.position().saturating_sub(start);
                 lengths(length, length)
             }
             Kind::Json => {
-                self.put_comma();
-                return column.encoder.append_rarely(value, self.json);
+                put_comma(self.json);
+                return encoder.append_rarely(value, self.json);
             }
         };
         self.slots.put(&slot.to_le_bytes());
@@ -283,28 +317,24 @@ impl Row<'_, '_, '_, '_> {
     }
 
     #[inline(always)]
-    fn append_null(&mut self, kind: Kind) {
+    pub(crate) fn append_null(&mut self, kind: Kind) {
         let null = match kind.code() {
             slots::INT | slots::BOOL => NULL_INT,
             slots::FLOAT => NULL_FLOAT,
             slots::TEXT => NULL_TEXT,
             _ => {
-                self.put_comma();
+                put_comma(self.json);
                 return self.json.put(b"null");
             }
         };
         self.slots.put(&null);
     }
+}
 
-    #[inline(always)]
-    fn put_comma(&mut self) {
-        let comma = if self.json.position() == 0 {
-            b"["
-        } else {
-            b","
-        };
-        self.json.put(comma);
-    }
+#[inline(always)]
+fn put_comma(json: &mut Writer<'_>) {
+    let comma = if json.position() == 0 { b"[" } else { b"," };
+    json.put(comma);
 }
 
 #[inline(always)]
@@ -313,10 +343,10 @@ fn lengths(units: usize, bytes: usize) -> u64 {
 }
 
 #[inline(always)]
-fn fixed<const N: usize>(column: &Column, value: &[u8]) -> Result<[u8; N], InvalidValue> {
+fn fixed<const N: usize>(encoder: &Encoder, value: &[u8]) -> Result<[u8; N], InvalidValue> {
     value
         .try_into()
-        .map_err(|_| column.encoder.invalid("wrong length for its type"))
+        .map_err(|_| encoder.invalid("wrong length for its type"))
 }
 
 /// Units of UTF-16 of a text in UTF-8: a character has one, that of four bytes two. What is no UTF-8 (a database in

@@ -112,7 +112,7 @@ struct Column {
 /// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that
 /// writing a usual one is one store.
 #[derive(Clone, Debug)]
-struct Lead {
+pub(crate) struct Lead {
     first: [u8; BLOCK],
     further: Box<[[u8; BLOCK]]>,
     length: usize,
@@ -121,7 +121,7 @@ struct Lead {
 impl Lead {
     /// `scratch`: the room to write it in. One for all columns, since new room is zeroed: that cost more than all else
     /// of a plan.
-    fn new(opening: &[u8], key: Option<&[u8]>, scratch: &mut Output) -> Lead {
+    pub(crate) fn new(opening: &[u8], key: Option<&[u8]>, scratch: &mut Output) -> Lead {
         scratch.truncate(0);
         scratch.write(|out| {
             out.put_slice(opening);
@@ -146,7 +146,7 @@ impl Lead {
     }
 
     #[inline(always)]
-    fn append(&self, out: &mut Writer<'_>) {
+    pub(crate) fn append(&self, out: &mut Writer<'_>) {
         if self.length <= BLOCK {
             return out.put_block(&self.first, self.length);
         }

@@ -16,9 +16,11 @@ mod snapshot;
 
 pub use snapshot::Table;
 
+use super::batch::{Batch, Head};
 use super::line::{COMMITTED_AT, Lines};
 use super::message::{Message, Old, Position, Prepared, RelationMessage, Timestamp, Tuple};
 use super::relation::{Relation, RowOptions, Which};
+use crate::boundary::change_kinds as kind;
 use crate::error::{Failure, Reason};
 use crate::protocol::frontend;
 use crate::protocol::reader::{Malformed, Reader};
@@ -27,9 +29,11 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// How lines are written.
+/// How changes are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
+    /// As batches for objects, in place of lines.
+    pub objects: bool,
     /// Numbers that are written as strings.
     pub strings: Strings,
     /// `created_at` becomes `createdAt`.
@@ -82,6 +86,10 @@ pub struct Changes {
     /// Types of the tables that were described last which nobody has described: their values stay text until then.
     wanted: Vec<u32>,
     lines: Lines,
+    /// Where changes go as objects: what has no form of its own there goes by way of its line.
+    batch: Option<Batch>,
+    /// Bytes of the message that is read.
+    message_bytes: usize,
     place: Place,
     /// Its line is written with the next message: that may be an Origin, which is a member of the line.
     begun: Option<Begun>,
@@ -99,6 +107,7 @@ impl Changes {
     /// At the beginning of a stream.
     pub fn new(options: Options) -> Changes {
         let Options {
+            objects,
             strings,
             camel_case,
         } = options;
@@ -112,6 +121,8 @@ impl Changes {
             described: BTreeMap::new(),
             wanted: Vec::new(),
             lines: Lines::new(),
+            batch: objects.then(Batch::new),
+            message_bytes: 0,
             place: Place::Outside,
             begun: None,
             last: 0,
@@ -162,14 +173,35 @@ impl Changes {
         !self.wanted.is_empty()
     }
 
-    /// The lines so far.
-    pub fn lines(&self) -> &[u8] {
-        self.lines.out.as_slice()
+    /// Whether something was written.
+    pub fn has_output(&self) -> bool {
+        match &self.batch {
+            Some(batch) => !batch.is_empty(),
+            None => !self.lines.out.is_empty(),
+        }
     }
 
-    /// They have been taken. At most `keep` bytes of their room stay.
-    pub fn lines_taken(&mut self, keep: usize) {
-        self.lines.out.clear(keep);
+    /// Makes what was written so far one piece, which is to be taken before more is read.
+    pub fn seal(&mut self, keep: usize) {
+        if let Some(batch) = &mut self.batch {
+            batch.seal(keep);
+        }
+    }
+
+    /// The lines so far, or the batch that was sealed.
+    pub fn output(&self) -> &[u8] {
+        match &self.batch {
+            Some(batch) => batch.sealed(),
+            None => self.lines.out.as_slice(),
+        }
+    }
+
+    /// It has been taken. At most `keep` bytes of its room stay.
+    pub fn output_taken(&mut self, keep: usize) {
+        match &mut self.batch {
+            Some(batch) => batch.clear(keep),
+            None => self.lines.out.clear(keep),
+        }
     }
 
     /// Whether the stream is between two transactions.
@@ -188,8 +220,8 @@ impl Changes {
     }
 
     fn keepalive(&mut self, reader: &mut Reader<'_>) -> Result<Keepalive, Malformed> {
-        let end = position(reader)?;
-        position(reader)?;
+        let end = lsn(reader)?;
+        lsn(reader)?;
         let wants_status = reader.u8()? != 0;
         reader.end()?;
         self.end = self.end.max(end);
@@ -197,7 +229,7 @@ impl Changes {
     }
 
     fn log_data(&mut self, reader: &mut Reader<'_>) -> Result<(), Failure> {
-        let head = (position(reader), position(reader), position(reader));
+        let head = (lsn(reader), lsn(reader), lsn(reader));
         let (Ok(start), Ok(end), Ok(_clock)) = head else {
             return Err(malformed(b'w'));
         };
@@ -207,17 +239,34 @@ impl Changes {
         let is_streamed = matches!(self.place, Place::Part { .. });
         let (message, subxid) =
             Message::parse(body, is_streamed).map_err(|Malformed| malformed(tag))?;
+        self.message_bytes = body.len();
         let since = self.lines.out.len();
+        let before = self.batch.as_ref().map(Batch::end);
         let outcome = self.message(message, Where { start, subxid }, body);
         if outcome.is_err() {
             self.lines.out.truncate(since);
+            if let (Some(batch), Some(before)) = (&mut self.batch, before) {
+                batch.take_back(before);
+            }
         }
+        self.line_is_over();
         outcome
+    }
+
+    /// Where objects are asked for, the line that was written becomes one.
+    fn line_is_over(&mut self) {
+        let Some(batch) = &mut self.batch else {
+            return;
+        };
+        if let [object @ .., b'\n'] = self.lines.out.as_slice() {
+            batch.line(object, self.message_bytes);
+            self.lines.out.clear(LINE_ROOM);
+        }
     }
 
     fn message(&mut self, message: Message<'_>, at: Where, body: &[u8]) -> Result<(), Failure> {
         if let Some(begun) = self.begun.take() {
-            self.lines.begun(&begun, &message);
+            self.begun(&begun, &message);
         }
         match message {
             Message::Begin {
@@ -322,11 +371,46 @@ impl Changes {
         Ok(())
     }
 
+    /// An Origin behind a Begin is a member of its line.
+    fn begun(&mut self, begun: &Begun, next: &Message<'_>) {
+        let has_more = !begun.gid.is_empty() || matches!(next, Message::Origin { .. });
+        match &mut self.batch {
+            Some(batch) if !has_more => {
+                let head = Head {
+                    position: begun.final_position,
+                    xid: begun.xid,
+                    subxid: 0,
+                    bytes: 0,
+                };
+                batch.of_transaction(kind::BEGIN, &begun.at, head);
+            }
+            _ => {
+                self.lines.begun(begun, next);
+                self.line_is_over();
+            }
+        }
+    }
+
     fn commit(&mut self, end_position: Position, committed_at: Timestamp) -> Result<(), Failure> {
         match core::mem::replace(&mut self.place, Place::Outside) {
-            Place::Transaction { xid } => self.ends("commit", xid, end_position, |lines| {
-                lines.time(COMMITTED_AT, committed_at)
-            }),
+            Place::Transaction { xid } => {
+                let Some(batch) = &mut self.batch else {
+                    return self.ends("commit", xid, end_position, |lines| {
+                        lines.time(COMMITTED_AT, committed_at)
+                    });
+                };
+                self.committed = self.committed.max(end_position);
+                if end_position > self.yielded {
+                    let head = Head {
+                        position: end_position,
+                        xid,
+                        subxid: 0,
+                        bytes: self.message_bytes,
+                    };
+                    batch.of_transaction(kind::COMMIT, &committed_at, head);
+                }
+                Ok(())
+            }
             Place::Known => Ok(()),
             _ => Err(out_of_order("Commit")),
         }
@@ -337,18 +421,16 @@ impl Changes {
             return Err(out_of_order("StreamStart"));
         }
         self.place = Place::Part { xid };
-        self.lines.begin("stream");
-        self.lines.position(at.start);
-        self.lines.number(XID, xid);
+        self.lines.begin("stream", at.start);
+        self.lines.xid(xid);
         self.lines.boolean(b",\"first\":", is_first);
         self.lines.end();
         Ok(())
     }
 
     fn abort(&mut self, xid: u32, subxid: u32, at: Where) -> Result<(), Failure> {
-        self.lines.begin("abort");
-        self.lines.position(at.start);
-        self.lines.number(XID, xid);
+        self.lines.begin("abort", at.start);
+        self.lines.xid(xid);
         if subxid != xid {
             self.lines.number(SUBXID, subxid);
         }
@@ -384,9 +466,8 @@ impl Changes {
         if end_position <= self.yielded {
             return Ok(());
         }
-        self.lines.begin(kind);
-        self.lines.position(end_position);
-        self.lines.number(XID, xid);
+        self.lines.begin(kind, end_position);
+        self.lines.xid(xid);
         more(&mut self.lines);
         self.lines.end();
         Ok(())
@@ -435,7 +516,26 @@ impl Changes {
             .extend(type_oids.filter(|oid| self.types.is_unknown(*oid)));
     }
 
+    /// Puts a row in slots. `false`: it needs a line.
+    fn row(&mut self, kind: u32, oid: u32, new: &Tuple<'_>, at: Where) -> Result<bool, Failure> {
+        let (position, xid) = (self.position(at), self.xid());
+        let (Some(batch), Some(xid)) = (&mut self.batch, xid) else {
+            return Ok(false);
+        };
+        let relation = self.relations.get_mut(&oid).ok_or_else(unknown_table)?;
+        let head = Head {
+            position,
+            xid,
+            subxid: at.subxid.filter(|subxid| *subxid != xid).unwrap_or(0),
+            bytes: self.message_bytes,
+        };
+        Ok(batch.row(kind, relation, (new.count, new.values()), head)?)
+    }
+
     fn insert(&mut self, oid: u32, new: &Tuple<'_>, at: Where) -> Result<(), Failure> {
+        if self.row(kind::INSERT, oid, new, at)? {
+            return Ok(());
+        }
         self.head("insert", at);
         let relation = found(&self.relations, oid)?;
         self.lines.place(relation);
@@ -452,6 +552,9 @@ impl Changes {
         new: &Tuple<'_>,
         at: Where,
     ) -> Result<(), Failure> {
+        if old.is_none() && self.row(kind::UPDATE, oid, new, at)? {
+            return Ok(());
+        }
         self.head("update", at);
         let relation = found(&self.relations, oid)?;
         self.lines.place(relation);
@@ -505,19 +608,29 @@ impl Changes {
         self.lines.end();
     }
 
-    /// What each line of a change begins with.
-    fn head(&mut self, kind: &'static str, at: Where) {
+    /// Of a change; what has no place of its own has that of the one before.
+    fn position(&mut self, at: Where) -> Position {
         if at.start != 0 {
             self.last = at.start;
         }
-        self.lines.begin(kind);
-        self.lines.position(self.last);
-        let xid = match self.place {
+        self.last
+    }
+
+    /// Of the transaction to which a change belongs.
+    fn xid(&self) -> Option<u32> {
+        match self.place {
             Place::Transaction { xid } | Place::Part { xid } => Some(xid),
             Place::Outside | Place::Known => None,
-        };
+        }
+    }
+
+    /// What each line of a change begins with.
+    fn head(&mut self, kind: &'static str, at: Where) {
+        let position = self.position(at);
+        self.lines.begin(kind, position);
+        let xid = self.xid();
         if let Some(xid) = xid {
-            self.lines.number(XID, xid);
+            self.lines.xid(xid);
         }
         if let Some(subxid) = at.subxid
             && at.subxid != xid
@@ -541,11 +654,13 @@ pub fn status_update(buffer: &mut Vec<u8>, flushed: Position, clock: i64, wants_
 /// `'r'`, three positions, the clock, a byte.
 const STATUS_LENGTH: u32 = 1 + 3 * 8 + 8 + 1;
 
-const XID: &[u8] = b",\"xid\":";
 const SUBXID: &[u8] = b",\"subxid\":";
 const GID: &[u8] = b",\"gid\":";
-const OLD: &[u8] = b",\"old\":";
-const NEW: &[u8] = b",\"new\":";
+const OLD: &[u8; 7] = b",\"old\":";
+const NEW: &[u8; 7] = b",\"new\":";
+
+/// Of the room for a line that becomes an object so much stays.
+const LINE_ROOM: usize = 1 << 16;
 
 /// Of one message: where it is in the log, and the transaction id in front of it.
 #[derive(Debug, Clone, Copy)]
@@ -559,11 +674,13 @@ fn which(old: &Old<'_>) -> Which {
 }
 
 fn found(relations: &BTreeMap<u32, Relation>, oid: u32) -> Result<&Relation, Failure> {
-    relations.get(&oid).ok_or_else(|| {
-        Failure::new(&Reason {
-            code: "PROTOCOL_VIOLATION",
-            message: "the server sent a change of a table that it has not described; the connection is closed",
-        })
+    relations.get(&oid).ok_or_else(unknown_table)
+}
+
+fn unknown_table() -> Failure {
+    Failure::new(&Reason {
+        code: "PROTOCOL_VIOLATION",
+        message: "the server sent a change of a table that it has not described; the connection is closed",
     })
 }
 
@@ -581,7 +698,7 @@ fn out_of_order(message: &'static str) -> Failure {
     )
 }
 
-fn position(reader: &mut Reader<'_>) -> Result<Position, Malformed> {
+fn lsn(reader: &mut Reader<'_>) -> Result<Position, Malformed> {
     let bytes = reader.bytes(8)?.try_into().map_err(|_| Malformed)?;
     Ok(Position::from_be_bytes(bytes))
 }

@@ -175,7 +175,7 @@ impl Replication {
         let unread = frames.unread();
         self.deframer = deframer;
         self.deframer.leave(unread, 0);
-        if !self.changes.lines().is_empty() {
+        if self.changes.has_output() {
             self.happened |= status::LINES;
         }
         if self.changes.wants_types() {
@@ -189,14 +189,20 @@ impl Replication {
         self.fail(Failure::new(NO_MEMORY));
     }
 
-    /// The lines of changes that were read.
-    pub fn lines(&self) -> &[u8] {
-        self.changes.lines()
+    /// Makes the changes that were read one piece: their lines, or a batch. Its length.
+    pub fn seal(&mut self) -> usize {
+        self.changes.seal(KEEP);
+        self.changes().len()
     }
 
-    /// They have been taken.
-    pub fn lines_taken(&mut self) {
-        self.changes.lines_taken(KEEP);
+    /// That piece.
+    pub fn changes(&self) -> &[u8] {
+        self.changes.output()
+    }
+
+    /// It has been taken.
+    pub fn changes_taken(&mut self) {
+        self.changes.output_taken(KEEP);
     }
 
     /// The end of the server's log, as far as it has said.

@@ -15,9 +15,10 @@
 
 use super::changes::Begun;
 use super::message::{Message, Position, Timestamp};
+use super::position::put_position;
 use super::relation::Relation;
-use crate::protocol::writer::decimal;
-use crate::types::output::{Output, Target};
+use crate::types::digits;
+use crate::types::output::{Output, Target, put_short};
 use crate::types::{Encoder, Strings, json_string, oid};
 
 /// When a transaction was committed.
@@ -27,7 +28,6 @@ pub(super) const COMMITTED_AT: &[u8] = b",\"committedAt\":";
 #[derive(Debug)]
 pub(super) struct Lines {
     pub out: Output,
-    position: Option<Encoder>,
     timestamp: Option<Encoder>,
     bytes: Option<Encoder>,
 }
@@ -37,25 +37,27 @@ impl Lines {
         let encoder = |type_oid| Encoder::new(type_oid, 1, Strings::NONE).ok();
         Lines {
             out: Output::default(),
-            position: encoder(oid::PG_LSN),
             timestamp: encoder(oid::TIMESTAMPTZ),
             bytes: encoder(oid::BYTEA),
         }
     }
 
-    /// `{"kind":"…"`
-    pub fn begin(&mut self, kind: &'static str) {
-        self.put(b"{\"kind\":\"");
-        self.put(kind.as_bytes());
-        self.put(b"\"");
+    /// `{"kind":"…","position":"0/16B3748"`
+    pub fn begin(&mut self, kind: &'static str, position: Position) {
+        self.out.write(|out| {
+            out.put(b"{\"kind\":\"");
+            out.put_slice(kind.as_bytes());
+            out.put(b"\",\"position\":");
+            put_position(out, position);
+        });
     }
 
     /// The line of a Begin; an Origin behind it is a member of it.
     pub fn begun(&mut self, begun: &Begun, next: &Message<'_>) {
         let is_prepared = !begun.gid.is_empty();
-        self.begin(if is_prepared { "beginPrepare" } else { "begin" });
-        self.position(begun.final_position);
-        self.number(b",\"xid\":", begun.xid);
+        let kind = if is_prepared { "beginPrepare" } else { "begin" };
+        self.begin(kind, begun.final_position);
+        self.xid(begun.xid);
         if is_prepared {
             self.text(b",\"gid\":", &begun.gid);
         } else {
@@ -72,33 +74,37 @@ impl Lines {
         self.put(b"}\n");
     }
 
-    /// `,"position":"0/16B3748"`
-    pub fn position(&mut self, position: Position) {
-        self.put(b",\"position\":");
-        append(&self.position, &position.to_be_bytes(), &mut self.out);
-    }
-
     /// `,"committedAt":"2026-11-27T03:20:00+00:00"`
     pub fn time(&mut self, name: &'static [u8], at: Timestamp) {
-        self.put(name);
+        self.put_slice(name);
         append(&self.timestamp, &at, &mut self.out);
     }
 
     /// `,"xid":742`
+    pub fn xid(&mut self, xid: u32) {
+        self.out.write(|out| {
+            out.put(b",\"xid\":");
+            put_short!(out, |out| digits::append_u32(out, xid));
+        });
+    }
+
+    /// `,"oid":16385`
     pub fn number(&mut self, name: &'static [u8], number: impl itoa::Integer) {
-        self.put(name);
-        self.put(decimal(number).as_bytes());
+        self.out.write(|out| {
+            out.put_slice(name);
+            out.put_slice(itoa::Buffer::new().format(number).as_bytes());
+        });
     }
 
     /// `,"first":true`
     pub fn boolean(&mut self, name: &'static [u8], value: bool) {
-        self.put(name);
-        self.put(if value { b"true".as_slice() } else { b"false" });
+        self.put_slice(name);
+        self.put_slice(if value { b"true" } else { b"false" });
     }
 
     /// `,"gid":"x"`
     pub fn text(&mut self, name: &'static [u8], text: &[u8]) {
-        self.put(name);
+        self.put_slice(name);
         self.out.write(|out| json_string::append(out, text));
     }
 
@@ -113,16 +119,18 @@ impl Lines {
 
     /// `,"schema":"public","table":"users"`
     pub fn place(&mut self, relation: &Relation) {
-        self.put(b",");
-        self.put(&relation.place);
+        self.put_slice(&relation.place);
     }
 
     /// `,"tables":[{"schema":"public","table":"users"}]`
     pub fn tables<'a>(&mut self, relations: impl Iterator<Item = &'a Relation>) {
         self.put(b",\"tables\":[");
         for (index, relation) in relations.enumerate() {
-            self.put(if index == 0 { b"{".as_slice() } else { b",{" });
-            self.put(&relation.place);
+            self.put_slice(if index == 0 { b"{" } else { b",{" });
+            let [_comma, members @ ..] = &*relation.place else {
+                return;
+            };
+            self.put_slice(members);
             self.put(b"}");
         }
         self.put(b"]");
@@ -137,12 +145,12 @@ impl Lines {
         );
         self.put(b",\"columns\":[");
         for (index, column) in relation.columns.iter().enumerate() {
-            self.put(if index == 0 {
-                b"{\"name\":".as_slice()
+            self.put_slice(if index == 0 {
+                b"{\"name\":"
             } else {
                 b",{\"name\":"
             });
-            self.put(&column.name);
+            self.put_slice(&column.name);
             self.number(b",\"typeOid\":", column.type_oid);
             self.number(b",\"typeModifier\":", column.type_modifier);
             self.boolean(b",\"key\":", column.is_key);
@@ -151,7 +159,12 @@ impl Lines {
         self.put(b"]");
     }
 
-    pub fn put(&mut self, bytes: &[u8]) {
+    /// Appends what is known here.
+    pub fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.out.write(|out| out.put(bytes));
+    }
+
+    pub fn put_slice(&mut self, bytes: &[u8]) {
         self.out.write(|out| out.put_slice(bytes));
     }
 }

@@ -3,7 +3,9 @@
 //! Knows columns and their encoders. Must not know messages' order or positions.
 
 use super::message::{RelationMessage, Tuple, Value};
-use crate::encode::{RowError, camel_case};
+use crate::encode::columns::{Kind, Row};
+use crate::encode::{Lead, RowError, camel_case};
+use crate::protocol::reader::Malformed;
 use crate::types::output::{Output, Target, Writer};
 use crate::types::{Encoder, InvalidValue, Strings, Types, json_string};
 use alloc::boxed::Box;
@@ -20,20 +22,32 @@ pub(super) struct RowOptions {
 #[derive(Debug)]
 pub(super) struct Relation {
     pub oid: u32,
-    /// `"schema":"public","table":"users"`
+    /// `,"schema":"public","table":"users"`
     pub place: Box<[u8]>,
     pub replica_identity: u8,
     pub columns: Box<[Column]>,
+    /// JavaScript knows the kinds of its columns.
+    pub is_told: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Column {
     /// As a JSON string.
     pub name: Box<[u8]>,
+    /// `,"name":`
+    lead: Lead,
     pub type_oid: u32,
     pub type_modifier: i32,
     pub is_key: bool,
+    form: Form,
+}
+
+/// What writes the values of a column.
+#[derive(Debug)]
+struct Form {
     text: Encoder,
+    /// Of text in slots.
+    kind: Kind,
     /// `None`: a type whose binary form is not known here. The server was asked for binary where it can, so its rows
     /// cannot be read.
     binary: Option<Encoder>,
@@ -49,33 +63,83 @@ pub(super) enum Which {
 
 impl Relation {
     pub fn new(message: &RelationMessage<'_>, options: RowOptions, types: &Types) -> Relation {
+        let mut scratch = Output::default();
+        let columns = message.columns().map(|column| {
+            let own;
+            let name = if options.camel_case {
+                own = camel_case(column.name);
+                &*own
+            } else {
+                column.name
+            };
+            Column {
+                name: string(name),
+                lead: Lead::new(b",", Some(name), &mut scratch),
+                type_oid: column.type_oid,
+                type_modifier: column.type_modifier,
+                is_key: column.is_key,
+                form: Form::new(column.type_oid, options.strings, types),
+            }
+        });
         Relation {
             oid: message.oid,
             place: place(message),
             replica_identity: message.replica_identity,
-            columns: message
-                .columns()
-                .map(|column| Column {
-                    name: if options.camel_case {
-                        string(&camel_case(column.name))
-                    } else {
-                        string(column.name)
-                    },
-                    type_oid: column.type_oid,
-                    type_modifier: column.type_modifier,
-                    is_key: column.is_key,
-                    ..Column::of_type(column.type_oid, options.strings, types)
-                })
-                .collect(),
+            columns: columns.collect(),
+            is_told: false,
         }
     }
 
     /// More types are known now.
     pub fn learn(&mut self, strings: Strings, types: &Types) {
         for column in &mut self.columns {
-            let Column { text, binary, .. } = Column::of_type(column.type_oid, strings, types);
-            (column.text, column.binary) = (text, binary);
+            column.form = Form::new(column.type_oid, strings, types);
         }
+        self.is_told = false;
+    }
+
+    /// How the columns' values are put in slots.
+    pub fn kinds(&self) -> impl Iterator<Item = u8> {
+        self.columns.iter().map(|column| column.form.kind.code())
+    }
+
+    /// Appends a row in slots. `false`: one of its values is no text, and the row is not whole.
+    pub fn append_cells<'a>(
+        &self,
+        count: usize,
+        mut values: impl Iterator<Item = Result<Value<'a>, Malformed>>,
+        row: &mut Row<'_, '_, '_, '_>,
+    ) -> Result<bool, RowError> {
+        self.check_count(count)?;
+        for (index, column) in self.columns.iter().enumerate() {
+            let Form { kind, text, .. } = &column.form;
+            match values.next() {
+                Some(Ok(Value::Null)) => row.append_null(*kind),
+                Some(Ok(Value::Text(value))) => {
+                    row.append(*kind, text, value, value)
+                        .map_err(|error| RowError::Value {
+                            column: index,
+                            error,
+                        })?
+                }
+                Some(Ok(Value::Unchanged | Value::Binary(_))) => return Ok(false),
+                Some(Err(Malformed)) | None => return Err(RowError::FieldLength { column: index }),
+            }
+        }
+        match values.next() {
+            None => Ok(true),
+            Some(_) => Err(RowError::TrailingBytes),
+        }
+    }
+
+    fn check_count(&self, count: usize) -> Result<(), RowError> {
+        if count == self.columns.len() {
+            return Ok(());
+        }
+        Err(RowError::FieldCount {
+            expected: self.columns.len(),
+            found: i16::try_from(count).unwrap_or(-1),
+        })
     }
 
     /// [`Relation::append_row`] of a row of pgoutput.
@@ -92,19 +156,27 @@ impl Relation {
     pub fn append_row<'a>(
         &self,
         count: usize,
-        values: impl Iterator<Item = Value<'a>>,
+        values: impl Iterator<Item = Result<Value<'a>, Malformed>>,
         which: Which,
         out: &mut Output,
     ) -> Result<bool, RowError> {
-        if count != self.columns.len() {
-            return Err(RowError::FieldCount {
-                expected: self.columns.len(),
-                found: i16::try_from(count).unwrap_or(-1),
-            });
-        }
-        let mut opening = b"{";
+        self.check_count(count)?;
+        out.write(|out| self.append_values(values, which, out))
+    }
+
+    /// The comma before the first value becomes the brace.
+    fn append_values<'a>(
+        &self,
+        mut values: impl Iterator<Item = Result<Value<'a>, Malformed>>,
+        which: Which,
+        out: &mut Writer<'_>,
+    ) -> Result<bool, RowError> {
+        let start = out.position();
         let mut has_unchanged = false;
-        for (index, (column, value)) in self.columns.iter().zip(values).enumerate() {
+        for (index, column) in self.columns.iter().enumerate() {
+            let Some(Ok(value)) = values.next() else {
+                return Err(RowError::FieldLength { column: index });
+            };
             if value == Value::Unchanged {
                 has_unchanged = true;
                 continue;
@@ -112,21 +184,23 @@ impl Relation {
             if which == Which::Key && !column.is_key {
                 continue;
             }
-            out.write(|out| {
-                out.put(opening);
-                out.put_slice(&column.name);
-                out.put(b":");
-            });
-            opening = b",";
-            column.append(value, out).map_err(|error| RowError::Value {
-                column: index,
-                error,
-            })?;
+            column.lead.append(out);
+            column
+                .form
+                .append(value, out)
+                .map_err(|error| RowError::Value {
+                    column: index,
+                    error,
+                })?;
         }
-        out.write(|out| {
-            out.put_block(b"{", usize::from(opening == b"{"));
-            out.put(b"}");
-        });
+        if values.next().is_some() {
+            return Err(RowError::TrailingBytes);
+        }
+        match out.written_since(start) {
+            [first, ..] => *first = b'{',
+            [] => out.put(b"{"),
+        }
+        out.put(b"}");
         Ok(has_unchanged)
     }
 
@@ -134,7 +208,7 @@ impl Relation {
     pub fn append_unchanged(&self, tuple: &Tuple<'_>, out: &mut Output) {
         let mut opening = b"[";
         for (column, value) in self.columns.iter().zip(tuple.values()) {
-            if value == Value::Unchanged {
+            if value == Ok(Value::Unchanged) {
                 out.write(|out| {
                     out.put(opening);
                     out.put_slice(&column.name);
@@ -146,27 +220,26 @@ impl Relation {
     }
 }
 
-impl Column {
-    fn of_type(type_oid: u32, strings: Strings, types: &Types) -> Column {
-        Column {
-            name: Box::default(),
-            type_oid,
-            type_modifier: -1,
-            is_key: false,
-            text: text_encoder(type_oid, strings, types),
+impl Form {
+    fn new(type_oid: u32, strings: Strings, types: &Types) -> Form {
+        let text = text_encoder(type_oid, strings, types);
+        Form {
+            kind: Kind::new(type_oid, 0, &text, strings),
+            text,
             binary: Encoder::with_types(type_oid, 1, strings, types).ok(),
         }
     }
 
-    fn append(&self, value: Value<'_>, out: &mut Output) -> Result<(), InvalidValue> {
-        match value {
-            Value::Text(text) => self.text.encode(text, out),
-            Value::Binary(bytes) => match &self.binary {
-                Some(encoder) => encoder.encode(bytes, out),
-                None => Err(self.text.invalid("in a binary form that is not known here")),
-            },
-            Value::Null | Value::Unchanged => {
-                out.write(|out| out.put(b"null"));
+    #[inline(always)]
+    fn append(&self, value: Value<'_>, out: &mut Writer<'_>) -> Result<(), InvalidValue> {
+        match (value, &self.binary) {
+            (Value::Binary(bytes), Some(encoder)) => encoder.append(bytes, bytes, out),
+            (Value::Binary(_), None) => {
+                Err(self.text.invalid("in a binary form that is not known here"))
+            }
+            (Value::Text(text), _) => self.text.append_rarely(text, out),
+            (Value::Null | Value::Unchanged, _) => {
+                out.put(b"null");
                 Ok(())
             }
         }
@@ -187,7 +260,7 @@ fn place(message: &RelationMessage<'_>) -> Box<[u8]> {
         schema => schema,
     };
     written(|out| {
-        out.put(b"\"schema\":");
+        out.put(b",\"schema\":");
         json_string::append(out, schema);
         out.put(b",\"table\":");
         json_string::append(out, message.name);

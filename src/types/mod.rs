@@ -21,7 +21,7 @@ mod boolean;
 mod bytea;
 mod catalog;
 mod datetime;
-mod digits;
+pub(crate) mod digits;
 mod encoder;
 mod float;
 mod from_text;

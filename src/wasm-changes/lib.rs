@@ -9,7 +9,7 @@ extern crate alloc;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use pgz_edge::boundary::form;
+use pgz_edge::boundary::{form, rows};
 use pgz_edge::encode::{Strings, Types};
 use pgz_edge::replication::{Options, Replication, Table};
 use wasm_bindgen::prelude::*;
@@ -38,11 +38,13 @@ pub fn restart_changes() {
 impl ChangesCore {
     /// Before its first connection.
     /// - `max_message_bytes`: the longest message accepted from the server.
-    /// - `row_form`: bits of a row form: INT8_AS_STRING, NUMERIC_AS_STRING, JSON_AS_STRING, CAMEL_CASE.
+    /// - `row_form`: ROWS_COLUMNS for objects, ROWS_NDJSON for lines, and the bits INT8_AS_STRING, NUMERIC_AS_STRING,
+    ///   JSON_AS_STRING, CAMEL_CASE.
     #[wasm_bindgen(constructor)]
     pub fn new(max_message_bytes: u32, row_form: u32) -> ChangesCore {
         let has = |bit| row_form & bit != 0;
         let options = Options {
+            objects: row_form & form::ROWS_FORMAT == rows::COLUMNS,
             strings: Strings {
                 int8: has(form::INT8_AS_STRING),
                 numeric: has(form::NUMERIC_AS_STRING),
@@ -138,19 +140,19 @@ impl ChangesCore {
         self.inner.received(count)
     }
 
-    /// Where the lines stand in wasm memory, valid until the next call other than these three.
-    pub fn lines_pointer(&self) -> *const u8 {
-        self.inner.lines().as_ptr()
+    /// Makes the changes that were read one piece: lines, or a batch for objects (src/replication/batch.rs). Its length.
+    pub fn seal(&mut self) -> usize {
+        self.inner.seal()
     }
 
-    /// How many bytes they are.
-    pub fn lines_length(&self) -> usize {
-        self.inner.lines().len()
+    /// Where it stands in wasm memory, valid until the next call other than these three.
+    pub fn changes_pointer(&self) -> *const u8 {
+        self.inner.changes().as_ptr()
     }
 
-    /// They have been taken.
-    pub fn lines_taken(&mut self) {
-        self.inner.lines_taken();
+    /// It has been taken.
+    pub fn changes_taken(&mut self) {
+        self.inner.changes_taken();
     }
 
     /// The answer to the last command, as JSON: its rows, or its error.

@@ -186,6 +186,14 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       { pipeline: true },
     ),
 
+  "an error of a password function is the one that it threw": async (pg, url) => {
+    const client = new pg.Client({ connectionString: url });
+    const thrown = new Error("vault is sealed");
+    client.password = () => Promise.reject(thrown);
+    const error = await client.connect().catch((one: unknown) => one);
+    equal(error === thrown, true);
+  },
+
   "a wrong password and a refused connection say so by their codes": async (pg, url) => {
     const wrong = new pg.Client({ connectionString: url.replace(/:[^:@/]+@/, ":wrong@") });
     equal((await failure(wrong.connect()))["code"], "28P01");

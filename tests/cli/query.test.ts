@@ -14,6 +14,8 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine, driver, server, url } from "./command-line.ts";
 
+const withoutPassword = url.replace(/:[^:@/]*@/, "@");
+
 let cli: CommandLine;
 beforeAll(() => void (cli = new CommandLine()), 120_000);
 afterAll(() => cli.remove());
@@ -337,9 +339,22 @@ test.each([
 });
 
 test("a password that is missing: where it is looked for", async () => {
-  const { code, err } = await cli.run(["query", "select 1", "--url", url.replace(/:[^:@/]*@/, "@")]);
+  const { code, err } = await cli.run(["query", "select 1", "--url", withoutPassword]);
   expect([code, err]).toEqual([2, expect.stringContaining("(PASSWORD_MISSING)\nADVICE:  Put it into DATABASE_URL")]);
-  expect(err).toContain("password files are not read");
+  expect(err).toContain("~/.pgpass");
+});
+
+test("a password of a password file, which only its owner may read", async () => {
+  const passfile = cli.project.at("passfile");
+  writeFileSync(passfile, `*:*:*:*:${decodeURIComponent(new URL(url).password)}\n`, { mode: 0o600 });
+  const words = ["query", "select 1 as a", "--url"];
+  const yes = { code: 0, out: '{"a":1}\n', err: "" };
+  expect(await cli.run([...words, withoutPassword], { env: { PGPASSFILE: passfile } })).toEqual(yes);
+  const named = `${withoutPassword}${withoutPassword.includes("?") ? "&" : "?"}passfile=${encodeURIComponent(passfile)}`;
+  expect(await cli.run([...words, named])).toEqual(yes);
+  chmodSync(passfile, 0o644);
+  const { code, err } = await cli.run([...words, named]);
+  expect([code, err]).toEqual([2, expect.stringMatching(/^WARNING: {2}Password file .* is ignored: .*0600/)]);
 });
 
 test("where to connect: --url, then DATABASE_URL, then the variables of libpq", async () => {

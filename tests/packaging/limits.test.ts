@@ -31,7 +31,7 @@ const everywhere = (isWorkerd: boolean): Record<string, unknown> => ({
 test("every option that is a number is there, with its default on Workers and elsewhere", () => {
   const rows = rowsOf("What you can set");
   const [plain, workers] = [everywhere(false), everywhere(true)];
-  const numeric = [...optionNames, ...poolOptionNames].filter(
+  const numeric = [...optionNames, ...poolOptionNames()].filter(
     (name) => typeof plain[name] === "number" && name !== "port",
   );
   expect(numeric.length).toBeGreaterThan(20);

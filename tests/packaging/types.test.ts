@@ -18,6 +18,7 @@ const COMMONJS = `
   import { installRuntime } from "pgz-edge/slim";
   import wasm from "pgz-edge/pgz_edge_bg.wasm";
   import { webSocket } from "pgz-edge/websocket";
+  import { dsqlPassword, rdsPassword } from "pgz-edge/aws";
 
   export async function main(): Promise<unknown> {
     const db: Client = await connect("postgres://u@h/d");
@@ -25,7 +26,9 @@ const COMMONJS = `
     const id: number | undefined = rows[0]?.id;
     const bytes: Uint8Array = await db.json("select 1");
     const code: string = SQLSTATES.division_by_zero;
-    await createPool("x", { max: 3 }).close();
+    await createPool("x", { max: 3, password: rdsPassword({ region: "eu-west-1" }) }).close();
+    for (const password of [dsqlPassword(), ({ host }: { host: string }) => host, () => ({ password: "x", expiresAt: 2e12 })])
+      await createPool("x", { password }).close();
     const arrays: unknown[][] = (await db.query("select 1", { rowMode: "array" })).rows;
     const options: ClientOptions = { debug: true };
     // @ts-expect-error: a row has no such member

@@ -63,7 +63,7 @@ export class Consumer {
           await acknowledge();
         }
       } catch (error) {
-        // The first connection of a stream is not tried again by itself.
+        // A stream whose first login fails is not tried again by itself.
         const { code, retryable } = error as pgz.PgzError;
         const mayPass = error instanceof driver.ConnectionError || retryable || /^57P/.test(code);
         if (!mayPass || transactions.length) throw error;

@@ -1,5 +1,5 @@
-// Values of each type, as their changes have them: byte for byte what `stream()` gives of the same rows. There they
-// come in binary, and in the log as text.
+// Values of each type, as their changes have them: byte for byte what `stream()` gives of the same rows, and as objects
+// what `query()` gives of them. There they come in binary, and in the log as text.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -70,12 +70,47 @@ test.each(servers.map(({ name }) => name))("%s", { timeout: 120_000 }, async (se
       expect([type, found.length, found[at]]).toEqual([type, lines.length, lines[at]]);
       compared += lines.length;
     }
+    for (const options of OPTIONS) {
+      await pool.query(`select from pg_copy_logical_replication_slot('${slot}', '${slot}_copy')`);
+      const objects = await readObjects(pool, slot, options);
+      for (const type of values.keys()) {
+        const { rows } = await pool.query(`select * from ${NAME}."${type}" order by id`, [], options);
+        expect(objects.get(type), `${type} with ${JSON.stringify(options)}`).toStrictEqual(rows);
+      }
+      await dropSlot(pool, `${slot}_copy`);
+    }
     console.log(`[changes] ${server}: ${compared} rows of ${values.size} types`);
     expect(compared).toBeGreaterThan(5_000);
   } finally {
     await pool.simple(`drop publication ${slot}; select pg_drop_replication_slot('${slot}')`);
   }
 });
+
+/** Options that say what values become. */
+const OPTIONS = [
+  {},
+  { int8: "bigint", numeric: "number", dates: "date" },
+  { int8: "number", numeric: "string", bytea: "uint8array" },
+] as const;
+
+/** By table: each new row, up to that of the table `end`. */
+async function readObjects(pool: InstanceType<typeof driver.Pool>, slot: string, options: (typeof OPTIONS)[number]) {
+  const rows = new Map<string, object[]>();
+  for await (const change of changes(pool, { slot: `${slot}_copy`, publication: slot, ...options })) {
+    if (change.kind !== "insert") continue;
+    if (change.table === "end") break;
+    if (!rows.has(change.table)) rows.set(change.table, []);
+    rows.get(change.table)!.push(change.new);
+  }
+  return rows;
+}
+
+/** Once the server has noticed that its reader has gone. */
+async function dropSlot(pool: InstanceType<typeof driver.Pool>, slot: string): Promise<void> {
+  await expect
+    .poll(() => pool.query(`select from pg_drop_replication_slot('${slot}')`).then(() => "dropped", String))
+    .toBe("dropped");
+}
 
 /** By table: the text of each new row, up to that of the table `end`. */
 async function read(pool: InstanceType<typeof driver.Pool>, slot: string): Promise<Map<string, string[]>> {

@@ -101,7 +101,7 @@ export class Actor {
       observer: user.observerThrows ? throwing() : user.hooks.length ? this.#counting() : undefined,
       ...this.#hooks(),
     };
-    const isOfPool = (name: string) => (poolOptionNames as readonly string[]).includes(name) || name === "pipelining";
+    const isOfPool = (name: string) => poolOptionNames().includes(name) || name === "pipelining";
     this.#world.options = Object.fromEntries(Object.entries(options).filter(([name]) => !isOfPool(name)));
     const db = user.kind === "pool" ? driver.createPool(options) : driver.createClient(options);
     this.#db = db;

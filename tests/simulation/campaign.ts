@@ -133,5 +133,6 @@ export function asTest(program: Program, faults: readonly string[]): string {
 }
 
 export { draw, play };
+export { hours } from "./expiring.ts";
 export { onModel, onReal } from "./conformance.ts";
 export { replicationOnModel, replicationOnReal, scripts as replicationScripts } from "./replication-conformance.ts";

@@ -2,6 +2,7 @@
 //
 //   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED from FIRST on, OF_THE_DAY behind AFTER
 //   programs that failed once (found.mjs)
+//   hours in which logins expire (expiring.ts)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
 //
@@ -23,7 +24,7 @@ const AGAIN = 60;
 
 const file = env.SIMULATION ?? (await bundled());
 const simulation = await import(pathToFileURL(file).href);
-const { campaign, draw, play, shrunk, asTest } = simulation;
+const { campaign, draw, hours, play, shrunk, asTest } = simulation;
 
 /** Of the first seeds: the hash of all that was sent, received, called and told. */
 async function fingerprints() {
@@ -50,6 +51,7 @@ const day = Math.floor(Date.now() / 86_400_000);
 await sessions(`seeds ${FIRST} to ${FIRST + FIXED - 1}`, FIRST, FIXED);
 await sessions("seeds of the day", day * 10_000 + AFTER, OF_THE_DAY);
 for (const { name, program } of found) check(name, (await play(program)).faults);
+for (const { name, run } of hours) check(`an hour of ${name}`, await run());
 console.log(`${counts.passed} passed, ${counts.failed} failed`);
 process.exit(counts.failed ? 1 : 0);
 

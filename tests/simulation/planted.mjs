@@ -167,8 +167,8 @@ export const planted = [
   {
     name: "changes: a slot that another one still has is not waited for",
     file: "js/adapters/changes/feed.ts",
-    from: '(this.#hasStreamed || error.code === "55006")',
-    to: "this.#hasStreamed",
+    from: 'error instanceof PostgresError && error.code === "55006"',
+    to: 'error instanceof PostgresError && error.code === ""',
   },
   {
     name: "changes: positions behind four gigabytes are wrong",

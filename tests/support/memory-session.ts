@@ -124,11 +124,12 @@ export async function accepted(): Promise<Session> {
   return new Session(await server.accepted());
 }
 
-/** The next connection, logged in. */
-export async function letIn(): Promise<Session> {
+/** The next connection, logged in to a server that reports these settings too. */
+export async function letIn(settings: Record<string, string> = {}): Promise<Session> {
   const session = await accepted();
   expect(await session.flight()).toEqual(["StartupMessage"]);
   session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
+  session.send(...Object.entries(settings).map(([name, value]) => wire.parameterStatus(name, value)));
   session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
   return session;
 }

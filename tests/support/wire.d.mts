@@ -1,4 +1,5 @@
 // The types of wire.mjs, as far as TypeScript tests use it.
+export const cstring: (text: string) => Buffer;
 export const int16: (n: number) => Buffer;
 export const int32: (n: number) => Buffer;
 export const message: (letter: string, ...parts: Uint8Array[]) => Buffer;

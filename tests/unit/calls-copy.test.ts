@@ -119,6 +119,18 @@ test("a source that was begun is left once, by who reads it", async () => {
   expect(told).toEqual(["asked", "left"]);
 });
 
+test("what a source's own `cancel` does is not done to one that was read", async () => {
+  const session = await letInKnowing();
+  const cancel = vi.fn(() => Promise.resolve());
+  const call = client.copyFrom(IN, Object.assign(["1\n"], { cancel }));
+  await query(session);
+  session.send(copying("G"));
+  await copied(session);
+  session.send(...done("COPY 1"));
+  expect(await call).toMatchObject({ rowCount: 1 });
+  expect(cancel).not.toHaveBeenCalled();
+});
+
 // -- rows -------------------------------------------------------------------------------------------------------------
 
 /** Answers the question for the columns of a statement, and gives its text. */

@@ -58,13 +58,19 @@ async function runsFirst(session: Session): Promise<void> {
   expect((await call).rows).toEqual([{ n: 1 }]);
 }
 
-test("a batch whose items are all refused in front is described, though COMMIT goes well", async () => {
-  const { call, session } = await sent();
-  for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery());
-  session.send(ending("COMMIT"));
-  await answersDescribedBatch(session);
-  await call;
-});
+test.each([
+  ["outside of a transaction", "I"],
+  ["within one that goes on", "T"],
+] as const)(
+  "a batch whose items are all refused in front, %s, is described, though COMMIT goes well",
+  async (_, status) => {
+    const { call, session } = await sent();
+    for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery(status));
+    session.send(ending("COMMIT"));
+    await answersDescribedBatch(session);
+    await call;
+  },
+);
 
 // -- savepoints ------------------------------------------------------------------------------------------------------
 
@@ -111,6 +117,15 @@ test("an error that ends the transaction, behind which an item has run by itself
   session.send(item("1", "BEGIN"), wire.closeComplete(), failing("SPQRU"), wire.readyForQuery());
   session.send(item("3"), ending("COMMIT"));
   await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
+});
+
+test("the first item ends the transaction by its failure, and no other is reached: nothing is committed", async () => {
+  const { call, session } = await sent();
+  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), failing("22012"), wire.readyForQuery());
+  session.send(wire.closeComplete(), failing("SPQRU"), wire.readyForQuery(), ending("COMMIT"));
+  const error = await call.catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: "22012", batch: { index: 0, rolledBack: [], skipped: [1] } });
+  expect(error).not.toHaveProperty("transaction", "committed");
 });
 
 // -- connections that are lost ---------------------------------------------------------------------------------------

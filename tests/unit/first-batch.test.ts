@@ -48,6 +48,7 @@ async function sent(count: number): Promise<Session> {
   return session;
 }
 
+const committed = () => [wire.commandComplete("COMMIT"), wire.readyForQuery()];
 const savepoint = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("SAVEPOINT")];
 
 /** A batch on the wire whose second item, of three, is known. */
@@ -129,6 +130,36 @@ test("a statement that is known by then is bound as it is", async () => {
   session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(2, 3));
   session.send(over(1, "T"), item("3"), ending("COMMIT"));
   expect((await call).map((one) => one.rows)).toEqual([[{ n: 2 }], [{ n: 3 }]]);
+});
+
+test("an item without columns has no fields", async () => {
+  const call = client.batch(["insert into t default values"], { results: "ndjson" });
+  const session = await sent(1);
+  const [columns, none] = [wire.rowDescription([int4]), wire.noData()];
+  const answer = checked([int4], [], "BEGIN");
+  expect(answer.subarray(-columns.length)).toEqual(columns);
+  session.send(answer.subarray(0, -columns.length), none, wire.bindComplete());
+  session.send(wire.commandComplete("INSERT 0 1"), wire.readyForQuery("T"), ending("COMMIT"));
+  expect(await call).toEqual([{ command: "INSERT", rowCount: 1, bytes: new Uint8Array(), fields: [] }]);
+});
+
+test("values of items that are known are each item's own", async () => {
+  const known = (value: string) => sql`select ${value}::text`;
+  const learning = client.query(known("zero"));
+  const session = await letIn();
+  await session.flight();
+  session.send(checked([int4], [25]), wire.bindComplete(), texts("1"), over(1));
+  await learning;
+  const call = outcome(client.batch([known("one"), "select b", known("two")]));
+  const binds: string[] = [];
+  for (let syncs = 0; syncs < 4;) {
+    const { name, body } = (await session.message())!;
+    if (name === "Bind") binds.push(body.toString());
+    if (name === "Sync") syncs++;
+  }
+  expect(binds.join().match(/zero|one|two/g)).toEqual(["one", "two"]);
+  session.peer.end();
+  await call;
 });
 
 test.each([
@@ -249,6 +280,34 @@ test("an item that fails though the transaction is committed behind it has faile
   });
 });
 
+test("an error behind COMMIT is the failure of no item, and all are committed", async () => {
+  const call = client.batch(["select a", "select b"]);
+  const session = await sent(2);
+  session.send(first("1"), item("2"), wire.parseComplete(), wire.bindComplete(), wire.noData());
+  session.send(wire.commandComplete("COMMIT"), failed("53200", "I"));
+  expect(await outcome(call)).toEqual({
+    code: "53200",
+    batch: { index: undefined, rolledBack: [], skipped: [] },
+    transaction: "committed",
+  });
+});
+
+test("an item that commits by itself: those in front of one that fails then do not run again", async () => {
+  const learning = client.query("commit");
+  const session = await letIn();
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
+  await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), ...committed());
+  await learning;
+  const call = client.batch(["commit", "select a"]);
+  for (const _ of "123") await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), ...committed());
+  session.send(wire.closeComplete(), failed("25P01", "I"), ending("COMMIT"));
+  expect(await outcome(call)).toMatchObject({ code: "25P01", transaction: "committed" });
+});
+
 test("a BEGIN that is refused is the error, and nothing runs by itself", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2);
@@ -278,6 +337,11 @@ test("a check that fails rolls all of it back, and then all of it is described",
   for (const n of [1, 2]) session.send(...begins, rows(n, n + 1), wire.commandComplete("SELECT 1"));
   session.send(wire.readyForQuery());
   expect((await call).map((one) => one.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
+  // And so is what comes behind.
+  const next = outcome(client.query("select c"));
+  expect(await session.flight()).toEqual(described);
+  session.peer.end();
+  await next;
 });
 
 test.each([

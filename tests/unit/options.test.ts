@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import type { Entry, Setters } from "../../js/config/entries.ts";
 import { OPTIONS } from "../../js/config/table.ts";
-import { POOL_OPTIONS } from "../../js/pool/options.ts";
+import { poolOptions } from "../../js/pool/options.ts";
 import { entriesOf } from "../../scripts/options.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -16,7 +16,7 @@ test("the tables of docs/options.md and docs/pool.md are those of js/", () => {
 
 test.each([
   ["js/config/table.ts", ["OPTIONS"], OPTIONS],
-  ["js/pool/options.ts", ["SIZES", "HOOKS"], POOL_OPTIONS],
+  ["js/pool/options.ts", ["SIZES", "HOOKS"], poolOptions()],
 ])("each option of %s has a text, and the default that its text says", (file, tables, all) => {
   const told = entriesOf(file, ...tables);
   expect(told.map(({ name }) => name)).toEqual(Object.keys(all));

@@ -92,6 +92,30 @@ test("a connection is made, told of, and lives for up to a tenth less than maxLi
   expect(forEver.connections[0]!.staysRead).toBe(false);
 });
 
+/** Milliseconds for which a member lives, whose server ends its session `left` milliseconds from now. */
+async function lifetimeFor(left: number | undefined, maxLifetime = 3_600_000): Promise<number> {
+  const dice = vi.spyOn(Math, "random").mockReturnValue(0.5);
+  const expiresAt = left === undefined ? undefined : clock.now + left;
+  const { upkeep } = keep({ maxLifetime }, () => Object.assign(new FakeConnection(), { expiresAt }));
+  const member = await upkeep.open(0);
+  dice.mockRestore();
+  return Math.round(member.expiresAt - clock.now);
+}
+
+test("a connection leaves the pool when four fifths of what its server leaves it are over, less up to a tenth", async () => {
+  expect(await lifetimeFor(900_000)).toBe(900_000 * 0.8 * 0.95);
+  expect(await lifetimeFor(900_000, 0)).toBe(900_000 * 0.8 * 0.95);
+  // What comes first counts.
+  expect(await lifetimeFor(900_000, 60_000)).toBe(60_000 * 0.95);
+  expect(await lifetimeFor(undefined)).toBe(3_600_000 * 0.95);
+  expect(await lifetimeFor(Infinity)).toBe(3_600_000 * 0.95);
+});
+
+test("a time that is over, as by a clock that is ahead, is no reason to connect without end", async () => {
+  expect(await lifetimeFor(0)).toBe(950);
+  expect(await lifetimeFor(-3_600_000)).toBe(950);
+});
+
 test("beforeConnect gives options of one connect, or none", async () => {
   let n = 0;
   const { upkeep, connects } = keep({ beforeConnect: () => (n++ ? undefined : { applicationName: "once" }) });

@@ -2,27 +2,27 @@
 //
 // Knows the forms in which changes are asked for. Must not know connections or lines.
 import { Client, Pool, UsageError } from "../../index.ts";
-import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING } from "../../wasm/numbers.ts";
+import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, ROWS_COLUMNS, ROWS_NDJSON } from "../../wasm/numbers.ts";
 import { refuseHyperdrive } from "./advice.ts";
 import { Feed, type ChangesStats } from "./feed.ts";
 import { Groups, type ChangesOfTransaction } from "./groups.ts";
 import { ChangeIterator } from "./iterator.ts";
 import type { AnyChange } from "./kinds.ts";
 import { checkOptions, type ChangesOptions } from "./options.ts";
-import { ChangeReader, lengthsOf } from "./reader.ts";
+import { ChangeReader } from "./reader.ts";
 
 export type { ChangesOfTransaction, ChangesStats };
 
 /** Options of `transactions`. */
 export interface TransactionsOptions {
   /**
-   * The most bytes of transactions that are not over, as NDJSON, before the stream ends with an error: they are held in
-   * memory. Without `streaming` it is one. Default 67,108,864.
+   * The most bytes of transactions that are not over, as the server sends them, before the stream ends with an error:
+   * their objects are held in memory, and take a multiple of it. Without `streaming` it is one. Default 33,554,432.
    */
   readonly maxBytes?: number | undefined;
 }
 
-const MAX_TRANSACTION = 64 << 20;
+const MAX_TRANSACTION = 32 << 20;
 
 const NOT_WITH_TWO_PHASE =
   'transactions() does not take option "twoPhase": what was prepared would be held in memory only, though commits ' +
@@ -60,7 +60,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<AnyChange<Row>> {
-    const feed = this.#open("string");
+    const feed = this.#open("objects");
     return new ChangeIterator(feed, new ChangeReader(feed, this.#options), this.#options.acknowledge === "commit");
   }
 
@@ -68,7 +68,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
    * The same by transactions, each in one piece; with `streaming` too. A message that is not transactional is one by
    * itself. The rows of a snapshot come in pieces that have no `xid`.
    *
-   * @throws ResponseTooLargeError a transaction whose lines of NDJSON are longer than `maxBytes`
+   * @throws ResponseTooLargeError a transaction that is longer than `maxBytes`
    *
    * @example
    * for await (const { changes, acknowledge } of changes(db, { slot, publication }).transactions()) {
@@ -83,17 +83,17 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   > {
     checkMaxBytes(maxBytes);
     if (this.#options.twoPhase) throw new UsageError("INVALID_OPTION", NOT_WITH_TWO_PHASE);
-    const feed = this.#open("string");
+    const feed = this.#open("objects");
     const reader = new ChangeReader(feed, this.#options);
     const groups = new Groups<Row>(maxBytes);
     let connections = 0;
     try {
       for (;;) {
-        const lines = await feed.next();
+        const batch = await feed.next();
         if (connections !== (connections = feed.connections)) groups.restart();
-        const lengths = lengthsOf(lines);
-        for (const [at, change] of reader.readAll(lines).entries()) {
-          const whole = groups.add(change as AnyChange<Row>, lengths[at]!);
+        const sizes: number[] = [];
+        for (const [at, change] of reader.readAll(batch, sizes).entries()) {
+          const whole = groups.add(change as AnyChange<Row>, sizes[at]!);
           if (!whole) continue;
           yield whole;
           if (this.#options.acknowledge === "commit") await whole.acknowledge();
@@ -111,7 +111,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
    * asks for more.
    */
   stream(): ReadableStream<Uint8Array> {
-    const feed = this.#open("number");
+    const feed = this.#open("lines");
     const isManual = (this.#options.acknowledge ?? "manual") === "manual";
     return new ReadableStream<Uint8Array>(
       {
@@ -143,9 +143,9 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     return this.#feed?.stats() ?? NOT_BEGUN;
   }
 
-  #open(int8: "string" | "number"): Feed {
+  #open(form: "objects" | "lines"): Feed {
     if (this.#feed) throw new UsageError("STREAM_OPEN", "These changes are being read already: call changes() again.");
-    return (this.#feed = new Feed(this.#db, this.#options, rowForm(this.#options, int8)));
+    return (this.#feed = new Feed(this.#db, this.#options, rowForm(this.#options, form)));
   }
 }
 
@@ -169,11 +169,14 @@ export function changes<Row = Record<string, unknown>>(db: Client | Pool, option
   return new Changes<Row>(db, options);
 }
 
-function rowForm({ int8, numeric, columnNames }: ChangesOptions, otherwise: "string" | "number"): number {
+/** In objects int8 is text, as in `rows()`; in NDJSON it is a number. */
+function rowForm({ int8, numeric, columnNames }: ChangesOptions, form: "objects" | "lines"): number {
+  const otherwise = form === "objects" ? "string" : "number";
   // bigint is made from text; in NDJSON it is bare digits.
   const ofInt8 = int8 === "bigint" ? otherwise : (int8 ?? otherwise);
   const ofNumeric = numeric ?? ofInt8;
   return (
+    (form === "objects" ? ROWS_COLUMNS : ROWS_NDJSON) |
     (ofInt8 === "string" ? INT8_AS_STRING : 0) |
     (ofNumeric === "string" ? NUMERIC_AS_STRING : 0) |
     (columnNames === "camelCase" ? CAMEL_CASE : 0)

@@ -41,13 +41,13 @@ export class Core {
     });
   }
 
-  /** The lines that were read, as bytes of their own. */
-  takeLines(): Uint8Array {
+  /** The changes that were read, as bytes of their own. */
+  take(): Uint8Array {
     return this.call((handle) => {
-      const length = handle.lines_length();
-      const lines = new Uint8Array(this.#memory.buffer, handle.lines_pointer(), length).slice();
-      handle.lines_taken();
-      return lines;
+      const length = handle.seal();
+      const changes = new Uint8Array(this.#memory.buffer, handle.changes_pointer(), length).slice();
+      handle.changes_taken();
+      return changes;
     });
   }
 

@@ -1,11 +1,11 @@
-// A stream of changes over all its connections: lines as they come, and acknowledgements on their way back.
+// A stream of changes over all its connections: pieces as they come, and acknowledgements on their way back.
 //
 //   connect ── [snapshot] ── START_REPLICATION ──> read ── lines ──> the consumer, who asks for the next ones
 //      ^                                            │
 //      └──────────────── pause <──────────── lost ──┘       behind what was acknowledged; whole transactions that the
 //                                             consumer has had are dropped by the core
 //
-// Knows when to connect again, and what the server need not keep. Must not know what a line says.
+// Knows when to connect again, and what the server need not keep. Must not know what a piece says.
 import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
 import type { ChangesEvent, Client, Pool } from "../../index.ts";
 import { Catalog } from "../../session/catalog.ts";
@@ -42,6 +42,13 @@ const NOTHING = new Uint8Array(0);
 
 /** Errors behind which another connection may help: a server that goes or comes, a slot that another one still has. */
 const PASSING = /^(57P0[1235]|53300|55006|08...)$/;
+/** Of the server itself. Before anything has streamed, 08P01 is a pooler's, which says the same each time. */
+const PASSING_AT_FIRST = /^(57P0[1235]|53300)$/;
+/**
+ * Connections in a row that may be lost before the first one streams. Their pauses are 13 to 25 s: a server that
+ * crashes starts again meanwhile, and something in between that ends each connection is told of.
+ */
+const LOST_AT_FIRST = 8;
 
 /** Milliseconds to connect and to drop the slot of a snapshot that broke off, or the publication. */
 const LONGEST_DROP = 5_000;
@@ -75,6 +82,8 @@ export class Feed {
   #hasStreamed = false;
   #isStreaming = false;
   #failures = 0;
+  /** Connections in a row that were lost before the first one has streamed. */
+  #lostAtFirst = 0;
   /** What was heard of this connection at the last look, and how many looks it has been silent for. */
   #heard: number | undefined;
   #silentLooks = 0;
@@ -101,7 +110,7 @@ export class Feed {
     if (signal?.aborted) abort();
   }
 
-  /** The next lines: whole ones, at least one. */
+  /** The next changes, at least one: lines, or a batch where the row form says so. */
   async next(): Promise<Uint8Array> {
     for (;;) {
       this.#over.signal.throwIfAborted();
@@ -109,7 +118,7 @@ export class Feed {
         await this.#attend();
         const connection = this.#connection ?? (await this.#connect());
         if (this.#snapshot) {
-          if (await this.#snapshot.more()) return this.#takeLines();
+          if (await this.#snapshot.more()) return this.#take();
           await this.#stream(connection);
         }
         this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
@@ -117,7 +126,7 @@ export class Feed {
         // First the lines, then what else has happened: those of the next connection are to be told apart.
         if (!(this.#happened & CHANGES_LINES)) continue;
         if (this.#happened & CHANGES_STATUS_WANTED) await this.#report(); // the next call may come late
-        return this.#takeLines();
+        return this.#take();
       } catch (error) {
         this.#over.signal.throwIfAborted();
         await this.#comeBack(advised(error));
@@ -206,7 +215,7 @@ export class Feed {
     try {
       this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, made);
     } catch (error) {
-      throw isThere(error) ? slotExists(this.#options.slot, error) : error;
+      throw isThere(error) ? slotExists(this.#options.slot, this.#connections > 1, error) : error;
     }
   }
 
@@ -235,11 +244,11 @@ export class Feed {
     this.#failures = 0;
   }
 
-  /** The lines that were read. What commits are in them waits to be acknowledged. */
-  #takeLines(): Uint8Array {
+  /** The changes that were read. What commits are in them waits to be acknowledged. */
+  #take(): Uint8Array {
     const committed = this.#core.call((handle) => handle.committed());
     if (committed > this.#acknowledged) this.#lag.read(committed, Date.now());
-    return this.#core.takeLines();
+    return this.#core.take();
   }
 
   #tick(): void {
@@ -310,7 +319,7 @@ export class Feed {
     this.#isStreaming = false;
     await connection?.close();
     if (this.#madeForSnapshot) throw brokeOff(error, await this.#undo());
-    if (!this.#mayPass(error)) throw error;
+    if (!this.#mayPass(error)) throw this.#truthful(error);
     const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
     await this.#pause(pause);
   }
@@ -362,22 +371,47 @@ export class Feed {
   }
 
   #mayPass(error: unknown): boolean {
+    if (!this.#hasStreamed) return this.#mayPassAtFirst(error);
     // With its connection the slot has gone, and with it what happens meanwhile.
-    if (this.#hasStreamed && this.#options.createSlot === "temporary") return false;
-    if (error instanceof PostgresError)
-      return PASSING.test(error.code) && (this.#hasStreamed || error.code === "55006");
+    if (this.#options.createSlot === "temporary") return false;
+    if (error instanceof PostgresError) return PASSING.test(error.code);
     const isOfNetwork = error instanceof TimeoutError || error instanceof ConnectionError;
-    return this.#hasStreamed && isOfNetwork && error.code !== "CORE_TRAPPED";
+    return isOfNetwork && error.code !== "CORE_TRAPPED";
+  }
+
+  /** A login that fails is told of at once. After one that did not, address and account are right. */
+  #mayPassAtFirst(error: unknown): boolean {
+    if (error instanceof PostgresError && error.code === "55006") {
+      this.#lostAtFirst = 0;
+      return true;
+    }
+    const isFirstLogin = this.#connections === 0;
+    // Rows of a snapshot may have been yielded, and would come again.
+    if (isFirstLogin || this.#snapshot || ++this.#lostAtFirst >= LOST_AT_FIRST) return false;
+    if (error instanceof PostgresError) return PASSING_AT_FIRST.test(error.code);
+    return error instanceof ConnectionError && (error.retryable || error.code === "CONNECTION_LOST");
+  }
+
+  /** Where nothing was yielded it is safe to read the same changes again, whatever the server has done before. */
+  #truthful(error: unknown): unknown {
+    const isSafe =
+      !this.#hasStreamed && !this.#snapshot && ["CONNECTION_LOST", "CONNECT_TIMEOUT"].includes(codeOf(error));
+    return isSafe ? Object.assign(error as PgzError, { retryable: true }) : error;
   }
 }
 
+const codeOf = (error: unknown) => (error instanceof PgzError ? error.code : "");
+
 const isThere = (error: unknown) => error instanceof PostgresError && error.code === "42710";
 
-function slotExists(slot: string, cause: unknown): UsageError {
+function slotExists(slot: string, hasTried: boolean, cause: unknown): UsageError {
+  const again = hasTried
+    ? " It may be one that this stream has made over a connection that was lost before it heard so: drop it, if so."
+    : "";
   return new UsageError(
     "INVALID_OPTION",
     `Slot "${slot}" exists, and a snapshot is taken with a slot that is made for it: leave "snapshot" out to go on ` +
-      "with the slot, or drop it to begin anew.",
+      `with the slot, or drop it to begin anew.${again}`,
     { cause },
   );
 }

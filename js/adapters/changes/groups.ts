@@ -32,14 +32,14 @@ const NO_TRANSACTION = 0;
 export class Groups<Row> {
   readonly #maxBytes: number;
   readonly #open = new Map<number, Open<Row>>();
-  /** Of all that is held, as NDJSON. */
+  /** Of all that is held, as the server has sent it. */
   #bytes = 0;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** Takes a change of `bytes` of NDJSON. Returns the transaction whose end it is. */
+  /** Takes a change of `bytes`. Returns the transaction whose end it is. */
   add(change: AnyChange<Row>, bytes: number): ChangesOfTransaction<Row> | undefined {
     const { xid = NO_TRANSACTION } = change;
     switch (change.kind) {

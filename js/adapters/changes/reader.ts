@@ -1,59 +1,119 @@
-// Makes changes from lines: objects, with the values of `rows()`.
+// Makes changes from batches of the core: objects, with the values of `rows()`.
 //
-// Knows lines and what becomes of their values. Must not know connections, or how changes are asked for.
+// Knows kinds of heads and what becomes of values. Must not know connections, or how changes are asked for.
 import { converter, type ValuePolicy } from "../../values/converters.ts";
-import { TYPE_SAME } from "../../wasm/numbers.ts";
+import { planRows, type RowPlan } from "../../values/objects.ts";
+import {
+  CHANGE_BEGIN,
+  CHANGE_COLUMNS,
+  CHANGE_COMMIT,
+  CHANGE_LINE,
+  CHANGE_UPDATE,
+  TYPE_SAME,
+} from "../../wasm/numbers.ts";
+import { BatchReader } from "./batch.ts";
 import type { Feed } from "./feed.ts";
-import type { AnyChange, Commit, Prepared, Schema } from "./kinds.ts";
+import type { AnyChange, Commit, Insert, Prepared, Schema, Update } from "./kinds.ts";
 import { positionOf, type ChangesOptions } from "./options.ts";
 
 /** Columns of a table whose values are not those of JSON. */
 type Conversions = readonly (readonly [name: string, convert: (value: unknown) => unknown])[];
 
-interface Place {
+/** A table as it was described last. */
+interface Table {
   readonly schema: string;
   readonly table: string;
+  readonly columns: Schema["columns"];
+  /** Of rows in slots. */
+  plan?: RowPlan;
+  /** Of rows in lines. Made with the first one: its types are known then. */
+  conversions?: Conversions | undefined;
 }
 
 export class ChangeReader {
   readonly #feed: Feed;
   readonly #policy: ValuePolicy;
-  readonly #decoder = new TextDecoder();
-  readonly #tables = new Map<string, Conversions>();
-  /** Of the table that was met last: most changes are of the one before. */
-  #last: Place & { readonly conversions: Conversions } = { schema: "", table: "", conversions: [] };
+  readonly #byOid = new Map<number, Table>();
+  readonly #byName = new Map<string, Table>();
 
   constructor(feed: Feed, { int8, numeric, dates = "string", bytea = "uint8array" }: ChangesOptions) {
     this.#feed = feed;
     this.#policy = { int8, numeric, dates, bytea, parsers: undefined };
   }
 
-  /** Whole lines, as one array of JSON: no newline is within a line. To parse them one by one takes as long. */
-  readAll(lines: Uint8Array): AnyChange[] {
-    const text = this.#decoder.decode(lines);
-    const all = JSON.parse(`[${text.slice(0, -1).replaceAll("\n", ",")}]`) as AnyChange[];
-    for (const change of all) this.#complete(change);
-    return all;
+  /** The changes of a batch. `sizes` gets the bytes of each, as the server has sent it. */
+  readAll(view: Uint8Array, sizes?: number[]): AnyChange[] {
+    const batch = new BatchReader(view);
+    const changes: AnyChange[] = [];
+    for (; !batch.isOver; batch.next()) {
+      sizes?.push(batch.bytes);
+      switch (batch.kind) {
+        case CHANGE_COLUMNS:
+          sizes?.pop();
+          this.#describe(batch.of, batch.json() as number[]);
+          break;
+        case CHANGE_LINE:
+          changes.push(this.#complete(batch.json() as AnyChange));
+          break;
+        case CHANGE_BEGIN: {
+          const { xid } = batch;
+          changes.push({ kind: "begin", position: batch.position(), xid, committedAt: batch.time() });
+          break;
+        }
+        case CHANGE_COMMIT:
+          changes.push(new EndOfTransaction(this.#feed, batch.position(), batch.xid, batch.time()));
+          break;
+        default:
+          this.#readRows(batch, changes, sizes);
+      }
+    }
+    return changes;
   }
 
-  #complete(change: AnyChange): void {
+  /** Those of one table that follow each other. */
+  #readRows(batch: BatchReader, changes: AnyChange[], sizes: number[] | undefined): void {
+    const { schema, table, plan } = this.#byOid.get(batch.of)!;
+    const make = batch.kind === CHANGE_UPDATE ? updateOf : insertOf;
+    const rows = batch.rows(plan!, batch.run);
+    for (const [index, row] of rows.entries()) {
+      if (index > 0) {
+        batch.next();
+        sizes?.push(batch.bytes);
+      }
+      changes.push(make(batch.position(), batch.xid, batch.subxid, schema, table, row as Row));
+    }
+  }
+
+  /** The kinds of a table's slots, once its types are known. */
+  #describe(oid: number, kinds: readonly number[]): void {
+    const table = this.#byOid.get(oid)!;
+    const columns = table.columns.map(({ name, typeOid }) => ({ name, typeOid: this.#baseOf(typeOid) }));
+    table.plan = planRows(columns, this.#policy, "object", Uint8Array.from(kinds));
+    table.conversions = undefined;
+  }
+
+  #complete(change: AnyChange): AnyChange {
     switch (change.kind) {
       case "schema":
-        return this.#learn(change);
+        this.#learn(change);
+        break;
       case "insert":
-        return this.#convert(change, change.new);
+        this.#convert(change, change.new);
+        break;
       case "update":
         this.#convert(change, change.new);
         if (change.old) this.#convert(change, change.old);
-        return;
+        break;
       case "delete":
-        return this.#convert(change, change.old);
+        this.#convert(change, change.old);
+        break;
       case "commit":
       case "prepare":
       case "commitPrepared":
       case "rollbackPrepared":
-        return this.#acknowledgeable(change);
+        this.#acknowledgeable(change);
     }
+    return change;
   }
 
   #acknowledgeable(end: Commit | Prepared): void {
@@ -62,27 +122,25 @@ export class ChangeReader {
     Object.defineProperty(end, "acknowledge", { value: acknowledge });
   }
 
-  #convert(place: Place, row: object): void {
-    const values = row as Record<string, unknown>;
-    for (const [name, convert] of this.#conversionsOf(place))
+  #learn({ oid, schema, table, columns }: Schema): void {
+    const known = { schema, table, columns };
+    this.#byOid.set(oid, known);
+    this.#byName.set(nameOf(schema, table), known);
+  }
+
+  #convert({ schema, table }: { readonly schema: string; readonly table: string }, row: object): void {
+    const known = this.#byName.get(nameOf(schema, table));
+    if (!known) return;
+    const values = row as Row;
+    for (const [name, convert] of (known.conversions ??= this.#conversionsOf(known)))
       if (values[name] !== null && values[name] !== undefined) values[name] = convert(values[name]);
   }
 
-  #conversionsOf({ schema, table }: Place): Conversions {
-    const last = this.#last;
-    if (table === last.table && schema === last.schema) return last.conversions;
-    const conversions = this.#tables.get(nameOf({ schema, table })) ?? [];
-    this.#last = { schema, table, conversions };
-    return conversions;
-  }
-
-  #learn(table: Schema): void {
-    const conversions = table.columns.flatMap(({ name, typeOid }) => {
+  #conversionsOf({ columns }: Table): Conversions {
+    return columns.flatMap(({ name, typeOid }) => {
       const convert = converter({ name, typeOid: this.#baseOf(typeOid) } as never, this.#policy, true);
       return convert ? [[name, convert] as const] : [];
     });
-    this.#tables.set(nameOf(table), conversions);
-    this.#last = { schema: table.schema, table: table.table, conversions };
   }
 
   /** A domain's values are those of its base type. */
@@ -92,20 +150,51 @@ export class ChangeReader {
   }
 }
 
-const NEWLINE = 10;
+type Row = Record<string, unknown>;
 
-/** How many bytes each line has. */
-export function lengthsOf(lines: Uint8Array): number[] {
-  const lengths: number[] = [];
-  for (let from = 0; from < lines.length;) {
-    const end = lines.indexOf(NEWLINE, from) + 1;
-    lengths.push(end - from);
-    from = end;
+/** A commit. What it is acknowledged by is not its own: it is not in JSON, nor in a copy. */
+class EndOfTransaction implements Commit {
+  readonly kind = "commit";
+  readonly position: string;
+  readonly xid: number;
+  readonly committedAt: string;
+  readonly #feed: Feed;
+
+  constructor(feed: Feed, position: string, xid: number, committedAt: string) {
+    this.position = position;
+    this.xid = xid;
+    this.committedAt = committedAt;
+    this.#feed = feed;
   }
-  return lengths;
+
+  /** A closure, so that it can be taken out of the change. */
+  get acknowledge(): () => Promise<void> {
+    return () => this.#feed.acknowledge(positionOf(this.position));
+  }
 }
 
+type RowChange<Change> = (
+  position: string,
+  xid: number,
+  subxid: number,
+  schema: string,
+  table: string,
+  row: Row,
+) => Change;
+
+/** A row of a snapshot has no transaction, and few changes a subtransaction. */
+const insertOf: RowChange<Insert> = (position, xid, subxid, schema, table, row) => {
+  if (!xid) return { kind: "insert", position, schema, table, new: row };
+  if (!subxid) return { kind: "insert", position, xid, schema, table, new: row };
+  return { kind: "insert", position, xid, subxid, schema, table, new: row };
+};
+
+const updateOf: RowChange<Update> = (position, xid, subxid, schema, table, row) =>
+  subxid
+    ? { kind: "update", position, xid, subxid, schema, table, new: row }
+    : { kind: "update", position, xid, schema, table, new: row };
+
 /** No name has a NUL. */
-function nameOf({ schema, table }: Place): string {
+function nameOf(schema: string, table: string): string {
   return `${schema}\0${table}`;
 }

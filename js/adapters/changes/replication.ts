@@ -36,6 +36,8 @@ export class Replication {
   #reading: Promise<Uint8Array | null> | undefined;
   #isWaiting = false;
   #chunks = 0;
+  /** What has happened beside the beginning of the stream: the next `read` says so. */
+  #beside = 0;
   #closing: Promise<void> | undefined;
 
   private constructor(core: Core, handover: Handover) {
@@ -58,7 +60,11 @@ export class Replication {
     await this.#flush();
     for (;;) {
       const happened = await this.read();
-      if (happened & CHANGES_STREAMING) return [];
+      if (happened & CHANGES_STREAMING) {
+        // The first changes may have come in the same chunk, and nothing may follow them.
+        this.#beside = happened & ~CHANGES_STREAMING;
+        return [];
+      }
       if (happened & CHANGES_ANSWERED) return this.answer();
     }
   }
@@ -96,9 +102,12 @@ export class Replication {
     return rows;
   }
 
-  /** Reads once. What has happened: bits `CHANGES_…`. */
+  /** Reads once, unless something has happened already. What has happened: bits `CHANGES_…`. */
   async read(): Promise<number> {
     if (this.#closing) throw lost("it was closed");
+    const beside = this.#beside;
+    this.#beside = 0;
+    if (beside) return beside;
     this.#isWaiting = true;
     const chunk = await (this.#reading = this.#handover.socket.read());
     this.#isWaiting = false;

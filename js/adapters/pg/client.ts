@@ -497,6 +497,7 @@ function settling(resolve: (value: unknown) => void, reject: (error: unknown) =>
 /** The server's refusal as its own error, a failure of the network as the runtime's. */
 function loginErrorOf(error: PgzError): Error {
   if (error.code === "NOT_POSTGRESQL") return new Error("received invalid response", { cause: error });
+  if (error.code === "PASSWORD_FUNCTION_FAILED") return error.cause as Error;
   const cause = error instanceof AuthenticationError && error.cause instanceof PostgresError ? error.cause : error;
   if (!(cause instanceof PostgresError)) return nodeErrorOf(error);
   return DatabaseError.of(cause.message, 0, (_, name) => cause[name]);

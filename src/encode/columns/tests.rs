@@ -100,7 +100,7 @@ fn batch(plan: &Plan, rows: &[Fields]) -> Result<Vec<u8>, RowError> {
     for row in rows {
         append(plan, row, &mut slots, &mut blocks)?;
     }
-    blocks.seal(&mut slots, 0);
+    blocks.seal(&mut slots, &[], 0);
     assert!(blocks.is_empty());
     Ok(slots.into())
 }
@@ -230,7 +230,7 @@ fn a_row_is_taken_back_whole() {
     let mut add = |last: &[u8]| append(&plan, &row(last), &mut slots, &mut blocks);
     add(&[0, 0, 0, 8]).unwrap();
     add(b"bad").unwrap_err();
-    blocks.seal(&mut slots, 0);
+    blocks.seal(&mut slots, &[], 0);
     assert_eq!(
         Vec::from(slots),
         batch(&plan, &[row(&[0, 0, 0, 8])]).unwrap()

@@ -2,9 +2,11 @@
 //!
 //! Knows the lines of such rows. Must not know queries, or how a snapshot is taken.
 
-use super::{Changes, NEW, Where, found, malformed};
+use super::{Changes, NEW, Where, found, malformed, unknown_table};
+use crate::boundary::change_kinds as kind;
 use crate::error::Failure;
 use crate::protocol::reader::{Malformed, Reader};
+use crate::replication::batch::Head;
 use crate::replication::line::Lines;
 use crate::replication::message::{Message, Position, Value};
 use crate::replication::relation::Which;
@@ -32,18 +34,31 @@ impl Changes {
             subxid: None,
         };
         match Message::parse(&body, false) {
-            Ok((Message::Relation(message), _)) => self.relation(&message, at, &body),
-            _ => Err(malformed(b'R')),
+            Ok((Message::Relation(message), _)) => self.relation(&message, at, &body)?,
+            _ => return Err(malformed(b'R')),
         }
+        self.line_is_over();
+        Ok(())
     }
 
     /// A row of that table: the body of a DataRow whose values are text.
     pub fn snapshot_row(&mut self, oid: u32, body: &[u8]) -> Result<(), Failure> {
         let (count, values) = values(body).map_err(|Malformed| malformed(b'D'))?;
+        if let Some(batch) = &mut self.batch {
+            let relation = self.relations.get_mut(&oid).ok_or_else(unknown_table)?;
+            let head = Head {
+                position: self.last,
+                xid: 0,
+                subxid: 0,
+                bytes: body.len(),
+            };
+            // All of them are text.
+            batch.row(kind::INSERT, relation, (count, values), head)?;
+            return Ok(());
+        }
         let relation = found(&self.relations, oid)?;
         let since = self.lines.out.len();
-        self.lines.begin("insert");
-        self.lines.position(self.last);
+        self.lines.begin("insert", self.last);
         self.lines.place(relation);
         self.lines.put(NEW);
         let outcome = relation.append_row(count, values, Which::All, &mut self.lines.out);
@@ -59,13 +74,13 @@ impl Changes {
     pub fn snapshot_over(&mut self, at: Position) {
         self.committed = self.committed.max(at);
         over(&mut self.lines, at);
+        self.line_is_over();
     }
 }
 
 /// `{"kind":"snapshot","position":"0/16B3748"}`
 fn over(lines: &mut Lines, at: Position) {
-    lines.begin("snapshot");
-    lines.position(at);
+    lines.begin("snapshot", at);
     lines.end();
 }
 
@@ -88,19 +103,20 @@ fn relation(table: Table<'_>) -> Vec<u8> {
 }
 
 /// How many values a DataRow has, and each of them.
-fn values(body: &[u8]) -> Result<(usize, impl Iterator<Item = Value<'_>>), Malformed> {
+fn values(
+    body: &[u8],
+) -> Result<(usize, impl Iterator<Item = Result<Value<'_>, Malformed>>), Malformed> {
     let mut reader = Reader::new(body);
-    let count = reader.u16()?.into();
-    let first = reader.clone();
-    for _ in 0..count {
-        value(&mut reader)?;
-    }
-    reader.end()?;
-    let mut reader = first;
-    Ok((
-        count,
-        (0..count).map_while(move |_| value(&mut reader).ok()),
-    ))
+    let count: usize = reader.u16()?.into();
+    let mut left = count;
+    let values = core::iter::from_fn(move || match left.checked_sub(1) {
+        Some(behind) => {
+            left = behind;
+            Some(value(&mut reader))
+        }
+        None => (!reader.remaining().is_empty()).then_some(Err(Malformed)),
+    });
+    Ok((count, values))
 }
 
 fn value<'a>(reader: &mut Reader<'a>) -> Result<Value<'a>, Malformed> {

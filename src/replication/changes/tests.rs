@@ -59,8 +59,8 @@ impl Stream {
     }
 
     fn lines(&mut self) -> String {
-        let lines = String::from_utf8(self.changes.lines().to_vec()).unwrap();
-        self.changes.lines_taken(1 << 16);
+        let lines = String::from_utf8(self.changes.output().to_vec()).unwrap();
+        self.changes.output_taken(1 << 16);
         lines
     }
 }
@@ -261,6 +261,7 @@ fn names_and_numbers_are_as_the_options_say() {
         ..Strings::NONE
     };
     let mut stream = Stream::with(Options {
+        objects: false,
         strings,
         camel_case: true,
     });

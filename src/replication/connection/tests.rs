@@ -23,7 +23,10 @@ fn receive(replication: &mut Replication, bytes: &[u8]) -> u32 {
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
 fn streaming() -> Replication {
-    let mut replication = replication();
+    start_streaming(replication())
+}
+
+fn start_streaming(mut replication: Replication) -> Replication {
     replication.command("START_REPLICATION");
     let happened = receive(&mut replication, &message(b'W', b"\0\0\0"));
     assert_eq!(happened, status::STREAMING);
@@ -105,10 +108,10 @@ fn changes_come_in_whatever_pieces() {
         let (first, second) = bytes.split_at(at);
         let all = receive(&mut parts, first) | receive(&mut parts, second);
         assert_eq!(all, happened);
-        assert_eq!(parts.lines(), whole.lines());
+        assert_eq!(parts.changes(), whole.changes());
     }
     assert_eq!(whole.end(), 0x500);
-    whole.lines_taken();
+    whole.changes_taken();
     assert_eq!(
         receive(&mut whole, &keepalive(1)),
         status::KEEPALIVE | status::STATUS_WANTED
@@ -187,7 +190,7 @@ fn reading_waits_for_the_types_of_a_table() {
     let wants = status::LINES | status::TYPES_WANTED;
     assert_eq!(receive(&mut replication, &messages.concat()), wants);
     assert_eq!(replication.take_wanted_types(), [16_400]);
-    replication.lines_taken();
+    replication.changes_taken();
     // The connection is lost before the catalog has answered: the next one asks again.
     let mut next = streaming_again(replication);
     assert_eq!(receive(&mut next, &messages.concat()), status::TYPES_WANTED);
@@ -196,7 +199,7 @@ fn reading_waits_for_the_types_of_a_table() {
     // A domain of int4.
     replication.define_types(Types::new(&[16_400, 0, 23, 0], &[], ""));
     assert_eq!(replication.received(0), status::LINES);
-    let lines = String::from_utf8_lossy(replication.lines());
+    let lines = String::from_utf8_lossy(replication.changes());
     assert!(lines.ends_with("\"new\":{\"age\":5}}\n"), "{lines}");
 }
 
@@ -235,7 +238,7 @@ fn rows_of_a_table_that_is_read_are_lines() {
     let happened = receive(&mut replication, &rows.concat());
     assert_eq!(happened, status::LINES | status::ANSWERED);
     replication.snapshot_over(0x100);
-    let lines = String::from_utf8_lossy(replication.lines()).into_owned();
+    let lines = String::from_utf8_lossy(replication.changes()).into_owned();
     for new in [
         r#""new":{"age":5}}"#,
         r#""new":{"age":null}}"#,

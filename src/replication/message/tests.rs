@@ -187,20 +187,41 @@ fn each_message_is_read() {
     }
 }
 
+/// Reads a message and all values of its rows.
+fn read_whole(body: &[u8]) -> Result<(), Malformed> {
+    let (message, _) = Message::parse(body, false)?;
+    let (old, new) = match message {
+        Message::Insert { new, .. } => (None, Some(new)),
+        Message::Update { old, new, .. } => (old, Some(new)),
+        Message::Delete { old, .. } => (Some(old), None),
+        _ => (None, None),
+    };
+    old.iter()
+        .map(|old| old.tuple)
+        .chain(new)
+        .flat_map(|tuple| tuple.values())
+        .try_for_each(|value| value.map(|_| ()))
+}
+
 #[test]
 fn a_message_that_is_too_short_or_too_long_is_malformed() {
     for (body, message) in samples() {
+        assert_eq!(read_whole(&body), Ok(()), "{message:?}");
         for end in 0..body.len() {
-            let read = Message::parse(&body[..end], false);
+            let read = read_whole(&body[..end]);
             assert_eq!(read, Err(Malformed), "{end} bytes of {message:?}");
         }
         let longer = bytes(&[&body, b"\0"]);
-        assert_eq!(
-            Message::parse(&longer, false),
-            Err(Malformed),
-            "{message:?}"
-        );
+        assert_eq!(read_whole(&longer), Err(Malformed), "{message:?}");
     }
+}
+
+#[test]
+fn values_end_behind_an_error() {
+    let values = b"nn?";
+    let tuple = Tuple { count: 2, values };
+    let read: Vec<_> = tuple.values().collect();
+    assert_eq!(read, [Ok(Value::Null), Ok(Value::Null), Err(Malformed)]);
 }
 
 #[test]
@@ -227,16 +248,14 @@ fn values_come_in_four_kinds() {
     let (Message::Insert { new, .. }, _) = Message::parse(body, false).unwrap() else {
         panic!("no Insert");
     };
-    let values: Vec<_> = new.values().collect();
-    assert_eq!(
-        values,
-        [
-            Value::Null,
-            Value::Unchanged,
-            Value::Text(b"x"),
-            Value::Binary(&[0, 1]),
-        ]
-    );
+    let values: Result<Vec<_>, _> = new.values().collect();
+    let four = [
+        Value::Null,
+        Value::Unchanged,
+        Value::Text(b"x"),
+        Value::Binary(&[0, 1]),
+    ];
+    assert_eq!(values, Ok(four.into()));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // Connecting: TLS modes, authentication methods, and every way in which it can go wrong. No error may show a secret.
-import type { Options } from "../../../js/index.ts";
+import type { LoginAttempt, Options } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { until } from "../../support/until.ts";
 import { terminate, withClient } from "./helpers.ts";
@@ -398,13 +398,21 @@ export const connecting: Case[] = [
   {
     name: "a password function is asked anew, and its failure is reported",
     async run(t) {
-      let asked = 0;
-      const config = { ...t.options, password: async () => (asked++, t.options.password) };
+      const asked: LoginAttempt[] = [];
+      const config = {
+        ...t.options,
+        password: async (attempt: LoginAttempt) => (asked.push(attempt), t.options.password!),
+      };
       for (let connection = 0; connection < 2; connection++) await (await t.pgz.connect(config)).close();
-      t.assert.equal(asked, 2);
-      await t.assert.rejects(
-        t.pgz.connect({ ...t.options, password: () => Promise.reject(new Error("vault is sealed")) }),
-      );
+      const { host, port, user, database } = t.options;
+      t.assert.deepEqual(asked, Array(2).fill({ host, port, user, database }));
+      const cause = new Error("vault is sealed");
+      await t.assert.rejects(t.pgz.connect({ ...t.options, password: () => Promise.reject(cause) }), {
+        name: "AuthenticationError",
+        code: "PASSWORD_FUNCTION_FAILED",
+        retryable: true,
+        cause,
+      });
     },
   },
   {

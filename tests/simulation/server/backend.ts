@@ -362,7 +362,7 @@ export class Backend implements Accepted, Client, Standby {
     );
     try {
       const role = server.options.roles[user];
-      const account = { user, password: role?.password };
+      const account = { user, password: role?.password, accepts: role?.accepts };
       yield* authenticate(server.methodOf(user), account, this.#loginTalk(), server.dice);
       yield* server.pause("login", user);
       if (!role) throw errors.noRole(user);

@@ -22,6 +22,8 @@ export interface Account {
   readonly user: string;
   /** `undefined`: there is no such role, which is not to be seen before the proof fails. */
   readonly password: string | undefined;
+  /** Whether a password in clear is right, where more than one is, as with tokens. */
+  readonly accepts?: ((password: string) => boolean) | undefined;
 }
 
 /** Asks for the proof. Throws a FATAL error where it is wrong. */
@@ -32,12 +34,12 @@ export function* authenticate(method: Method, account: Account, talk: LoginTalk,
   talk.send(authenticationOk());
 }
 
-function* cleartext({ user, password }: Account, talk: LoginTalk): Doing<void> {
+function* cleartext({ user, password, accepts }: Account, talk: LoginTalk): Doing<void> {
   talk.send(authentication(3));
   talk.flush();
   const given = yield* passwordText(talk);
   if (given === "") throw new PgError("28P01", "empty password returned by client", { severity: "FATAL" });
-  if (given !== password) throw wrongPassword(user);
+  if (accepts ? !accepts(given) : given !== password) throw wrongPassword(user);
 }
 
 function* passwordText(talk: LoginTalk): Doing<string> {

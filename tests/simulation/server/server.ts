@@ -18,6 +18,8 @@ export { SCHEMA } from "./tables.ts";
 
 export interface Role {
   readonly password: string;
+  /** Whether a password in clear is right, where more than one is, as with tokens. */
+  readonly accepts?: (password: string) => boolean;
   readonly connectionLimit?: number;
 }
 

@@ -69,6 +69,7 @@ pub const MESSAGES: &[Layout] = &[
     typed('B', "RowDescription", b'T', "(sohohwh)"),
     typed('F', "Bind", b'B', "ss(h)(v)(h)"),
     typed('F', "Close", b'C', "cs"),
+    typed('F', "CopyData", b'd', "r"),
     typed('F', "CopyDone", b'c', ""),
     typed('F', "CopyFail", b'f', "s"),
     typed('F', "Describe", b'D', "cs"),

@@ -16,6 +16,14 @@ pub struct Printer {
 }
 
 impl Printer {
+    /// Behind a login.
+    pub fn logged_in() -> Self {
+        Printer {
+            started: true,
+            ..Printer::default()
+        }
+    }
+
     /// The lines of these bytes; what is no message is `raw`, to its end where it says a length that can be, else to
     /// the end.
     pub fn lines(&mut self, side: char, mut bytes: &[u8]) -> Vec<String> {

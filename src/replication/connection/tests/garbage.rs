@@ -55,8 +55,20 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 
 /// All lines of it, and why it failed.
 fn read(bytes: &[u8], piece: usize) -> (Vec<u8>, String) {
-    let mut replication = streaming();
     let mut lines = Vec::new();
+    let failure = read_into(streaming(), bytes, piece, |piece| {
+        lines.extend_from_slice(piece)
+    });
+    (lines, failure)
+}
+
+/// Reads to its end what comes in pieces, and takes all changes. Why it failed.
+fn read_into(
+    mut replication: Replication,
+    bytes: &[u8],
+    piece: usize,
+    mut take: impl FnMut(&[u8]),
+) -> String {
     for chunk in bytes.chunks(piece.max(1)) {
         let mut happened = receive(&mut replication, chunk);
         // Types that nobody knows: it goes on without them.
@@ -64,11 +76,36 @@ fn read(bytes: &[u8], piece: usize) -> (Vec<u8>, String) {
             replication.take_wanted_types();
             happened = replication.received(0);
         }
-        lines.extend_from_slice(replication.lines());
-        replication.lines_taken();
+        if replication.seal() > 0 {
+            take(replication.changes());
+        }
+        replication.changes_taken();
         replication.update_status(1, 0, false);
     }
-    (lines, replication.failure())
+    replication.failure()
+}
+
+/// The same whose changes become objects.
+fn streaming_objects() -> Replication {
+    let options = Options {
+        objects: true,
+        ..Options::default()
+    };
+    start_streaming(Replication::new(1 << 20, options))
+}
+
+/// How many heads a batch has. Its parts are as long as it says, and its JSON can be read.
+fn heads_of(batch: &[u8]) -> u32 {
+    let (parts, tail) = batch.split_at(batch.len() - 12);
+    let (numbers, _) = tail.as_chunks();
+    let [count, text, json] = [0, 1, 2].map(|index| u32::from_le_bytes(numbers[index]));
+    let (_, json) = parts.split_at(parts.len() - json as usize);
+    assert!(parts.len() >= 8 + 32 * count as usize + text as usize + json.len());
+    if !json.is_empty() {
+        let json: serde_json::Value = serde_json::from_str(&String::from_utf8_lossy(json)).unwrap();
+        assert!(json.is_array());
+    }
+    count
 }
 
 proptest! {
@@ -86,6 +123,21 @@ proptest! {
             let value: serde_json::Value = serde_json::from_str(&String::from_utf8_lossy(line)).unwrap();
             prop_assert!(value.get("kind").is_some_and(|kind| kind.is_string()));
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn batches_are_whole_and_count_the_same_in_all_pieces(parts in prop::collection::vec(any_bytes(), 0..12), piece in 1_usize..40) {
+        let bytes = parts.concat();
+        let read = |piece| {
+            let mut heads = 0;
+            let failure = read_into(streaming_objects(), &bytes, piece, |batch| heads += heads_of(batch));
+            (heads, failure)
+        };
+        prop_assert_eq!(read(piece), read(usize::MAX));
     }
 }
 

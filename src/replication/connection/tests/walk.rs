@@ -101,7 +101,7 @@ fn behind_a_failure_nothing_follows() {
         assert_eq!(receive(&mut replication, &bytes), 0, "{name}");
         replication.update_status(7, 0, true);
         assert_eq!(replication.take_output(), b"", "{name}");
-        assert_eq!(replication.lines(), b"", "{name}");
+        assert_eq!(replication.changes(), b"", "{name}");
     }
 }
 

@@ -1,0 +1,200 @@
+// The first connection of a stream of changes over sockets in memory: which of its ends are waited out, and what is
+// told of the others.
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { changes, type ChangesOptions } from "../../js/adapters/changes.ts";
+import { provide } from "../../js/adapters/changes/core.ts";
+import {
+  client,
+  ended,
+  fakeClock,
+  isPending,
+  letIn,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+const wasm = readFileSync(new URL("../../pkg/pgz_changes_bg.wasm", import.meta.url));
+provide(() => wasm);
+useMemoryServer();
+
+const newest = { server_version: "18.0" };
+const options = { slot: "s", publication: "p" } as const;
+
+/** Asks for the first change. What it comes to is known when it is awaited. */
+function first(more: Partial<ChangesOptions> = {}) {
+  const feed = changes(client, { ...options, ...more });
+  const next = feed[Symbol.asyncIterator]().next();
+  next.catch(() => {});
+  return { feed, next };
+}
+
+const refusal = (code: string, severity = "FATAL") =>
+  wire.errorResponse({ S: severity, V: severity, C: code, M: "refused" });
+
+/** The answer to START_REPLICATION, and the beginning of a transaction with a row. */
+function begins(session: Session): void {
+  const position = (at: number) => Buffer.concat([wire.int32(0), wire.int32(at)]);
+  const data = (letter: string, ...parts: Buffer[]) =>
+    wire.message("d", Buffer.from("w"), position(16), position(64), position(0), Buffer.from(letter), ...parts);
+  const column = [Buffer.of(1), wire.cstring("n"), wire.int32(23), wire.int32(-1)];
+  const names = [wire.cstring("public"), wire.cstring("t"), Buffer.from("d"), wire.int16(1)];
+  session.send(
+    wire.message("W", Buffer.of(0), wire.int16(0)),
+    data("B", position(48), position(0), wire.int32(7)),
+    data("R", wire.int32(1), ...names, ...column),
+    data("I", wire.int32(1), Buffer.from("N"), wire.int16(1), Buffer.from("t"), wire.int32(1), Buffer.from("5")),
+  );
+}
+
+/** The next connection, behind a pause of the driver's. */
+async function another(clock: ReturnType<typeof fakeClock>, settings?: Record<string, string>): Promise<Session> {
+  const coming = letIn(settings);
+  while (await isPending(coming)) await clock.pass(500);
+  return coming;
+}
+
+/** Up to what the slot has acknowledged. */
+async function asked(session: Session): Promise<void> {
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(
+    wire.rowDescription([{ name: "confirmed_flush_lsn", oid: 3220 }]),
+    wire.dataRow([Buffer.from("0/10")]),
+    ended(1),
+  );
+  expect(await session.flight()).toEqual(["Query"]);
+}
+
+const ends: Record<string, (session: Session) => unknown> = {
+  "right behind its login": (session) => session.peer.end(),
+  "by a reset": (session) => session.peer.reset(),
+  "while it asks for its slot": async (session) => {
+    await session.flight();
+    session.peer.end();
+  },
+  "while it begins": async (session) => {
+    await asked(session);
+    session.peer.end();
+  },
+  "by an administrator": async (session) => {
+    await session.flight();
+    session.send(refusal("57P01"));
+    session.peer.end();
+  },
+  "by a server that is full": async (session) => {
+    await asked(session);
+    session.send(refusal("53300"));
+    session.peer.end();
+  },
+};
+
+test.each(Object.keys(ends))("a first connection that ends %s is followed by another", async (name) => {
+  using clock = fakeClock();
+  const { feed, next } = first();
+  await ends[name]!(await letIn());
+  const second = await another(clock);
+  await asked(second);
+  begins(second);
+  expect(await next).toMatchObject({ value: { kind: "begin", xid: 7 } });
+  expect(feed.stats().connections).toBe(2);
+});
+
+test("changes that come in one chunk with the beginning of the stream wait for nothing", async () => {
+  const { next } = first();
+  const session = await letIn();
+  await asked(session);
+  begins(session);
+  expect(await next).toMatchObject({ value: { kind: "begin" } });
+});
+
+test("something that ends each connection is told of, and that reading again is safe", async () => {
+  using clock = fakeClock();
+  const { feed, next } = first();
+  for (let n = 1; n <= 8; n++) (await another(clock)).peer.end();
+  await expect(next).rejects.toMatchObject({ code: "CONNECTION_LOST", stage: "session", retryable: true });
+  expect(feed.stats().connections).toBe(8);
+});
+
+test("a slot that is in use is waited for without an end", async () => {
+  using clock = fakeClock();
+  const { feed, next } = first();
+  for (let n = 1; n <= 12; n++) {
+    const session = await another(clock);
+    await asked(session);
+    session.send(refusal("55006", "ERROR"), wire.readyForQuery());
+  }
+  const last = await another(clock);
+  await asked(last);
+  begins(last);
+  expect(await next).toMatchObject({ value: { kind: "begin" } });
+  expect(feed.stats().connections).toBe(13);
+});
+
+test.each(["42704", "08P01", "28000"])("what stays so is told of at once: %s", async (code) => {
+  const { feed, next } = first();
+  const session = await letIn();
+  await asked(session);
+  session.send(refusal(code, "ERROR"), wire.readyForQuery());
+  await expect(next).rejects.toMatchObject({ code, retryable: false });
+  expect(feed.stats().connections).toBe(1);
+});
+
+test("a pooler that never answers is told of in time, and reading again is safe", async () => {
+  using clock = fakeClock();
+  const { next } = first();
+  await asked(await letIn());
+  await clock.pass(20_000);
+  await expect(next).rejects.toMatchObject({ code: "CONNECT_TIMEOUT", retryable: true });
+});
+
+test("a slot that is made with a snapshot, and cannot be told from another's, is named", async () => {
+  using clock = fakeClock();
+  const { next } = first({ createSlot: "permanent", snapshot: true });
+  for (const isLost of [true, false]) {
+    const session = await another(clock, newest);
+    expect(await session.flight()).toEqual(["Query"]);
+    session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
+    expect(await session.flight()).toEqual(["Query"]);
+    if (isLost) session.peer.end();
+    else session.send(refusal("42710", "ERROR"), wire.readyForQuery("E"));
+  }
+  // The server has half a second to close what it has refused.
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+    message: expect.stringMatching("this stream has made"),
+  });
+});
+
+test("rows of a snapshot that may have been yielded do not come again", async () => {
+  const { feed, next } = first({ createSlot: "temporary", snapshot: true });
+  const session = await letIn(newest);
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
+  await session.flight();
+  session.send(
+    wire.rowDescription(["slot_name", "consistent_point"].map((name) => ({ name, oid: 25 }))),
+    wire.dataRow([Buffer.from("s"), Buffer.from("0/10")]),
+    ended(1),
+  );
+  await session.flight();
+  const table = {
+    oid: 1,
+    kind: "r",
+    identity: "d",
+    schema: "public",
+    name: "t",
+    columns: [["n", 23, -1, true]],
+    filter: null,
+  };
+  session.send(
+    wire.rowDescription([{ name: "j", oid: 114 }]),
+    wire.dataRow([Buffer.from(JSON.stringify(table))]),
+    ended(1),
+  );
+  await session.flight();
+  session.peer.end();
+  await expect(next).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
+  expect(feed.stats().connections).toBe(1);
+});

@@ -154,6 +154,6 @@ export default tseslint.config(
   imports(["js/adapters/cluster/**"], runtimes, allButTypes),
   imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),
   imports(["js/adapters/pg-copy-streams.ts"], nodeButStreams, allBut),
-  imports(["js/adapters/drizzle/**"], runtimes, allButDeeper),
+  imports(["js/adapters/{drizzle,testing}/**"], runtimes, allButDeeper),
   imports(["js/cli/**"], commands),
 );

@@ -155,7 +155,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: adapters("prisma", "aws"), plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, ...drizzle1 }),
-    esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: adapters("kysely", "testing"), plugins: [commentless, driverBeside] }),
     esbuild({ ...commands, entryPoints: ["js/cli/main.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
@@ -164,7 +164,7 @@ async function bundle() {
     esbuild({ ...commonjs, entryPoints: adapters("prisma", "aws"), plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, ...drizzle1 }),
-    esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [commentless, driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: adapters("kysely", "testing"), plugins: [commentless, driverBeside] }),
   ]);
   for (const name of ["pgz_edge_bg.wasm", "pgz_changes_bg.wasm", "THIRD-PARTY-LICENSES.txt"])
     copyFileSync(at("pkg", name), at("dist", name));

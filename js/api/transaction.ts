@@ -16,7 +16,7 @@ import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
 import { commit, plainly } from "../session/transaction-block.ts";
-import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
+import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
@@ -42,9 +42,10 @@ export interface TransactionOptions {
    */
   readonly deferrable?: boolean | undefined;
   /**
-   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back. `true`: up to
-   * three runs in all; a number: that many. The pause is 10 ms, 20 ms … 500 ms plus up to as much again at random. What
-   * the callback does outside the database is also done again. Default false.
+   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back; also where the
+   * callback throws an error whose `cause` is one. `true`: up to three runs in all; a number: that many. The pause is
+   * 10 ms, 20 ms … 500 ms plus up to as much again at random. What the callback does outside the database is also done
+   * again. Default false.
    */
   readonly retry?: boolean | number | undefined;
   /** When it aborts, the running statement is cancelled and the transaction rolled back. */
@@ -158,7 +159,8 @@ export function runTransaction<T>(
       try {
         return call.succeed(await transaction.between(work));
       } catch (error) {
-        if (call.finished || connection.closed || !isConflict(error)) throw error;
+        const conflict = transaction.mayHaveCommitted ? undefined : conflictIn(error);
+        if (call.finished || connection.closed || !conflict) throw error;
         const rolledBack = {
           effect: "undone",
           place: "alone",
@@ -167,7 +169,7 @@ export function runTransaction<T>(
           most: most - 1,
         } as const;
         if (nextAfter("conflict", rolledBack) === "fail") throw error;
-        await pauseAfter(attempt, error, connection, call);
+        await pauseAfter(attempt, conflict, connection, call);
       } finally {
         unhearLoss();
       }
@@ -383,6 +385,11 @@ export class Transaction extends Calls {
   /** Something of it runs that ends by itself. @internal */
   override get isBusy(): boolean {
     return super.isBusy || this.#innermost?.isBusy === true;
+  }
+
+  /** COMMIT has left with `last`, and the server has not said that it rolled back. @internal */
+  get mayHaveCommitted(): boolean {
+    return this.#ending !== undefined && outcomeOf(this.#ending) !== "rolled back";
   }
 
   /** Ends it from outside. @internal */

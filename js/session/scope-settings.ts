@@ -8,6 +8,7 @@ import { checkOptions, invalid, namesOf, rule } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { isNoRole } from "../util/no-role.ts";
 import { isText } from "../util/text.ts";
+import { NODES_CHECK } from "./nodes.ts";
 
 /** In what context a scope's calls run. At least one of both. */
 export interface ScopeOptions {
@@ -21,8 +22,13 @@ export interface ScopeOptions {
 }
 
 export interface ScopeSettings {
-  /** Sets all of it until the transaction ends. Takes no parameters and returns no rows. */
+  /**
+   * Sets all of it until the transaction ends. Takes no parameters and returns no rows. Fails where tables are on other
+   * nodes (nodes.ts).
+   */
   readonly statement: string;
+  /** The same there: the nodes get the settings too. */
+  readonly onNodes: string;
   /** What decides what a statement means: equal where the same text takes and returns the same types. */
   readonly meaning: string;
 }
@@ -41,7 +47,7 @@ export function scopeSettings(options: ScopeOptions): ScopeSettings {
   const entries = Object.entries(settings).map(([name, value]) => [checkName(name), textOf(name, value)] as const);
   if (role !== undefined) entries.push(["role", checkRole(role)]);
   if (!entries.length) return invalid("settings", "given, or role: a scope without both would be the client itself");
-  return { statement: statementOf(entries), meaning: meaningOf(entries) };
+  return { statement: statementOf(entries), onNodes: onNodesOf(entries), meaning: meaningOf(entries) };
 }
 
 /** `none` would be the login's own role. */
@@ -76,7 +82,29 @@ function textOf(name: string, value: unknown): string {
 /** Each of these is evaluated, in this order, because no value is null. */
 function statementOf(entries: readonly (readonly [string, string])[]): string {
   const set = entries.map(([name, value]) => `pg_catalog.set_config(${literal(name)},${literal(value)},true) is null`);
-  return `select where ${set.join(" or ")}`;
+  return `select where ${set.join(" or ")} or ${NODES_CHECK}`;
+}
+
+/** Lists of names, which SET would take for one name. They mean nothing on a node: its statements have full names. */
+const OF_NAMES = /^(search_path|temp_tablespaces)$/i;
+
+/**
+ * Citus passes on SET LOCAL, not set_config, and only what stands in a block: DO is one. It sends that to a node with
+ * BEGIN, and without BEGIN of ours it begins for what needs a distributed transaction alone, such as a stored
+ * intermediate result.
+ */
+function onNodesOf(entries: readonly (readonly [string, string])[]): string {
+  const set = entries.map(([name, value]) =>
+    OF_NAMES.test(name)
+      ? `perform pg_catalog.set_config(${literal(name)},${literal(value)},true)`
+      : `set local "${name.replaceAll('"', '""')}" = ${literal(value)}`,
+  );
+  const all = [
+    "set local citus.propagate_set_commands = 'local'",
+    ...set,
+    "perform pg_catalog.create_intermediate_result('pgz_scope','select')",
+  ];
+  return `do ${literal(`begin ${all.join("; ")}; end`)}`;
 }
 
 /** Right whatever standard_conforming_strings says. */

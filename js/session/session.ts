@@ -40,7 +40,7 @@ export class Session {
     const server = serverKey(connection.config);
     this.connection = connection;
     this.catalog = catalogOf(server);
-    this.transaction = new TransactionBlock(connection, scope ? [...front, scope.statement] : front);
+    this.transaction = new TransactionBlock(connection, scope, front);
     this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
       catalog: this.catalog,
       told,

@@ -31,6 +31,7 @@ import {
   type Check,
   type FirstRun,
 } from "./first-run.ts";
+import { noteNodes, tellsOfNodes } from "./nodes.ts";
 import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
@@ -304,6 +305,10 @@ export class Statements {
     const { text, id, operation, answer } = asked;
     await operation.done;
     if (call.finished) return undefined;
+    if (tellsOfNodes(operation.error)) {
+      noteNodes(this.#connection.config);
+      return this.#found(call, this.#describe(call, text, named, id), named);
+    }
     if (!operation.wasHitBesides || !mayAskAgain(this.#connection.transactionStatus))
       return operation.error ?? this.#withTypes(call, answer.shape!);
     await this.#connection.stopping;

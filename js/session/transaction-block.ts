@@ -11,6 +11,8 @@ import { encoder } from "../util/bytes.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
+import { hasNodes, noteNodes, tellsOfNodes } from "./nodes.ts";
+import type { ScopeSettings } from "./scope-settings.ts";
 
 /** Statements of our own, of which nobody wants rows. */
 export function plainly(text: string): (handle: CoreConnection) => number {
@@ -38,7 +40,7 @@ const NONE: readonly string[] = [];
 
 export class TransactionBlock {
   readonly #connection: Connection;
-  /** What each transaction begins with, those of single flights too. */
+  readonly #scope: Pick<ScopeSettings, "statement" | "onNodes"> | undefined;
   readonly #front: readonly string[];
   /** BEGIN, which leaves with the next flight. */
   #waiting: string | undefined;
@@ -46,10 +48,18 @@ export class TransactionBlock {
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
 
-  /** `front`: statements such as the one that makes a scope's settings hold until the transaction ends. */
-  constructor(connection: Connection, front = NONE) {
+  /** `scope`: statements that make its settings hold until the transaction ends. `front`: what goes before them. */
+  constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "onNodes">, front = NONE) {
     this.#connection = connection;
+    this.#scope = scope;
     this.#front = front;
+  }
+
+  /** What each transaction begins with, those of single flights too. */
+  get #settings(): readonly string[] {
+    const scope = this.#scope;
+    if (!scope) return this.#front;
+    return [...this.#front, hasNodes(this.#connection.config) ? scope.onNodes : scope.statement];
   }
 
   /** What goes in front of a flight that begins no transaction: within one the settings hold. */
@@ -99,7 +109,8 @@ export class TransactionBlock {
   /** A flight, which `operate` makes with these statements in front: BEGIN where it waits, and settings. */
   flight(operate: (preludes: readonly string[]) => Operation): Operation {
     const begin = this.#waiting;
-    const operation = operate(begin === undefined ? this.settings : [begin, ...this.#front]);
+    const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
+    if (this.#scope) operation.whenOver(() => tellsOfNodes(operation.error) && noteNodes(this.#connection.config));
     if (begin !== undefined) {
       this.#carried = { begin, operation };
       operation.whenOver((lost) => lost ?? this.#arrived(operation));
@@ -123,8 +134,10 @@ export class TransactionBlock {
     const operation = this.flight((preludes) => call.operate(this.#connection, plainly(preludes.join("; "))));
     await operation.done;
     if (call.finished) return false;
-    if (operation.error) throw operation.error;
-    return true;
+    if (!operation.error) return true;
+    if (!tellsOfNodes(operation.error)) throw operation.error;
+    await this.again(operation);
+    return await this.begun(call);
   }
 
   /**

@@ -6,7 +6,8 @@
 import type { Call } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
-import { PgzError, PostgresError } from "../util/errors.ts";
+import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
+import { tellsOfNodes } from "../session/nodes.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
 import { within } from "../util/within.ts";
@@ -45,9 +46,10 @@ export function mayLackCheck(error: PgzError): boolean {
   return error instanceof PostgresError && !/^(40|53|55|57|58)/.test(error.code);
 }
 
-/** The server no longer has, or no longer accepts, what was prepared. */
+/** The server no longer has, or no longer accepts, what was prepared; or it has nodes, and wants other settings. */
 export function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;
+  if (tellsOfNodes(error)) return true;
   const { code, routine } = error;
   // Other 0A000 and 08P01 are the user's own; these two are "cached plan must not change result type", and formats for
   // columns that are no more.
@@ -78,9 +80,22 @@ export function attemptsOf(retry: boolean | number | undefined): number {
   return retry === true ? 3 : retry || 1;
 }
 
+/** How deep a conflict is looked for in errors around it. */
+const MOST_CAUSES = 10;
+
 /** The server has rolled back all of it, so that trying again may help. */
 export function isConflict(error: unknown): error is PgzError {
-  return error instanceof PgzError && /^40(001|P01)$/.test(error.code);
+  return error instanceof PgzError && CONFLICT.test(error.code);
+}
+
+/** The conflict that `error` is, or has as its cause: libraries and applications wrap the driver's errors. */
+export function conflictIn(error: unknown): PgzError | undefined {
+  let inner = error;
+  for (let depth = 0; depth < MOST_CAUSES && inner; depth++) {
+    if (isConflict(inner)) return inner;
+    inner = (inner as { cause?: unknown }).cause;
+  }
+  return undefined;
 }
 
 /** A part of what the statement did may be committed though it has failed. */

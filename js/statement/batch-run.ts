@@ -4,6 +4,7 @@
 import type { Conversation, Handlers, Operation, Reached } from "../connection/operation.ts";
 import { decoderOf, joinedRows } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
+import { tellsOfNodes } from "../session/nodes.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { PgzError } from "../util/errors.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
@@ -118,7 +119,7 @@ export class BatchRun<Row> {
     const at = this.#ends.length;
     const number = this.#encoded.numbers[at];
     let reason;
-    if (before) this.#failedBefore.add(at);
+    if (before && !tellsOfNodes(error)) this.#failedBefore.add(at);
     if (!bound) {
       this.#unbound.add(at);
       // Nothing of it has run.

@@ -17,6 +17,7 @@ import type { Form } from "../rows/form.ts";
 import { nextAfter, type Cause, type Effect, type Next, type Place } from "../session/again.ts";
 import type { AnyCall } from "../session/call.ts";
 import { columnTypes, type FirstRun } from "../session/first-run.ts";
+import { tellsOfNodes } from "../session/nodes.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -198,7 +199,8 @@ export class Course {
       if (step) return step;
     }
     // After BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
-    if (!bound && !before && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
+    const isInFront = before !== undefined && !tellsOfNodes(error);
+    if (!bound && !isInFront && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
       statements.forget(shape);
       this.#outdated = { shape, hadRun, error };
       const step = this.#describedNext(error, operation);
@@ -226,7 +228,7 @@ export class Course {
       if (step) return step;
     }
     if (!run.mayBeDescribed) return this.#conflictOrFail(operation, error);
-    statements.failedInFront(before, error);
+    if (!tellsOfNodes(error)) statements.failedInFront(before, error);
     const oids = before === "check" && !asked ? columnTypes(error.message) : undefined;
     if (oids) return { do: "ask for types", failed: operation, oids };
     this.#learned = run.shape;

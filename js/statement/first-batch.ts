@@ -11,6 +11,7 @@ import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import type { TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
+import { noteNodes, tellsOfNodes } from "../session/nodes.ts";
 import { heedLoss, heedOddness, heedSuccess, isOdd } from "../session/odd-servers.ts";
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
@@ -142,7 +143,8 @@ export class FirstBatch<Row> {
     const failed = sent[index];
     const isUndone = ending.command !== "COMMIT" || this.#isUndone(sent, index);
     if (failed && isUndone && (failed.mayBeDescribed() || this.#refusesSavepoint(failed.operation, error, index))) {
-      statements.failedInFront(failedBefore(failed.operation), error);
+      if (tellsOfNodes(error)) noteNodes(connection.config);
+      else statements.failedInFront(failedBefore(failed.operation), error);
       return new Outdated(error);
     }
     throw failedAt(error, index, sent.length, !isUndone);
@@ -190,7 +192,8 @@ export class FirstBatch<Row> {
     const operation = session.statements.execute(call, block, item.bound, form, output.sink);
     const mayBeDescribed = () => {
       const { outcome } = operation;
-      return outcome.is === "failed" && !outcome.bound && !outcome.before && mayBeOutdated(outcome.error, true);
+      if (outcome.is !== "failed" || outcome.bound) return false;
+      return outcome.before ? tellsOfNodes(outcome.error) : mayBeOutdated(outcome.error, true);
     };
     return { operation, mayBeDescribed, ended: operation.done.then(() => operation), output };
   }

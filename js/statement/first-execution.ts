@@ -18,6 +18,7 @@ import type { AnyCall } from "../session/call.ts";
 import { isComposite } from "../session/catalog.ts";
 import { learnNames, learnTypesAnew, type TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
+import { tellsOfNodes } from "../session/nodes.ts";
 import type { Session } from "../session/session.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -75,8 +76,9 @@ export class FirstExecution {
   /** Nothing of it ran, and described first it may go well. */
   get mayBeDescribed(): boolean {
     const { outcome } = this.#operation;
-    if (outcome.is !== "failed" || outcome.before === "prelude") return false;
+    if (outcome.is !== "failed") return false;
     const { error, bound, before } = outcome;
+    if (before === "prelude") return tellsOfNodes(error);
     if (before) return mayLackCheck(error);
     if (bound) return false;
     // Before it is described too: a pooler may have given it a statement of the same text that somebody else prepared.

@@ -468,8 +468,14 @@ interface Circumstances {
 }
 
 /**
+ * Conflicts between transactions: the server has rolled one of them back whole. Aurora DSQL has two codes of its own, for
+ * a row (OC000) or a table (OC001) that another transaction has changed.
+ */
+export const CONFLICT = /^(40001|40P01|OC00[01])$/;
+
+/**
  * The error for an `error` event. A wrong user or password at startup is an {@link AuthenticationError}. These are
- * retryable: a server that is full or starting; a transaction that the server has rolled back whole (40001, 40P01);
+ * retryable: a server that is full or starting; a transaction that the server has rolled back whole ({@link CONFLICT});
  * what a session was asked that had ended for want of work (57P05), or that the server ended (57P) before it began with
  * it.
  */
@@ -479,7 +485,7 @@ export function fromErrorResponse(
 ): PostgresError | AuthenticationError {
   const code = fields.code ?? "";
   const retryable =
-    (isStartup ? /^(53|57P)/ : /^(40001|40P01|57P05)$/).test(code) ||
+    (isStartup ? /^(53|57P)/.test(code) : CONFLICT.test(code) || code === "57P05") ||
     (isUntouched && isFatal(fields) && code.startsWith("57P"));
   const error = new PostgresError(fields, { retryable, committed });
   if (!isStartup || !code.startsWith("28")) return error;

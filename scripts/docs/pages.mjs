@@ -38,7 +38,7 @@ const chapters = [
     ["queries", "transactions", "scopes", "batches", "copy", "listen", "changes", "pool", "cluster", "observer"],
   ],
   ["Command line", ["cli", "sql-types", "mcp"]],
-  ["Libraries", ["drizzle", "kysely", "prisma"]],
+  ["Libraries", ["drizzle", "kysely", "prisma", "testing"]],
   ["Look up", ["contents", "where", "reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],
   ["Servers", ["poolers", "servers", "websocket", "guard"]],
   ["Measured", ["performance", "benchmarks", "benchmark-tables", "reliability"]],

@@ -13,6 +13,7 @@ import { testServers } from "../integration/servers.ts";
 const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 const otel = (await import("../../dist/otel.js" as string)) as typeof import("../../js/adapters/otel.ts");
 const kysely = (await import("../../dist/kysely.js" as string)) as typeof import("../../js/adapters/kysely.ts");
+const testing = (await import("../../dist/testing.js" as string)) as typeof import("../../js/adapters/testing.ts");
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const pages = [
   "README.md",
@@ -46,6 +47,7 @@ test("there are examples of every page that is about calls", () => {
       "docs/deno.md",
       "docs/from-postgres.md",
       "docs/kysely.md",
+      "docs/testing.md",
       "docs/listen.md",
       "docs/node.md",
       "docs/observer.md",
@@ -83,7 +85,7 @@ test.each(examples)("$name runs", async ({ name, code }) => {
       .replace(/^import (.*) from "(node:[^"]+)";$/gm, 'const $1 = modules["$2"];')
       .replace("export default", "return");
     const { code: plain } = await transform(
-      `async (client, db, pgz, modules, console) => { const { sql, connect, createClient, createPool, PostgresError, openTelemetry, Kysely, PgzDialect } = pgz; { ${body} } }`,
+      `async (client, db, pgz, modules, console) => { const { sql, connect, createClient, createPool, PostgresError, openTelemetry, Kysely, PgzDialect, withRollback } = pgz; { ${body} } }`,
       { loader: "ts", target: "es2022" },
     );
     const logged: unknown[] = [];
@@ -97,6 +99,7 @@ test.each(examples)("$name runs", async ({ name, code }) => {
         ...pgz,
         ...otel,
         ...kysely,
+        ...testing,
         Kysely,
         connect: (_: unknown, own: object) => pgz.connect({ ...options, ...own }),
         createPool: (_: unknown, own: object) => {

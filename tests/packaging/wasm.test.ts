@@ -13,10 +13,11 @@ const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_b
 /**
  * Upper bounds in bytes. What README's Worker pays for the driver, wasm and JavaScript, minified and gzipped: 3,300 of
  * them are a call's way as one course of decisions, its table, and who hears of its end; 1,000 are advice for usual
- * mistakes, and names of URL parameters of other drivers. And the package, packed and installed: without maps, with one
- * core for all runtimes.
+ * mistakes, and names of URL parameters of other drivers; 500 are how a scope's settings reach the nodes of Citus, and
+ * conflicts that are a cause. And the package, packed and installed: without maps, with one core for all runtimes; 85,000
+ * of its bytes are `pgz-edge/testing`, twice.
  */
-const BOUNDS = { readme_worker_gzip_bytes: 147_400, tarball_bytes: 1_000_000, unpacked_bytes: 3_500_000 };
+const BOUNDS = { readme_worker_gzip_bytes: 147_800, tarball_bytes: 1_015_000, unpacked_bytes: 3_550_000 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();

@@ -5,7 +5,7 @@
 import { readdirSync } from "node:fs";
 import { nodeBinary } from "../../scripts/node/index.mjs";
 import { lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
-import { at, bin } from "./command.mjs";
+import { at, bin, say } from "./command.mjs";
 import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
@@ -66,6 +66,12 @@ export const suites = {
   "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd),
 };
 
+/** Three nodes of Citus are built from its sources, which nothing here brings. */
+function withoutCitus() {
+  say("citus left out: CITUS names no checkout of its sources (tests/citus/build.sh)");
+  return [];
+}
+
 /** Of `make test-release`: what takes minutes by nature, and differs little from what `make test` has run. */
 export const releaseSuites = {
   "node-26-unit": inVitest("node-26-unit", nodeOf(26), ["tests/unit"]),
@@ -95,6 +101,7 @@ export const releaseSuites = {
   cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
   // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
+  citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },
   "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),
   reproducible: { needs: ["build"], run: reproducible },
   "long-simulation": { needs: ["build"], run: longSimulation },

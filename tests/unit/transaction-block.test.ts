@@ -19,7 +19,9 @@ function textOf(command: (handle: CoreConnection) => number): string {
 }
 
 /** A connection that notes what is run on it; `rolls`: the status that its ROLLBACK leads to. */
+let databases = 0;
 class Wire {
+  readonly config = { host: "memory", port: 5432, database: `d${databases++}` };
   transactionStatus = "I";
   closed: PgzError | undefined;
   rolls = "I";
@@ -46,8 +48,11 @@ class Wire {
 }
 
 let connection: Wire;
-const blockOf = (settings?: string) =>
-  new TransactionBlock(connection as unknown as Connection, settings === undefined ? [] : [settings]);
+const blockOf = (statement?: string) =>
+  new TransactionBlock(
+    connection as unknown as Connection,
+    statement === undefined ? undefined : { statement, onNodes: `${statement} on nodes` },
+  );
 beforeEach(() => {
   connection = new Wire();
 });

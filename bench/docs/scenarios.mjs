@@ -317,7 +317,8 @@ export const scenarios = [
     about: [
       "200,000 rows that were inserted, read by logical replication from a slot: in transactions of 20,000 rows, and",
       "10,000 in transactions of one. `pgz-edge ndjson` is `stream()`, `pgz-edge rows` is `for await` with each row an",
-      "object. Memory is what the process grows by while it reads one transaction of a million rows.",
+      "object. pg_recvlogical is the server's own program, which writes each message as it comes: its process's start is in",
+      "its figure. Memory is what the process grows by while it reads one transaction of a million rows.",
     ],
     tables: [
       { title: "CPU, in ms", case: "changes", metric: "cpu_ms", less: true },

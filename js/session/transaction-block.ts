@@ -64,7 +64,7 @@ export class TransactionBlock {
 
   /** What goes in front of a flight that begins no transaction: within one the settings hold. */
   get settings(): readonly string[] {
-    return this.status === "I" ? this.#front : NONE;
+    return this.status === "I" ? this.#settings : NONE;
   }
 
   /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */

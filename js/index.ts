@@ -15,6 +15,8 @@ export {
 export { observers } from "./util/observer.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
+/** @internal For `pgz-edge/cluster`. */
+export { ofPreludes } from "./connection/operation.ts";
 export { Transacting } from "./api/transacting.ts";
 export { logIn } from "./api/handover.ts";
 export type { Handover, LogInOptions } from "./api/handover.ts";

@@ -26,7 +26,7 @@ import {
 } from "../wasm/boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Link } from "./dial.ts";
-import { Operation, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
+import { Operation, ofPreludes, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
 import { OperationEvents } from "./operation-events.ts";
 import { Outbox } from "./outbox.ts";
 import { heedProcessId, isPooler } from "./poolers.ts";
@@ -470,6 +470,7 @@ export class Connection {
     });
     if (operation) {
       const reached = { bound, before: part === "statement" ? undefined : part };
+      if (part === "prelude") ofPreludes.add(error);
       if (!operation.truncated && !operation.conversation.on?.error?.(error, reached)) operation.fail(error, reached);
       operation.canceled ||= error.code === "57014";
     }

@@ -76,6 +76,9 @@ export type Outcome =
   | Failure;
 
 const WHOLE: Outcome = { is: "whole" };
+/** Errors of statements of our own, in front of the caller's: no text of a caller's can be among them. */
+export const ofPreludes = new WeakSet<PgzError>();
+
 /** From our side: nobody asks how far it had come. */
 const UNKNOWN: Reached = { bound: true, before: undefined };
 

@@ -5,7 +5,8 @@
 // the call is then sent again, with the statement for nodes (statement/attempts.ts). Knows how Citus is told. Must not
 // know what a scope is, nor what is sent again.
 import type { Config } from "../config/options.ts";
-import { PostgresError } from "../util/errors.ts";
+import { ofPreludes } from "../connection/operation.ts";
+import { PostgresError, type PgzError } from "../util/errors.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 
 const seen = new Set<string>();
@@ -22,9 +23,17 @@ export function hasNodes(config: Config): boolean {
   return seen.has(keyOf(config));
 }
 
-/** The check has failed, for what it asks. */
+/**
+ * The check has failed, for what it asks. Not by its words alone: a value of the caller's may have the same, in an error
+ * of the caller's statement.
+ */
 export function tellsOfNodes(error: unknown): boolean {
-  return error instanceof PostgresError && error.code === "22P02" && error.message.includes(MARK);
+  return error instanceof PostgresError && ofPreludes.has(error) && hasMark(error);
+}
+
+/** The same of the error of a text that is ours as a whole. */
+export function hasMark(error: PgzError | undefined): boolean {
+  return error?.code === "22P02" && error.message.includes(MARK);
 }
 
 export function noteNodes(config: Config): void {

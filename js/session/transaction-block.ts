@@ -11,7 +11,7 @@ import { encoder } from "../util/bytes.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
-import { hasNodes, noteNodes, tellsOfNodes } from "./nodes.ts";
+import { hasMark, hasNodes, noteNodes, tellsOfNodes } from "./nodes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 
 /** Statements of our own, of which nobody wants rows. */
@@ -135,7 +135,9 @@ export class TransactionBlock {
     await operation.done;
     if (call.finished) return false;
     if (!operation.error) return true;
-    if (!tellsOfNodes(operation.error)) throw operation.error;
+    const { config } = this.#connection;
+    if (hasNodes(config) || !hasMark(operation.error)) throw operation.error;
+    noteNodes(config);
     await this.again(operation);
     return await this.begun(call);
   }

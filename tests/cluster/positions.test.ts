@@ -33,6 +33,18 @@ describe.each([18, 15])("PostgreSQL %i", (major) => {
     return { cluster: clusterOf(servers, { observer, ...options }), routes };
   }
 
+  test("a value that has a guard's words is the caller's own error, from the server that was chosen", async () => {
+    const { cluster, routes } = watched();
+    await using _ = cluster;
+    const position = await cluster.position();
+    for (const word of ["behind", "unknown", "role", "isolation"]) {
+      const { length } = routes;
+      const call = cluster.reads.after(position).query("select $1::text::pg_lsn", [`pgz-edge:${word}`]);
+      await expect(call).rejects.toMatchObject({ code: "22P02" });
+      expect(routes.length).toBe(length + 1);
+    }
+  });
+
   test("each call that writes gives a position behind its commit", async () => {
     await using cluster = clusterOf(servers);
     await cluster.exec("create table if not exists positions (id int)");

@@ -5,7 +5,7 @@ import { reasonToLeave } from "../../js/adapters/cluster/again.ts";
 import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
 import { endOfRecord, lsnOf, lsnText, positionOf, textOf, UNKNOWN } from "../../js/adapters/cluster/position.ts";
-import { refusalOf, told } from "../../js/adapters/cluster/questions.ts";
+import { refusalIn, refusalOf, told } from "../../js/adapters/cluster/questions.ts";
 import { ConnectionError, PostgresError, TimeoutError } from "../../js/util/errors.ts";
 
 const MOST = (1n << 64n) - 1n;
@@ -52,10 +52,12 @@ describe("positions", () => {
 
   test("a guard's refusal is told by its own words only", () => {
     const error = (message: string, code = "22P02") => new PostgresError({ severity: "ERROR", code, message });
-    expect(refusalOf(error('invalid input syntax for type pg_lsn: "pgz-edge:behind"'))).toBe("behind");
-    expect(refusalOf(error('ungültige Eingabesyntax für Typ pg_lsn: »"pgz-edge:role"«'))).toBe("role");
-    expect(refusalOf(error('invalid input syntax for type integer: "7a"'))).toBeUndefined();
-    expect(refusalOf(error('"pgz-edge:behind"', "22012"))).toBeUndefined();
+    expect(refusalIn(error('invalid input syntax for type pg_lsn: "pgz-edge:behind"'))).toBe("behind");
+    expect(refusalIn(error('ungültige Eingabesyntax für Typ pg_lsn: »"pgz-edge:role"«'))).toBe("role");
+    expect(refusalIn(error('invalid input syntax for type integer: "7a"'))).toBeUndefined();
+    expect(refusalIn(error('"pgz-edge:behind"', "22012"))).toBeUndefined();
+    // The caller's own statement: a value of it may have any words.
+    expect(refusalOf(error('invalid input syntax for type pg_lsn: "pgz-edge:behind"'))).toBeUndefined();
     expect(refusalOf(undefined)).toBeUndefined();
   });
 });

@@ -8,6 +8,7 @@
 //
 // Knows guards and what their failures mean. Must not know how a server is chosen, or how far each one is.
 import {
+  ofPreludes,
   PgzError,
   UsageError,
   type QueryResult,
@@ -244,7 +245,9 @@ function isRefused(item: PromiseSettledResult<unknown>): boolean {
 async function check({ connection }: Session, statement: string): Promise<void> {
   const operation = connection.operate((handle) => handle.simple_query(statement, COPY_NONE, ROWS_NONE, NO_LIMITS));
   await operation.done;
-  if (operation.error) throw operation.error;
+  if (!operation.error) return;
+  ofPreludes.add(operation.error);
+  throw operation.error;
 }
 
 function checkedInFront<T>(body: Body<T>, statement: string): Body<T> {

@@ -10,6 +10,7 @@
 //   there, or further.
 //
 // Must not know pools, or what is done with an answer.
+import { ofPreludes, type PgzError } from "../../index.ts";
 import { endOfRecord, lsnOf, lsnText, type Position } from "./position.ts";
 
 /** What a server says of itself. */
@@ -125,8 +126,16 @@ function guard(reasons: readonly (readonly [condition: string, reason: Refusal])
   return `select where (case ${cases.join(" ")} end)::pg_catalog.pg_lsn is not null`;
 }
 
-/** Why a guard has failed, if this is the error of one. */
+/**
+ * Why a guard has failed, if this is the error of one: of a statement of our own. A value of the caller's may have the
+ * same words, in an error of the caller's statement.
+ */
 export function refusalOf(error: unknown): Refusal | undefined {
+  return ofPreludes.has(error as PgzError) ? refusalIn(error) : undefined;
+}
+
+/** What the words of an error say. */
+export function refusalIn(error: unknown): Refusal | undefined {
   const { code, message } = Object(error) as { code?: unknown; message?: unknown };
   if (code !== "22P02" || typeof message !== "string") return undefined;
   return /"pgz-edge:(behind|unknown|role|isolation)"/.exec(message)?.[1] as Refusal | undefined;

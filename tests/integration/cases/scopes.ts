@@ -54,6 +54,35 @@ async function withTenants(
 
 export const scopes: Case[] = [
   {
+    name: "a text with the words by which Citus is told is the caller's own error, and changes nothing for scopes",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const scope = client.scope({ settings: { "app.tenant": 1 } });
+        const literal = "select 'pgz_citus '::int4";
+        const value = ["pgz_citus "];
+        for (const call of [
+          () => client.query(literal),
+          () => client.describe(literal),
+          () => client.query("select $1::text::int4", value),
+          () =>
+            client.batch([
+              { text: "select 1", values: [] },
+              { text: literal, values: [] },
+            ]),
+          () => scope.query(literal),
+          () => scope.query("select $1::text::int4", value),
+          () => scope.transaction((tx) => tx.query(literal)),
+          () =>
+            scope.batch([
+              { text: "select 1", values: [] },
+              { text: literal, values: [] },
+            ]),
+        ])
+          for (const run of ["first", "second"]) await expectCode(t, "22P02", `${call} ${run}`, call);
+        t.assert.equal((await scope.query<{ tenant: string }>(TENANT)).rows[0]!.tenant, "1");
+      }),
+  },
+  {
     name: "a scope's settings and role hold for its call, new or known, and for nothing behind it",
     ownServer: true,
     run: (t) =>

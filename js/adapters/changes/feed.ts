@@ -1,6 +1,6 @@
 // A stream of changes over all its connections: pieces as they come, and acknowledgements on their way back.
 //
-//   connect ── [snapshot] ── START_REPLICATION ──> read ── lines ──> the consumer, who asks for the next ones
+//   connect ── [snapshot] ── START_REPLICATION ──> read ── changes ─> the consumer, who asks for the next ones
 //      ^                                            │
 //      └──────────────── pause <──────────── lost ──┘       behind what was acknowledged; whole transactions that the
 //                                             consumer has had are dropped by the core
@@ -123,7 +123,7 @@ export class Feed {
         }
         this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
         this.#waits = false;
-        // First the lines, then what else has happened: those of the next connection are to be told apart.
+        // First the changes, then what else has happened: those of the next connection are to be told apart.
         if (!(this.#happened & CHANGES_LINES)) continue;
         if (this.#happened & CHANGES_STATUS_WANTED) await this.#report(); // the next call may come late
         return this.#take();

@@ -2,7 +2,7 @@
 // generator (v8.promiseHooks, Node 24).
 //
 //   next() ──> at hand? ──> it is given
-//                 └──> the last commit is acknowledged, where that is the option ──> more lines are read
+//                 └──> the last commit is acknowledged, where that is the option ──> more of them are read
 //
 // Knows the order in which changes are given. Must not know connections or lines.
 import type { Feed } from "./feed.ts";

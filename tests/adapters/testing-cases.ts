@@ -30,14 +30,14 @@ export class Place {
   readonly schema = `testing_${Math.random().toString(36).slice(2, 12)}`;
   readonly pool: Pool;
   readonly #url: string;
-  readonly #side: Side;
+  readonly side: Side;
   readonly #outside: Client;
   readonly #ends: (() => Promise<unknown>)[] = [];
 
   constructor(modules: Modules, url: string, side: Side) {
     this.modules = modules;
     this.#url = url;
-    this.#side = side;
+    this.side = side;
     const options = { applicationName: this.schema, startup: { search_path: this.schema } };
     this.pool = modules.pgz.createPool(url, options);
     this.#outside = modules.pgz.createClient(url, { startup: { search_path: this.schema } });
@@ -96,8 +96,8 @@ export class Place {
   /** A role that the login's own may play. */
   async role(): Promise<string> {
     const role = `${this.schema}_${this.#ends.length}`;
-    await this.#side(`create role ${role}; grant ${role} to ${decodeURIComponent(new URL(this.#url).username)}`);
-    this.#ends.push(() => this.#side(`drop owned by ${role}; drop role ${role}`));
+    await this.side(`create role ${role}; grant ${role} to ${decodeURIComponent(new URL(this.#url).username)}`);
+    this.#ends.push(() => this.side(`drop owned by ${role}; drop role ${role}`));
     await this.outside(`grant usage on schema ${this.schema} to ${role}; grant select on item to ${role}`);
     return role;
   }
@@ -269,6 +269,32 @@ const driver: Record<string, Case> = {
     await db.exec("delete from item");
     equal(await late(8), "no error");
   }),
+
+  "a deferred constraint of somebody else may be dropped meanwhile, or lie in a schema that is closed": async (
+    place,
+  ) => {
+    const other = `${place.schema}_other`;
+    const table = "(n int4 unique deferrable initially deferred)";
+    await place.side(`create schema ${other}; create table ${other}.closed ${table}`);
+    await place.side(`create table ${place.schema}.dropped ${table}`);
+    // Its snapshot goes on showing what is dropped.
+    await place.modules.testing.withRollback(
+      place.pool,
+      async (db) => {
+        equal(await names(db), []);
+        await place.side(`drop table ${place.schema}.dropped`);
+        await db.exec("insert into item (id, name) values (1, 'a')");
+        await db.transaction(async (tx) => {
+          await tx.exec("insert into part values (8)");
+          await tx.exec("insert into item (id, name) values (8, 'late')");
+        });
+        await place.side(`drop schema ${other} cascade`);
+        equal(await code(db.exec("insert into part values (9)")), "23503");
+        equal(await names(db), ["a", "late"]);
+      },
+      { isolation: "repeatable read" },
+    );
+  },
 
   "BEGIN, COMMIT and ROLLBACK as SQL are refused, however they are written": both(async (db) => {
     const texts = [

@@ -1,4 +1,4 @@
-//! The layout of every message, byte by byte: what it holds, and that one byte less or more is refused.
+//! The layout of every message, byte by byte: what it contains, and that one byte less or more is refused.
 //!
 //! Bodies are written by hand from the protocol chapter's "Message Formats".
 
@@ -232,7 +232,7 @@ fn a_row_description_has_the_columns_it_counts() {
         assert_malformed(b'T', &body[..end]);
     }
     assert_malformed(b'T', &[&body[..], &[0]].concat());
-    // Fewer and more than it counts; a count below zero, and one that no body can hold.
+    // Fewer and more options than the count says, a negative count, and a count that no body can hold.
     for count in [-1, 0, 1, 3, i16::MIN, i16::MAX] {
         assert_malformed(b'T', &row_description(count, &[0, 1]));
     }
@@ -286,7 +286,7 @@ fn a_copy_response_has_a_format_for_each_column_it_counts() {
     }
 }
 
-/// The count is the server's, and a loop runs that often.
+/// The count comes from the server, and a loop runs that many times.
 #[test]
 fn options_are_as_many_as_counted() {
     for count in [-1, 0, 1, 3, i32::MIN, i32::MAX] {

@@ -31,13 +31,13 @@ pub struct Failure {
 /// The peer is not a PostgreSQL server, or is one that is much older than the protocol.
 pub(crate) const NOT_POSTGRESQL: &Reason = &Reason {
     code: "NOT_POSTGRESQL",
-    message: "what answers at this host and port is no PostgreSQL server; check both",
+    message: "the service at this host and port is not PostgreSQL; check both",
 };
 
 /// A message, or the output that it becomes, does not fit into memory.
 pub(crate) const NO_MEMORY: &Reason = &Reason {
     code: "MESSAGE_TOO_LARGE",
-    message: "a row becomes more than the memory of WebAssembly holds; select less per row",
+    message: "a row does not fit into the memory of WebAssembly; select less per row",
 };
 
 impl Failure {
@@ -188,7 +188,7 @@ impl From<RowError> for Failure {
             RowError::Value { column, error } => (
                 &Reason {
                     code: "INVALID_VALUE",
-                    message: "the server sent a value that is none of its type; cast the column to text to see it",
+                    message: "the server sent a value that is not valid for its type; cast the column to text to see it",
                 },
                 column,
                 error.reason,

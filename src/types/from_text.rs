@@ -37,7 +37,7 @@ use super::rare::Rare;
 use super::scalar::{Scalar, quoted};
 use super::{Outcome, UNKNOWN_TYPE, boolean, json, json_string};
 
-pub(super) const NOT_READ: &str = "not in a text form that is read here";
+pub(super) const NOT_READ: &str = "not in a supported text form";
 
 impl Nest<'_> {
     /// Like [`Nest::append`], from text.

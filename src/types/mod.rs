@@ -51,7 +51,7 @@ use scalar::Scalar;
 type Outcome = Result<(), &'static str>;
 
 const WRONG_LENGTH: &str = "wrong length for its type";
-const UNKNOWN_TYPE: &str = "of a type that is not known, or not any more";
+const UNKNOWN_TYPE: &str = "of a type that is unknown or has changed";
 
 /// The bytes are not a value of the column's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ import { fromErrorResponse, shownFields, fromFailure, isFatal, PgzError, UsageEr
 import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import {
   MORE,
   OUTPUT,
@@ -294,7 +294,7 @@ export class Connection {
       "The client was closed under this call: await its calls before close().",
     );
     this.command((handle) => handle.terminate());
-    await within(TERMINATE_DEADLINE, this.#flushed());
+    await withDeadline(TERMINATE_DEADLINE, this.#flushed());
     this.destroy(this.#leaving);
   }
 

@@ -196,7 +196,7 @@ class Copy implements CopyTarget {
     const wasOver = this.over;
     // Not the error's own words: the server would log them.
     this.#session.connection.command((handle) => handle.copy_end(failure && failed));
-    if (!this.#call.finished) this.#call.said(0);
+    if (!this.#call.finished) this.#call.sent(0);
     await this.#operation.done;
     if (failure && !wasOver) throw failure;
   }

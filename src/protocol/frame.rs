@@ -12,6 +12,7 @@
 //! Knows only frames: a type byte and a length. Must not know what a type means (`backend`) or when it may come
 //! (`connection`).
 
+use super::messages::HEADER;
 use crate::memory;
 use alloc::vec::Vec;
 
@@ -61,9 +62,6 @@ pub struct Part<'a> {
 
 /// An empty buffer larger than this is freed, so that one huge message does not keep its memory.
 const KEEP: usize = 1 << 20;
-
-/// `'D' int32`: length of a frame's header.
-const HEADER: usize = 5;
 
 /// The receive buffer.
 #[derive(Debug, Default)]

@@ -8,5 +8,6 @@ pub mod command_tag;
 pub mod fields;
 pub mod frame;
 pub mod frontend;
+pub mod messages;
 pub mod reader;
 pub mod writer;

@@ -3,6 +3,7 @@
 //! Bodies are written by hand from the protocol chapter's "Message Formats".
 
 use super::*;
+use crate::protocol::messages::BACKEND;
 use BackendMessage as Message;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -310,4 +311,18 @@ fn mechanisms_end_with_an_empty_one() {
         parse(b'R', b"\0\0\0\x0a\0"),
         Ok(Message::AuthenticationSasl { mechanisms: b"\0" })
     );
+}
+
+/// js/wasm/messages.ts names messages by this table.
+#[test]
+fn the_table_of_messages_has_each_type_and_its_name() {
+    let is_known = |tag: &u8| parse(*tag, b"") != Err(DecodeError::UnknownType(*tag));
+    let mut listed: Vec<u8> = BACKEND.iter().map(|(tag, _)| *tag).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, (0..=255).filter(is_known).collect::<Vec<_>>());
+    for (tag, body, message) in messages() {
+        let (_, name) = BACKEND.iter().find(|(listed, _)| *listed == tag).unwrap();
+        let found = alloc::format!("{:?}", parse(tag, body).unwrap());
+        assert!(found.starts_with(name), "{name}: {message:?}");
+    }
 }

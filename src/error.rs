@@ -3,7 +3,6 @@
 //! An error that the server reports is not a [`Failure`]: its ErrorResponse is passed on as an event. docs/errors.md
 //! lists the codes.
 
-use crate::auth::scram::ScramError;
 use crate::encode::RowError;
 use crate::protocol::backend::DecodeError;
 use crate::protocol::frame::FrameError;
@@ -197,15 +196,6 @@ impl From<RowError> for Failure {
         let number = decimal(column.saturating_add(1));
         let colon = if why.is_empty() { "" } else { ": " };
         Failure::about(reason, &["column ", &number, colon, why])
-    }
-}
-
-impl From<ScramError> for Failure {
-    fn from(error: ScramError) -> Self {
-        Failure {
-            reason: error.reason(),
-            detail: error.detail(),
-        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! random source. The password is given as bytes after SASLprep. Nothing is kept longer than it is needed: after
 //! client-final-message only the signature expected from the server remains.
 
-use crate::error::Reason;
+use crate::error::{Failure, Reason};
 use crate::protocol::writer::decimal;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -292,6 +292,15 @@ impl Scram {
     /// The first message of an exchange.
     pub fn client_first_message(&self, binding: ChannelBinding<'_>) -> Vec<u8> {
         concat(&[binding.gs2_header(), &self.auth_message])
+    }
+}
+
+impl From<ScramError> for Failure {
+    fn from(error: ScramError) -> Self {
+        Failure {
+            reason: error.reason(),
+            detail: error.detail(),
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 //! Knows the conversations' beginnings and the queue. Must not know messages of the server.
 
 use super::batch::Batch;
+use super::caps::Caps;
 use super::extended_query::{ExtendedQuery, Request};
 use super::first_run::{self, FirstRun};
-use super::limits::{Caps, RowSink};
+use super::limits::RowSink;
 use super::simple_query::{Copy, SimpleQuery};
 use super::statements::Statements;
 use super::{Connection, Operation, Phase, State};

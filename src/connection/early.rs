@@ -4,7 +4,7 @@
 //! depends on the row alone and not on the pieces it arrives in. Knows lengths of fields; how short a column's output
 //! may be is the business of `types`.
 
-use super::limits::{Caps, over};
+use super::caps::{Caps, over};
 use crate::encode::{Plan, Shortest};
 
 /// Rows longer than this are checked against the cap on output before they are complete. A shorter row costs nothing to

@@ -6,6 +6,7 @@
 //! The text in front of the first row is written with that row, or at the successful end, so a query that fails earlier
 //! has written nothing.
 
+use super::caps::{Caps, over};
 use super::early::{Crossed, Examination, LONG_ROW};
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
@@ -82,21 +83,6 @@ pub struct Limit {
     pub truncated: bool,
 }
 
-/// The caps of one operation; 0 means no cap.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Caps {
-    /// Maximum number of rows.
-    pub rows: u64,
-    /// Maximum number of bytes of output, including the text around the rows.
-    pub bytes: u64,
-    /// Maximum number of bytes of one field, as the server sends it.
-    pub field_bytes: u64,
-    /// A cap that trips ends the output with a mark instead of failing the operation.
-    pub truncate: bool,
-    /// Maximum number of rows per Execute, whose portal then stays open; 0: all rows.
-    pub fetch: u32,
-}
-
 /// The outcome of a row: a cap may have tripped.
 pub type Taken = Result<Option<Limit>, RowError>;
 
@@ -147,12 +133,6 @@ pub struct RowSink {
     examined_from: usize,
     /// State of the row that is arriving.
     examination: Examination,
-}
-
-/// Whether `count` exceeds `cap`, where 0 means no cap.
-#[inline(always)]
-pub(super) fn over(count: u64, cap: u64) -> bool {
-    cap != 0 && count > cap
 }
 
 impl RowSink {

@@ -12,6 +12,7 @@
 //! login allows it. So the answers arrive in the same order, and the front operation is the one being answered.
 
 mod batch;
+pub mod caps;
 mod commands;
 mod dispatch;
 mod early;

@@ -79,7 +79,7 @@ impl Outcomes {
 mod tests {
     use super::NUMBERS;
     use crate::boundary::{ended, status};
-    use crate::connection::limits::Caps;
+    use crate::connection::caps::Caps;
     use crate::connection::{BatchEnd, Connection, Login, Settings};
     use alloc::vec;
     use alloc::vec::Vec;

@@ -17,7 +17,7 @@ mod snapshot;
 pub use snapshot::Table;
 
 use super::batch::{Batch, Head};
-use super::line::{COMMITTED_AT, Lines};
+use super::line::{Begun, COMMITTED_AT, Lines};
 use super::message::{Message, Old, Position, Prepared, RelationMessage, Timestamp, Tuple};
 use super::relation::{Relation, RowOptions, Which};
 use crate::boundary::change_kinds as kind;
@@ -63,16 +63,6 @@ enum Place {
     Part {
         xid: u32,
     },
-}
-
-/// A transaction that has begun.
-#[derive(Debug)]
-pub(super) struct Begun {
-    pub final_position: Position,
-    pub at: Timestamp,
-    pub xid: u32,
-    /// The name of a prepared transaction; empty for others.
-    pub gid: Box<[u8]>,
 }
 
 /// Reads changes and writes their lines.

@@ -13,16 +13,26 @@
 //! ```
 //! Knows members and their order. Must not know in which order messages come.
 
-use super::changes::Begun;
 use super::message::{Message, Position, Timestamp};
 use super::position::put_position;
 use super::relation::Relation;
 use crate::types::digits;
 use crate::types::output::{Output, Target, put_short};
 use crate::types::{Encoder, Strings, json_string, oid};
+use alloc::boxed::Box;
 
 /// The time of a transaction's commit.
 pub(super) const COMMITTED_AT: &[u8] = b",\"committedAt\":";
+
+/// A transaction that has begun.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub final_position: Position,
+    pub at: Timestamp,
+    pub xid: u32,
+    /// The name of a prepared transaction; empty for others.
+    pub gid: Box<[u8]>,
+}
 
 /// Writes lines. Holds the encoders that most lines need; built-in types always have an encoder.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use pgz_edge::boundary::{form, limits};
-use pgz_edge::connection::limits::Caps;
+use pgz_edge::connection::caps::Caps;
 use pgz_edge::connection::simple_query::Copy;
 use pgz_edge::connection::{BatchEnd, Connection, FirstRequest, Login, Settings};
 use pgz_edge::encode::{RowForm, Types};

@@ -3,7 +3,7 @@
 //!
 //! Knows the connection's private steps. Must not know what may come next (table.rs).
 
-use super::super::limits::Caps;
+use super::super::caps::Caps;
 use super::super::simple_query::Copy;
 use super::super::*;
 use super::table::{MESSAGES, NONCE};

@@ -4,11 +4,12 @@
 // passwords. docs/decisions/0014 says what a wrong guess costs.
 import type { Config } from "../config/options.ts";
 import type { TlsPlan } from "../config/tls.ts";
+import { BoundedMap } from "../util/bounded.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 import { CLEARTEXT_FIRST, SCRAM_FIRST, SCRAM_PLUS_FIRST } from "../wasm/boundary.ts";
 
 /** By {@link serverOf}: the mechanisms that the server offered in its last login; none if it did not ask for SASL. */
-const offered = new Map<string, readonly string[]>();
+const offered = new BoundedMap<string, readonly string[]>(MOST_SERVERS);
 
 const SCRAM = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"];
 
@@ -20,7 +21,6 @@ export function serverOf({ host, port, database, user }: Config, encrypted: bool
 /** A login has shown what the server asks for. */
 export function remember(server: string, mechanisms: readonly string[]): void {
   offered.delete(server);
-  if (offered.size >= MOST_SERVERS) offered.clear();
   offered.set(server, mechanisms);
 }
 

@@ -3,9 +3,10 @@
 //
 // Knows process ids. Must not know what is done otherwise behind a pooler.
 import type { Config } from "../config/options.ts";
+import { BoundedSet } from "../util/bounded.ts";
 import { LARGEST_PROCESS_ID, MOST_SERVERS } from "../util/limits.ts";
 
-const poolers = new Set<string>();
+const poolers = new BoundedSet<string>(MOST_SERVERS);
 
 /** A pooler may have other settings for another database. */
 const keyOf = ({ host, port, database }: Config) => JSON.stringify([host, port, database]);
@@ -13,7 +14,6 @@ const keyOf = ({ host, port, database }: Config) => JSON.stringify([host, port, 
 /** A session has begun, in a process with this number. */
 export function heedProcessId(config: Config, processId: number): void {
   if (processId <= LARGEST_PROCESS_ID) return;
-  if (poolers.size >= MOST_SERVERS) poolers.clear();
   poolers.add(keyOf(config));
 }
 

@@ -4,6 +4,7 @@
 //
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the
 // server's text.
+import { BoundedMap } from "../util/bounded.ts";
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
 import {
   LAYOUT_HSTORE,
@@ -167,15 +168,12 @@ export class Catalog {
   }
 }
 
-const catalogs = new Map<string, Catalog>();
+const catalogs = new BoundedMap<string, Catalog>(MOST_CATALOGS);
 
 /** The catalog of a server, by `serverKey`. */
 export function catalogOf(server: string): Catalog {
   let catalog = catalogs.get(server);
-  if (!catalog) {
-    if (catalogs.size >= MOST_CATALOGS) catalogs.clear();
-    catalogs.set(server, (catalog = new Catalog()));
-  }
+  if (!catalog) catalogs.set(server, (catalog = new Catalog()));
   return catalog;
 }
 

@@ -11,6 +11,7 @@
 //
 // Nothing is set, since settings change what a statement means: `now()::text`, `'1 day'::text`. Knows settings, types
 // and SQL. Must not know how a statement runs.
+import { BoundedMap, BoundedSet } from "../util/bounded.ts";
 import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
 import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
@@ -153,14 +154,12 @@ const COLUMN_TYPES = new RegExp(`pgz-edge: ${COLUMNS} \\{([0-9,]+)\\}`);
 
 /** The settings of one more session are not as they must be, or the server does not know what the check asks. */
 export function checkFailed(server: string): void {
-  if (failures.size >= MOST_SERVERS) failures.clear();
   failures.set(server, (failures.get(server) ?? 0) + 1);
 }
 
 /** A check has passed. */
 export function checkPassed(server: string): void {
   failures.delete(server);
-  if (passed.size >= MOST_SERVERS) passed.clear();
   passed.add(server);
 }
 
@@ -177,10 +176,10 @@ function keyOf(server: string, text: string): string {
  * Sessions whose check failed since the last one that passed. One may have settings of its own; after two it is the
  * server, or all who use it, and no further session tries.
  */
-const failures = new Map<string, number>();
+const failures = new BoundedMap<string, number>(MOST_SERVERS);
 const ENOUGH = 2;
 /** Servers that a check has passed, so that their version is known to do. */
-const passed = new Set<string>();
+const passed = new BoundedSet<string>(MOST_SERVERS);
 /** Statements that return anonymous records, or more rows than were held. */
 const records = new TextCache<true>(1_000, 1 << 20);
 

@@ -1,6 +1,7 @@
 // What has been told of statements and types on one connection, for all sessions on it.
 //
 // Knows two bounded lists. Must not know which statements are meant by whom (statements.ts).
+import { BoundedMap } from "../util/bounded.ts";
 import type { Column, CoreConnection } from "../wasm/boundary.ts";
 import { define, type Definition } from "../wasm/type-definitions.ts";
 import type { Shape } from "./shapes.ts";
@@ -10,7 +11,7 @@ const MOST_REMEMBERED = 1_000;
 
 export class Learned {
   /** By the ids of shapes, and of checks, that have run here: their columns as the core has them, where it has told. */
-  readonly #columns = new Map<number, readonly Column[] | undefined>();
+  readonly #columns = new BoundedMap<number, readonly Column[] | undefined>(MOST_REMEMBERED);
   /** What the core has been told of the database's types. */
   readonly #types = new Map<number, Definition>();
 
@@ -21,7 +22,6 @@ export class Learned {
   /** It runs now, or is prepared. */
   remember({ id }: Pick<Shape, "id">): void {
     if (this.#columns.has(id)) return;
-    if (this.#columns.size >= MOST_REMEMBERED) this.#columns.clear();
     this.#columns.set(id, undefined);
   }
 

@@ -6,10 +6,11 @@
 // know what a scope is, nor what is sent again.
 import type { Config } from "../config/options.ts";
 import { ofPreludes } from "../connection/operation.ts";
+import { BoundedSet } from "../util/bounded.ts";
 import { PostgresError, type PgzError } from "../util/errors.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 
-const seen = new Set<string>();
+const seen = new BoundedSet<string>(MOST_SERVERS);
 
 const keyOf = ({ host, port, database }: Config) => JSON.stringify([host, port, database]);
 
@@ -37,6 +38,5 @@ export function hasMark(error: PgzError | undefined): boolean {
 }
 
 export function noteNodes(config: Config): void {
-  if (seen.size >= MOST_SERVERS) seen.clear();
   seen.add(keyOf(config));
 }

@@ -6,6 +6,7 @@
 // text too, which is all that `pg` asks for: immudb's binary floats and timestamps are none. Knows errors and servers.
 // Must not know what a first run is made of.
 import type { Config } from "../config/options.ts";
+import { BoundedMap } from "../util/bounded.ts";
 import { ConnectionError, PostgresError, ProtocolError } from "../util/errors.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 
@@ -13,12 +14,11 @@ import { MOST_SERVERS } from "../util/limits.ts";
 export type FirstWay = "statement" | "batch";
 
 /** `lost`: a connection was lost, or an answer was another server's, where it may have been the first run's fault. */
-const seen = new Map<string, "fine" | "lost" | "odd">();
+const seen = new BoundedMap<string, "fine" | "lost" | "odd">(MOST_SERVERS);
 
 const keyOf = ({ host, port, database }: Config, way: FirstWay) => JSON.stringify([host, port, database, way]);
 
 function note(key: string, what: "fine" | "lost" | "odd"): void {
-  if (seen.size >= MOST_SERVERS && !seen.has(key)) seen.clear();
   seen.set(key, what);
 }
 

@@ -6,6 +6,7 @@
 
 import { startupParameters } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
+import { BoundedMap, BoundedSet } from "../util/bounded.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 import type { Column } from "../wasm/boundary.ts";
 import { encoder } from "../util/bytes.ts";
@@ -51,7 +52,6 @@ export function scopedKey(server: string, meaning: string): string {
 function short(long: string): string {
   let key = shortened.get(long);
   if (key === undefined) {
-    if (shortened.size >= MOST_SERVERS) shortened.clear();
     shortened.set(long, (key = String(++lastKey)));
   }
   return key;
@@ -59,20 +59,26 @@ function short(long: string): string {
 
 /** How often the schema is known to have changed: what was learned before that is looked up no more. */
 export function epochOf(server: string): number {
-  return epochs.get(server) ?? 0;
+  return epochs.get(server) ?? epochOfOthers;
 }
 
 /** Statements of this server may mean something else from now on, on all connections to it. */
 export function schemaChanged(server: string): void {
-  if (epochs.size >= MOST_SERVERS) epochs.clear();
+  if (epochs.size >= MOST_SERVERS) {
+    // A server whose epoch was dropped must not return to what it had learned before: all servers learn anew.
+    epochs.clear();
+    epochOfOthers = ++lastEpoch;
+  }
   // Never a number that another change has had.
   epochs.set(server, ++lastEpoch);
 }
 
 const epochs = new Map<string, number>();
+/** That of all servers which have none of their own. */
+let epochOfOthers = 0;
 let lastEpoch = 0;
 const keys = new WeakMap<Config, string>();
-const shortened = new Map<string, string>();
+const shortened = new BoundedMap<string, string>(MOST_SERVERS);
 let lastKey = 0;
 
 /** Least recently used goes first, by number of shapes and by the length of their texts. */
@@ -83,7 +89,7 @@ export class ShapeCache {
   readonly #maxCharacters: number;
   #characters = 0;
   /** Types that a server cannot write in binary, though we could read it. */
-  readonly #asText = new Map<string, Set<number>>();
+  readonly #asText = new BoundedMap<string, Set<number>>(MOST_SERVERS);
   /** The one that was asked for last, unless one has been removed or put since. */
   #last: Shape | undefined;
   #lastServer = "";
@@ -160,11 +166,7 @@ export class ShapeCache {
     ].filter(({ length }) => length);
     if (!refused || binary.some(isRecord)) return false;
     let asText = this.#asText.get(server);
-    if (!asText) {
-      if (this.#asText.size >= MOST_SERVERS) this.#asText.clear();
-      this.#asText.set(server, (asText = new Set()));
-    }
-    if (asText.size >= this.#limit) asText.clear();
+    if (!asText) this.#asText.set(server, (asText = new BoundedSet(this.#limit)));
     for (const { typeOid } of refused) asText.add(typeOid);
     this.put(server, shape.sql, {
       ...shape,

@@ -2,6 +2,7 @@
 //
 // `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into
 // one error for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
+import { BoundedMap } from "../util/bounded.ts";
 import type { LimitName, PgzError } from "../util/errors.ts";
 import {
   COMPLETE,
@@ -248,7 +249,7 @@ export class Core {
   /** The last that was asked for. */
   #command = "";
   /** By their text: columns of a query that runs again stay the same object, by which its rows' decoder is found. */
-  readonly #known = new Map<string, readonly JsonEvent[]>();
+  readonly #known = new BoundedMap<string, readonly JsonEvent[]>(MOST_KNOWN);
   /** Why there is no handle any more. */
   #gone: PgzError | undefined;
 
@@ -314,7 +315,6 @@ export class Core {
     const known = this.#known.get(text);
     if (known) return known;
     const events = text.split("\n").map((line) => JSON.parse(line) as JsonEvent);
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
     if (text.length <= LONGEST_KNOWN) this.#known.set(text, events);
     return events;
   }

@@ -63,6 +63,8 @@ test("a bounded number of servers is remembered", () => {
   const first = of({ port: 4 });
   remember(serverOf(first, true), SCRAM);
   for (let n = 0; n < MOST_SERVERS - 1; n++) remember(`filler ${n}`, SCRAM);
+  expect(probeFor(first, "none", true)).toBe(SCRAM_FIRST);
+  remember("one more", SCRAM);
   expect(probeFor(first, "none", true)).toBe(0);
   const last = of({ port: 5 });
   remember(serverOf(last, true), SCRAM);

@@ -5,7 +5,7 @@
 import { AuthenticationError } from "../util/errors.ts";
 import type { Link } from "./dial.ts";
 
-/** There is nothing to bind to. */
+/** The result if there is nothing to bind to. */
 const NONE = new Uint8Array();
 
 /**

@@ -55,9 +55,9 @@ export type Next =
   | "fail"
   /** It is sent again on the same session, once no cancel is in flight there. */
   | "here"
-  /** The same after a pause, which `onRetry` reports. */
+  /** Like `here`, but after a pause, which `onRetry` reports. */
   | "after a pause"
-  /** The same, by the description that the server gives of the statement now. */
+  /** Like `here`, but with a new description of the statement from the server. */
   | "described"
   /** It is sent again on another session. */
   | "elsewhere";

@@ -32,8 +32,8 @@ export interface Maker {
 
 /**
  * The object that gives a call its connection, or looks for one. One of its methods is called once when the call has
- * settled, before its caller continues: on success after the maker, on failure before the maker. (It is an object that
- * exists anyway: calls wait by the thousand, and a closure would cost 100 bytes for each.)
+ * settled, before the caller continues: on success after the maker's `ended`, on failure before it. (This is an object
+ * that exists anyway: calls wait by the thousand, and a closure would cost 100 bytes for each.)
  */
 export interface Holder {
   onSuccess?(): void;
@@ -42,7 +42,7 @@ export interface Holder {
 
 /** Lets the next message follow a call on the wire: the next call, or a COMMIT. */
 export interface Follower {
-  /** Called once, when the call has sent everything that it has to send, which was so many bytes. */
+  /** Called once, when the call has sent everything that it has to send: so many bytes. */
   sent(bytes: number): void;
 }
 
@@ -195,8 +195,8 @@ export class Call<T> {
   }
 
   /**
-   * Called when everything that the call has to send is on the wire, unless it must be run again. Another call may then
-   * follow it there.
+   * Called when the call has put everything that it has to send on the wire. It sends more only if it must be run
+   * again. Another call may follow it on the wire now.
    */
   sent(bytes: number): void {
     this.follower?.sent(bytes);

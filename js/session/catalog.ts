@@ -162,8 +162,8 @@ export class Catalog {
   }
 
   /**
-   * Whether a column has a type that the database no longer had when it was asked. Its statement then returns another
-   * type by now. Returns `true` once for each type.
+   * Whether a column has a type that the database no longer had when it was asked. The statement therefore returns
+   * another type by now. Returns `true` once for each type.
    */
   isGone(columns: readonly Typed[]): boolean {
     return columns.map(({ typeOid }) => this.#gone.delete(typeOid)).includes(true);

@@ -24,7 +24,7 @@ const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", 
 const BEFORE_VALUES = new Set(["select", "returning"]);
 const QUERIES = new Set(["select", "with", "values", "table"]);
 
-/** With these a statement changes settings while it runs, and its own text depends on settings. */
+/** With these a statement changes, while it runs, settings that the text of its own rows depends on. */
 const SETTERS = new Set(["set_config", "pg_settings"]);
 
 /**

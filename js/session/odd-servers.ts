@@ -35,8 +35,8 @@ export function asksForText(config: Config): boolean {
 
 /**
  * Notes that the server's response was not one that PostgreSQL gives. If a first run has succeeded there before, the
- * server is PostgreSQL and the response was meant for another client: PgBouncer 1.18 gives a client what another one
- * has left over.
+ * server is PostgreSQL and the response was another client's: PgBouncer 1.18 gives a client what an earlier client has
+ * left unread.
  */
 export function heedOddness(config: Config, way: FirstWay): void {
   const key = keyOf(config, way);

@@ -72,7 +72,7 @@ function reasonAgainst(name: string): string {
   return RESERVED.test(name) ? "client_encoding is always UTF8" : "a name is text without NUL, and not empty";
 }
 
-/** Refuses an undefined value: an undefined tenant must not become no tenant. */
+/** Refuses an undefined value, because a tenant that is undefined by mistake must not mean no tenant. */
 function textOf(name: string, value: unknown): string {
   const isPlain = isText(value) || ["number", "bigint", "boolean"].includes(typeof value);
   if (isPlain) return String(value);

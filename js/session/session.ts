@@ -24,8 +24,8 @@ export class Session {
   /** Notes changes that may outlive a call, if the session will have other users. */
   sessionChanges: { note(text: string): void } | undefined;
   /**
-   * Called when COMMIT of a transaction on this session has been sent. The question that the callback sends travels in
-   * the same flight.
+   * Called when COMMIT of a transaction on this session has been sent. It sends a question to the server in the same
+   * flight.
    */
   committing: (() => Operation) | undefined;
   readonly #learned: Learned;

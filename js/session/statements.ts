@@ -145,7 +145,7 @@ export class Statements {
       return call.operate(this.#connection, command, {
         rows,
         on: this.handlers,
-        // An operation before this one may have been told of others.
+        // An earlier operation may have received other columns since.
         comesFirst: () => {
           const columns = this.#learned.columns(shape);
           if (told && columns && told !== columns) rows.columns?.(columns);

@@ -2,14 +2,14 @@
 // tick of its own (`Controller is already closed`, nodejs/node#64529), where no code can catch it, and the process
 // ends. Bun's and Deno's cancel the source milliseconds later, and until then the client's next call is refused
 // (`STREAM_OPEN`). workerd's never cancels the source, and the query continues. A client that leaves its response
-// causes just that.
+// cancels the stream in just this way.
 //
 // So the CompressionStream is read to its end, which comes soon when nothing more goes in. pipeThrough with a signal
 // does not work: it first waits until written data have been read, and the reader has left.
 //
 // workerd's takes all input, even if no consumer reads. A client that did not read cost 15 MB a second, and one that
 // read got 4 KiB in the time in which 512 KiB were read from the server. So on workerd, waiting output is read before
-// more goes in. The other runtimes hold writers back, and in Node each look for waiting output would cost 1 ms.
+// more input goes in. The other runtimes hold writers back, and in Node each check for waiting output would cost 1 ms.
 //
 // Knows web streams only.
 

@@ -43,7 +43,7 @@ function home(): string | undefined {
   try {
     return environment("HOME") || homedir();
   } catch {
-    // The user of a container has no name, and there is no HOME.
+    // In a container, where the user has no name and HOME is not set.
     return undefined;
   }
 }
@@ -82,7 +82,7 @@ class NodeSocket implements Socket {
   readonly #options: ConnectOptions;
   /** Number of short writes that Node has taken and not yet handed to the kernel. */
   #leaving = 0;
-  /** Waiters for the moment when there are none. */
+  /** Callers of `flushed` that wait until there are none. */
   readonly #waiting: (() => void)[] = [];
 
   constructor(raw: net.Socket, inbox: Inbox, options: ConnectOptions, source?: Source) {

@@ -16,7 +16,7 @@ interface Surroundings {
   readonly home: () => string | undefined;
   /** An environment variable of the process. */
   readonly variable: (name: string) => string | undefined;
-  /** Whether a file may be read without a request for permission. */
+  /** Whether a file may be read without asking the user for permission. */
   readonly mayRead: (path: string) => boolean;
 }
 

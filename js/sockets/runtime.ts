@@ -73,10 +73,7 @@ export interface Runtime {
    * requests. Default: they do not.
    */
   readonly inRequest?: () => () => boolean;
-  /**
-   * The value of an environment variable, if the runtime has them and may read this one without a request for
-   * permission.
-   */
+  /** The value of an environment variable, if the runtime has them and may read this one without asking the user. */
   readonly environment?: (name: string) => string | undefined;
   /**
    * Returns a function that looks up the password of a login in libpq's password file: the file of option `passfile`,

@@ -51,7 +51,7 @@ export interface AnyEvent {
   readonly reason?: string;
 }
 
-/** Unsent bytes above which a write waits, and milliseconds between two looks at them. */
+/** Unsent bytes above which a write waits, and milliseconds between two checks of them. */
 const UNSENT = 1 << 20,
   LOOK = 5;
 

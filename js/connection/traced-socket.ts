@@ -7,47 +7,7 @@
 // value, a password or a key: of everything else it prints the name and the length.
 import type { Socket } from "../sockets/contract.ts";
 import { shownSql } from "../util/shown-sql.ts";
-
-const FRONTEND: Readonly<Record<string, string>> = {
-  B: "Bind",
-  C: "Close",
-  d: "CopyData",
-  c: "CopyDone",
-  f: "CopyFail",
-  D: "Describe",
-  E: "Execute",
-  H: "Flush",
-  P: "Parse",
-  p: "PasswordMessage", // SASLInitialResponse and SASLResponse have the same type byte
-  Q: "Query",
-  S: "Sync",
-  X: "Terminate",
-};
-
-const BACKEND: Readonly<Record<string, string>> = {
-  R: "Authentication",
-  K: "BackendKeyData",
-  2: "BindComplete",
-  3: "CloseComplete",
-  C: "CommandComplete",
-  d: "CopyData",
-  c: "CopyDone",
-  G: "CopyInResponse",
-  H: "CopyOutResponse",
-  D: "DataRow",
-  I: "EmptyQueryResponse",
-  E: "ErrorResponse",
-  v: "NegotiateProtocolVersion",
-  n: "NoData",
-  N: "NoticeResponse",
-  A: "NotificationResponse",
-  t: "ParameterDescription",
-  S: "ParameterStatus",
-  1: "ParseComplete",
-  s: "PortalSuspended",
-  Z: "ReadyForQuery",
-  T: "RowDescription",
-};
+import { BACKEND, FRONTEND, HEADER } from "../wasm/messages.ts";
 
 /** Names of messages that may come first from a client, by their code: such a message has no type byte. */
 const FIRST: Readonly<Record<number, string>> = { 80877102: "CancelRequest" };
@@ -55,9 +15,8 @@ const FIRST: Readonly<Record<number, string>> = { 80877102: "CancelRequest" };
 /** Maximum number of characters of SQL in a line. */
 const LONGEST_SQL = 300;
 
-/** Bytes of a message's header: a type and a length. The client's first message has a length and a code instead. */
-const HEADER = 5,
-  FIRST_HEADER = 8;
+/** Bytes of the header of a client's first message, which has no type: a length and a code. */
+const FIRST_HEADER = 8;
 
 /** Splits the bytes of one direction into messages, however the chunks are cut. */
 class Messages {

@@ -1,5 +1,5 @@
-// One session on a server: a connection together with what holds for as long as it lasts. What a call is given to run
-// on. Those of scopes stand beside the client's own, on the same connection.
+// One session on a server: a connection together with the state that lasts as long as it does. Calls run on a session.
+// The sessions of scopes exist beside the client's own, on the same connection.
 //
 // Each part owns its state (docs/decisions/0013); this file only holds them together.
 import type { Config } from "../config/options.ts";
@@ -19,17 +19,20 @@ export class Session {
   readonly catalog: Catalog;
   readonly statements: Statements;
   readonly transaction: TransactionBlock;
-  /** Settings of a scope hold for what it runs. */
+  /** Whether settings of a scope hold for what the session runs. */
   readonly isScoped: boolean;
-  /** Notes what may outlive a call, where the session has other users later. */
+  /** Notes changes that may outlive a call, if the session will have other users. */
   sessionChanges: { note(text: string): void } | undefined;
-  /** Called when COMMIT of a transaction on it has left: what it asks the server travels in the same flight. */
+  /**
+   * Called when COMMIT of a transaction on this session has been sent. It sends a question to the server in the same
+   * flight.
+   */
   committing: (() => Operation) | undefined;
   readonly #learned: Learned;
   readonly #changes: SchemaChanges;
   readonly #front: readonly string[];
 
-  /** `front`: statements in front of each flight, before the scope's. */
+  /** `front`: statements in front of each flight, before the scope's settings. */
   constructor(
     connection: Connection,
     scope?: ScopeSettings,
@@ -53,12 +56,15 @@ export class Session {
     this.#front = front;
   }
 
-  /** The session of a scope, on the same connection. */
+  /** Returns the session of a scope, on the same connection. */
   scoped(scope: ScopeSettings): Session {
     return this.#beside(scope, this.#front);
   }
 
-  /** One on the same connection with a statement in front of each flight: where it fails the server skips the rest. */
+  /**
+   * Returns a session on the same connection with a statement in front of each flight: if that fails, the server skips
+   * the rest.
+   */
   guarded(statement: string): Session {
     return this.#beside(undefined, [statement]);
   }

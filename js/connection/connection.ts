@@ -30,11 +30,10 @@ import { Operation, ofPreludes, type Conversation, type NotificationListener, ty
 import { OperationEvents } from "./operation-events.ts";
 import { Outbox } from "./outbox.ts";
 import { heedProcessId, isPooler } from "./poolers.ts";
+import { HEADER } from "../wasm/messages.ts";
 import { RowDelivery } from "./row-delivery.ts";
 import { stop } from "./stop.ts";
 
-/** Of CopyData: type byte and int32 length. */
-export const HEADER = 5;
 const NONE = new Uint8Array();
 
 /** Who hears of the login. */

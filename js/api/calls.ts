@@ -207,8 +207,8 @@ export abstract class Calls extends Queries {
   }
 
   /**
-   * Runs `work`. A call that is refused before it begins closes the client too: the caller that set `closeWhenDone`
-   * closes it nowhere else.
+   * Runs `work`. A call that is refused before it begins closes the client too: a caller that sets `closeWhenDone`
+   * does not close it anywhere else.
    */
   async #orClose<T>(options: StreamOptions, work: () => Promise<T>): Promise<T> {
     try {

@@ -43,8 +43,8 @@ export interface ClientStats extends BoundaryStats {
 }
 
 /**
- * A client: one connection, whose calls run in the order in which they are made. {@link createClient} and {@link
- * connect} make it.
+ * A client: one connection, whose calls run in the order in which they are made. {@link createClient} and
+ * {@link connect} make it.
  *
  * When its connection is lost, the calls on it reject, and the next call connects again. What was set on the session
  * (`SET`, temporary tables, advisory locks) is then gone; the observer's `onDisconnect` reports it.

@@ -61,7 +61,7 @@ export async function copyIn(
   );
 }
 
-/** Runs COPY TO STDOUT. Its data go to the sink as they arrive. */
+/** Runs COPY TO STDOUT. Its data goes to the sink as it arrives. */
 export async function copyOut(
   call: AnyCall,
   session: Session,

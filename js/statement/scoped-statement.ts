@@ -16,7 +16,7 @@ function wordsOf(list: string): ReadonlySet<string> {
   return new Set(list.split(" "));
 }
 
-/** Throws if a scope's settings may not apply to all of the statement, or not to it alone. */
+/** Throws if a scope cannot guarantee its settings for the statement. */
 export function checkInScope(text: string): void {
   const first = firstWord(text);
   const shown = first.toUpperCase();

@@ -1,7 +1,7 @@
-// The calls of whoever has one connection for itself, a client or a lease of a pool.
+// The calls of a client, or of a pool's lease: both have a connection to themselves.
 //
-// Knows whose turn it is between its own calls and its transactions. Must not know how the connection is made, or when
-// it ends.
+// Knows whose turn it is among its own calls and its transactions. Must not know how the connection is made, or when it
+// ends.
 import type { Session } from "../session/session.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
@@ -16,12 +16,12 @@ import {
 } from "./transaction.ts";
 
 export abstract class OneConnection extends TransactionCalls {
-  /** Those that run or wait for their turn. */
+  /** The transactions that run or wait for their turn. */
   readonly #transactions = new Set<WaitingTransaction>();
-  /** The one whose callback runs. */
+  /** The transaction whose callback runs. */
   #running: Running | undefined;
 
-  /** Why nothing can run any more, or not from here. @internal */
+  /** Why nothing can run any more, or not from here, if so. @internal */
   protected abstract ended(): UsageError | undefined;
 
   /** @internal */
@@ -62,7 +62,7 @@ export abstract class OneConnection extends TransactionCalls {
     return this.#transactions.size > 0;
   }
 
-  /** Ends all calls and transactions, those that wait for their turn and those to come too. */
+  /** Ends all calls and transactions, including those that wait and those made later. */
   protected override stop(error: (facts: Facts) => PgzError, exceptStreams?: boolean): void {
     super.stop(error, exceptStreams);
     for (const call of this.#transactions) call.interrupt(error);

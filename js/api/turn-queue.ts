@@ -1,22 +1,22 @@
-// Whose turn it is on one connection.
+// Orders the calls on one connection.
 //
-// Calls that share the wire go when the call before them has said all it has to say; their answers come in that order.
-// Any other call waits until those before it are over, and those after it wait for its end:
+// A pipelined (`shared`) call is sent as soon as the previous call has sent its last message. Responses arrive in the
+// same order. Any other call waits until all earlier calls are over, and later calls wait for its end:
 //
-//   shared:  ──said──┐············over      alone:  waits for all before it ──────────over──┐
-//                    └──said──┐········over                                                 └── next
+//   shared:  ──sent──┐············over      alone:  waits for all before it ──────────over──┐
+//                    └──sent──┐········over                                                 └── next
 //
 // Knows turns, and what is on the wire. Must not know SQL, options, or where the connection comes from.
 import type { Call, Follower } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { PIECE } from "../util/limits.ts";
 
-/** Something that happens once. */
+/** A one-shot event. */
 class OneShot {
   hasFired = false;
   #listeners: (() => void)[] | undefined;
 
-  /** Calls `listener` once it is past, from within `reach`. */
+  /** Calls `listener` when the event fires, from within `fire`; at once if it has fired. */
   whenFired(listener: () => void): void {
     if (this.hasFired) listener();
     else (this.#listeners ??= []).push(listener);
@@ -30,11 +30,11 @@ class OneShot {
   }
 }
 
-/** From when a call is made until it has left the connection, and all calls before it have. */
+/** A call's place in the queue. It ends once this call and every earlier one have finished with the connection. */
 export class Turn {
-  /** Its call has said all that it has to say. */
+  /** The call has sent its last message. */
   hasSent = false;
-  /** The next call may go on the wire. */
+  /** Fires when the next call may be sent. */
   readonly sent = new OneShot();
   readonly over = new OneShot();
 
@@ -48,52 +48,53 @@ export class Turn {
  * How a call uses the connection.
  *
  * - `alone`: nothing else is on the wire meanwhile.
- * - `shared`: other calls may be, before it and after it.
- * - `loop`: alone, and its consumer has to finish it before another call can run.
- * - `stream`: the same, and the user has it in hands when the client is closed: it goes on.
+ * - `shared`: earlier and later calls may be on the wire too.
+ * - `loop`: alone, and its consumer must finish it before another call can run.
+ * - `stream`: as `loop`, but it continues when the client is closed, because the user holds it.
  */
 export type Way = "alone" | "shared" | "loop" | "stream";
 
-/** Is told once how the work of a call ended. */
+/** Receives, once, how the body of a call ended. */
 export interface Ending {
   /** The call has nothing more to do on its session. */
   over(): void;
-  /** The call fails with this. */
+  /** The body failed with this error. */
   failed(error: unknown): void;
 }
 
-/** Bytes of parameters after which the next call waits until what was said has left. */
+/** Bytes of parameters after which the next call waits until the socket has taken what was sent. */
 const MOST_SENT = PIECE;
 
-/** What runs for a call on its session, and tells once how it ended. What it throws is as if it had failed with it. */
+/** What runs for a call on its session. Reports once how it ended. Throwing an error is the same as failing with it. */
 export type Body<T> = (call: Call<T>, session: Session, ending: Ending) => void;
 
-/** Who has a turn on a connection. */
+/** A call that has a turn on a connection. */
 export interface QueuedCall<T> {
   readonly job: { readonly call: Call<T>; readonly way: Way; readonly body: Body<T> };
-  /** The session that it runs on. */
+  /** The session on which the call runs. */
   connected(): Session | Promise<Session>;
   /**
-   * What comes behind a failure of its body: the call fails with it, or the session was of no use to the call. Then the
-   * body begins again on the session that `connected` has now, or it leaves the line, and `free` says where it goes.
+   * What follows when its body has failed. `fail`: the call fails with this error. The other two are for a session that
+   * could not be used for the call. `begin again`: the body begins again on the session that `connected` returns now.
+   * `leave`: the call leaves the queue, and `free` decides where it goes.
    */
   failed(error: unknown, session: Session): "fail" | "begin again" | "leave";
-  /** The connection is free again. */
+  /** Called when the connection is free again. */
   free(): void;
 }
 
 export class TurnQueue {
-  /** Calls that share the wire, at most. */
+  /** Maximum number of calls that share the wire. */
   readonly #pipelining: number;
-  /** Of the call or transaction that was made last; `undefined`: none is on the connection. */
+  /** The turn of the call or transaction that was made last; `undefined`: none is on the connection. */
   #last: Turn | undefined;
-  /** Calls that share the wire and are not over. */
+  /** Number of calls that share the wire and are not over. */
   #onWire = 0;
-  /** Bytes that they have said since a call last waited for the socket. */
+  /** Bytes that these calls have sent since a call last waited for the socket. */
   #sentBytes = 0;
-  /** The turn that is not passed on before another call is over: `pipelining` calls are on the wire. */
+  /** The turn that is not passed on until another call is over, because `pipelining` calls are on the wire. */
   #held: Turn | undefined;
-  /** Whose turn has come; empty unless one of them begins just now. */
+  /** The entries whose turn has come. Empty unless one of them is beginning. */
   readonly #next: Pick<QueueEntry<never>, "begin">[] = [];
   #isBeginning = false;
 
@@ -101,30 +102,30 @@ export class TurnQueue {
     this.#pipelining = pipelining;
   }
 
-  /** When all that was made so far is over; `undefined`: it is. */
+  /** Resolves when everything queued so far is over; `undefined`: it is over now. */
   end(): Promise<void> | undefined {
     const last = this.#last;
     return last && new Promise((resolve) => last.over.whenFired(resolve));
   }
 
-  /** A turn after all others, for who waits for `end` of the line before it. */
+  /** Queues a turn last. The caller waits for the `end()` of the turns before it. */
   take(): Turn {
     return (this.#last = new Turn());
   }
 
-  /** The turn is over. */
+  /** Ends the turn. */
   pass(turn: Turn): void {
     if (this.#last === turn) this.#last = undefined;
     turn.pass();
   }
 
   /**
-   * One call's turn: after those before it, on the session, until the connection is free again. Where nothing has to
-   * be waited for, the work begins, and says what it has to say, before this returns, and no promise is made. Never
+   * Runs one call in its turn: after the earlier calls, on the session, until the connection is free again. If there is
+   * nothing to wait for, the body begins and sends its messages before this returns, and no promise is made. Never
    * throws.
    */
   run<T>(queued: QueuedCall<T>): void {
-    // At once: a value's own code may make a call while the work begins, and that one comes after it.
+    // Taken first: a value's own code may make a call while the body begins, and that call must come later.
     const before = this.#last;
     const turn = this.take();
     const isShared = queued.job.way === "shared" && this.#pipelining > 1;
@@ -135,8 +136,8 @@ export class TurnQueue {
   }
 
   /**
-   * At once, so that what all of them say leaves in one write; one after the other, so that a thousand that wait need
-   * no stack of a thousand calls.
+   * Begins the entries now, so that the messages of all of them leave in one write. Begins them one after the other, so
+   * that a thousand waiting calls do not need a stack of a thousand calls.
    */
   #begin(entry: Pick<QueueEntry<never>, "begin">): void {
     this.#next.push(entry);
@@ -149,7 +150,7 @@ export class TurnQueue {
     }
   }
 
-  /** The call has said all it has to say: the next one may go, unless there is too much on the wire. */
+  /** The call has sent its last message. The next one may go, unless too much is on the wire. */
   send(turn: Turn, bytes: number, { connection }: Session): void {
     turn.hasSent = true;
     this.#onWire++;
@@ -162,7 +163,7 @@ export class TurnQueue {
     }
   }
 
-  /** A call that has said something is over. */
+  /** A call that had sent its last message is over. */
   leave(): void {
     this.#onWire--;
     this.#held?.sent.fire();
@@ -173,18 +174,18 @@ export class TurnQueue {
 /**
  * One call in its turn:
  *
- *   begin ──> session ──> work ──> over ──> what it abandoned is cleaned up ──> those before it are over ──> passed on
+ *   begin ──> session ──> body ──> over ──> what it abandoned is cleaned up ──> earlier calls are over ──> passed on
  *     ^                     │
- *     └──── begin again ────┘  the session had ended before it began with it
+ *     └──── begin again ────┘  the session had ended before it began with the call
  */
 class QueueEntry<T> implements Ending, Follower {
   readonly #queue: TurnQueue;
   readonly #queued: QueuedCall<T>;
   readonly #turn: Turn;
   readonly #isShared: boolean;
-  /** Of the call before it, whose answers come first. */
+  /** The turn of the previous call, whose responses arrive first. */
   readonly #before: Turn | undefined;
-  /** On which the work has begun. */
+  /** The session on which the body has begun. */
   #session: Session | undefined;
   #isOver = false;
 
@@ -246,7 +247,7 @@ class QueueEntry<T> implements Ending, Follower {
   }
 
   #leave(): void {
-    // A turn that is passed on twice would count another call out.
+    // Passing a turn on twice would count another call as over.
     if (this.#isOver) return;
     this.#isOver = true;
     const cleanup = this.#queued.job.call.operation?.cleanup;
@@ -255,7 +256,7 @@ class QueueEntry<T> implements Ending, Follower {
   }
 
   #pass(): void {
-    // Later, since a thousand aborted calls may wait for the one before them.
+    // In a microtask, since a thousand aborted calls may each wait for the one before.
     if (this.#before && !this.#before.over.hasFired)
       return this.#before.over.whenFired(() => queueMicrotask(() => this.#pass()));
     this.#queue.pass(this.#turn);

@@ -224,8 +224,8 @@ export class ProtocolError extends PgzError {
 }
 
 /**
- * Authentication failed. If the server refused, `code` is its SQLSTATE (28000, 28P01) and `cause` the {@link
- * PostgresError}. With any other code the driver refused.
+ * Authentication failed. If the server refused, `code` is its SQLSTATE (28000, 28P01) and `cause` the
+ * {@link PostgresError}. With any other code the driver refused.
  */
 export class AuthenticationError extends PgzError {
   static {
@@ -476,9 +476,9 @@ export const CONFLICT = /^(40001|40P01|OC00[01])$/;
 
 /**
  * Returns the error for an `error` event. A wrong user or password at startup is an {@link AuthenticationError}. These
- * are retryable: a server that is full or starting; a transaction that the server has rolled back completely ({@link
- * CONFLICT}); a request to a session that the server had ended for idling (57P05); and a request that the server had
- * not begun when it ended the session (57P).
+ * are retryable: a server that is full or starting; a transaction that the server has rolled back completely
+ * ({@link CONFLICT}); a request to a session that the server had ended for idling (57P05); and a request that the
+ * server had not begun when it ended the session (57P).
  */
 export function fromErrorResponse(
   fields: ErrorFields,

@@ -123,12 +123,7 @@ export class Lease extends OneConnection {
     return session;
   }
 
-  /**
-   * Called after a stream with `closeWhenDone`. 362-364:|  lend ──> at once, or wait ──> the call's turn on its member
-   * ──> given back ──> the next borrower's
-   *     ^                                                │
-   *     └────── the session was of no use to the call ───┘
-   */
+  /** Called after a stream with `closeWhenDone`. */
   protected override close(): Promise<void> {
     return this.release();
   }

@@ -1,8 +1,8 @@
 // How a call, a transaction or a lease gets a connection of the pool, and gives it back.
 //
-//   lend ──> at once, or wait ──> the call's turn on its member ──> given back ──> the next one's
+//   lend ──> at once, or wait ──> the call's turn on its member ──> given back ──> the next borrower's
 //     ^                                                │
-//     └────── the session was of no use to it ─────────┘
+//     └────── the session was of no use to the call ───┘
 //
 // Knows when a call has a connection for itself, the hook `beforeAcquire`, and what an observer hears of it. Must not
 // know who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
@@ -62,7 +62,7 @@ export class Lender {
   #find<T>(job: Job<T>): void {
     const { call } = job;
     if (call.finished) return job.free();
-    call.attached = undefined; // the member of the session that was of no use
+    call.attached = undefined; // from the session that was of no use
     const borrowing = new Borrowing(this, job);
     const member = this.atOnce(borrowing.isAlone);
     if (member) return borrowing.begin(member);
@@ -97,7 +97,7 @@ export class Lender {
   leaves<T>(job: Job<T>, error: unknown, session: Session): boolean {
     const cause = uselessFor(error, session);
     if (!cause) return false;
-    // A server that refuses logins is retried until `acquireTimeout`, as for a waiter.
+    // A server that refuses logins is retried until `acquireTimeout`, which bounds a waiter too.
     if (!job.goesElsewhere(cause, cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1)) return false;
     // What ended this session may have ended others. Where idle connections are not read, the driver has not noticed.
     if (cause === "ended session") this.#slots.suspectAll();

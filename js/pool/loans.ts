@@ -91,10 +91,7 @@ export class Loans {
     }
   }
 
-  /**
-   * From now on the lease is taken back when no code refers to it any more. 774:|eslint-disable-next-line no-console --
-   * without an observer there is no other place for it
-   */
+  /** From now on the lease is taken back when no code refers to it any more. */
   #watch(loan: Loan): void {
     if (!loan.lease) return;
     this.#lost?.register(loan.lease, loan, loan);
@@ -111,7 +108,7 @@ export class Loans {
       return;
     }
     this.#recordsStacks = true;
-    // eslint-disable-next-line no-console -- what nobody watches has to be seen somewhere
+    // eslint-disable-next-line no-console -- without an observer there is no other place for it
     console.warn(
       `pgz-edge: a lease has not been released for ${Math.round(event.heldMs)} ms; ` +
         (event.stack || "where it was acquired is recorded from now on, and always with debug: true"),

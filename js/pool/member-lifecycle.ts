@@ -75,8 +75,8 @@ export class MemberLifecycle implements Pick<MemberActions, "open" | "close" | "
   }
 
   /**
-   * A hook's error ends one waiter, since the next connect may succeed. An error of a login that will not pass ends
-   * all.
+   * A hook's error ends one waiter, since the next connect may succeed. Any other error ends all waiters, unless it is
+   * transient.
    */
   judge(cause: unknown): Failure {
     if (cause instanceof HookThrew) return { error: cause.error, ends: "first" };
@@ -172,7 +172,8 @@ export class MemberLifecycle implements Pick<MemberActions, "open" | "close" | "
  * last borrower then has a fifth to finish. Up to a tenth less at random, so that connections do not all end at once.
  */
 function lifetime(maxLifetime: number, { expiresAt = Infinity }: Connection): number {
-  // With a clock that is ahead, or a wrong time, each connection would expire unused, and the pool would make another.
+  // Without the minimum, a clock that is ahead or a wrong time would let each connection expire unused, and the pool
+  // would make another.
   const left = Math.max(SHORTEST_LIFETIME, (Number(expiresAt) - Date.now()) * 0.8);
   return Math.min(maxLifetime || Infinity, left) * (1 - Math.random() / 10);
 }

@@ -13,7 +13,7 @@ import { SessionChanges } from "./session-changes.ts";
  *   idle <──> lent        a call or a lease has it; several calls may share it
  *    │ ^       │
  *    v │       v
- *   busy       busy       being cleaned or checked: not lent, and it cannot be
+ *   busy       busy       being cleaned or checked: neither lent nor available
  *    └──> leaving <──┘    it counts until its connection is closed
  */
 export type Place = "idle" | "lent" | "busy" | "leaving";
@@ -40,7 +40,7 @@ export class Member {
   since: number;
   /** When its server last gave a sign of life. */
   heard: number;
-  /** Its server may be gone without notice: the process was suspended meanwhile, or another connection had ended so. */
+  /** Its server may be gone unnoticed: the process was suspended meanwhile, or another connection has ended. */
   isSuspect = false;
   /** It is not lent again, whatever its state. */
   isDoomed = false;

@@ -1,20 +1,11 @@
 // What a borrower's statements may leave in a session: settings, a role, temporary tables, advisory locks, LISTEN …
-// 1682-1690:|  none     the words of the statement show that it can leave nothing
-//   resets   anything else: the session is reset before it is lent again
-//   ends     no reset undoes it, or only one that would cost the driver its prepared statements: the session ends
-//
-// A session is reset after a statement that this file does not know. Functions and views that are not PostgreSQL's own
-// are trusted, because the statement does not show what they do. Programs that cannot trust them use `reset: "always"`.
-//
-// Knows PostgreSQL's statements and functions. Must not know connections, or how a session is reset (cleaning.ts).
-// docs/pool.md has a table of this, which tests/unit/session-changes.test.ts writes.
 //
 //   none     the words of the statement show that it can leave nothing
 //   resets   anything else: the session is reset before it is lent again
 //   ends     no reset undoes it, or only one that would cost the driver its prepared statements: the session ends
 //
-// A statement that is not known here is reset. Functions and views that are not PostgreSQL's own are trusted, because
-// the statement does not show what they do: for programs that cannot trust them there is the option `reset: "always"`.
+// A session is reset after a statement that this file does not know. Functions and views that are not PostgreSQL's own
+// are trusted, because the statement does not show what they do. Programs that cannot trust them use `reset: "always"`.
 //
 // Knows PostgreSQL's statements and functions. Must not know connections, or how a session is reset (cleaning.ts).
 // docs/pool.md has a table of this, which tests/unit/session-changes.test.ts writes.
@@ -72,7 +63,7 @@ export function changeOf(text: string): Change {
   return seen.get(text) ?? seen.put(text, worstOf(readings(text).map(changeOfAll)));
 }
 
-/** Bounded, though a program has few texts. */
+/** Cached, since a program has few texts. */
 let seen: TextCache<Change> | undefined;
 
 function worstOf(changes: readonly Change[]): Change {

@@ -79,7 +79,7 @@ export interface Counts {
 /** Milliseconds after a failed connect: doubled each time, up to the longest, plus up to as much again at random. */
 const FIRST_PAUSE = 100,
   LONGEST_PAUSE = 5_000;
-/** Milliseconds between two looks at idle connections, and how late a look is if the process was suspended. */
+/** Milliseconds between two looks at idle connections, and how late a look must be to show a suspended process. */
 const TICK = 1_000,
   FROZEN = 2_000;
 
@@ -121,7 +121,7 @@ export class Slots {
   #lastTick = { monotonic: 0, wall: 0 };
   /** When the process last resumed after a suspension. A server that was last heard before that may be gone. */
   #wentOn = 0;
-  /** Set when the pool is closed: no more connections are made for other than streams. */
+  /** Set when the pool is closed: connections are made only for streams that wait. */
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
 
@@ -187,8 +187,8 @@ export class Slots {
   }
 
   /**
-   * Removes a waiter that gives up. Returns whether it still waited. A connection that is being made serves another
-   * one.
+   * Removes a waiter that gives up. Returns whether it still waited. A connection that is being made for it goes to
+   * another waiter.
    */
   leave(waiter: Waiter): boolean {
     if (!this.#waiters.delete(waiter)) return false;

@@ -124,13 +124,13 @@ export function rowsOf(plan: RowPlan, batch: Batch, count: number, place: BatchP
   return rows;
 }
 
-/** For this many rows, over all batches and runs, a template costs more than it saves. */
+/** Up to this many rows, over all batches and runs, a template costs more than it saves. */
 const FEW = 8;
 
 /**
  * An object with all the names. Copying it and overwriting its values takes half the time of adding them one by one to
- * `{}` (measured). The copy keeps a hidden class for any number of columns. A column named `__proto__` needs no special
- * case, since JSON.parse makes it an own property.
+ * `{}` (measured). The copy keeps a hidden class for any number of columns. A column named `__proto__` is like any
+ * other, since JSON.parse makes it an own property.
  */
 function templateOf(names: readonly string[]): Record<string, unknown> {
   return JSON.parse(`{${names.map((name) => `${JSON.stringify(name)}:null`).join()}}`) as Record<string, unknown>;

@@ -2,8 +2,8 @@
 // which option each parameter sets, or why it is ignored or refused. And libpq's environment variables.
 //
 // Knows names (those of PostgreSQL 18). Must not know the forms of strings, defaults, or the rules of options. A value
-// is refused if ignoring it would be silently weaker or connect elsewhere. A value that changes nothing is ignored,
-// with a notice.
+// is refused if without it the connection would be silently weaker or go elsewhere. A value that changes nothing is
+// ignored, with a notice.
 
 import { UsageError } from "../util/errors.ts";
 import type { ConnectionString } from "./connection-string.ts";
@@ -43,7 +43,7 @@ const ofPool = (option: string, convert: (value: string) => unknown): Parameter 
     ignored("a client has one connection; createPool takes it")[1](value, reading, what),
 ];
 const refused = (instead: string): Parameter => ["refused", (_, _reading, what) => refuse(what, instead)];
-/** Accepts `harmless` values, which change nothing. Other values are handled as by the parameter. */
+/** Accepts `harmless` values, which change nothing. Other values go to the parameter's own function. */
 const unless = (harmless: RegExp, [, take]: Parameter): Parameter => [
   "by value",
   (value, reading, what) => harmless.test(value) || take(value, reading, what),
@@ -55,7 +55,7 @@ function refuse(what: string, instead: string): never {
 }
 
 const seconds = (value: string) => (/^\d+$/.test(value) ? Number(value) * 1_000 : NaN);
-/** The option of the same name is in milliseconds. A value that is usual there would mean hours in seconds. */
+/** The option of the same name is in milliseconds. Read as seconds, a value that is usual there would be hours. */
 const secondsOfJdbc = (value: string) =>
   Number(value) < 1_000
     ? seconds(value)

@@ -45,7 +45,7 @@ export interface LoginAttempt {
   readonly database: string;
 }
 
-/** A password that expires. */
+/** A password, and when the sessions that use it end. */
 export interface PasswordAnswer {
   readonly password: string;
   /** When the server ends a session that logged in with it: milliseconds as `Date.now()`, or a Date (docs/logins.md). */

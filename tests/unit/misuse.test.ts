@@ -133,7 +133,7 @@ test("what would be ignored is refused with what to write", async () => {
   expect(await exec("select 1", callback)).toEqual(noCallback);
   expect(await json("select 1", callback)).toEqual(noCallback);
   expect(await json("select $1", [1])).toEqual(message("INVALID_QUERY", /sql`… \$\{value\} …`/));
-  expect(await query(sql`select ${1}`, [1])).toEqual(message("INVALID_QUERY", /Values belong into the query/));
+  expect(await query(sql`select ${1}`, [1])).toEqual(message("INVALID_QUERY", /Values belong in the query/));
   expect(await rows({ text: "select 1", rowMode: "array" })).toEqual(
     message("INVALID_QUERY", /no "rowMode": options are the next argument/),
   );

@@ -152,9 +152,9 @@ test("a call takes a template, a query, a text, or a text with its values, each 
 });
 
 test.each([
-  ["values behind a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong into the query/],
+  ["values behind a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong in the query/],
   ["values behind options", "select $1", [{}, [1]], /^INVALID_OPTION: Options must be an object/],
-  ["two lists of values", "select $1", [[1], [2]], /^INVALID_QUERY: Values belong into the query/],
+  ["two lists of values", "select $1", [[1], [2]], /^INVALID_QUERY: Values belong in the query/],
   ["a callback", "select 1", [() => 1], /^INVALID_OPTION: No call takes a callback/],
   ["a callback behind values", "select $1", [[1], () => 1], /^INVALID_OPTION: No call takes a callback/],
   ["a callback behind options", "select 1", [{}, () => 1], /^INVALID_OPTION: No call takes a callback/],

@@ -28,7 +28,7 @@ import type {
   SimpleOptions,
   StreamOptions,
 } from "./options.ts";
-import type { Body } from "./line.ts";
+import type { Body } from "./turn-queue.ts";
 import { Queries, Result, wayOf } from "./queries.ts";
 import { refusal, waiting } from "./queue.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";

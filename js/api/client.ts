@@ -3,7 +3,7 @@
 //
 // Knows how a client begins, comes back and ends. Must not know sockets, wasm or messages.
 import { checkConfigured, configured } from "./configured.ts";
-import { Home } from "./home.ts";
+import { OwnerCheck } from "./owner-check.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
 import { Session } from "../session/session.ts";
@@ -15,7 +15,7 @@ import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { OneConnection } from "./one-connection.ts";
 import { traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 
 /** A client's state, and its counters since it was made. */
 export interface ClientStats extends BoundaryStats {
@@ -50,7 +50,7 @@ export interface ClientStats extends BoundaryStats {
  * (`SET`, temporary tables, advisory locks) is gone then; `onDisconnect` of the observer tells.
  */
 export class Client extends OneConnection {
-  readonly #home = new Home("client");
+  readonly #owner = new OwnerCheck("client");
   #opening: Promise<Session> | undefined;
   #session: Session | undefined;
   /** Of the connections before this one. */
@@ -127,7 +127,7 @@ export class Client extends OneConnection {
 
   /** @internal Connects now. */
   async open(): Promise<this> {
-    this.#home.refused(); // it is this one's
+    this.#owner.refused(); // it is this one's
     const { connection } = await this.connected();
     await connection.startup.done;
     return this;
@@ -145,7 +145,7 @@ export class Client extends OneConnection {
   }
 
   protected override ended(): UsageError | undefined {
-    if (!this.#closing) return this.#home.refused();
+    if (!this.#closing) return this.#owner.refused();
     return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
   }
 
@@ -159,7 +159,7 @@ export class Client extends OneConnection {
     return isBusy ? "busy" : "idle";
   }
 
-  protected override get comesBack(): boolean {
+  protected override get reconnects(): boolean {
     return true;
   }
 
@@ -202,7 +202,7 @@ export class Client extends OneConnection {
 
   /** It could not connect. Calls that wait already share the error; the first one behind them tries again. */
   #again(): void {
-    const end = this.line.end();
+    const end = this.turns.end();
     if (end) void end.then(() => this.#forget());
     else this.#forget();
   }
@@ -216,8 +216,8 @@ export class Client extends OneConnection {
   async #close(): Promise<void> {
     // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
     if (this.handed) return runtime().background(this.streamed().then(() => this.#end()));
-    const end = this.line.end();
-    if (end) await within(CLOSE_GRACE, end);
+    const end = this.turns.end();
+    if (end) await withDeadline(CLOSE_GRACE, end);
     await this.#end();
   }
 

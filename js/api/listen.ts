@@ -15,7 +15,7 @@ import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
 import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { sql } from "../statement/sql.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 
 /** What a NOTIFY sent. */
 export interface Notification {
@@ -145,7 +145,7 @@ export class Listener implements AsyncIterable<Notification> {
         // One that dies as soon as it listens must not be made again and again without a pause.
         if (performance.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
       }
-      await within(pause * (1 + Math.random()), aborted);
+      await withDeadline(pause * (1 + Math.random()), aborted);
       pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
   }

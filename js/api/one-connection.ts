@@ -5,7 +5,7 @@
 import type { Session } from "../session/session.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
-import { Transacting } from "./transacting.ts";
+import { TransactionCalls } from "./transaction-calls.ts";
 import {
   beginStatement,
   runTransaction,
@@ -15,7 +15,7 @@ import {
   type WaitingTransaction,
 } from "./transaction.ts";
 
-export abstract class OneConnection extends Transacting {
+export abstract class OneConnection extends TransactionCalls {
   /** Those that run or wait for their turn. */
   readonly #transactions = new Set<WaitingTransaction>();
   /** The one whose callback runs. */
@@ -33,10 +33,10 @@ export abstract class OneConnection extends Transacting {
     const begin = beginStatement(this.config, options);
     const refused = this.ended() ?? this.unfinished();
     if (refused) throw refused;
-    const { config, counters, line } = this;
+    const { config, counters, turns } = this;
     const connect = async () => sessionOf(await this.connected());
-    const before = line.end();
-    const turn = line.take();
+    const before = turns.end();
+    const turn = turns.take();
     const { result, released } = runTransaction(work, options, {
       config,
       counters,
@@ -51,7 +51,7 @@ export abstract class OneConnection extends Transacting {
         if (this.#running?.call.finished) this.#running = undefined;
       },
     });
-    void released.then(() => line.pass(turn));
+    void released.then(() => turns.pass(turn));
     return await traced(result);
   }
 

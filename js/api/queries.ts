@@ -11,7 +11,7 @@ import { outputForm, valueForm, type Form, type ValueForm } from "../rows/form.t
 import { loopSink, RowQueue, Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
-import { isPlain } from "../session/first-run.ts";
+import { isPipelinable } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import { isStale } from "../statement/attempts.ts";
 import { runBatch } from "../statement/batch.ts";
@@ -55,7 +55,7 @@ import {
   type SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import type { Body, Ending, Way } from "./line.ts";
+import type { Body, Ending, Way } from "./turn-queue.ts";
 import { Queue, refusal, waiting } from "./queue.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
@@ -412,7 +412,7 @@ export abstract class Queries extends Queue {
     const { text } = this.asQuery(input, options);
     const run = async (call: Call<Description>, session: Session) => {
       const asked = session.statements.shape(call, text);
-      call.said(text.length);
+      call.sent(text.length);
       const shape = await asked;
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
@@ -487,5 +487,5 @@ export class Result implements Executed {
 
 /** How a statement whose result is collected uses the connection. */
 export function wayOf(query: Query): Way {
-  return isPlain(query.text) ? "shared" : "alone";
+  return isPipelinable(query.text) ? "shared" : "alone";
 }

@@ -1,5 +1,5 @@
 // The life of a call: made, counted (ledger.ts) and observed until it has settled, and performed on a connection when it
-// is its turn (line.ts).
+// is its turn (turn-queue.ts).
 //
 // Must not know SQL, or what becomes of rows.
 import { callOption } from "../config/config.ts";
@@ -15,9 +15,9 @@ import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { Ledger, type Counters, type OpenCall } from "./ledger.ts";
-import { Line, type Body, type Visitor, type Way } from "./line.ts";
+import { TurnQueue, type Body, type QueuedCall, type Way } from "./turn-queue.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
 /** What a queue is given: what is asked, options, what runs, and how it uses the connection. */
@@ -46,7 +46,7 @@ export function uselessFor(error: unknown, { connection }: Session): "ended sess
 }
 
 /** A call on its way to a session: what runs there, and what comes when that is free again. */
-export class Errand<T> {
+export class Job<T> {
   readonly call: Call<T>;
   readonly way: Way;
   readonly body: Body<T>;
@@ -98,7 +98,7 @@ export abstract class Queue {
   /** @internal */
   protected readonly counters: Counters;
   /** Whose turn it is on the connection. @internal */
-  protected readonly line: Line;
+  protected readonly turns: TurnQueue;
   readonly #ledger: Ledger;
   /** Why all calls end, those to come too. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
@@ -112,7 +112,7 @@ export abstract class Queue {
     this.config = config;
     this.counters = counters;
     this.#ledger = new Ledger(counters);
-    this.line = new Line(config.pipelining);
+    this.turns = new TurnQueue(config.pipelining);
   }
 
   /** What `console.log` shows: the class, which a minifier renames, its state and more. @internal */
@@ -129,7 +129,7 @@ export abstract class Queue {
   /** @internal */
   protected abstract connected(): Session | Promise<Session>;
   /** `connected` connects again when a connection was lost. @internal */
-  protected get comesBack(): boolean {
+  protected get reconnects(): boolean {
     return false;
   }
 
@@ -173,18 +173,18 @@ export abstract class Queue {
       // Whoever waits for a stream is not the handler that made it.
       runtime().background(this.#left(call, over, options.closeWhenDone));
     }
-    const errand = new Errand(call, way, body, free);
+    const job = new Job(call, way, body, free);
     const signals = [signal, options[LEAVING], this.signal];
-    if (observation) observation.run(() => this.#begin(errand, signals));
-    else this.#begin(errand, signals);
+    if (observation) observation.run(() => this.#begin(job, signals));
+    else this.#begin(job, signals);
     return call.promise;
   }
 
-  #begin<T>(errand: Errand<T>, signals: readonly (AbortSignal | undefined)[]): void {
-    errand.call.comment = commentOf(this.config);
-    errand.call.heed(...signals);
-    if (this.#stopped) errand.call.interrupt(this.#stopped);
-    this.perform(errand);
+  #begin<T>(job: Job<T>, signals: readonly (AbortSignal | undefined)[]): void {
+    job.call.comment = commentOf(this.config);
+    job.call.heed(...signals);
+    if (this.#stopped) job.call.interrupt(this.#stopped);
+    this.perform(job);
   }
 
   /** What comes behind a stream or cursor. */
@@ -195,8 +195,8 @@ export abstract class Queue {
   }
 
   /** Runs the call when it is its turn. Never throws. */
-  protected perform<T>(errand: Errand<T>): void {
-    this.line.run(new Visiting(errand, () => this.#ready(), this.comesBack));
+  protected perform<T>(job: Job<T>): void {
+    this.turns.run(new QueuedJob(job, () => this.#ready(), this.reconnects));
   }
 
   /** The session, when nothing on it is being stopped: a cancel that is under way would meet the call. */
@@ -257,26 +257,26 @@ export abstract class Queue {
 }
 
 /** A call in its turn on the connection of a client or a transaction. */
-class Visiting<T> implements Visitor<T> {
-  readonly errand: Errand<T>;
+class QueuedJob<T> implements QueuedCall<T> {
+  readonly job: Job<T>;
   readonly connected: () => Session | Promise<Session>;
   /** `connected` connects again where the session has ended. */
-  readonly #comesBack: boolean;
+  readonly #reconnects: boolean;
 
-  constructor(errand: Errand<T>, connected: () => Session | Promise<Session>, comesBack: boolean) {
-    this.errand = errand;
+  constructor(job: Job<T>, connected: () => Session | Promise<Session>, reconnects: boolean) {
+    this.job = job;
     this.connected = connected;
-    this.#comesBack = comesBack;
+    this.#reconnects = reconnects;
   }
 
   failed(error: unknown, session: Session): "fail" | "begin again" {
     // A server that lets nobody in has told whoever connected.
-    const isUseless = this.#comesBack && uselessFor(error, session) === "ended session";
-    return isUseless && this.errand.goesElsewhere("ended session", 1) ? "begin again" : "fail";
+    const isUseless = this.#reconnects && uselessFor(error, session) === "ended session";
+    return isUseless && this.job.goesElsewhere("ended session", 1) ? "begin again" : "fail";
   }
 
   free(): void {
-    this.errand.free();
+    this.job.free();
   }
 }
 
@@ -292,7 +292,7 @@ async function isStuck(stream: OpenCall, over: Promise<void>, closeTimeout: numb
     if (sees !== seen || (stream.isTimed && !isUnread)) left = LOOKS;
     if (!left) return true;
     seen = sees;
-    await within(closeTimeout / LOOKS, over);
+    await withDeadline(closeTimeout / LOOKS, over);
   }
   return false;
 }

@@ -17,7 +17,7 @@ import type { CallArguments } from "./queue.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
 /** What a scope needs of its client. */
-interface Client {
+interface ScopeHost {
   readonly run: <T>(...call: CallArguments<T>) => Promise<T>;
   readonly transaction: <T>(
     work: (transaction: Transaction) => T | Promise<T>,
@@ -33,20 +33,20 @@ interface Client {
  * fails.
  */
 export class Scope extends Calls {
-  readonly #client: Client;
+  readonly #client: ScopeHost;
   readonly #settings: ScopeSettings;
   /** Ours, beside each of the client's: a pool has several. */
   readonly #sessions = new WeakMap<Session, Session>();
 
   /** @internal Use `client.scope()`. */
-  constructor(config: Config, counters: Counters, settings: ScopeSettings, client: Client) {
+  constructor(config: Config, counters: Counters, settings: ScopeSettings, client: ScopeHost) {
     super(config, counters);
     this.#settings = settings;
     this.#client = client;
   }
 
   /**
-   * {@link Client.transaction} in the scope: BEGIN, the settings and the first statement leave together, and the
+   * {@link ScopeHost.transaction} in the scope: BEGIN, the settings and the first statement leave together, and the
    * settings hold until its end.
    *
    * @example

@@ -21,11 +21,11 @@ import type { RowInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
-import type { Body } from "./line.ts";
+import type { Body } from "./turn-queue.ts";
 import type { Counters } from "./ledger.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
 import { ownError, traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
 /** The isolation levels by PostgreSQL's names. */
@@ -103,7 +103,7 @@ type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "holder" | "oper
 export type WaitingTransaction = Pick<Call<unknown>, "interrupt">;
 
 /** What a transaction needs of its client. */
-interface Client {
+interface TransactionHost {
   readonly config: Config;
   readonly counters: Counters;
   readonly begin: string;
@@ -125,7 +125,7 @@ interface Client {
 export function runTransaction<T>(
   work: (transaction: Transaction) => T | Promise<T>,
   options: TransactionOptions,
-  client: Client,
+  client: TransactionHost,
 ): { result: Promise<T>; released: Promise<void> } {
   const { config, counters, begin, turn, front, connect, made, begins, settled } = client;
   const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: () => settled(call) } });
@@ -205,7 +205,7 @@ async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
   const over = new Promise<void>((resolve) => [front.call, call].forEach((one) => one.whenOver(resolve)));
   for (;;) {
     const idle = front.idleBehind;
-    await within(LONGEST_IDLE, over);
+    await withDeadline(LONGEST_IDLE, over);
     if (call.finished || front.call.finished) return;
     if (idle !== undefined && front.idleBehind === idle) break;
   }
@@ -298,7 +298,7 @@ export class Transaction extends Calls {
         this.#behind = session.committing?.();
       };
       // No other call follows it.
-      call.follower = { said: end };
+      call.follower = { sent: end };
       // After BEGIN in its own flight nothing was sent yet.
       call.holder = { onSuccess: end };
       body(call, session, {
@@ -413,7 +413,7 @@ export class Transaction extends Calls {
       const open = this.#nestedIsOpen() ?? this.unfinished();
       if (open) throw open;
       this.#finished = true;
-      await this.line.end();
+      await this.turns.end();
       return result;
     } catch (error) {
       this.abort(error);
@@ -448,7 +448,7 @@ export class Transaction extends Calls {
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
   async #quiet(): Promise<void> {
     await this.#inner;
-    await this.line.end();
+    await this.turns.end();
   }
 
   /** A statement of our own; its command tag. */

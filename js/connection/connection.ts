@@ -12,7 +12,7 @@ import { fromErrorResponse, shownFields, fromFailure, isFatal, PgzError, UsageEr
 import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import {
   MORE,
   OUTPUT,
@@ -30,11 +30,10 @@ import { Operation, ofPreludes, type Conversation, type NotificationListener, ty
 import { OperationEvents } from "./operation-events.ts";
 import { Outbox } from "./outbox.ts";
 import { heedProcessId, isPooler } from "./poolers.ts";
+import { HEADER } from "../wasm/messages.ts";
 import { RowDelivery } from "./row-delivery.ts";
 import { stop } from "./stop.ts";
 
-/** Of CopyData: type byte and int32 length. */
-export const HEADER = 5;
 const NONE = new Uint8Array();
 
 /** Who hears of the login. */
@@ -294,7 +293,7 @@ export class Connection {
       "The client was closed under this call: await its calls before close().",
     );
     this.command((handle) => handle.terminate());
-    await within(TERMINATE_DEADLINE, this.#flushed());
+    await withDeadline(TERMINATE_DEADLINE, this.#flushed());
     this.destroy(this.#leaving);
   }
 

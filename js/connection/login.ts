@@ -20,17 +20,17 @@ import {
 } from "../wasm/boundary.ts";
 import type { LoginHandlers } from "./connection.ts";
 import type { Link } from "./dial.ts";
-import { guessFor, remember, serverOf } from "./guess.ts";
+import { probeFor, remember, serverOf } from "./login-probe.ts";
 import { md5Password } from "./md5.ts";
 import { saltedPassword } from "./scram-keys.ts";
 
 /** The server does not ask for what it asked for before: the login is to be tried again, without a guess. */
-export class WrongGuess extends Error {}
+export class WrongProbe extends Error {}
 
 export class Login implements LoginHandlers {
   readonly #config: Config;
   readonly #server: string;
-  readonly #guess: number;
+  readonly #probe: number;
   readonly #binding: Uint8Array;
   /** After SASLprep. */
   readonly #password: string | undefined;
@@ -54,7 +54,7 @@ export class Login implements LoginHandlers {
     this.#config = config;
     this.#binding = binding;
     this.#server = serverOf(config, encrypted);
-    this.#guess = password === undefined ? 0 : guessFor(config, verify, encrypted, binding.length > 0);
+    this.#probe = password === undefined ? 0 : probeFor(config, verify, encrypted, binding.length > 0);
     this.#password = password;
     this.#methods = allowedMethods(config, verify, encrypted);
     this.#fewestIterations = fewestIterations(config, verify, encrypted);
@@ -67,7 +67,7 @@ export class Login implements LoginHandlers {
     const external = this.#password && scramMaxIterations <= WEBCRYPTO_ITERATIONS && crypto.subtle;
     const options =
       this.#methods |
-      this.#guess |
+      this.#probe |
       (external ? EXTERNAL_KEY_DERIVATION : 0) |
       (this.#isEarly ? EARLY_QUERY : 0) |
       (this.#config.channelBinding === "require" ? CHANNEL_BINDING_REQUIRED : 0) |
@@ -102,13 +102,13 @@ export class Login implements LoginHandlers {
    * derived, so that it leaves with SASLResponse.
    */
   #firstCall(): Promise<void> | undefined {
-    if (!this.#isEarly || !(this.#guess & SCRAM_FIRST)) return undefined;
+    if (!this.#isEarly || !(this.#probe & SCRAM_FIRST)) return undefined;
     return new Promise((resolve) => setTimeout(resolve));
   }
 
   /**
    * Resolves when calls may follow: behind ReadyForQuery, or before it where an early query is allowed. Then a guess
-   * must have been right first: a query could not be repeated. Rejects with {@link WrongGuess}, or with what went
+   * must have been right first: a query could not be repeated. Rejects with {@link WrongProbe}, or with what went
    * wrong.
    */
   async letsIn(done: Promise<void>): Promise<void> {
@@ -116,18 +116,18 @@ export class Login implements LoginHandlers {
     if (!this.#isEarly) return ended;
     // Whoever runs a query behind it is told what went wrong.
     ended.catch(() => {});
-    if (this.#guess & SCRAM_FIRST) await Promise.race([this.#right, ended]);
+    if (this.#probe & SCRAM_FIRST) await Promise.race([this.#right, ended]);
   }
 
   async #learn(done: Promise<void>): Promise<void> {
     try {
       await done;
     } catch (error) {
-      if (!(this.#guess & SCRAM_FIRST) || this.#offered) throw error;
+      if (!(this.#probe & SCRAM_FIRST) || this.#offered) throw error;
       remember(this.#server, []);
       // 08P01: some read the answer before they have asked.
       const isWrong = error instanceof PgzError && /^(AUTH_GUESS_WRONG|08P01)$/.test(error.code);
-      throw isWrong ? new WrongGuess() : error;
+      throw isWrong ? new WrongProbe() : error;
     }
     remember(this.#server, this.#offered ?? []);
   }

@@ -22,7 +22,7 @@ import { channelBinding } from "./channel-binding.ts";
 import { Connection } from "./connection.ts";
 import { emit, inside, newEventId } from "../util/observer.ts";
 import { dial, unlessAborted, type Link, type Target } from "./dial.ts";
-import { Login, WrongGuess } from "./login.ts";
+import { Login, WrongProbe } from "./login.ts";
 import { isPooler } from "./poolers.ts";
 import { createCore } from "../wasm/module.ts";
 import { watched } from "../sockets/channels.ts";
@@ -212,7 +212,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
   } catch (error) {
     core.free();
     void link?.socket.close();
-    if (error instanceof WrongGuess) return open(target, mayRepeat, signal);
+    if (error instanceof WrongProbe) return open(target, mayRepeat, signal);
     throw error;
   }
 }

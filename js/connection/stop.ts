@@ -6,7 +6,7 @@
 import { connectionLost } from "../sockets/contract.ts";
 import type { PgzError } from "../util/errors.ts";
 import { CANCEL_AGAIN, CANCEL_DEADLINE, CANCEL_END, CANCEL_NEXT } from "../util/limits.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Target } from "./dial.ts";
 import type { Operation } from "./operation.ts";
@@ -61,7 +61,7 @@ export async function stop(
   // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that waited
   // for a server.
   while (cancel && !isOver()) {
-    await within(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
+    await withDeadline(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
     if (isOver()) break;
     over = (await send()) && over;
   }

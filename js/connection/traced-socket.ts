@@ -7,47 +7,7 @@
 // key: of all else it says the name and the length.
 import type { Socket } from "../sockets/contract.ts";
 import { shownSql } from "../util/shown-sql.ts";
-
-const FRONTEND: Readonly<Record<string, string>> = {
-  B: "Bind",
-  C: "Close",
-  d: "CopyData",
-  c: "CopyDone",
-  f: "CopyFail",
-  D: "Describe",
-  E: "Execute",
-  H: "Flush",
-  P: "Parse",
-  p: "PasswordMessage", // and what SASL says
-  Q: "Query",
-  S: "Sync",
-  X: "Terminate",
-};
-
-const BACKEND: Readonly<Record<string, string>> = {
-  R: "Authentication",
-  K: "BackendKeyData",
-  2: "BindComplete",
-  3: "CloseComplete",
-  C: "CommandComplete",
-  d: "CopyData",
-  c: "CopyDone",
-  G: "CopyInResponse",
-  H: "CopyOutResponse",
-  D: "DataRow",
-  I: "EmptyQueryResponse",
-  E: "ErrorResponse",
-  v: "NegotiateProtocolVersion",
-  n: "NoData",
-  N: "NoticeResponse",
-  A: "NotificationResponse",
-  t: "ParameterDescription",
-  S: "ParameterStatus",
-  1: "ParseComplete",
-  s: "PortalSuspended",
-  Z: "ReadyForQuery",
-  T: "RowDescription",
-};
+import { BACKEND, FRONTEND, HEADER } from "../wasm/messages.ts";
 
 /** What a client may say first, by its code: it has no type byte. */
 const FIRST: Readonly<Record<number, string>> = { 80877102: "CancelRequest" };
@@ -55,9 +15,8 @@ const FIRST: Readonly<Record<number, string>> = { 80877102: "CancelRequest" };
 /** Characters of SQL in a line. */
 const LONGEST_SQL = 300;
 
-/** Bytes that begin a message: a type and a length. The first one of a client has a length and a code. */
-const HEADER = 5,
-  FIRST_HEADER = 8;
+/** Bytes that begin the first message of a client, which has no type: a length and a code. */
+const FIRST_HEADER = 8;
 
 /** The messages of one direction, however their bytes are cut. */
 class Messages {

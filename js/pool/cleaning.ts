@@ -25,20 +25,20 @@ export async function clean(
   { reset }: Pick<PoolConfig, "reset">,
   restore: (member: Member) => Promise<unknown>,
 ): Promise<void> {
-  const { connection, session, leftovers } = member;
+  const { connection, session, sessionChanges } = member;
   // Where an early query is allowed it is lent before its login is over. That is no call of the borrower's.
   if (!connection.established) await connection.startup.done.catch(() => {});
   await connection.stopping;
   if (connection.closed) return;
   if (connection.isBusy) return connection.destroy(connectionLost("it was given back while a call was running"));
   await session.transaction.rollBack();
-  const { change } = leftovers;
-  leftovers.change = "none";
+  const { change } = sessionChanges;
+  sessionChanges.change = "none";
   if (connection.closed || reset === "never" || (reset === "auto" && change === "none")) return;
   if (change === "ends") return void (await connection.close());
   if (!(await answers(connection, RESET, RESET_DEADLINE))) return void (await connection.close());
   await restore(member);
-  leftovers.change = "none";
+  sessionChanges.change = "none";
 }
 
 /** Whether its server takes writes no more, as one that a failover has made a standby. Such a connection is closed. */

@@ -1,7 +1,7 @@
 // A connection of a pool in one borrower's hands: every call of a client, until it is given back.
 //
 // Knows its own end. Must not know who else waits, or how a connection is cleaned (slots.ts, cleaning.ts).
-import { Home } from "../api/home.ts";
+import { OwnerCheck } from "../api/owner-check.ts";
 import { OneConnection } from "../api/one-connection.ts";
 import type { Counters } from "../api/ledger.ts";
 import type { Config } from "../config/options.ts";
@@ -24,7 +24,7 @@ import type { Member } from "./member.ts";
  * const { rows } = await lease.query("select * from items join picked using (id)");
  */
 export class Lease extends OneConnection {
-  readonly #home = new Home("lease");
+  readonly #owner = new OwnerCheck("lease");
   readonly #member: Member;
   readonly #giveBack: (isDoomed: boolean) => Promise<void> | undefined;
   #releasing: Promise<void> | undefined;
@@ -39,7 +39,7 @@ export class Lease extends OneConnection {
     super(config, counters);
     this.#member = member;
     this.#giveBack = giveBack;
-    this.#home.refused(); // it is this request's
+    this.#owner.refused(); // it is this request's
   }
 
   /** The process id of the session, as `pg_stat_activity` shows it. */
@@ -98,7 +98,7 @@ export class Lease extends OneConnection {
   #release(isDoomed: boolean): Promise<void> {
     this.stop(released);
     const giveBack = (): Promise<void> | undefined => this.#giveBack(isDoomed);
-    const over = this.line.end();
+    const over = this.turns.end();
     return over ? over.then(giveBack) : (giveBack() ?? Promise.resolve());
   }
 
@@ -114,7 +114,7 @@ export class Lease extends OneConnection {
   }
 
   protected override ended(): UsageError | undefined {
-    return this.#releasing ? released() : this.#home.refused();
+    return this.#releasing ? released() : this.#owner.refused();
   }
 
   protected override connected(): Session {

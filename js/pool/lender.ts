@@ -6,8 +6,8 @@
 //
 // Knows when a call has a connection for itself, the hook `beforeAcquire`, and what an observer hears of it. Must not
 // know who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import type { Visitor } from "../api/line.ts";
-import { Errand, uselessFor } from "../api/queue.ts";
+import type { QueuedCall } from "../api/turn-queue.ts";
+import { Job, uselessFor } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Call, Holder } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
@@ -18,11 +18,11 @@ import { PgzError, UsageError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
-import { changeOf } from "./leftovers.ts";
+import { changeOf } from "./session-changes.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
 import type { Slots, Waiter, Wish } from "./slots.ts";
-import type { Upkeep } from "./upkeep.ts";
+import type { MemberLifecycle } from "./member-lifecycle.ts";
 
 /** Attempts of a call whose connection says goodbye before it began. */
 const MOST_ATTEMPTS = 3;
@@ -33,40 +33,40 @@ export class Lender {
   readonly #config: Config;
   readonly #pool: PoolConfig;
   readonly #slots: Slots;
-  readonly #upkeep: Upkeep;
+  readonly #lifecycle: MemberLifecycle;
   readonly #tell: (event: "acquire" | "release") => void;
 
   constructor(
     config: Config,
     pool: PoolConfig,
     slots: Slots,
-    upkeep: Upkeep,
+    lifecycle: MemberLifecycle,
     tell: (event: "acquire" | "release") => void,
   ) {
     this.#config = config;
     this.#pool = pool;
     this.#slots = slots;
-    this.#upkeep = upkeep;
+    this.#lifecycle = lifecycle;
     this.#tell = tell;
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
 
   /** A member for the call: at once where one is free, so that no promise is made. Never throws. */
-  lend<T>(errand: Errand<T>): void {
-    const { call, body, free } = errand;
-    const way = errand.way === "shared" && this.#changesSession(call) ? "alone" : errand.way;
-    this.#find(way === errand.way ? errand : new Errand(call, way, body, free));
+  lend<T>(job: Job<T>): void {
+    const { call, body, free } = job;
+    const way = job.way === "shared" && this.#changesSession(call) ? "alone" : job.way;
+    this.#find(way === job.way ? job : new Job(call, way, body, free));
   }
 
-  #find<T>(errand: Errand<T>): void {
-    const { call } = errand;
-    if (call.finished) return errand.free();
+  #find<T>(job: Job<T>): void {
+    const { call } = job;
+    if (call.finished) return job.free();
     call.attached = undefined; // that of the session that was of no use
-    const borrowing = new Borrowing(this, errand);
+    const borrowing = new Borrowing(this, job);
     const member = this.atOnce(borrowing.isAlone);
     if (member) return borrowing.begin(member);
-    errand.since ??= performance.now();
+    job.since ??= performance.now();
     if (this.#waitsByPromise(call)) {
       this.borrowFor(call, borrowing).then(
         (borrowed) => borrowing.begin(borrowed),
@@ -85,7 +85,7 @@ export class Lender {
   }
 
   /** The member is the call's, if that is not over meanwhile. */
-  isWanted<T>({ call, way }: Errand<T>, member: Member): boolean {
+  isWanted<T>({ call, way }: Job<T>, member: Member): boolean {
     this.#tell("acquire");
     if (call.finished) return false;
     member.call = call;
@@ -94,20 +94,20 @@ export class Lender {
   }
 
   /** Behind a failure: whether the call goes to another session, since this one was of no use to it. */
-  leaves<T>(errand: Errand<T>, error: unknown, session: Session): boolean {
+  leaves<T>(job: Job<T>, error: unknown, session: Session): boolean {
     const cause = uselessFor(error, session);
     if (!cause) return false;
     // A server that lets nobody in is asked again until `acquireTimeout`, as by who waits.
-    if (!errand.goesElsewhere(cause, cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1)) return false;
+    if (!job.goesElsewhere(cause, cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1)) return false;
     // What ended it may have ended the others, and where idle ones are not read nobody has told.
     if (cause === "ended session") this.#slots.suspectAll();
     return true;
   }
 
   /** The call's turn on the member is over. */
-  ended<T>(errand: Errand<T>, isUnheard: boolean): void {
-    if (isUnheard) this.#find(errand);
-    else errand.free();
+  ended<T>(job: Job<T>, isUnheard: boolean): void {
+    if (isUnheard) this.#find(job);
+    else job.free();
   }
 
   /** Calls that share its connection would find what it leaves, since a session is reset when the last one goes. */
@@ -166,7 +166,7 @@ export class Lender {
   async #findAgreed(borrower: Borrower): Promise<Member> {
     for (let refusals = 1; ; refusals++) {
       const member = this.#slots.take(borrower.isAlone) ?? (await borrower.wait());
-      const refusal = await this.#upkeep.refusal(member, "beforeAcquire");
+      const refusal = await this.#lifecycle.refusal(member, "beforeAcquire");
       if (!refusal) return member;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
@@ -207,32 +207,32 @@ export class Lender {
  *   wait ──> take ──> begin: its turn on the member ──> free
  *     └── fail, or its call has failed ──────────────────┘
  */
-class Borrowing<T> implements Waiter, Holder, Visitor<T> {
+class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   readonly #lender: Lender;
-  readonly errand: Errand<T>;
+  readonly job: Job<T>;
   /** That it has been lent. */
   #member: Member | undefined;
   #isBack = false;
   /** The session had ended before it began with it. */
   #isUnheard = false;
 
-  constructor(lender: Lender, errand: Errand<T>) {
+  constructor(lender: Lender, job: Job<T>) {
     this.#lender = lender;
-    this.errand = errand;
+    this.job = job;
   }
 
   // -- in front of a member -------------------------------------------------------------------------------------------
 
   get isAlone(): boolean {
-    return this.errand.way !== "shared";
+    return this.job.way !== "shared";
   }
 
   get isStream(): boolean {
-    return this.errand.way === "stream";
+    return this.job.way === "stream";
   }
 
   get since(): number {
-    return this.errand.since!;
+    return this.job.since!;
   }
 
   /** Later: whoever gives the member back may be in the middle of what its connection has read. */
@@ -247,16 +247,16 @@ class Borrowing<T> implements Waiter, Holder, Visitor<T> {
   }
 
   end(error: unknown): void {
-    this.errand.call.fail(error);
-    this.errand.free();
+    this.job.call.fail(error);
+    this.job.free();
   }
 
   // -- on a member ----------------------------------------------------------------------------------------------------
 
   begin(member: Member): void {
     this.#member = member;
-    this.errand.call.holder = this;
-    if (this.#lender.isWanted(this.errand, member)) member.line.run(this);
+    this.job.call.holder = this;
+    if (this.#lender.isWanted(this.job, member)) member.turns.run(this);
     else this.free();
   }
 
@@ -265,13 +265,13 @@ class Borrowing<T> implements Waiter, Holder, Visitor<T> {
   }
 
   failed(error: unknown, session: Session): "fail" | "leave" {
-    this.#isUnheard = this.#lender.leaves(this.errand, error, session);
+    this.#isUnheard = this.#lender.leaves(this.job, error, session);
     return this.#isUnheard ? "leave" : "fail";
   }
 
   free(): void {
     if (!this.#isBack) void this.#lender.giveBack(this.#member!);
-    this.#lender.ended(this.errand, this.#isUnheard);
+    this.#lender.ended(this.job, this.#isUnheard);
   }
 
   // -- as its call settles --------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Borrowing<T> implements Waiter, Holder, Visitor<T> {
   }
 
   onFailure(): void {
-    if (this.#lender.leave(this)) this.errand.free();
+    if (this.#lender.leave(this)) this.job.free();
   }
 }
 

@@ -1,11 +1,11 @@
 // One connection of a pool: its session, who has it, and since when.
 //
 // A record, and the few questions that it answers itself. Who changes it is slots.ts. Must not know waiters or options.
-import { Line } from "../api/line.ts";
+import { TurnQueue } from "../api/turn-queue.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Call } from "../session/call.ts";
 import { Session } from "../session/session.ts";
-import { Leftovers } from "./leftovers.ts";
+import { SessionChanges } from "./session-changes.ts";
 
 /**
  * Where a member is:
@@ -21,9 +21,9 @@ export type Place = "idle" | "lent" | "busy" | "leaving";
 export class Member {
   readonly connection: Connection;
   readonly session: Session;
-  readonly leftovers = new Leftovers();
+  readonly sessionChanges = new SessionChanges();
   /** Turns of the pool's calls on it. */
-  readonly line: Line;
+  readonly turns: TurnQueue;
   /** Of the pool, when it was made: `reset()` begins another. */
   readonly generation: number;
   readonly expiresAt: number;
@@ -50,9 +50,9 @@ export class Member {
   constructor(connection: Connection, sharing: number, generation: number, now: number, expiresAt: number) {
     this.connection = connection;
     this.session = new Session(connection);
-    this.session.leftovers = this.leftovers;
+    this.session.sessionChanges = this.sessionChanges;
     // The last call is on its way out when the next one comes: that one need not wait for it.
-    this.line = new Line(Math.max(2, sharing));
+    this.turns = new TurnQueue(Math.max(2, sharing));
     this.generation = generation;
     this.expiresAt = expiresAt;
     this.since = this.heard = now;
@@ -90,6 +90,6 @@ export class Member {
 
   /** Nothing of the last borrower is left that is known of. */
   get isClean(): boolean {
-    return this.#isAtRest && !this.mayBeDemoted && this.leftovers.change === "none";
+    return this.#isAtRest && !this.mayBeDemoted && this.sessionChanges.change === "none";
   }
 }

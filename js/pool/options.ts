@@ -1,7 +1,7 @@
 // What a pool may be told, besides what its connections are: each option once, as those of a connection in
 // config/table.ts. The table of docs/pool.md is made of them.
 //
-// What an option does is where it is used (slots.ts, upkeep.ts, cleaning.ts).
+// What an option does is where it is used (slots.ts, member-lifecycle.ts, cleaning.ts).
 import { isPlainObject } from "../config/config.ts";
 import type { ConnectInput, Options } from "../config/options.ts";
 import { optionNames } from "../config/table.ts";

@@ -3,10 +3,10 @@
 // Knows when calls are taken, and how a pool begins and ends. Must not know how one of them gets a connection
 // (lender.ts), who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
 import { checkConfigured, configured } from "../api/configured.ts";
-import { Home } from "../api/home.ts";
+import { OwnerCheck } from "../api/owner-check.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import type { Errand } from "../api/queue.ts";
-import { Transacting } from "../api/transacting.ts";
+import type { Job } from "../api/queue.ts";
+import { TransactionCalls } from "../api/transaction-calls.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import { callOption } from "../config/config.ts";
 import type { Config, Options } from "../config/options.ts";
@@ -15,14 +15,14 @@ import type { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import type { Lease } from "./lease.ts";
 import { aloneFromNow, Lender } from "./lender.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
-import { Slots, type Counts, type Keeper } from "./slots.ts";
-import { Upkeep } from "./upkeep.ts";
+import { Slots, type Counts, type MemberActions } from "./slots.ts";
+import { MemberLifecycle } from "./member-lifecycle.ts";
 
 /** A pool's state, and its counters since it was made. */
 export interface PoolStats extends Counts {
@@ -70,13 +70,13 @@ const CLOSE_TIMEOUT = 5_000;
  * A pool of connections: {@link createPool} makes it. It has every call of a client. Each takes a connection for itself
  * until it ends, a stream until its last byte, so calls that are made together run together.
  */
-export class Pool extends Transacting {
+export class Pool extends TransactionCalls {
   /** What a platform that suspends idle instances asks for (Vercel's `attachDatabasePool`). */
   readonly options: { readonly max: number; readonly min: number; readonly idleTimeoutMillis: number };
   readonly #pool: PoolConfig;
   readonly #slots: Slots;
-  readonly #home = new Home("pool");
-  readonly #upkeep: Upkeep;
+  readonly #owner = new OwnerCheck("pool");
+  readonly #lifecycle: MemberLifecycle;
   readonly #loans: Loans;
   readonly #lender: Lender;
   /** Connections that transactions hold. */
@@ -93,7 +93,7 @@ export class Pool extends Transacting {
     const { max, min, idleTimeout, leakThreshold } = pool;
     this.#pool = pool;
     this.options = Object.freeze({ max, min, idleTimeoutMillis: idleTimeout });
-    const upkeep = new Upkeep({
+    const lifecycle = new MemberLifecycle({
       config,
       counters,
       pool,
@@ -103,21 +103,21 @@ export class Pool extends Transacting {
     });
     const mayTick = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
     const loans = new Loans(config, counters, leakThreshold, mayTick);
-    const keeper: Keeper = {
-      open: (generation) => upkeep.open(generation),
-      close: (member) => upkeep.close(member),
-      clean: (member) => upkeep.clean(member),
-      check: (member) => upkeep.check(member),
+    const actions: MemberActions = {
+      open: (generation) => lifecycle.open(generation),
+      close: (member) => lifecycle.close(member),
+      clean: (member) => lifecycle.clean(member),
+      check: (member) => lifecycle.check(member),
       look: (now) => loans.look(now),
       unref: (timer) => pool.holdProcess || runtime().unref?.(timer),
       late: (cause) => this.#late(cause),
-      judge: (cause) => upkeep.judge(cause),
-      untold: (cause) => upkeep.untold(cause),
+      judge: (cause) => lifecycle.judge(cause),
+      untold: (cause) => lifecycle.untold(cause),
     };
-    this.#upkeep = upkeep;
+    this.#lifecycle = lifecycle;
     this.#loans = loans;
-    this.#slots = new Slots(pool, keeper, mayTick);
-    this.#lender = new Lender(config, pool, this.#slots, upkeep, (event) => this.#tell(event));
+    this.#slots = new Slots(pool, actions, mayTick);
+    this.#lender = new Lender(config, pool, this.#slots, lifecycle, (event) => this.#tell(event));
     this.#slots.fill();
   }
 
@@ -286,12 +286,12 @@ export class Pool extends Transacting {
     this.#ended = "The pool is closed: make another.";
     const ended = closed(this.#ended);
     this.#slots.close(ended);
-    if (!this.#slots.waiting) this.#upkeep.abortConnects(ended);
+    if (!this.#slots.waiting) this.#lifecycle.abortConnects(ended);
     this.#loans.look(performance.now());
     // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
     if (this.handed) runtime().background(this.streamed(closedUnderneath));
     const slots = this.#slots;
-    await within(
+    await withDeadline(
       timeout,
       slots.until(() => slots.isLeftToStreams),
     );
@@ -348,7 +348,7 @@ export class Pool extends Transacting {
   }
 
   protected override refused(): UsageError | undefined {
-    return this.#ended === undefined ? this.#home.refused() : closed(this.#ended);
+    return this.#ended === undefined ? this.#owner.refused() : closed(this.#ended);
   }
 
   /** Streams of a pool stand in nobody's way. */
@@ -358,8 +358,8 @@ export class Pool extends Transacting {
     throw new Error("a pool has no connection of its own");
   }
 
-  protected override perform<T>(errand: Errand<T>): void {
-    this.#lender.lend(errand);
+  protected override perform<T>(job: Job<T>): void {
+    this.#lender.lend(job);
   }
 
   #late(cause: unknown): TimeoutError {

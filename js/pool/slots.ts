@@ -33,7 +33,7 @@ export interface Failure {
 }
 
 /** What is done with connections, by who knows them. */
-export interface Keeper {
+export interface MemberActions {
   /** Connects. Rejects with what `judge` understands. */
   open(generation: number): Promise<Member>;
   /** Ends it. Never rejects; must settle. */
@@ -96,7 +96,7 @@ export class Slots {
   };
   max: number;
   readonly #config: PoolConfig;
-  readonly #keeper: Keeper;
+  readonly #actions: MemberActions;
   /** Whether a timer may look after idle connections. */
   readonly #ticks: boolean;
   readonly #members = new Set<Member>();
@@ -121,9 +121,9 @@ export class Slots {
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
 
-  constructor(config: PoolConfig, keeper: Keeper, ticks: boolean) {
+  constructor(config: PoolConfig, actions: MemberActions, ticks: boolean) {
     this.#config = config;
-    this.#keeper = keeper;
+    this.#actions = actions;
     this.#ticks = ticks;
     this.max = config.max;
   }
@@ -201,7 +201,7 @@ export class Slots {
     // Another may share it in this one's place.
     if (member.borrowers) return void (this.#waiters.size && this.#serve());
     member.place = "busy";
-    const cleaning = member.isDoomed ? undefined : this.#keeper.clean(member);
+    const cleaning = member.isDoomed ? undefined : this.#actions.clean(member);
     if (!cleaning) return void this.#back(member);
     // That may take long. Who waits and has counted on this one may have another.
     this.#serve();
@@ -399,17 +399,17 @@ export class Slots {
       this.#connecting--;
       this.#failed(cause);
     };
-    this.#keeper.open(this.#generation).then(opened, failed);
+    this.#actions.open(this.#generation).then(opened, failed);
   }
 
   /** Waiters go on waiting where that may help, and a connect is tried again after a pause. */
   #failed(cause: unknown): void {
-    const { error, ends } = this.#keeper.judge(cause);
+    const { error, ends } = this.#actions.judge(cause);
     const { first } = this.#waiters;
     this.counts.failedConnects++;
     this.#failure = error;
     if (ends === "first" && first) this.#fail(first, error);
-    else if (ends === "first") this.#keeper.untold(cause);
+    else if (ends === "first") this.#actions.untold(cause);
     this.#tell();
     if (this.#closed && !this.#waiters.size) return;
     if (ends === "all") return this.#failAll(error);
@@ -425,7 +425,7 @@ export class Slots {
       this.#serve();
     }, pause);
     // Who comes next waits by `#patience`, which keeps the process.
-    if (!this.#waiters.size && this.#config.acquireTimeout) this.#keeper.unref?.(this.#pause);
+    if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#pause);
   }
 
   #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {
@@ -452,7 +452,7 @@ export class Slots {
       for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
         if (waiter.since + acquireTimeout > now + 1) break;
         this.counts.acquireTimeouts++;
-        const error = this.#keeper.late(this.#failure);
+        const error = this.#actions.late(this.#failure);
         this.leave(waiter);
         waiter.fail(error);
       }
@@ -473,7 +473,7 @@ export class Slots {
     member.isDoomed = true;
     member.place = "leaving";
     this.#leaving++;
-    return (member.ending = this.#keeper.close(member).then(() => {
+    return (member.ending = this.#actions.close(member).then(() => {
       this.#leaving--;
       this.#remove(member);
     }));
@@ -511,7 +511,7 @@ export class Slots {
     if (!this.#ticks || this.#tick !== undefined || this.#closed) return;
     this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
     this.#tick = setTimeout(() => this.#look(), TICK);
-    this.#keeper.unref?.(this.#tick);
+    this.#actions.unref?.(this.#tick);
   }
 
   /** At idle connections, the oldest first. */
@@ -529,7 +529,7 @@ export class Slots {
         this.#check(member);
       }
     }
-    this.#keeper.look(now);
+    this.#actions.look(now);
     if (this.#members.size) this.#startTicks();
   }
 
@@ -559,7 +559,7 @@ export class Slots {
     this.#idle.splice(this.#idle.indexOf(member), 1);
     member.place = "busy";
     const { since } = member;
-    void this.#keeper.check(member).then(() => {
+    void this.#actions.check(member).then(() => {
       this.#back(member, true);
       // A sign of life is no use.
       if (member.place === "idle") member.since = since;

@@ -20,7 +20,7 @@ export interface Outcome {
 }
 
 /** A call, whatever it resolves with: what runs for it needs no more. */
-export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "said" | "comment">;
+export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "sent" | "comment">;
 
 /** A call that has settled, to who has made it. */
 export type Settled = Pick<Call<never>, "place" | "observation">;
@@ -43,7 +43,7 @@ export interface Holder {
 /** Lets what comes after a call follow it on the wire: the next call, or a COMMIT. */
 export interface Follower {
   /** Called once: the call has said all that it has to say, which was so many bytes. */
-  said(bytes: number): void;
+  sent(bytes: number): void;
 }
 
 /** What a failure of a call has to reach besides its promise: a stream, a cursor, a transaction, facts of its error. */
@@ -186,8 +186,8 @@ export class Call<T> {
   }
 
   /** All that the call has to say is on the wire, unless it has to be run again: another one may follow it there. */
-  said(bytes: number): void {
-    this.follower?.said(bytes);
+  sent(bytes: number): void {
+    this.follower?.sent(bytes);
     this.follower = undefined;
   }
 

@@ -79,7 +79,7 @@ export interface FirstRun {
 }
 
 /** Whether other calls may be on the wire together with this statement: what it does to them does not depend on it. */
-export function isPlain(text: string): boolean {
+export function isPipelinable(text: string): boolean {
   return PLAIN.has(firstWord(text));
 }
 
@@ -103,7 +103,7 @@ export function firstRunOf(
   isVersionKnown = false,
 ): FirstRun | undefined {
   if ((failures.get(server) ?? 0) >= ENOUGH || records.get(keyOf(server, text))) return undefined;
-  if (!isPlain(text) || hidesTypes(text)) return undefined;
+  if (!isPipelinable(text) || hidesTypes(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   const hasValues = values.length > 0;

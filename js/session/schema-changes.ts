@@ -13,7 +13,7 @@
 // how a statement is learned or run.
 import type { Connection } from "../connection/connection.ts";
 import { epochOf, schemaChanged } from "./shapes.ts";
-import type { Told } from "./told.ts";
+import type { Learned } from "./learned.ts";
 
 /**
  * Commands after which a known statement may return something else. DO may run any of them. CREATE of anything but a
@@ -25,16 +25,16 @@ const TAKES_NAMES = /^(?:DISCARD|DEALLOCATE)/;
 export class SchemaChanges {
   readonly #connection: Pick<Connection, "transactionStatus" | "tell">;
   readonly #server: string;
-  readonly #told: Told;
+  readonly #learned: Learned;
   /** Something has changed since the last look. */
   #hasChanged = false;
   /** Of the transaction that has changed the schema: the number of its last change, which no other has. */
   #uncommitted: string | undefined;
 
-  constructor(connection: Connection, server: string, told: Told) {
+  constructor(connection: Connection, server: string, told: Learned) {
     this.#connection = connection;
     this.#server = server;
-    this.#told = told;
+    this.#learned = told;
     const hears = (command: string) => this.#hear(command);
     connection.hears = hears;
   }
@@ -61,7 +61,7 @@ export class SchemaChanges {
       // To a savepoint perhaps: what was learned behind it is gone.
       this.#hasChanged ||= this.#uncommitted !== undefined;
     } else if (TAKES_NAMES.test(command)) {
-      for (const id of this.#told.forgetAll()) this.#connection.tell((handle) => handle.forget(id));
+      for (const id of this.#learned.forgetAll()) this.#connection.tell((handle) => handle.forget(id));
     }
   }
 

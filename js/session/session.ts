@@ -10,7 +10,7 @@ import { SchemaChanges } from "./schema-changes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 import { scopedKey, serverKey } from "./shapes.ts";
 import { Statements } from "./statements.ts";
-import { Told } from "./told.ts";
+import { Learned } from "./learned.ts";
 import { TransactionBlock } from "./transaction-block.ts";
 
 export class Session {
@@ -22,10 +22,10 @@ export class Session {
   /** Settings of a scope hold for what it runs. */
   readonly isScoped: boolean;
   /** Notes what may outlive a call, where the session has other users later. */
-  leftovers: { note(text: string): void } | undefined;
+  sessionChanges: { note(text: string): void } | undefined;
   /** Called when COMMIT of a transaction on it has left: what it asks the server travels in the same flight. */
   committing: (() => Operation) | undefined;
-  readonly #told: Told;
+  readonly #learned: Learned;
   readonly #changes: SchemaChanges;
   readonly #front: readonly string[];
 
@@ -33,7 +33,7 @@ export class Session {
   constructor(
     connection: Connection,
     scope?: ScopeSettings,
-    told = new Told(),
+    told = new Learned(),
     changes = new SchemaChanges(connection, serverKey(connection.config), told),
     front: readonly string[] = [],
   ) {
@@ -48,7 +48,7 @@ export class Session {
       block: this.transaction,
     });
     this.isScoped = scope !== undefined;
-    this.#told = told;
+    this.#learned = told;
     this.#changes = changes;
     this.#front = front;
   }
@@ -64,8 +64,8 @@ export class Session {
   }
 
   #beside(scope: ScopeSettings | undefined, front: readonly string[]): Session {
-    const session = new Session(this.connection, scope, this.#told, this.#changes, front);
-    session.leftovers = this.leftovers;
+    const session = new Session(this.connection, scope, this.#learned, this.#changes, front);
+    session.sessionChanges = this.sessionChanges;
     return session;
   }
 

@@ -35,7 +35,7 @@ import { noteNodes, tellsOfNodes } from "./nodes.ts";
 import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
-import type { Told } from "./told.ts";
+import type { Learned } from "./learned.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
 /** A flight names a statement that the server does not have. */
@@ -58,7 +58,7 @@ export interface BoundStatement {
 /** What statements need of their session. */
 interface Parts {
   readonly catalog: Catalog;
-  readonly told: Told;
+  readonly told: Learned;
   readonly changes: SchemaChanges;
   readonly block: Pick<TransactionBlock, "settings">;
 }
@@ -75,7 +75,7 @@ export class Statements {
   readonly #connection: Connection;
   readonly #server: string;
   readonly #catalog: Catalog;
-  readonly #told: Told;
+  readonly #learned: Learned;
   readonly #changes: SchemaChanges;
   readonly #block: Pick<TransactionBlock, "settings">;
   /** Settings of the session, or the server, do not allow a first run as text. */
@@ -83,7 +83,7 @@ export class Statements {
   /** For every operation that runs statements: what its answers teach. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
-      if (shape) this.#told.learnColumns(shape, columns);
+      if (shape) this.#learned.learnColumns(shape, columns);
     },
     shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
   };
@@ -93,7 +93,7 @@ export class Statements {
     this.#connection = connection;
     this.#server = server;
     this.#catalog = parts.catalog;
-    this.#told = parts.told;
+    this.#learned = parts.told;
     this.#changes = parts.changes;
     this.#block = parts.block;
   }
@@ -114,7 +114,7 @@ export class Statements {
 
   /** Whether it has run here, so that the server may have it under a name. */
   hasRun(shape: Shape): boolean {
-    return this.#told.hasRun(shape);
+    return this.#learned.hasRun(shape);
   }
 
   /** Puts an execution on the wire, behind BEGIN where that waits, and behind settings. */
@@ -126,7 +126,7 @@ export class Statements {
     rows: RowSink,
   ): Operation {
     const told = this.#tellColumns(shape, rows);
-    this.#told.remember(shape);
+    this.#learned.remember(shape);
     return transaction.flight((preludes) => {
       const command = (handle: CoreConnection) => {
         putInFront(handle, preludes);
@@ -144,7 +144,7 @@ export class Statements {
         on: this.handlers,
         // An operation before this one may have been told of others.
         comesFirst: () => {
-          const columns = this.#told.columns(shape);
+          const columns = this.#learned.columns(shape);
           if (told && columns && told !== columns) rows.columns?.(columns);
         },
       });
@@ -153,7 +153,7 @@ export class Statements {
 
   /** Puts a statement of a batch where its items find it. */
   addToBatch(handle: CoreConnection, shape: Shape, call: AnyCall): void {
-    this.#told.remember(shape);
+    this.#learned.remember(shape);
     handle.batch_statement(shape.id, this.#encoded(shape, call));
   }
 
@@ -166,7 +166,7 @@ export class Statements {
 
   /** Tells the core of types that it does not know yet. */
   define(handle: CoreConnection, types: readonly Definition[]): void {
-    this.#told.define(handle, types);
+    this.#learned.define(handle, types);
   }
 
   /** The shape's prepared statement is not to be used again. */
@@ -220,7 +220,7 @@ export class Statements {
    */
   checkIdFor({ id }: Check, mayBePooled: boolean): number {
     if (mayBePooled) return 0;
-    this.#told.remember({ id });
+    this.#learned.remember({ id });
     return id;
   }
 
@@ -319,7 +319,7 @@ export class Statements {
     // A statement that is there already would tell of what was, not of what is.
     if (named) {
       this.#connection.tell((handle) => handle.forget(id));
-      this.#told.remember({ id });
+      this.#learned.remember({ id });
     }
     const answer: { shape?: LearnedShape } = {};
     // Many at once: their answers may fill what lies between us before all of them have left, hence duplex.
@@ -363,7 +363,7 @@ export class Statements {
    * they may have changed since.
    */
   #tellColumns(shape: Shape, rows: RowSink): readonly Column[] | undefined {
-    const columns = this.#told.columns(shape);
+    const columns = this.#learned.columns(shape);
     try {
       if (columns) rows.columns?.(columns);
       return columns;

@@ -10,7 +10,7 @@ import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
 import { tellsOfNodes } from "../session/nodes.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 
 // -- knowledge that is out of date -----------------------------------------------------------------------------------
 
@@ -114,6 +114,6 @@ export async function pauseAfter(
 ): Promise<void> {
   const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
   emit(connection.config.observer, "onRetry", { attempt, delayMs, error });
-  await within(delayMs, new Promise<void>((resolve) => call.whenOver(resolve)));
+  await withDeadline(delayMs, new Promise<void>((resolve) => call.whenOver(resolve)));
   if (connection.closed) throw connection.closed;
 }

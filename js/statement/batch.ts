@@ -233,7 +233,7 @@ class Batch<Row> {
       connection.command((handle) => handle.batch_items(items, end));
       if (over) break;
     }
-    call.said(0);
+    call.sent(0);
     await operation.done;
     return operation;
   }

@@ -7,9 +7,9 @@ import { connectionLost } from "../sockets/contract.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { LONGEST_TURN, PIECE } from "../util/limits.ts";
 import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, ROWS_NONE, type Limits } from "../wasm/boundary.ts";
+import { HEADER } from "../wasm/messages.ts";
 import { bytesOf, encoder, isBytes, type Bytes as Binary } from "../util/bytes.ts";
 import { hasSeveral, withoutEnd } from "../util/sql-reader.ts";
-import { HEADER } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
@@ -196,7 +196,7 @@ class Copy implements CopyTarget {
     const wasOver = this.over;
     // Not the error's own words: the server would log them.
     this.#session.connection.command((handle) => handle.copy_end(failure && failed));
-    if (!this.#call.finished) this.#call.said(0);
+    if (!this.#call.finished) this.#call.sent(0);
     await this.#operation.done;
     if (failure && !wasOver) throw failure;
   }

@@ -114,7 +114,7 @@ class Execution {
     const operation = statements.execute(call, transaction, { shape, parameters }, this.#form, this.#sink());
     operation.whenOver((lost) => this.#over(operation, lost));
     // A call behind BEGIN that fails would run outside of the transaction.
-    if (!transaction.isWaiting) call.said(length);
+    if (!transaction.isWaiting) call.sent(length);
   }
 
   // -- steps that wait ------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Execution {
     const { transaction } = this.#session;
     const call = this.#call;
     const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), this.#inFront);
-    if (!transaction.isWaiting) call.said(first.text.length + first.parameters.length);
+    if (!transaction.isWaiting) call.sent(first.text.length + first.parameters.length);
     const ended = await run.ended();
     return () => this.#course.ranFirst(run, ended, asked);
   }

@@ -8,7 +8,7 @@ import {
   firstRunOf,
   isOfTypes,
   isOld,
-  isPlain,
+  isPipelinable,
   tellsColumns,
   type ReadColumns,
 } from "../../js/session/first-run.ts";
@@ -28,13 +28,13 @@ const sqlOf = (...given: Parameters<typeof checkOf>) => checkOf(...given).sql;
 // -- statements ------------------------------------------------------------------------------------------------------
 
 test.each(["select", "INSERT", "update", "delete", "merge", "with", "values", "table"])("%s is plain", (word) => {
-  expect(isPlain(`${word} x`)).toBe(true);
+  expect(isPipelinable(`${word} x`)).toBe(true);
 });
 
 test.each(["begin", "commit", "create table t ()", "explain select 1", "set a to b", "", "(select 1)"])(
   "%j is not plain, and is described first",
   (text) => {
-    expect([isPlain(text), firstRunOf("server", text, [])]).toEqual([false, undefined]);
+    expect([isPipelinable(text), firstRunOf("server", text, [])]).toEqual([false, undefined]);
   },
 );
 

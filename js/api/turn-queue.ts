@@ -12,18 +12,18 @@ import type { Session } from "../session/session.ts";
 import { PIECE } from "../util/limits.ts";
 
 /** Something that happens once. */
-class Moment {
-  isPast = false;
+class OneShot {
+  hasFired = false;
   #listeners: (() => void)[] | undefined;
 
   /** Calls `listener` once it is past, from within `reach`. */
-  whenPast(listener: () => void): void {
-    if (this.isPast) listener();
+  whenFired(listener: () => void): void {
+    if (this.hasFired) listener();
     else (this.#listeners ??= []).push(listener);
   }
 
-  reach(): void {
-    this.isPast = true;
+  fire(): void {
+    this.hasFired = true;
     const listeners = this.#listeners;
     this.#listeners = undefined;
     if (listeners) for (const listener of listeners) listener();
@@ -33,14 +33,14 @@ class Moment {
 /** From when a call is made until it has left the connection, and all calls before it have. */
 export class Turn {
   /** Its call has said all that it has to say. */
-  hasSaid = false;
+  hasSent = false;
   /** The next call may go on the wire. */
-  readonly said = new Moment();
-  readonly over = new Moment();
+  readonly sent = new OneShot();
+  readonly over = new OneShot();
 
   pass(): void {
-    this.said.reach();
-    this.over.reach();
+    this.sent.fire();
+    this.over.fire();
   }
 }
 
@@ -63,14 +63,14 @@ export interface Ending {
 }
 
 /** Bytes of parameters after which the next call waits until what was said has left. */
-const MOST_SAID = PIECE;
+const MOST_SENT = PIECE;
 
 /** What runs for a call on its session, and tells once how it ended. What it throws is as if it had failed with it. */
 export type Body<T> = (call: Call<T>, session: Session, ending: Ending) => void;
 
 /** Who has a turn on a connection. */
-export interface Visitor<T> {
-  readonly errand: { readonly call: Call<T>; readonly way: Way; readonly body: Body<T> };
+export interface QueuedCall<T> {
+  readonly job: { readonly call: Call<T>; readonly way: Way; readonly body: Body<T> };
   /** The session that it runs on. */
   connected(): Session | Promise<Session>;
   /**
@@ -82,7 +82,7 @@ export interface Visitor<T> {
   free(): void;
 }
 
-export class Line {
+export class TurnQueue {
   /** Calls that share the wire, at most. */
   readonly #pipelining: number;
   /** Of the call or transaction that was made last; `undefined`: none is on the connection. */
@@ -90,11 +90,11 @@ export class Line {
   /** Calls that share the wire and are not over. */
   #onWire = 0;
   /** Bytes that they have said since a call last waited for the socket. */
-  #said = 0;
+  #sentBytes = 0;
   /** The turn that is not passed on before another call is over: `pipelining` calls are on the wire. */
   #held: Turn | undefined;
   /** Whose turn has come; empty unless one of them begins just now. */
-  readonly #next: Pick<Visit<never>, "begin">[] = [];
+  readonly #next: Pick<QueueEntry<never>, "begin">[] = [];
   #isBeginning = false;
 
   constructor(pipelining: number) {
@@ -104,7 +104,7 @@ export class Line {
   /** When all that was made so far is over; `undefined`: it is. */
   end(): Promise<void> | undefined {
     const last = this.#last;
-    return last && new Promise((resolve) => last.over.whenPast(resolve));
+    return last && new Promise((resolve) => last.over.whenFired(resolve));
   }
 
   /** A turn after all others, for who waits for `end` of the line before it. */
@@ -123,23 +123,23 @@ export class Line {
    * be waited for, the work begins, and says what it has to say, before this returns, and no promise is made. Never
    * throws.
    */
-  run<T>(visitor: Visitor<T>): void {
+  run<T>(queued: QueuedCall<T>): void {
     // At once: a value's own code may make a call while the work begins, and that one comes after it.
     const before = this.#last;
     const turn = this.take();
-    const isShared = visitor.errand.way === "shared" && this.#pipelining > 1;
-    const visit = new Visit(this, visitor, turn, isShared, before);
-    const ahead = isShared ? before?.said : before?.over;
-    if (ahead) ahead.whenPast(() => this.#begin(visit));
-    else visit.begin();
+    const isShared = queued.job.way === "shared" && this.#pipelining > 1;
+    const entry = new QueueEntry(this, queued, turn, isShared, before);
+    const ahead = isShared ? before?.sent : before?.over;
+    if (ahead) ahead.whenFired(() => this.#begin(entry));
+    else entry.begin();
   }
 
   /**
    * At once, so that what all of them say leaves in one write; one after the other, so that a thousand that wait need
    * no stack of a thousand calls.
    */
-  #begin(visit: Pick<Visit<never>, "begin">): void {
-    this.#next.push(visit);
+  #begin(entry: Pick<QueueEntry<never>, "begin">): void {
+    this.#next.push(entry);
     if (this.#isBeginning) return;
     this.#isBeginning = true;
     try {
@@ -150,22 +150,22 @@ export class Line {
   }
 
   /** The call has said all it has to say: the next one may go, unless there is too much on the wire. */
-  say(turn: Turn, bytes: number, { connection }: Session): void {
-    turn.hasSaid = true;
+  send(turn: Turn, bytes: number, { connection }: Session): void {
+    turn.hasSent = true;
     this.#onWire++;
-    this.#said += bytes;
+    this.#sentBytes += bytes;
     if (this.#onWire >= this.#pipelining) this.#held = turn;
-    else if (this.#said < MOST_SAID) turn.said.reach();
+    else if (this.#sentBytes < MOST_SENT) turn.sent.fire();
     else {
-      this.#said = 0;
-      void connection.written.then(() => turn.said.reach());
+      this.#sentBytes = 0;
+      void connection.written.then(() => turn.sent.fire());
     }
   }
 
   /** A call that has said something is over. */
   leave(): void {
     this.#onWire--;
-    this.#held?.said.reach();
+    this.#held?.sent.fire();
     this.#held = undefined;
   }
 }
@@ -177,9 +177,9 @@ export class Line {
  *     ^                     │
  *     └──── begin again ────┘  the session had ended before it began with it
  */
-class Visit<T> implements Ending, Follower {
-  readonly #line: Line;
-  readonly #visitor: Visitor<T>;
+class QueueEntry<T> implements Ending, Follower {
+  readonly #queue: TurnQueue;
+  readonly #queued: QueuedCall<T>;
   readonly #turn: Turn;
   readonly #isShared: boolean;
   /** Of the call before it, whose answers come first. */
@@ -188,9 +188,9 @@ class Visit<T> implements Ending, Follower {
   #session: Session | undefined;
   #isOver = false;
 
-  constructor(line: Line, visitor: Visitor<T>, turn: Turn, isShared: boolean, before: Turn | undefined) {
-    this.#line = line;
-    this.#visitor = visitor;
+  constructor(queue: TurnQueue, queued: QueuedCall<T>, turn: Turn, isShared: boolean, before: Turn | undefined) {
+    this.#queue = queue;
+    this.#queued = queued;
     this.#turn = turn;
     this.#isShared = isShared;
     this.#before = before;
@@ -198,9 +198,9 @@ class Visit<T> implements Ending, Follower {
 
   /** Never throws. */
   begin(): void {
-    if (this.#visitor.errand.call.finished) return this.#leave();
+    if (this.#queued.job.call.finished) return this.#leave();
     try {
-      const session = this.#visitor.connected();
+      const session = this.#queued.connected();
       if (!(session instanceof Promise)) return this.#work(session);
       session.then(
         (connected) => this.#work(connected),
@@ -212,23 +212,24 @@ class Visit<T> implements Ending, Follower {
   }
 
   #work(session: Session): void {
-    const { errand } = this.#visitor;
-    const { call } = errand;
+    const { job } = this.#queued;
+    const { call } = job;
     if (call.finished) return this.#leave();
     const { asked, observation } = call;
     this.#session = session;
     try {
       observation?.begin(session.connection.config);
-      if (this.#isShared && !this.#turn.hasSaid) call.follower = this;
-      if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
-      errand.body(call, session, this); // as a method, so that a stack names it
+      if (this.#isShared && !this.#turn.hasSent) call.follower = this;
+      if (session.sessionChanges && asked)
+        for (const text of asked.texts ?? [asked.text]) session.sessionChanges.note(text);
+      job.body(call, session, this); // as a method, so that a stack names it
     } catch (error) {
       this.failed(error);
     }
   }
 
-  said(bytes: number): void {
-    if (this.#session) this.#line.say(this.#turn, bytes, this.#session);
+  sent(bytes: number): void {
+    if (this.#session) this.#queue.send(this.#turn, bytes, this.#session);
   }
 
   over(): void {
@@ -238,9 +239,9 @@ class Visit<T> implements Ending, Follower {
   failed(error: unknown): void {
     const session = this.#session;
     this.#session = undefined;
-    const next = session ? this.#visitor.failed(error, session) : "fail";
+    const next = session ? this.#queued.failed(error, session) : "fail";
     if (next === "begin again") return this.begin();
-    if (next === "fail") this.#visitor.errand.call.fail(error);
+    if (next === "fail") this.#queued.job.call.fail(error);
     this.#leave();
   }
 
@@ -248,17 +249,17 @@ class Visit<T> implements Ending, Follower {
     // A turn that is passed on twice would count another call out.
     if (this.#isOver) return;
     this.#isOver = true;
-    const cleanup = this.#visitor.errand.call.operation?.cleanup;
+    const cleanup = this.#queued.job.call.operation?.cleanup;
     if (cleanup) void cleanup.then(() => this.#pass());
     else this.#pass();
   }
 
   #pass(): void {
     // Later, since a thousand aborted calls may wait for the one before them.
-    if (this.#before && !this.#before.over.isPast)
-      return this.#before.over.whenPast(() => queueMicrotask(() => this.#pass()));
-    this.#line.pass(this.#turn);
-    if (this.#turn.hasSaid) this.#line.leave();
-    this.#visitor.free();
+    if (this.#before && !this.#before.over.hasFired)
+      return this.#before.over.whenFired(() => queueMicrotask(() => this.#pass()));
+    this.#queue.pass(this.#turn);
+    if (this.#turn.hasSent) this.#queue.leave();
+    this.#queued.free();
   }
 }

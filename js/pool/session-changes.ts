@@ -8,7 +8,7 @@
 // the statement does not show what they do: for programs that cannot trust them there is the option `reset: "always"`.
 //
 // Knows PostgreSQL's statements and functions. Must not know connections, or how a session is reset (cleaning.ts).
-// docs/pool.md has a table of this, which tests/unit/leftovers.test.ts writes.
+// docs/pool.md has a table of this, which tests/unit/session-changes.test.ts writes.
 import { readings, type SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
 
@@ -198,7 +198,7 @@ function isTemporary(name: string): boolean {
 }
 
 /** What the statements of one session may have left since it was clean. */
-export class Leftovers {
+export class SessionChanges {
   change: Change = "none";
 
   note(text: string): void {

@@ -25,7 +25,7 @@ export function remember(server: string, mechanisms: readonly string[]): void {
 }
 
 /** The bit of the core's login that sends an answer ahead; 0: wait for the question. */
-export function guessFor(config: Config, verify: TlsPlan["verify"], encrypted: boolean, isBindable = false): number {
+export function probeFor(config: Config, verify: TlsPlan["verify"], encrypted: boolean, isBindable = false): number {
   const { requireAuth } = config;
   // Whoever answers this link without a certificate would have the password, whatever it would have asked for.
   if (requireAuth === "password") return encrypted && verify === "full" ? CLEARTEXT_FIRST : 0;

@@ -9,6 +9,7 @@ import { openConnection } from "../connection/startup.ts";
 import type { Connector, Socket } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { CANCEL_DEADLINE } from "../util/limits.ts";
+import { HEADER, READY_FOR_QUERY } from "../wasm/messages.ts";
 import { Calls } from "./calls.ts";
 import { configured } from "./configured.ts";
 
@@ -79,11 +80,8 @@ function asOf(calls: Calls, { signal, startup }: Options): Config {
   return { ...config, earlyQuery: false, signal, startup: [...config.startup, ...more] };
 }
 
-/** Type byte and int32 length. */
-const HEADER = 5;
 /** SSLRequest: int32 length, int32 code. */
 const SSL_REQUEST = [0, 0, 0, 8, 4, 210, 22, 47];
-const READY_FOR_QUERY = 90;
 
 /**
  * The login's socket: passes on what comes up to a ReadyForQuery, and keeps the rest. That is the next owner's, unless

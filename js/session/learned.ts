@@ -8,7 +8,7 @@ import type { Shape } from "./shapes.ts";
 /** Most statements of which a connection remembers that they have run. */
 const MOST_REMEMBERED = 1_000;
 
-export class Told {
+export class Learned {
   /** By the ids of shapes, and of checks, that have run here: their columns as the core has them, where it has told. */
   readonly #columns = new Map<number, readonly Column[] | undefined>();
   /** What the core has been told of the database's types. */

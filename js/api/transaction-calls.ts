@@ -8,7 +8,7 @@ import { Scope } from "./scope.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
 /** The calls of a client, a pool, a lease and a cluster: what each of these has. */
-export abstract class Transacting extends Calls {
+export abstract class TransactionCalls extends Calls {
   /** `sessionOf`: the session to run it on, given the connection's. @internal */
   protected abstract begin<T>(
     work: (transaction: Transaction) => T | Promise<T>,

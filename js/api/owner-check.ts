@@ -5,7 +5,7 @@
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError } from "../util/errors.ts";
 
-export class Home {
+export class OwnerCheck {
   readonly #what: string;
   #isHere: (() => boolean) | undefined;
 

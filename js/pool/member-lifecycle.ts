@@ -12,7 +12,7 @@ import { HookThrew, runHook, tellThrow } from "./hooks.ts";
 import { Lease } from "./lease.ts";
 import { Member } from "./member.ts";
 import type { PoolConfig, PoolHooks } from "./options.ts";
-import type { Failure, Keeper } from "./slots.ts";
+import type { Failure, MemberActions } from "./slots.ts";
 
 /** Milliseconds, whatever a password function says. */
 const SHORTEST_LIFETIME = 1_000;
@@ -29,7 +29,7 @@ interface Pool {
   readonly demoted: (member: Member) => void;
 }
 
-export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check" | "judge" | "untold"> {
+export class MemberLifecycle implements Pick<MemberActions, "open" | "close" | "clean" | "check" | "judge" | "untold"> {
   readonly #config: Config;
   readonly #counters: Counters;
   readonly #pool: PoolConfig;
@@ -123,11 +123,11 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
 
   /** Settings that each borrower finds. */
   async #prepare(member: Member, afterConnect: (lease: Lease) => unknown): Promise<void> {
-    const { connection, leftovers } = member;
+    const { connection, sessionChanges } = member;
     try {
       await connection.startup.done;
       await thrown("afterConnect", this.#run(member, "afterConnect", afterConnect));
-      leftovers.change = "none";
+      sessionChanges.change = "none";
     } catch (cause) {
       // The hook may only have met the end of its connection, as any call may.
       const isLost = cause instanceof HookThrew && connection.closed && this.#isTransient(cause.error);

@@ -1,7 +1,7 @@
 // Waiting with a bound.
 
 /** Waits for `work` (which never rejects), but no longer than this. */
-export async function within(milliseconds: number, work: Promise<unknown>): Promise<void> {
+export async function withDeadline(milliseconds: number, work: Promise<unknown>): Promise<void> {
   let timer;
   await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, milliseconds)))]);
   clearTimeout(timer);

@@ -130,13 +130,15 @@ export class Lookout {
     }
   }
 
-  /** How far a standby is now. */
-  async howFar({ pool, facts }: Server, timeout: number): Promise<bigint> {
+  /** How far a standby is now; `undefined`: it is none. */
+  async howFar({ pool, facts }: Server, timeout: number): Promise<bigint | undefined> {
     const { rows } = await pool.query<[string | null]>(HOW_FAR, {
       ...QUIETLY,
       timeout: Math.max(Math.ceil(timeout), 1),
     });
-    const lsn = lsnOf(rows[0]![0] ?? "0/0");
+    const text = rows[0]![0];
+    if (text === null) return undefined;
+    const lsn = lsnOf(text);
     this.#servers.memory.reached(facts, lsn);
     return lsn;
   }

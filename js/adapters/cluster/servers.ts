@@ -14,6 +14,8 @@ export class Server {
   readonly host: string;
   readonly port: number;
   readonly facts: Facts;
+  /** Calls that may wait in the server (waiting.ts). */
+  waiting = 0;
   readonly #make: () => Pool;
   #pool: Pool;
 

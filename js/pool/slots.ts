@@ -53,7 +53,7 @@ export interface MemberActions {
   /** Decides which waiters fail after a failed connect. */
   judge(cause: unknown): Failure;
   /** Called for a failed connect that would have ended a waiter, but there is none. */
-  untold(cause: unknown): void;
+  unreported(cause: unknown): void;
 }
 
 /** Counters since the pool was made. Times are in milliseconds. */
@@ -120,7 +120,7 @@ export class Slots {
   #tick: ReturnType<typeof setTimeout> | undefined;
   #lastTick = { monotonic: 0, wall: 0 };
   /** When the process last resumed after a suspension. A server that was last heard before that may be gone. */
-  #wentOn = 0;
+  #resumedAt = 0;
   /** Set when the pool is closed: connections are made only for streams that wait. */
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
@@ -344,7 +344,7 @@ export class Slots {
     if (member.connection.closed) return this.#remove(member);
     if (this.#isTicking) this.#heedFreeze(now);
     // A member that was lent during a suspension is as doubtful as an idle one.
-    member.isSuspect = !isAlive && member.since < this.#wentOn;
+    member.isSuspect = !isAlive && member.since < this.#resumedAt;
     member.place = "idle";
     member.since = member.heard = now;
     const isOver = this.#staying > this.max || member.generation !== this.#generation;
@@ -422,7 +422,7 @@ export class Slots {
     this.counts.failedConnects++;
     this.#failure = error;
     if (ends === "first" && first) this.#fail(first, error);
-    else if (ends === "first") this.#actions.untold(cause);
+    else if (ends === "first") this.#actions.unreported(cause);
     this.#tell();
     if (this.#closed && !this.#waiters.size) return;
     if (ends === "all") return this.#failAll(error);
@@ -554,7 +554,7 @@ export class Slots {
 
   #heedFreeze(now: number): void {
     if (!this.#wasFrozen(now)) return;
-    this.#wentOn = now;
+    this.#resumedAt = now;
     this.suspectAll();
   }
 

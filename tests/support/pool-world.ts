@@ -54,7 +54,7 @@ export class World {
   readonly lateBecause: unknown[] = [];
   readonly error = END;
   readonly closedBecause = CLOSED;
-  untold = 0;
+  unreported = 0;
   looks = 0;
   isClosed = false;
   /** Whether what comes back has to be cleaned. */
@@ -399,7 +399,7 @@ export class World {
       look: () => void this.looks++,
       late: (cause) => (this.lateBecause.push(cause), END),
       judge: (cause) => cause as Failure,
-      untold: () => void this.untold++,
+      unreported: () => void this.unreported++,
     };
   }
 }

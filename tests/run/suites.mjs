@@ -1,4 +1,5 @@
-// The suites by name: what each needs and how it runs. Each gives rows (rows.mjs).
+// The suites by name: what each needs and how it runs. Each gives rows (rows.mjs). `setup`: of scripts/setup, if it is
+// more than for all others.
 //
 // What differs between runtimes is their sockets and streams, and what differs between servers is their answers. No
 // runtime can change an answer, so the older server is seen by "node" alone, and all others see the newest one.
@@ -97,8 +98,11 @@ export const releaseSuites = {
   ),
   // A thousand cuts, and PostgreSQL's own regression tests through a replica.
   changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
-  // A million calls over five failovers, with synchronous replication and without.
-  cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
+  // A million calls over five failovers, with synchronous replication and without; and a cluster that Patroni runs.
+  cluster: {
+    ...inVitest("cluster", node, ["tests/cluster/history.test.ts", "tests/cluster/patroni"], release()),
+    setup: "release",
+  },
   // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },

@@ -98,11 +98,10 @@ export const releaseSuites = {
   ),
   // A thousand cuts, and PostgreSQL's own regression tests through a replica.
   changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
-  // A million calls over five failovers, with synchronous replication and without; and a cluster that Patroni runs.
-  cluster: {
-    ...inVitest("cluster", node, ["tests/cluster/history.test.ts", "tests/cluster/patroni"], release()),
-    setup: "release",
-  },
+  // A million calls over five failovers, with synchronous replication and without.
+  cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
+  // Five more failovers, and switchovers, of a cluster that Patroni runs.
+  patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
   // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },

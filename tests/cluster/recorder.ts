@@ -29,9 +29,16 @@ export interface Recorder {
 /** Rows of a statement. */
 export type Ask = (text: string) => Promise<Record<string, unknown>[]>;
 
+interface Options {
+  readonly seed: number;
+  readonly lanes: number;
+  /** Between two calls of a lane. */
+  readonly rest?: () => Promise<void>;
+}
+
 /** Makes the tables. */
-export async function recorder(cluster: Cluster, options: { seed: number; lanes: number }): Promise<Recorder> {
-  const { seed, lanes } = options;
+export async function recorder(cluster: Cluster, options: Options): Promise<Recorder> {
+  const { seed, lanes, rest } = options;
   await cluster.simple("create table registers (id text primary key, n int); create table lists (id text, n int)");
   const writes: Write[] = [];
   const reads: Read[] = [];
@@ -76,7 +83,7 @@ export async function recorder(cluster: Cluster, options: { seed: number; lanes:
     const dice = generator(seed + id);
     const register = `register${id}`;
     let value = 0;
-    while (!isOver()) {
+    for (; !isOver(); await rest?.()) {
       const list = `list${id}-${Math.floor(value / LONGEST_LIST)}`;
       const die = dice(100);
       if (die < 30) {

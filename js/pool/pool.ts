@@ -228,7 +228,7 @@ export class Pool extends Transacting {
 
   /**
    * Gives none of today's connections any more, as behind a failover: idle ones end now, those in use when they come
-   * back.
+   * back. A connect that has failed is tried again at once.
    *
    * @example
    * process.on("SIGHUP", () => pool.reset());

@@ -240,12 +240,18 @@ export class Slots {
     this.#serve();
   }
 
-  /** None of today's connections is given again, if this is still their generation. */
+  /**
+   * None of today's connections is given again, if this is still their generation. A connect that was to be tried again
+   * later is tried now: things have changed.
+   */
   renew(generation = this.#generation): void {
     if (generation !== this.#generation) return;
     this.#generation++;
     this.#failures = 0;
     this.#endIdle();
+    if (this.#pause === undefined) return;
+    clearTimeout(this.#pause);
+    this.#goOn();
   }
 
   /** No connection is given any more but to streams that wait, and none comes back. Other waiters fail with it. */
@@ -419,13 +425,16 @@ export class Slots {
 
   #connectLater(failures: number): void {
     const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
-    this.#pause = setTimeout(() => {
-      this.#pause = undefined;
-      this.fill();
-      this.#serve();
-    }, pause);
+    this.#pause = setTimeout(() => this.#goOn(), pause);
     // Who comes next waits by `#patience`, which keeps the process.
     if (!this.#waiters.size && this.#config.acquireTimeout) this.#keeper.unref?.(this.#pause);
+  }
+
+  /** The pause behind a connect that has failed is over. */
+  #goOn(): void {
+    this.#pause = undefined;
+    this.fill();
+    this.#serve();
   }
 
   #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {

@@ -100,8 +100,8 @@ async function isReadFrom(cluster: Cluster, node: PatroniNode): Promise<void> {
   expect(statsOf(cluster, node)).toMatchObject({ role: "standby" });
 }
 
-async function portOf(calls: Pick<Cluster, "query">): Promise<Answered> {
-  return (await calls.query<Answered>(PORT)).rows[0]!;
+async function portOf(calls: Cluster | Cluster["reads"]): Promise<Answered> {
+  return (await (calls as Cluster).query<Answered>(PORT)).rows[0]!;
 }
 
 test("discover by Patroni's REST API: a switchover, and a node that joins", { timeout }, async () => {
@@ -138,11 +138,20 @@ async function failover(of: PatroniCluster, cluster: Cluster, lanes: Recorder): 
   await isReadFrom(cluster, killed);
 }
 
+const slotsOf = async (node: PatroniNode) =>
+  (await node.ask("select slot_name as name from pg_replication_slots where slot_type = 'logical'")).map(
+    ({ name }) => name,
+  );
+
 test("synchronous_mode: failovers lose nothing, and nothing is stale", { timeout }, async () => {
-  const of = await start("synchronous");
+  const feed = { type: "logical", database: "app", plugin: "pgoutput" };
+  const of = await start("synchronous", { dynamic: { slots: { feed } } });
   await using cluster = clusterOf(of);
   const verdict = await recorded(`${FAILOVERS} failovers, synchronous`, cluster, of, async (lanes) => {
     for (let failed = 0; failed < FAILOVERS; failed++) await failover(of, cluster, lanes);
+    const leader = await of.leader();
+    // A slot that Patroni knows is kept over failovers, for consumers of changes.
+    await until(async () => (await slotsOf(leader)).join() === "feed");
   });
   expect(verdict).toEqual(CLEAN);
 });
@@ -154,4 +163,53 @@ test("asynchronous: lost is what PostgreSQL has lost, and nothing is stale", { t
     for (let failed = 0; failed < 2; failed++) await failover(of, cluster, lanes);
   });
   expect(verdict).toMatchObject({ stale: [], invented: [], lost: [] });
+});
+
+test("a primary whose Patroni has died goes on, and is left for the next one", { timeout }, async () => {
+  const of = await start("orphan");
+  await using cluster = clusterOf(of);
+  const verdict = await recorded("an orphan", cluster, of, async () => {
+    const orphan = await of.leader();
+    await orphan.orphan();
+    const next = await of.leader();
+    expect(next).not.toBe(orphan);
+    // Lanes may all wait for their COMMIT there. It is noticed by what looks: calls of `reads`.
+    await until(async () => (await cluster.reads.query(PORT)) && (await portOf(cluster)).port === next.port);
+    expect(await orphan.ask("select pg_is_in_recovery() as standby")).toEqual([{ standby: false }]);
+    // No standby confirms what is written there, so nothing is acknowledged: the deadline ends the wait.
+    await using alone = createCluster([orphan.url], QUICK);
+    const late = alone.exec("insert into registers values ('orphan', 1)", { timeout: 1_000 });
+    await expect(late).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+    orphan.revive();
+    await of.isWhole();
+    await isReadFrom(cluster, orphan);
+    expect(await orphan.ask("select n from registers where id = 'orphan'", "app")).toEqual([]);
+  });
+  // Patroni 3.0.2 lets go of COMMITs that wait, when it starts again and before it ends that primary: the server has
+  // acknowledged those, and lost them.
+  expect(verdict).toMatchObject({ stale: [], invented: [], lost: [] });
+});
+
+test("without etcd nobody takes writes, standbys answer, and writes go on behind it", { timeout }, async () => {
+  const of = await start("etcd");
+  await using cluster = clusterOf(of);
+  const verdict = await recorded("a silent etcd", cluster, of, async (lanes) => {
+    const [leader, position] = await Promise.all([of.leader(), cluster.position()]);
+    process.kill(of.etcd.pid, "SIGSTOP");
+    try {
+      const isDemoted = async () => {
+        const [said] = await leader.ask("select pg_is_in_recovery() as standby").catch(() => []);
+        return said?.["standby"] === true;
+      };
+      await until(isDemoted);
+      for (const calls of [cluster.reads, cluster.reads.after(position) as Cluster["reads"]])
+        for (let reads = 0; reads < 20; reads++) expect(await portOf(calls)).toMatchObject({ standby: true });
+    } finally {
+      process.kill(of.etcd.pid, "SIGCONT");
+    }
+    const { length } = lanes.writes;
+    await until(() => lanes.writes.length > length + 100);
+    await of.isWhole();
+  });
+  expect(verdict).toEqual(CLEAN);
 });

@@ -107,11 +107,8 @@ async function startEtcd(log) {
   };
   const command = ["/usr/bin/etcd", ...Object.entries(options).map(([name, value]) => `--${name}=${value}`)];
   const process = await supervise({ command, signal: "KILL", folder, log, identity });
-  for (const deadline = Date.now() + 20_000; !(await listens(port)); await pause(50)) {
-    if (!process.ended && Date.now() < deadline) continue;
-    await process.stop();
-    throw new Error(`etcd did not start\n${tail(log)}`);
-  }
+  await eventually(() => process.ended || listens(port), "etcd listens");
+  if (process.ended) throw new Error(`etcd did not start\n${tail(log)}`);
   return { port, pid: process.pid, stop: process.stop };
 }
 
@@ -128,8 +125,8 @@ async function startNode({ name, bin, etcd, log, parameters, dynamic }) {
   give(path.join(folder, "home"));
   const command = ["/bin/sh", "-c", keeper, "keeper", folder];
   const env = { LC_ALL: "C.UTF-8", HOME: path.join(folder, "home"), PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
-  const process = await supervise({ command, signal: "TERM", folder, log, identity, env });
-  return { node: nodeOf({ name, folder, port, rest, process, file }), stop: process.stop };
+  const server = await supervise({ command, signal: "TERM", folder, log, identity, env });
+  return { node: nodeOf({ name, folder, port, rest, server, file }), stop: server.stop };
 }
 
 function configuration({ name, bin, etcd, folder, port, rest, parameters, dynamic }) {
@@ -181,7 +178,7 @@ function configuration({ name, bin, etcd, folder, port, rest, parameters, dynami
 }
 
 /** One server with its Patroni, and what can be done to it. */
-function nodeOf({ name, folder, port, rest, process, file }) {
+function nodeOf({ name, folder, port, rest, server, file }) {
   const api = `http://${host}:${rest}`;
   const pidOf = (at) => Number.parseInt(readFileSync(path.join(folder, at), "utf8"), 10);
   const node = {
@@ -191,18 +188,18 @@ function nodeOf({ name, folder, port, rest, process, file }) {
     url: `postgres://${app.user}:${app.password}@${host}:${port}/app`,
     /** As the superuser, in `postgres` unless another database is named. */
     async ask(text, database = "postgres") {
-      return (await withClient(process, port, database, (client) => client.query(text))).rows;
+      return (await withClient(server, port, database, (client) => client.query(text))).rows;
     },
     /** Its Patroni and its server, from one moment to the next. */
     async kill() {
       const postmaster = pidOf("data/postmaster.pid");
       await node.orphan();
-      global.process.kill(postmaster, "SIGKILL");
+      process.kill(postmaster, "SIGKILL");
     },
     /** Its Patroni only. */
     async orphan() {
-      global.process.kill(pidOf("patroni.pid"), "SIGKILL");
-      while (existsSync(path.join(folder, "patroni.pid"))) await pause(20);
+      process.kill(pidOf("patroni.pid"), "SIGKILL");
+      await eventually(() => !existsSync(path.join(folder, "patroni.pid")), `the Patroni of ${name} has ended`);
     },
     /** Its Patroni starts again. */
     revive: () => file("start", ""),
@@ -210,9 +207,11 @@ function nodeOf({ name, folder, port, rest, process, file }) {
   return node;
 }
 
+const get = (url) => fetch(url, { signal: AbortSignal.timeout(2_000) });
+
 /** As the first Patroni says that answers. */
 async function membersOf(nodes) {
-  const one = async ({ api }) => (await fetch(`${api}/cluster`, { signal: AbortSignal.timeout(2_000) })).json();
+  const one = async ({ api }) => (await get(`${api}/cluster`)).json();
   return (await Promise.any(nodes.map(one))).members;
 }
 
@@ -222,27 +221,27 @@ async function membersOf(nodes) {
  */
 async function isWholeWith(nodes, isSynchronous) {
   const names = "select application_name as name from pg_stat_replication where state = 'streaming'";
-  const isThere = async () => {
+  await eventually(async () => {
     const leader = await leaderOf(nodes);
     const found = (await leader.ask(names).catch(() => [])).map(({ name }) => name);
     if (!nodes.every((node) => node === leader || found.includes(node.name))) return false;
     return !isSynchronous || (await membersOf(nodes)).some(({ role }) => role === "sync_standby");
-  };
-  for (const deadline = Date.now() + 90_000; !(await isThere()); await pause(100))
-    if (Date.now() > deadline) throw new Error("not all nodes stream from the leader");
+  }, "all nodes stream from the leader");
 }
 
 /** The node whose Patroni holds the leader's key and whose server takes writes; waits for one. */
 async function leaderOf(nodes) {
-  for (const deadline = Date.now() + 90_000; Date.now() < deadline; await pause(50)) {
+  let leader;
+  await eventually(async () => {
     for (const node of nodes) {
       // Patroni answers 200 there only to who asks the leader.
-      const answer = await fetch(`${node.api}/primary`, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
+      const answer = await get(`${node.api}/primary`).catch(() => undefined);
       await answer?.body?.cancel();
-      if (answer?.status === 200) return node;
+      if (answer?.status === 200) leader = node;
     }
-  }
-  throw new Error("there is no leader");
+    return leader !== undefined;
+  }, "there is a leader");
+  return leader;
 }
 
 /** To the synchronous standby, which alone may be promoted, or to any. Resolves when that is the leader. */
@@ -253,9 +252,12 @@ async function switchover(nodes) {
   const body = JSON.stringify({ leader: from.name, candidate: name });
   const answer = await fetch(`${from.api}/switchover`, { method: "POST", body });
   if (!answer.ok) throw new Error(`no switchover: ${answer.status} ${await answer.text()}`);
-  for (const deadline = Date.now() + 90_000; ; await pause(50)) {
-    const leader = await leaderOf(nodes);
-    if (leader.name === name) return leader;
-    if (Date.now() > deadline) throw new Error(`${name} is not promoted`);
-  }
+  await eventually(async () => (await leaderOf(nodes)).name === name, `${name} is promoted`);
+  return nodes.find((node) => node.name === name);
+}
+
+/** Asks until it holds. The slowest thing is a promotion, which waits for the leader's key to expire. */
+async function eventually(holds, what) {
+  for (const deadline = Date.now() + 90_000; !(await holds()); await pause(50))
+    if (Date.now() > deadline) throw new Error(`this never came to hold: ${what}`);
 }

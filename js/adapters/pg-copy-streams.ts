@@ -11,6 +11,7 @@ import type { DuplexOptions, ReadableOptions, WritableOptions } from "node:strea
 import type { Connection } from "./pg/connection.ts";
 import type { Message } from "./pg/messages.ts";
 import type { QueryCallback } from "./pg/query.ts";
+import { COPY_DATA, HEADER } from "../wasm/messages.ts";
 
 /** Options of {@link both}. */
 export interface CopyBothOptions extends DuplexOptions {
@@ -125,8 +126,6 @@ const CANCEL_AGAIN = 300;
 
 /** Bytes of one CopyData message, whose ends mean nothing to the server. */
 const PIECE = 1 << 18;
-const HEADER = 5;
-const COPY_DATA = 100;
 
 /** Chunks as CopyData messages, one behind another, each when the socket has taken the one before. */
 async function sendAll(stream: Writable, connection: Connection, chunks: readonly Buffer[]): Promise<void> {

@@ -5,7 +5,7 @@ import { logIn, PostgresError, ProtocolError, ConnectionError, TimeoutError } fr
 import type { Client, Pool } from "../../index.ts";
 import type { Handover } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
-import { within } from "../../util/within.ts";
+import { withDeadline } from "../../util/deadline.ts";
 import type { Core } from "./core.ts";
 
 /** Milliseconds that the server gets to close the connection. */
@@ -152,7 +152,7 @@ export class Replication {
     try {
       this.#core.call((handle) => handle.terminate());
       await this.#flush();
-      await within(LONGEST_END, this.#drained());
+      await withDeadline(LONGEST_END, this.#drained());
     } catch {
       // It has ended already.
     }

@@ -4,7 +4,7 @@
 // Knows the primary and receipts. Must not know how standbys are chosen (router.ts), or what guards say (after.ts).
 import {
   PgzError,
-  Transacting,
+  TransactionCalls,
   UsageError,
   type AcquireOptions,
   type BatchOptions,
@@ -74,7 +74,7 @@ export interface ClusterStats {
 }
 
 /** What {@link createCluster} makes: the calls of a pool on the primary, and {@link Reads} on standbys. */
-export class ClusterCalls extends Transacting {
+export class ClusterCalls extends TransactionCalls {
   /** The same calls on a standby: the nearest of those that do not lag by more than `maxLag`, else on the primary. */
   readonly reads: Reads;
   readonly #router: Router;

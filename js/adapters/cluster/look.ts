@@ -6,7 +6,7 @@
 //
 // Knows when a look is due. Must not know who is chosen by what it finds.
 import { PostgresError, type Pool } from "../../index.ts";
-import { within } from "../../util/within.ts";
+import { withDeadline } from "../../util/deadline.ts";
 import type { ClusterConfig } from "./options.ts";
 import { HOW_FAR, hasNoIdentity, told, whoAreYou, type Told, type ToldRow } from "./questions.ts";
 import { lsnOf } from "./position.ts";
@@ -110,7 +110,7 @@ export class Lookout {
     const { discover } = this.#config;
     if (!discover) return;
     this.#discovering ??= this.#update(discover).finally(() => (this.#discovering = undefined));
-    await within(PATIENCE, this.#discovering);
+    await withDeadline(PATIENCE, this.#discovering);
   }
 
   async #update(discover: NonNullable<ClusterConfig["discover"]>): Promise<void> {

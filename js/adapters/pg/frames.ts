@@ -2,13 +2,12 @@
 //
 // Knows type byte and length. Must not know what a message says.
 import { Buffer } from "node:buffer";
+import { HEADER } from "../../wasm/messages.ts";
 import { MalformedMessage } from "./messages.ts";
 
 /** Called for each message, whose body stands in `bytes` from `at` to `end`; they are valid until it returns. */
 export type OnFrame = (type: number, bytes: Buffer, at: number, end: number) => void;
 
-/** Type byte and int32 length. */
-const HEADER = 5;
 /** PostgreSQL's own limit. */
 const LONGEST = 0x40000000;
 

@@ -3,6 +3,7 @@
 // Knows how each message is laid out (PostgreSQL's "Message Formats") and what pg calls its parts. Must not know when a
 // message may come, or who wants it. Rows that nobody but `Query` wants are read by rows.ts.
 import { Buffer } from "node:buffer";
+import * as types from "../../wasm/messages.ts";
 import { DatabaseError, partsOf } from "./database-error.ts";
 
 /** A column, as `result.fields` has it. */
@@ -23,17 +24,15 @@ export interface Message {
   readonly [part: string]: unknown;
 }
 
-/** Type bytes of messages that need no reading here. */
-export const DATA_ROW = 68;
-export const READY_FOR_QUERY = 90;
+/** Messages without a body, by their types. */
 const BARE: Readonly<Record<number, string>> = {
-  49: "parseComplete",
-  50: "bindComplete",
-  51: "closeComplete",
-  73: "emptyQuery",
-  99: "copyDone",
-  110: "noData",
-  115: "portalSuspended",
+  [types.PARSE_COMPLETE]: "parseComplete",
+  [types.BIND_COMPLETE]: "bindComplete",
+  [types.CLOSE_COMPLETE]: "closeComplete",
+  [types.EMPTY_QUERY_RESPONSE]: "emptyQuery",
+  [types.COPY_DONE]: "copyDone",
+  [types.NO_DATA]: "noData",
+  [types.PORTAL_SUSPENDED]: "portalSuspended",
 };
 
 /** A body that ends too early, or a message that nobody knows. */
@@ -50,21 +49,21 @@ export function messageOf(type: number, bytes: Buffer, at: number, end: number):
   if (bare) return { name: bare, length };
   const body = new Body(bytes, at, end);
   switch (type) {
-    case 67:
+    case types.COMMAND_COMPLETE:
       return { name: "commandComplete", length, text: body.cString() };
-    case READY_FOR_QUERY:
+    case types.READY_FOR_QUERY:
       return { name: "readyForQuery", length, status: String.fromCharCode(body.int8()) };
-    case 84:
+    case types.ROW_DESCRIPTION:
       return rowDescription(body, length);
-    case DATA_ROW:
+    case types.DATA_ROW:
       return dataRow(body, length);
-    case 69:
+    case types.ERROR_RESPONSE:
       return errorOrNotice(body, length, "error");
-    case 78:
+    case types.NOTICE_RESPONSE:
       return errorOrNotice(body, length, "notice");
-    case 83:
+    case types.PARAMETER_STATUS:
       return { name: "parameterStatus", length, parameterName: body.cString(), parameterValue: body.cString() };
-    case 65:
+    case types.NOTIFICATION_RESPONSE:
       return {
         name: "notification",
         length,
@@ -72,15 +71,15 @@ export function messageOf(type: number, bytes: Buffer, at: number, end: number):
         channel: body.cString(),
         payload: body.cString(),
       };
-    case 116:
+    case types.PARAMETER_DESCRIPTION:
       return parameterDescription(body, length);
-    case 71:
+    case types.COPY_IN_RESPONSE:
       return copyResponse(body, length, "copyInResponse");
-    case 72:
+    case types.COPY_OUT_RESPONSE:
       return copyResponse(body, length, "copyOutResponse");
-    case 87:
+    case types.COPY_BOTH_RESPONSE:
       return copyResponse(body, length, "replicationStart");
-    case 100:
+    case types.COPY_DATA:
       return { name: "copyData", length, chunk: body.rest() };
   }
   throw new MalformedMessage(`unknown message of type ${type}`);

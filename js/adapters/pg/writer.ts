@@ -3,6 +3,8 @@
 // Knows how each message is laid out (PostgreSQL's "Message Formats"). Must not know when a message may be sent, or
 // where its bytes go.
 import { Buffer } from "node:buffer";
+import { BIND, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL } from "../../wasm/messages.ts";
+import { DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC, TERMINATE } from "../../wasm/messages.ts";
 
 /** A value for Bind, as `prepareValue` makes it. */
 export type Wire = string | Uint8Array | null;
@@ -17,8 +19,6 @@ export interface BindConfig {
   readonly valueMapper?: ((value: unknown, index: number) => unknown) | undefined;
 }
 
-const [BIND, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL] = [66, 67, 100, 99, 102];
-const [DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC, TERMINATE] = [68, 69, 72, 80, 81, 83, 88];
 /** Buffers that are longer are not kept. */
 const LARGE = 1 << 16;
 const EMPTY = Buffer.alloc(0);

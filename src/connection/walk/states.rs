@@ -1,9 +1,9 @@
-//! The way into each state, message by message as a server would go it, and the name of the state that a connection is
-//! in.
+//! The way into each state, message by message as a server would send them, and the name of the state that a connection
+//! is in.
 //!
 //! Knows the connection's private steps. Must not know what may come next (table.rs).
 
-use super::super::limits::Caps;
+use super::super::caps::Caps;
 use super::super::simple_query::Copy;
 use super::super::*;
 use super::table::{MESSAGES, NONCE};
@@ -120,8 +120,8 @@ pub(super) const LOGIN: Login<'_> = Login {
     channel_binding: &[],
 };
 
-/// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL
-/// server's.
+/// A connection that has sent StartupMessage and received a first message, so that what follows is judged as a
+/// PostgreSQL server's.
 fn started() -> Connection {
     logging_in(&LOGIN)
 }
@@ -166,7 +166,7 @@ fn executing(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// Of no formats and no types.
+/// A statement without formats and types.
 const STATEMENT: &[u8] = b"\0\0select n\0\0\0";
 
 fn execute(connection: &mut Connection) {
@@ -180,7 +180,7 @@ fn execute(connection: &mut Connection) {
     );
 }
 
-/// The portal of three rows at a time was suspended.
+/// A portal of three rows at a time has been suspended.
 fn suspended() -> Connection {
     let mut connection = idle();
     let caps = Caps {
@@ -223,7 +223,7 @@ fn querying(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// COPY FROM STDIN has asked for data, and perhaps got them.
+/// COPY FROM STDIN has asked for data, and may have received it.
 fn copying(data: &[&[u8]], messages: &[&str]) -> Connection {
     let mut connection = idle();
     connection.simple_query("copy t from stdin", Copy::In, None, Caps::default());
@@ -254,7 +254,7 @@ fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&s
     after(connection, messages)
 }
 
-/// The statement was forgotten, so its Close stands in front.
+/// The statement was forgotten, so its Close comes first.
 fn batching_behind_close() -> Connection {
     const FLIGHT: [&str; 4] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete"];
     let mut connection = batching(idle(), false, 1, &FLIGHT);
@@ -307,7 +307,7 @@ fn describing_with_settings(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// Behind the first of two items.
+/// The first of two items is over.
 fn batching_with_settings(messages: &[&str]) -> Connection {
     const PRELUDE: [&str; 3] = ["ParseComplete", "BindComplete", "CommandComplete"];
     const ITEM: [&str; 4] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete"];
@@ -350,7 +350,7 @@ fn running_first_behind_prelude(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// One whose check the first run before it has prepared, since that was its second use.
+/// A first run whose check is already prepared, because the earlier first run was its second use.
 fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Connection {
     const FLIGHT: [&str; 9] = [
         "CloseComplete",
@@ -375,7 +375,7 @@ fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Con
     after(connection, messages)
 }
 
-/// The statement is described.
+/// The statement has been described.
 fn first_described(columns: &str, holds: bool, messages: &[&str]) -> Connection {
     const CHECKED: [&str; 5] = [
         "ParseComplete",

@@ -1,11 +1,11 @@
-//! One message of each type, and what may come in each state.
+//! One message of each type, and the messages that may come in each state.
 //!
 //! Knows PostgreSQL's protocol as a table. Must not know how a state is reached (states.rs) or who compares (walk.rs).
 
 pub(super) const NONCE: &str = "nonce-of-24-characters-0";
 
-/// One well-formed message of each type; they fit one another: the SCRAM ones belong to password `secret`, the row to
-/// its description.
+/// One well-formed message of each type. They fit together: the SCRAM messages belong to the password `secret`, the row
+/// to its description.
 pub(super) const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("AuthenticationOk", b'R', b"\0\0\0\x00"),
     ("AuthenticationCleartextPassword", b'R', b"\0\0\0\x03"),
@@ -55,11 +55,11 @@ pub(super) const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("a type that is none", b'?', b""),
 ];
 
-/// What may come in a state besides [`ANY_STATE`], and the state or failure code it leads to. All else is
-/// UNEXPECTED_MESSAGE.
+/// The messages that may come in a state besides [`ANY_STATE`], each with the state or failure code it leads to. Any
+/// other message leads to UNEXPECTED_MESSAGE.
 pub(super) type Moves = &'static [(&'static str, &'static str)];
 
-/// `.` stands for the state itself.
+/// `.` means that the state does not change.
 pub(super) const ANY_STATE: Moves = &[
     ("NoticeResponse", "."),
     ("ParameterStatus", "."),

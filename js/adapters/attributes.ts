@@ -1,8 +1,8 @@
 // The attributes of spans and metrics for a call, by OpenTelemetry's stable conventions for databases (semantic
 // conventions 1.44, docs/db). All code that makes spans shares this file.
 //
-// Knows the conventions and the events of an observer. Must not know who makes the spans: neither @opentelemetry/api
-// nor a runtime.
+// Knows the conventions and the events of an observer. Must not know which code makes the spans: neither
+// @opentelemetry/api nor a runtime.
 //
 // A text without parameters never shows a literal. A parameter's value appears only if option `observeParameters` gave
 // it. A message of the server appears only on request, because it may quote data.

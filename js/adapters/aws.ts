@@ -93,5 +93,5 @@ function regionFor(host: string, options: CredentialsOptions & { readonly region
   const variable = variableOf(options);
   const region = options.region ?? named ?? variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION");
   if (region !== undefined) return region;
-  throw new UsageError("INVALID_OPTION", 'The host\'s name does not say its region: pass option "region".');
+  throw new UsageError("INVALID_OPTION", 'The host\'s name does not contain its region: pass option "region".');
 }

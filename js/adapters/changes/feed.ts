@@ -36,8 +36,8 @@ const LONGEST_PAUSE = 10_000;
 /**
  * Status intervals of silence after which the server is asked for a keepalive, and after which the connection is given
  * up. By default they are 30 s and a minute, as in PostgreSQL's own subscriptions (wal_receiver_timeout). They must not
- * be shorter: a server that skips a large transaction sends nothing for half a minute. If it were given up for that, it
- * would skip the same transaction on each new connection, endlessly.
+ * be shorter: a server that skips a large transaction sends nothing for half a minute. If the connection were given up
+ * for that, the server would skip the same transaction again on each new connection, endlessly.
  */
 const ASKED_AFTER = 3;
 const GIVEN_UP_AFTER = 6;

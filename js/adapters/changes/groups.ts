@@ -62,7 +62,7 @@ export class Groups<Row> {
         const acknowledge = () => change.acknowledge();
         return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
       }
-      // Never come: transactions() refuses option `twoPhase`.
+      // These never come: transactions() refuses option `twoPhase`.
       case "beginPrepare":
       case "prepare":
       case "commitPrepared":

@@ -168,7 +168,7 @@ class EndOfTransaction implements Commit {
     this.#feed = feed;
   }
 
-  /** A closure, so that it can be taken out of the change. */
+  /** Returns a closure, so that it still works when it is taken out of the change. */
   get acknowledge(): () => Promise<void> {
     return () => this.#feed.acknowledge(positionOf(this.position));
   }

@@ -8,7 +8,7 @@ import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_STREAMING } from "../../wasm/
 import { withDeadline } from "../../util/deadline.ts";
 import type { Core } from "./core.ts";
 
-/** Milliseconds that the server gets to close the connection. */
+/** Milliseconds that the server has to close the connection. */
 const LONGEST_END = 500;
 
 /** Gives values the text forms that JSON needs, whatever the settings of the server and the role are. */

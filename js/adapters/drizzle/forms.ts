@@ -57,7 +57,7 @@ export function pgForm(typeOid: number): Convert | undefined {
   return convert && (element === undefined ? convert : (value) => eachOf(value, convert));
 }
 
-/** Converts the elements of an array of any dimension. Elements that are NULL stay so. */
+/** Converts the elements of an array of any dimension. NULL elements stay NULL. */
 export function eachOf(value: unknown, convert: Convert): unknown {
   if (value === null) return null;
   return Array.isArray(value) ? value.map((item) => eachOf(item, convert)) : convert(value);
@@ -98,7 +98,7 @@ const FORMS: Readonly<Record<number, Convert>> = {
   [BYTEA]: (value) => bufferOf(value),
 };
 
-/** `2024-01-02T03:04:05+00:00` as `2024-01-02 03:04:05+00`: the server's DateStyle ISO in a session at UTC. */
+/** Converts `2024-01-02T03:04:05+00:00` to `2024-01-02 03:04:05+00`, the server's DateStyle ISO in a session at UTC. */
 function timeText(text: string): string {
   if (text.charCodeAt(10) !== 84) return text.replace("T", " ").replace("+00:00", "+00");
   const end = text.endsWith("+00:00") ? -3 : undefined;
@@ -107,7 +107,7 @@ function timeText(text: string): string {
 
 const DURATION = /^P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+(?:\.\d+)?)S)?)?$/;
 
-/** ISO 8601 as the server's IntervalStyle `postgres`: `1 year 2 mons -3 days +04:05:06.789`. */
+/** Converts ISO 8601 to the server's IntervalStyle `postgres`: `1 year 2 mons -3 days +04:05:06.789`. */
 function intervalText(text: string): string {
   const match = DURATION.exec(text);
   if (!match) return text; // infinity

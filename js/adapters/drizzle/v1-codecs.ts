@@ -40,7 +40,7 @@ const dayIn = (text: unknown) => new Date(String(text));
  * ISO 8601 for every engine.
  */
 const timeIn = (zone: string) => (text: unknown) => {
-  if (text instanceof Date) return text; // a parser of the client's has made it
+  if (text instanceof Date) return text; // made by a parser of the client
   const iso = String(text)
     .replace(" ", "T")
     .replace(/(\.\d{3})\d+/, "$1")

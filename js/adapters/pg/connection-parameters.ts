@@ -56,7 +56,7 @@ export interface ClientConfig {
 
 type Source = Record<string, unknown>;
 
-/** Returns the given value, else the environment's, else the default. With `false` the environment is not asked. */
+/** Returns the given value, else the environment's, else the default. With `false` the environment is not read. */
 function pick(name: string, config: Source, variable: string | false = `PG${name.toUpperCase()}`): unknown {
   const fromEnvironment = variable === false ? undefined : environment(variable);
   return config[name] || fromEnvironment || (defaults as unknown as Source)[name];
@@ -110,7 +110,7 @@ export class ConnectionParameters {
 
 function merged(input: ClientConfig | string | undefined): Source {
   if (typeof input === "string") return parseConnectionString(input);
-  const config: Source = { ...input, password: input?.password }; // which a pool hides
+  const config: Source = { ...input, password: input?.password }; // not enumerable in a pool's options
   const text = (config["connectionString"] as string | undefined) ?? defaults.connectionString;
   return text ? { ...config, ...parsedWithout(text) } : config;
 }

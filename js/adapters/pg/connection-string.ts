@@ -43,7 +43,7 @@ function urlOf(text: string): URL {
     try {
       return new URL(encoded.replace("@/", `@${PLACEHOLDER}/`), `postgres://${PLACEHOLDER}`);
     } catch {
-      throw new TypeError("Invalid connection string: it is no URL."); // the URL's own text may hold a password
+      throw new TypeError("Invalid connection string: it is not a URL."); // the URL's own text may hold a password
     }
   }
 }

@@ -289,8 +289,8 @@ export class Connection extends EventEmitter {
 }
 
 /**
- * Returns the runtime's own error, because applications check its `code`. For a lost connection without one it is an
- * error with pg's text.
+ * Returns the runtime's own error if there is one, because applications check its `code`. Otherwise a lost connection
+ * becomes an error with pg's text, and any other error stays.
  */
 export function nodeErrorOf(error: Error): Error {
   const { cause, code } = error as { cause?: { code?: unknown }; code?: unknown };

@@ -1,6 +1,6 @@
 // The server's errors, with pg's names for their parts.
 //
-// Knows the field codes of ErrorResponse. Must not know who gets the error.
+// Knows the field codes of ErrorResponse. Must not know which query gets the error.
 
 /** Names by field code. As in pg, every error has all of them, `undefined` where the server sent none. */
 const PARTS = {

@@ -26,7 +26,7 @@ export const defaults = {
   application_name: undefined as string | undefined,
   fallback_application_name: undefined as string | undefined,
   options: undefined as string | undefined,
-  /** Writes a Date parameter in UTC instead of this machine's time zone. */
+  /** Whether a Date parameter is written in UTC instead of this machine's time zone. */
   parseInputDatesAsUTC: false,
   statement_timeout: false as number | false,
   lock_timeout: false as number | false,

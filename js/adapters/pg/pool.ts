@@ -24,7 +24,7 @@ export type PoolClient = Client & { release(error?: unknown): void };
 export interface PoolConfig extends ClientConfig {
   /** Maximum number of clients. Default 10. */
   max?: number | undefined;
-  /** Minimum number of clients that stay open when idle. Default 0. */
+  /** Number of clients that stay open when idle. Default 0. */
   min?: number | undefined;
   /** Milliseconds until an idle client is closed; 0 means never. Default 10,000. */
   idleTimeoutMillis?: number | undefined;

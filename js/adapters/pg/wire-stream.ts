@@ -12,7 +12,7 @@ export interface Wire {
   isWritable(): boolean;
   isDestroyed(): boolean;
   isEncrypted(): boolean;
-  /** TLS from the first byte. */
+  /** Whether TLS starts with the first byte. */
   isDirect(): boolean;
 }
 
@@ -70,7 +70,7 @@ export class WireStream extends EventEmitter {
   }
 
   /**
-   * Throws for `data`: code that takes over the listeners of a stream of Node would wait forever, because there are
+   * Throws for `data`: code that takes over the reader of a stream of Node would wait forever, because this stream has
    * none.
    */
   override listeners(event: string | symbol): ReturnType<EventEmitter["listeners"]> {

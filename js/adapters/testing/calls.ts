@@ -116,7 +116,7 @@ async function prepare(host: Host, given: Arguments): Promise<unknown> {
   const run =
     (name: "query" | "exec") =>
     async (values: readonly unknown[] = [], options: object = {}) => {
-      if (!Array.isArray(values)) return await prepared[name](values, options); // its own error
+      if (!Array.isArray(values)) return await prepared[name](values, options); // throws its own error
       const query: Query = prepared.bind(...(values as unknown[]));
       return await promised(host, name, [query, options]);
     };
@@ -151,7 +151,7 @@ function held<T>(host: Host, open: (inner: Transaction) => T | Promise<T>): Prom
         if (wrong === undefined) close();
         else fail(wrong);
         await over.catch((error: unknown) => {
-          if (wrong === undefined) throw error; // else the reader knows
+          if (wrong === undefined) throw error; // otherwise the reader has the error
         });
       };
       resolve({ value, end });
@@ -258,7 +258,7 @@ class TestRows {
 
 function cursor(host: Host, given: Arguments): AsyncGenerator<unknown> {
   host.check(textOf(given));
-  methodOf(host.source, "cursor")(...given); // only checks: it starts with its first next()
+  methodOf(host.source, "cursor")(...given); // only checks: a cursor starts at its first next()
   return looped(
     host,
     (inner) => methodOf(inner, "cursor")(...given) as AsyncIterable<unknown>,
@@ -352,7 +352,7 @@ export function transactionOf(inner: Transaction, check: (text: string) => void,
       return inner.transaction((nested) => (work as Method)(nestedOf(nested, check)));
     },
   };
-  if ("settings" in host) own["simple"] = (...given) => methodOf(host.source, "simple")(...given); // its own refusal
+  if ("settings" in host) own["simple"] = (...given) => methodOf(host.source, "simple")(...given); // refuses by itself
   return guarded(inner, own, check, () => isOver);
 }
 
@@ -404,7 +404,7 @@ export function refused(name: string, error: unknown): Promise<never> {
  * LOCAL does not end with a savepoint that is kept.
  */
 export function scopeOf(host: Host, options: ScopeOptions): Calls {
-  const real = (host.source as Client).scope(options); // or its error; it runs nothing
+  const real = (host.source as Client).scope(options); // only checks: it runs nothing
   const entries: [string, string][] = Object.entries(options.settings ?? {}).map(([name, to]) => [name, String(to)]);
   if (options.role !== undefined) entries.push(["role", options.role]);
   const names = entries.map(([name]) => name);

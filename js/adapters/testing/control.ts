@@ -4,7 +4,7 @@
 // Knows the words of transaction control. Must not know what runs instead of them (driver.ts, facade.ts).
 import { readings, type SqlReader } from "../../util/sql-reader.ts";
 
-/** `characteristics`: SET TRANSACTION. `prepare`: PREPARE TRANSACTION, for which a savepoint can do nothing. */
+/** `characteristics`: SET TRANSACTION. `prepare`: PREPARE TRANSACTION, which a savepoint cannot replace. */
 export type Control = "begin" | "commit" | "rollback" | "characteristics" | "prepare";
 
 /** One statement of a text. */

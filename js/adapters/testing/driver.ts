@@ -51,7 +51,7 @@ export class DriverTest<Source extends Client | Pool> implements Around<Source> 
     if (this.#running)
       throw new UsageError(
         "TRANSACTION_OPEN",
-        "Another test is using this database: tests that run beside each other need withRollback() each.",
+        "Another test is using this database: tests that run at the same time must each use withRollback().",
       );
     const transaction = await new Promise<Transaction>((begun, failed) => {
       const hold = (tx: Transaction) =>
@@ -234,7 +234,10 @@ export function testIsOver(): UsageError {
 }
 
 function unknownMember(name: string): UsageError {
-  return new UsageError("INVALID_OPTION", `pgz-edge/testing does not know "${name}", which could leave the test.`);
+  return new UsageError(
+    "INVALID_OPTION",
+    `pgz-edge/testing does not know "${name}", whose effects might not be rolled back.`,
+  );
 }
 
 function rolledBack(cause: unknown): PgzError {

@@ -74,7 +74,7 @@ export class FacadeTest<Source extends FacadeSource> implements Around<Source> {
     if (this.#running)
       throw new UsageError(
         "TRANSACTION_OPEN",
-        "Another test is using this database: tests that run beside each other need withRollback() each.",
+        "Another test is using this database: tests that run at the same time must each use withRollback().",
       );
     const source = this.#source;
     const real: Real = isPool(source) ? await source.connect() : (source as Client);
@@ -279,7 +279,7 @@ class Session {
     const statements = typeof text === "string" ? statementsOf(text) : [];
     if (!statements.some(({ control }) => control)) return await this.#plain(running, send);
     if (statements.length === 1) return await this.#control(running, statements[0]!);
-    if (values?.length) return await this.#plain(running, () => running.ask("select 1; select 2", values)); // its error
+    if (values?.length) return await this.#plain(running, () => running.ask("select 1; select 2", values)); // fails
     const results: unknown[] = [];
     for (const statement of statements)
       results.push(
@@ -370,7 +370,7 @@ async function alone(running: Running, send: () => Promise<unknown>): Promise<un
     await running.ask(running.hasFailed ? UNDO : KEEP);
     return result;
   } catch (error) {
-    await running.ask(UNDO).catch(() => {}); // the connection is lost
+    await running.ask(UNDO).catch(() => {}); // fails only if the connection is lost
     throw error;
   }
 }

@@ -5,8 +5,8 @@
 import { UsageError } from "../../index.ts";
 
 /**
- * Milliseconds without a call, after which a waiter gives up on the transaction or lease that has the turn. Usually the
- * waiting call was made inside that transaction, and each would wait for the other.
+ * A waiter gives up when the transaction or lease that has the turn has run nothing for this many milliseconds. Usually
+ * the waiting call was made inside that transaction, and each would wait for the other.
  */
 const LONGEST_IDLE = 3_000;
 

@@ -695,6 +695,20 @@ const facade: Record<string, Case> = {
     equal(await place.stored(), []);
   },
 
+  "pg: a query that outlives its test is cancelled, and the client goes on": async (place) => {
+    const client = await place.pgClient();
+    let running!: Promise<unknown>;
+    await place.modules.testing.withRollback(client, async (db) => {
+      await db.query(INSERT, ["a"]);
+      running = code(db.query(`select pg_sleep(60) as ${place.schema}`));
+      const sleeps = "select from pg_stat_activity where wait_event = 'PgSleep' and position($1 in query) > 0";
+      await until(async () => (await place.pool.query(sleeps, [place.schema])).rows.length === 1);
+    });
+    equal(await running, "57014");
+    equal((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+    equal(await place.stored(), []);
+  },
+
   "pg: after the test nothing can be written any more": async (place) => {
     const { withRollback } = place.modules.testing;
     const pool = place.pgPool();

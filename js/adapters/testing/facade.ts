@@ -24,6 +24,17 @@ const ROLLBACK_DEADLINE = 2_000;
 /** The process's own timers, because a test may replace the global ones. */
 const { setTimeout, clearTimeout } = globalThis;
 
+/** Whether `work` is still pending after {@link ROLLBACK_DEADLINE}. Rejects if `work` does. */
+async function takesLong(work: Promise<unknown>): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, ROLLBACK_DEADLINE, true)));
+  try {
+    return await Promise.race([work.then(() => false), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** The state of one test: a connection with its transaction, and the queue of turns on it. */
 class Running {
   readonly real: Real;
@@ -93,17 +104,20 @@ export class FacadeTest<Source extends FacadeSource> implements Around<Source> {
     if (!running) return;
     this.#running = undefined;
     const { real } = running;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<"late">((resolve) => (timer = setTimeout(resolve, ROLLBACK_DEADLINE, "late")));
+    const ended = running.end();
     try {
-      const end = await Promise.race([running.end(), late]);
-      // Something is still running, such as a cursor that is not read. Closing its connection rolls it back too.
-      real.release?.(end === "late");
+      let isLate = await takesLong(ended);
+      if (isLate) {
+        // Without a cancel the server would run it on and hold the test's locks, even if the connection is closed.
+        await real.connection.cancel();
+        isLate = await takesLong(ended);
+      }
+      // A cursor that is not read waits for ever. Closing its connection rolls it back.
+      if (isLate && !real.release) real.connection.stream.destroy();
+      else real.release?.(isLate);
     } catch (error) {
       real.release?.(error);
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
   }
 

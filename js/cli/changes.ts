@@ -1,6 +1,7 @@
-// `pgz-edge changes`: changes of a publication's tables as NDJSON, as they commit.
+// `pgz-edge changes`: writes the changes of a publication's tables as NDJSON when they commit.
 //
-// Knows that what was written is acknowledged: who reads the pipe has it. Must not know lines.
+// Knows that written lines are acknowledged, because the reader of the pipe then has them. Must not know what is in a
+// line.
 import process from "node:process";
 import { changes as changesOf, type Changes } from "../adapters/changes.ts";
 import { sql, UsageError } from "../index.ts";
@@ -100,7 +101,9 @@ function behind(feed: Changes): string {
   return state === "streaming" ? `${bytesText(lagBytes)} behind` : state;
 }
 
-/** What the driver refuses of options is a mistake on the command line. */
+/**
+ * Runs `make` and turns a usage error into Misuse: options that the driver refuses are a mistake on the command line.
+ */
 function orMisuse<T>(make: () => T): T {
   try {
     return make();

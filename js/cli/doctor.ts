@@ -1,4 +1,4 @@
-// `pgz-edge doctor`: what is at the other end of a URL, and what to change.
+// `pgz-edge doctor`: examines the server behind a URL, and says what to change.
 //
 // Knows the order of the questions: those that a server may not survive come last. Must not know what the answers mean.
 import type { Command, Task } from "./command.ts";

@@ -1,7 +1,7 @@
-// Which server answers, and those of its settings that an application meets.
+// Finds out which server answers, and reads those of its settings that matter to an application.
 //
-// Many servers only speak the protocol: what is asked of their catalogs may be refused, so only what is PostgreSQL is
-// asked for settings. docs/servers.md says what works where.
+// Many servers only speak the protocol and may refuse questions about their catalogs. So only PostgreSQL and servers
+// made from it are asked for settings. docs/servers.md says what works where.
 import type { Client } from "../../index.ts";
 import { bytesText } from "../progress.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
@@ -10,11 +10,11 @@ import type { Login, Patient } from "./patient.ts";
 export interface Server {
   readonly name: string;
   readonly version: string;
-  /** PostgreSQL itself or made from it, with its catalogs. */
+  /** PostgreSQL itself, or a server that is made from it and has its catalogs. */
   readonly isPostgres: boolean;
 }
 
-/** By what `version()` says; the first that fits. */
+/** Servers by the text of `version()`. The first match counts. */
 const NAMES: readonly [pattern: RegExp, name: string, isPostgres: boolean][] = [
   [/\bQuestDB\b/i, "QuestDB", false],
   [/\bH2\b/, "H2", false],
@@ -41,7 +41,7 @@ export async function identify(patient: Patient, client: Client, login: Login): 
   return { name, version: isPostgres ? reported : (own ?? reported), isPostgres };
 }
 
-/** Which it is, and whether its values come in binary. */
+/** Which server it is, and whether its values arrive in binary. */
 export async function identity(client: Client, { name, version, isPostgres }: Server): Promise<Finding[]> {
   const facts = { name, version, isPostgres };
   const what = `${name} ${version}`.trim();
@@ -61,7 +61,7 @@ export async function identity(client: Client, { name, version, isPostgres }: Se
 async function binary(client: Client): Promise<Finding> {
   try {
     let codes: readonly number[] = [];
-    // The first run of a statement may be as text.
+    // The first run of a statement may return text.
     for (let run = 0; run < 3; run++) {
       const { fields } = await client.query("select cast(7 as int) as number, now() as moment");
       codes = fields.map(({ formatCode }) => formatCode);
@@ -123,7 +123,7 @@ const SLOTS = `select
   current_setting('max_slot_wal_keep_size') as limit
   from pg_catalog.pg_replication_slots`;
 
-/** What replication slots make the server keep. */
+/** What the server has to keep for its replication slots. */
 async function slots(patient: Patient, client: Client): Promise<Finding> {
   const title = "Slots";
   const row = await patient.ask<Slots>(client, SLOTS);

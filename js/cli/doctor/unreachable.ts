@@ -1,4 +1,4 @@
-// What to try where no connection could be made.
+// Says what to try if no connection could be made.
 import { ConnectionError, PgzError } from "../../index.ts";
 
 const ADVICE: Readonly<Record<string, string>> = {

@@ -22,7 +22,7 @@ export const COMMON_HELP = `Options of every command:
   --timeout TIME     the longest that a call may take, as 30s, 500ms or 2m; a bare number is milliseconds
   --ca FILE          certificates (PEM) to trust, for sslmode=verify-full; else PGSSLROOTCERT
   --cert FILE, --key FILE  the client's own certificate and its key (PEM); else PGSSLCERT and PGSSLKEY
-  --allow-cleartext-password  show the password to a server that wants it as it is, without TLS
+  --allow-cleartext-password  send the password as clear text, without TLS, if the server asks for it
   --debug            show the stack of an error
   --help             show this`;
 
@@ -52,7 +52,7 @@ function reasonOf(error: unknown): string {
   const [sentence = ""] = (error as Error).message.split(/\.\s/);
   const [unknown, name = ""] = /^Unknown option '([^]*)/.exec(sentence) ?? [];
   if (/^-[hpdUwW]'/.test(name))
-    return "Where to connect to is said by --url, DATABASE_URL, or PGHOST, PGPORT, PGUSER …; help is --help.";
+    return "Say where to connect to by --url, DATABASE_URL, or PGHOST, PGPORT, PGUSER …; help is --help.";
   if (unknown !== undefined && !/^-(?:[a-z]|-[a-z-]+)'/i.test(name))
     return "SQL or a value that begins with a dash: put -- in front of it.";
   return `${sentence.replace(/\.$/, "")}.`;

@@ -13,7 +13,7 @@ import { Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./prog
 import { say } from "./terminal.ts";
 
 const OTHER_SEPARATOR =
-  "The first line has no comma. Data with another separator go in by a COPY as it stands: " +
+  "The first line has no comma. Pass a COPY statement for data with another separator: " +
   `pgz-edge copy-in "copy t from stdin (format csv, header, delimiter ';')".`;
 
 export const copyIn: Command = {
@@ -21,7 +21,7 @@ export const copyIn: Command = {
   usage: `Usage: pgz-edge copy-in <table | table(column, …) | COPY … FROM STDIN> [file] [--format csv]
 
 Stores all of the data or nothing. The first line of csv names the columns that the values are for, in any order; with
-columns behind the table's name it is skipped. A COPY statement runs as it stands. Bytes, rate and, of a file, the time
+columns after the table's name it is skipped. A COPY statement runs unchanged. Bytes, rate and, of a file, the time
 left are shown on standard error.
 
   -f, --format WORD  csv (the default), text or binary

@@ -18,7 +18,7 @@ export const copyOut: Command = {
   usage: `Usage: pgz-edge copy-out <table | query | COPY … TO STDOUT> [--format csv] [-o file]
 
 Writes the rows of a table or a query to standard output or a file, as fast as the server can: by COPY. A COPY statement
-runs as it stands. Rows, bytes, rate and the time left, where it can be known, are shown on standard error.
+runs unchanged. Rows, bytes, rate and the time left, where it can be known, are shown on standard error.
 
   -f, --format WORD  csv (the default), text or binary
   --no-header        csv without its header

@@ -35,7 +35,7 @@ export function helpOf({ usage }: Command): string {
 
 export async function commandOf(name: string): Promise<Command> {
   if (/\s/.test(name) && STATEMENTS.has(firstWord(name)))
-    throw new Misuse(`SQL stands behind a command: pgz-edge ${firstWord(name) === "copy" ? "copy-out" : "query"} "…".`);
+    throw new Misuse(`SQL comes after a command: pgz-edge ${firstWord(name) === "copy" ? "copy-out" : "query"} "…".`);
   // Only a plain word is repeated: anything else may be a URL.
   const shown = /^[a-z-]{1,20}$/i.test(name) ? ` "${name}"` : "";
   if (!Object.hasOwn(commands, name))

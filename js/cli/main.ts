@@ -28,7 +28,7 @@ async function main([name, ...words]: readonly string[]): Promise<number | void>
   if (name === "--version" || name === "-V") return write(`${version()}\n`);
   if (name === "--help" || name === "-h") return write(await overview());
   if (name === "help") return write(words[0] === undefined ? await overview() : helpOf(await commandOf(words[0])));
-  if (name.startsWith("-")) throw new Misuse("The command comes first, its options behind it.");
+  if (name.startsWith("-")) throw new Misuse("The command comes first, its options after it.");
   const command = await commandOf(name);
   const { values, options } = readWords(words, command.options);
   if (options["help"]) return write(helpOf(command));

@@ -28,7 +28,7 @@ export const query: Command = {
 
 Runs one statement. Its rows go to standard output as they come; the command tag of a statement that changes something
 goes to standard error. The values are those of $1, $2 …: text, which the server takes for the parameters' types. A
-value that begins with a dash stands behind --.
+value that begins with a dash must come after --.
 
   -f, --format WORD  table (the default on a terminal), ndjson (the default elsewhere), json, csv, columnar or toon
   --file FILE        read the SQL from this file

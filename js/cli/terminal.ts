@@ -9,7 +9,7 @@ import process from "node:process";
  */
 export class ReaderLeft extends Error {
   constructor() {
-    super("Nobody reads standard output any more.");
+    super("The reader of standard output is gone.");
   }
 }
 

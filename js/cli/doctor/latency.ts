@@ -63,7 +63,7 @@ export function findingOf(cold: Way, again: Way, warm: Way, host: string): Findi
     facts,
     "The server is far away. Run next to it (a region, on Workers a placement), or keep connections near it: a pool, " +
       "on Workers Hyperdrive.",
-    "Make statements that do not need each other's results together, or as a batch: they share one round trip.",
+    "Send statements that do not need each other's results together, or as a batch: they share one round trip.",
   );
 }
 

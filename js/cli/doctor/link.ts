@@ -38,7 +38,7 @@ async function inClear(patient: Patient, { host, sslmode }: Known): Promise<Find
     );
   if (login.code !== "TLS_REFUSED")
     return where("tls", "TLS", `not used; whether it could be: ${login.message}`, { ...facts, offered: null });
-  const advice = isHere(host) ? [] : ["Everybody on the way can read along: let the server offer TLS."];
+  const advice = isHere(host) ? [] : ["Anyone on the way can read the traffic: let the server offer TLS."];
   return where("tls", "TLS", "none: the server does not offer it", { ...facts, offered: false }, ...advice);
 }
 
@@ -61,7 +61,7 @@ async function encrypted(patient: Patient, { host, sslmode }: Known): Promise<Fi
     `${text} (sslmode=${sslmode})`,
     facts,
     adviceOn(login),
-    ...(sslmode === "prefer" ? ["Until then sslmode=require: prefer goes on in clear where TLS is refused."] : []),
+    ...(sslmode === "prefer" ? ["Until then sslmode=require: prefer continues without TLS if TLS is refused."] : []),
   );
 }
 
@@ -99,7 +99,7 @@ export async function authentication(patient: Patient, { login, host }: Known): 
     return where(
       "authentication",
       title,
-      method === "md5" ? "MD5, which can be broken" : "sent as it is",
+      method === "md5" ? "MD5, which can be broken" : "sent as clear text",
       facts,
       "Set password_encryption = scram-sha-256 in the server, and the password again.",
     );
@@ -110,7 +110,7 @@ export async function authentication(patient: Patient, { login, host }: Known): 
 /** RFC 7677, section 4; the default of `scramMinIterations`. */
 const ENOUGH_ITERATIONS = 4096;
 const MORE_ITERATIONS =
-  "Whoever reads the server's pg_authid can try passwords fast, and where no certificate is checked the driver refuses " +
+  "Anyone who reads the server's pg_authid can try passwords fast, and where no certificate is checked the driver refuses " +
   "the login: set scram_iterations = 4096 or more in the server, and the password again.";
 
 /**

@@ -46,7 +46,7 @@ export async function pooler(patient: Patient, login: Login, { name, isPostgres 
 }
 
 const SHARED =
-  "What SET, temporary tables and session locks do, another client meets: keep to transactions (docs/poolers.md).";
+  "Another client may see what SET, temporary tables and session locks leave: keep to transactions (docs/poolers.md).";
 
 interface Process {
   readonly pid: number;
@@ -153,7 +153,7 @@ function modeFindings(isPgBouncer: boolean, mode: Mode, named: boolean): Finding
           "Prepared",
           `named statements ${facts.kind === "pgbouncer" ? "do" : "may"} not work`,
           { named },
-          'Set option prepare: "unnamed"; auto sees it too, but for one connection in a thousand.',
+          'Set option prepare: "unnamed"; auto finds out too, except on one connection in a thousand.',
         ),
   ];
 }

@@ -107,7 +107,7 @@ const SETTINGS = `select
 
 export async function settings(patient: Patient, client: Client): Promise<Finding[]> {
   const row = await patient.ask<Settings>(client, SETTINGS);
-  if (!row) return [unknown("settings", "Settings", "the server does not tell them")];
+  if (!row) return [unknown("settings", "Settings", "the server does not show them")];
   return [connections(row), writes(row), role(row), timeouts(row), conventions(row), await slots(patient, client)];
 }
 
@@ -127,11 +127,11 @@ const SLOTS = `select
 async function slots(patient: Patient, client: Client): Promise<Finding> {
   const title = "Slots";
   const row = await patient.ask<Slots>(client, SLOTS);
-  if (!row) return unknown("slots", title, "the server does not tell its replication slots");
+  if (!row) return unknown("slots", title, "the server does not show its replication slots");
   const facts = { slots: row.slots, maxSlotWalKeepSize: row.limit };
   if (row.slots.length === 0) return good("slots", title, "no replication slots", facts);
   const told = row.slots.map(
-    ({ name, active, retained }) => `${name} (${active ? "read" : "nobody reads it"}) keeps ${bytesText(retained)}`,
+    ({ name, active, retained }) => `${name} (${active ? "read" : "not read"}) keeps ${bytesText(retained)}`,
   );
   const text = told.join(", ");
   if (row.slots.every(({ active }) => active)) return good("slots", title, text, facts);
@@ -140,7 +140,7 @@ async function slots(patient: Patient, client: Client): Promise<Finding> {
     title,
     text,
     facts,
-    "The server keeps its log for a slot until somebody reads it: drop those that nobody needs " +
+    "The server keeps its log for a slot until the slot is read: drop those that are not needed " +
       "(select pg_drop_replication_slot('…')).",
     ...(row.limit === "-1" ? ["Set max_slot_wal_keep_size: a forgotten slot then cannot fill the disk."] : []),
   );
@@ -175,7 +175,7 @@ function writes({ in_recovery, read_only }: Settings): Finding {
 
 function role({ is_superuser, user_name }: Settings): Finding {
   const facts = { user: user_name, superuser: is_superuser === "on" };
-  if (is_superuser !== "on") return good("role", "Role", `${user_name}, which is no superuser`, facts);
+  if (is_superuser !== "on") return good("role", "Role", `${user_name}, which is not a superuser`, facts);
   return change(
     "role",
     "Role",

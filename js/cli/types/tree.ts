@@ -58,7 +58,7 @@ export function readTree(text: string): Value {
   };
 
   const tree = value();
-  if (at !== words.length) throw new SyntaxError("The tree goes on behind its end.");
+  if (at !== words.length) throw new SyntaxError("The tree continues after its end.");
   return tree;
 }
 

@@ -60,13 +60,13 @@ checked. The files are those of tsconfig.json, or those below src. docs/sql-type
   --check               write nothing: exit with 1 if the file would change, or a template is wrong
   -o, --out FILE        where the types go: src/pgz-edge.types.ts, or pgz-edge.types.ts without a folder src
   -p, --project FILE    another tsconfig.json
-  -w, --watch           go on, and write again when a source changes
+  -w, --watch           keep running, and write again when a source changes
   --parameters WORD     known (the default): a value of a wrong type does not compile; any: it does, for values that
                         option serialize makes
   --verbose             list the templates that cannot be checked, and why
 Options of the client whose rows these are (docs/options.md):
 ${Object.entries(WORDS).map(wordsOf).join("\n")}
-All but --check, --watch and --verbose may stand in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
+All but --check, --watch and --verbose may be in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
   options: {
     check: { type: "boolean" },
     out: { type: "string", short: "o" },
@@ -241,17 +241,17 @@ function rowOf(
     if (!("nullable" in statement)) return wrong(messageOf(statement), placeIn(variant, statement));
     if (variant.values.length !== statement.parameterTypes.length) {
       const [has, takes] = [variant.values.length, statement.parameterTypes.length];
-      return wrong(`it has ${has} values, and the SQL takes ${takes}: one stands in quotes or in a comment.`);
+      return wrong(`it has ${has} values, and the SQL takes ${takes}: one is in quotes or in a comment.`);
     }
     if (name === undefined) continue;
     if (!statement.fields.length) return wrong(`${name} would have no columns: the statement returns no rows.`);
     const sayings = sayingsIn(variant.text);
     const columns = new Set(statement.fields.map((field) => field.name));
     const stranger = [...sayings.notNull, ...sayings.nullable].find((column) => !columns.has(column));
-    if (stranger !== undefined) return wrong(`a comment names the column "${stranger}", which there is not.`);
+    if (stranger !== undefined) return wrong(`a comment names the column "${stranger}", which does not exist.`);
     const next = types.members(statement, sayings);
     members = members ? either(members, next) : next;
-    if (!members) return wrong(`${name} has other columns where its conditions are otherwise.`);
+    if (!members) return wrong(`${name} has different columns, depending on its conditions.`);
     const parameters = statement.parameterTypes.map((oid, index) => `$${index + 1} ${types.nameOf(oid)}`);
     if (!comment.length) comment = [relative(place), ...(parameters.length ? [`Takes ${parameters.join(", ")}.`] : [])];
   }
@@ -325,7 +325,7 @@ function report(templates: readonly Template[], asked: readonly Template[], isVe
   const unknown = templates.filter((template) => template.unknown && template.row === undefined);
   const others = templates.length - asked.length - templates.filter((template) => template.unknown).length;
   const counts = [`${asked.length} templates were described`];
-  if (others) counts.push(`${others} are no statement that returns rows`);
+  if (others) counts.push(`${others} are no statements that return rows`);
   if (unknown.length) counts.push(`${unknown.length} are only known at run time${isVerbose ? "" : " (--verbose)"}`);
   say(`${counts.join(", ")}.`);
   if (isVerbose) for (const { unknown: part } of unknown) say(`${shown(part!.place)}: not checked: ${part!.what}.`);
@@ -339,7 +339,7 @@ function check(out: string, text: string, templates: readonly Template[]): boole
   if (!found.length) say(`${name}: error: it has the same lines in another order, or some twice.`);
   for (const { name: row, lines } of found) {
     const template = templates.find((one) => one.row === row);
-    say(`${template ? shown(template.place) : name}: error: ${row} is not as ${name} has it:`);
+    say(`${template ? shown(template.place) : name}: error: ${row} is different in ${name}:`);
     for (const line of lines) say(`  ${line}`);
   }
   return false;
@@ -353,6 +353,6 @@ async function write(out: string, text: string, problems: number): Promise<boole
     await mkdir(path.dirname(out), { recursive: true });
     await writeFile(out, text);
   }
-  say(`${path.relative(process.cwd(), out)} ${isNew ? "was written" : "is as it was"}.`);
+  say(`${path.relative(process.cwd(), out)} ${isNew ? "was written" : "is unchanged"}.`);
   return true;
 }

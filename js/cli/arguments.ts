@@ -1,11 +1,11 @@
-// The words of a command line: which command, its values and options; durations, sizes and counts in them.
+// Parses the words of a command line: values and options, and the durations, sizes and counts in them.
 //
-// Knows node:util's parseArgs and units. Must not know commands or connections. Whatever cannot be read is a Misuse.
+// Knows node:util's parseArgs and units. Must not know commands or connections. A word that cannot be read is a Misuse.
 import { parseArgs } from "node:util";
 import type { OptionValues, ParseArgsOptionsConfig } from "./command.ts";
 import { Misuse } from "./misuse.ts";
 
-/** What each command takes. */
+/** The options that every command takes. */
 export const commonOptions = {
   url: { type: "string", short: "u" },
   timeout: { type: "string" },
@@ -22,7 +22,7 @@ export const COMMON_HELP = `Options of every command:
   --timeout TIME     the longest that a call may take, as 30s, 500ms or 2m; a bare number is milliseconds
   --ca FILE          certificates (PEM) to trust, for sslmode=verify-full; else PGSSLROOTCERT
   --cert FILE, --key FILE  the client's own certificate and its key (PEM); else PGSSLCERT and PGSSLKEY
-  --allow-cleartext-password  show the password to a server that wants it as it is, without TLS
+  --allow-cleartext-password  send the password as clear text, without TLS, if the server asks for it
   --debug            show the stack of an error
   --help             show this`;
 
@@ -31,7 +31,7 @@ export interface Words {
   readonly options: OptionValues;
 }
 
-/** What stands behind the command. */
+/** Parses the words after the command. */
 export function readWords(words: readonly string[], options: ParseArgsOptionsConfig): Words {
   try {
     const read = parseArgs({
@@ -47,12 +47,12 @@ export function readWords(words: readonly string[], options: ParseArgsOptionsCon
   }
 }
 
-/** Only the first sentence: what follows in Node repeats the value, which may be a URL with a password. */
+/** Keeps the first sentence of Node's message: the rest repeats the value, which may be a URL with a password. */
 function reasonOf(error: unknown): string {
   const [sentence = ""] = (error as Error).message.split(/\.\s/);
   const [unknown, name = ""] = /^Unknown option '([^]*)/.exec(sentence) ?? [];
   if (/^-[hpdUwW]'/.test(name))
-    return "Where to connect to is said by --url, DATABASE_URL, or PGHOST, PGPORT, PGUSER …; help is --help.";
+    return "Say where to connect to by --url, DATABASE_URL, or PGHOST, PGPORT, PGUSER …; help is --help.";
   if (unknown !== undefined && !/^-(?:[a-z]|-[a-z-]+)'/i.test(name))
     return "SQL or a value that begins with a dash: put -- in front of it.";
   return `${sentence.replace(/\.$/, "")}.`;
@@ -61,8 +61,8 @@ function reasonOf(error: unknown): string {
 const CONNECTION_STRING = /^\s*(?:postgres(?:ql)?:\/\/|(?:host|hostaddr|port|dbname|user|password|sslmode)\s*=)/i;
 
 /**
- * For words that are SQL, a table or a file. A connection string in their place, as psql takes one, would be shown with
- * its password: by the server, which repeats the line, or by an error that names the file.
+ * Throws Misuse if a word that should be SQL, a table or a file is a connection string. psql takes one in that place.
+ * Here its password would be shown: by the server, which repeats the line, or by an error that names the file.
  */
 export function refuseUrls(...words: readonly (string | boolean | undefined)[]): void {
   if (words.some((word) => typeof word === "string" && CONNECTION_STRING.test(word)))
@@ -71,14 +71,14 @@ export function refuseUrls(...words: readonly (string | boolean | undefined)[]):
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, m: 60_000, h: 3_600_000 };
 
-/** Milliseconds. */
+/** The value of an option in milliseconds; `undefined` if it was not given. */
 export function duration({ options }: Pick<Words, "options">, name: string): number | undefined {
   return measure(options[name], name, UNITS, "", "a time, such as 500ms, 30s or 2m");
 }
 
 const SIZES: Readonly<Record<string, number>> = { B: 1, kB: 1_024, MB: 1 << 20, GB: 1 << 30, k: 1_024, M: 1 << 20 };
 
-/** Bytes, in PostgreSQL's units. */
+/** The value of an option in bytes, read with PostgreSQL's units; `undefined` if it was not given. */
 export function size({ options }: Pick<Words, "options">, name: string): number | undefined {
   return measure(options[name], name, SIZES, "", "a size, such as 4096, 64kB or 10MB");
 }
@@ -87,7 +87,10 @@ export function count({ options }: Pick<Words, "options">, name: string): number
   return measure(options[name], name, {}, "", "a whole number");
 }
 
-/** One of these words. `advice` for whoever meant another option. */
+/**
+ * The value of an option, which must be one of `words`. The error ends with `advice`, for a user who meant another
+ * option.
+ */
 export function choice<Word extends string>(
   { options }: Pick<Words, "options">,
   name: string,

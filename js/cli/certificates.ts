@@ -1,4 +1,4 @@
-// Certificates and keys. libpq names them by files, as --ca and PGSSLROOTCERT do here; the driver takes their text.
+// Reads certificates and keys. --ca and PGSSLROOTCERT name files, as in libpq; the driver takes their text.
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import type { Options } from "../index.ts";
@@ -8,7 +8,10 @@ import { Misuse } from "./misuse.ts";
 
 const VARIABLES = { ca: "PGSSLROOTCERT", cert: "PGSSLCERT", key: "PGSSLKEY" } as const;
 
-/** The driver's options for them, and the variables without those that name a file, which it would refuse. */
+/**
+ * Returns the driver's options with these texts, and the environment without the variables that name such a file,
+ * because the driver refuses those.
+ */
 export function certificates(options: OptionValues): Pick<Options, "ca" | "cert" | "key" | "environment"> {
   const environment = { ...process.env };
   const texts: Pick<Options, "ca" | "cert" | "key"> = {};

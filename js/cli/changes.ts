@@ -1,6 +1,7 @@
-// `pgz-edge changes`: changes of a publication's tables as NDJSON, as they commit.
+// `pgz-edge changes`: writes the changes of a publication's tables as NDJSON when they commit.
 //
-// Knows that what was written is acknowledged: who reads the pipe has it. Must not know lines.
+// Knows that written lines are acknowledged, because the reader of the pipe then has them. Must not know what is in a
+// line.
 import process from "node:process";
 import { changes as changesOf, type Changes } from "../adapters/changes.ts";
 import { sql, UsageError } from "../index.ts";
@@ -17,8 +18,8 @@ export const changes: Command = {
   usage: `Usage: pgz-edge changes --slot NAME --publication NAME[,NAME …] [--create-slot permanent] [--snapshot]
 
 Writes a line of NDJSON per change to standard output, until Ctrl-C. A commit is acknowledged when its lines have been
-written, so the next run goes on behind it. A lost connection comes back by itself. A slot that nobody reads fills the
-server's disk: pgz-edge doctor lists them.
+written, so the next run continues after it. The command reconnects by itself. A slot that is not read fills the
+server's disk: pgz-edge doctor lists the slots.
 
   --slot NAME         the replication slot
   --publication NAME  the publication, or several with commas
@@ -26,7 +27,7 @@ server's disk: pgz-edge doctor lists them.
                       --create-slot temporary, and a role that owns them
   --create-slot WORD  make the slot: permanent (one that exists is used) or temporary (it ends with the command)
   --snapshot          first all rows of the tables, as of the slot's beginning; needs --create-slot and a new slot
-  --from POSITION     begin behind this position, such as 0/16B3748
+  --from POSITION     begin after this position, such as 0/16B3748
   --messages          messages of pg_logical_emit_message too
   --peek              acknowledge nothing: the next run begins where this one has begun
 ${PROGRESS_HELP}`,
@@ -100,7 +101,9 @@ function behind(feed: Changes): string {
   return state === "streaming" ? `${bytesText(lagBytes)} behind` : state;
 }
 
-/** What the driver refuses of options is a mistake on the command line. */
+/**
+ * Runs `make` and turns a usage error into Misuse: options that the driver refuses are a mistake on the command line.
+ */
 function orMisuse<T>(make: () => T): T {
   try {
     return make();

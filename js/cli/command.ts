@@ -1,29 +1,35 @@
-// What a command is to main.ts, which finds, runs and ends it.
+// The interface between main.ts and a command: main.ts finds the command, runs it and ends it.
 //
 // Types only. Must not know any command.
 import type { ParseArgsConfig } from "node:util";
 
 export type ParseArgsOptionsConfig = NonNullable<ParseArgsConfig["options"]>;
 
-/** What stands on the command line behind `--name`. */
+/** The values of the options on the command line, by name without `--`. */
 export type OptionValues = Readonly<Record<string, string | boolean | undefined>>;
 
-/** What one run of a command gets. */
+/** The input of one run of a command. */
 export interface Task {
-  /** What stands behind the command, in its order. */
+  /** The words after the command that are no options, in order. */
   readonly values: readonly string[];
   readonly options: OptionValues;
-  /** Aborts with Ctrl-C, SIGTERM and SIGHUP, and when nobody reads standard output any more. */
+  /**
+   * Aborts on Ctrl-C, SIGTERM and SIGHUP, and when standard output can no longer be written: its reader is gone, or the
+   * disk is full.
+   */
   readonly signal: AbortSignal;
 }
 
 export interface Command {
   /** One line for `pgz-edge help`. */
   readonly summary: string;
-  /** What `pgz-edge help <command>` says in front of the common options. */
+  /** The text of `pgz-edge help <command>` above the common options. */
   readonly usage: string;
-  /** Beside the common ones (arguments.ts). */
+  /** The command's own options, besides the common ones (arguments.ts). */
   readonly options: ParseArgsOptionsConfig;
-  /** Does it. The exit code; none is 0. What it throws is shown and decides the code (failure.ts). */
+  /**
+   * Runs the command and resolves with the exit code, or with nothing for 0. An error that it throws is shown and
+   * decides the exit code (failure.ts).
+   */
   run(task: Task): Promise<number | void>;
 }

@@ -1,7 +1,7 @@
 // The commands by name.
 //
-// Each is loaded when it is asked for, so that nobody waits for the parts of another, and what only one of them needs
-// (a compiler, a server's kit) need not be installed for the rest.
+// Each command is loaded when it is used. So it does not wait for the modules of the others, and a package that only
+// one command needs (a compiler, an SDK) need not be installed for the others.
 import type { Command } from "./command.ts";
 
 export const commands: Readonly<Record<string, () => Promise<Command>>> = {

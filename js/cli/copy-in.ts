@@ -1,7 +1,6 @@
-// `pgz-edge copy-in`: a file or standard input into a table by COPY.
+// `pgz-edge copy-in`: stores a file or standard input in a table by COPY.
 //
-// Knows what is shown meanwhile, and what is stored when it ends early: nothing, as long as the end of the data has not
-// been sent.
+// Knows the progress line, and what is stored if the command ends early: nothing, unless the end of the data was sent.
 import { PostgresError } from "../index.ts";
 import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
@@ -14,7 +13,7 @@ import { Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./prog
 import { say } from "./terminal.ts";
 
 const OTHER_SEPARATOR =
-  "The first line has no comma. Data with another separator go in by a COPY as it stands: " +
+  "The first line has no comma. Pass a COPY statement for data with another separator: " +
   `pgz-edge copy-in "copy t from stdin (format csv, header, delimiter ';')".`;
 
 export const copyIn: Command = {
@@ -22,7 +21,7 @@ export const copyIn: Command = {
   usage: `Usage: pgz-edge copy-in <table | table(column, …) | COPY … FROM STDIN> [file] [--format csv]
 
 Stores all of the data or nothing. The first line of csv names the columns that the values are for, in any order; with
-columns behind the table's name it is skipped. A COPY statement runs as it stands. Bytes, rate and, of a file, the time
+columns after the table's name it is skipped. A COPY statement runs unchanged. Bytes, rate and, of a file, the time
 left are shown on standard error.
 
   -f, --format WORD  csv (the default), text or binary
@@ -49,7 +48,7 @@ async function run(task: Task): Promise<void> {
   let isSent = false;
   let progress: Progress | undefined;
 
-  /** Reads them only where they are wanted. */
+  /** Reads the column names from the first line. Only called if the COPY needs them. */
   async function namesOf(): Promise<readonly string[]> {
     const headed = await abortable(readHeader(all), signal);
     data = headed.data;
@@ -76,7 +75,7 @@ async function run(task: Task): Promise<void> {
     progress?.end();
     if (error instanceof Misuse) throw error;
     if (signal.aborted) say("Interrupted.");
-    // Of a COPY whose end was sent only the server knows, unless it says itself that it failed.
+    // After the end of the data was sent, only the server knows the outcome, unless it has reported an error.
     const isCertain = !isSent || error instanceof PostgresError;
     say(isCertain ? "Nothing was stored." : "All data were sent; it is not known whether they are stored.");
     throw error;

@@ -1,7 +1,6 @@
-// `pgz-edge copy-out`: a table, a query or a COPY to standard output or a file.
+// `pgz-edge copy-out`: writes a table, a query or a COPY to standard output or a file.
 //
-// Knows what is shown meanwhile. Rows are counted in the data, as far as their format shows them; the last count is the
-// server's.
+// Knows the progress line. Rows are counted in the data if their format shows them; the final count is the server's.
 import type { Client, QueryEnd } from "../index.ts";
 import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
@@ -19,7 +18,7 @@ export const copyOut: Command = {
   usage: `Usage: pgz-edge copy-out <table | query | COPY … TO STDOUT> [--format csv] [-o file]
 
 Writes the rows of a table or a query to standard output or a file, as fast as the server can: by COPY. A COPY statement
-runs as it stands. Rows, bytes, rate and the time left, where it can be known, are shown on standard error.
+runs unchanged. Rows, bytes, rate and the time left, where it can be known, are shown on standard error.
 
   -f, --format WORD  csv (the default), text or binary
   --no-header        csv without its header
@@ -78,7 +77,10 @@ async function* counted(
   }
 }
 
-/** By the statistics of the last ANALYZE or VACUUM; nothing for a query, a view, and where there are none. */
+/**
+ * The number of rows by the statistics of the last ANALYZE or VACUUM; `undefined` for a query, for a view, and without
+ * statistics.
+ */
 async function rowsAbout(client: Client, { table }: CopyText): Promise<number | undefined> {
   if (table === undefined) return undefined;
   const text = "select reltuples::float8 as rows from pg_catalog.pg_class where oid = to_regclass($1)";

@@ -1,6 +1,6 @@
-// The COPY statement that a command's first value means: a table, a query, or a COPY as it stands.
+// Makes the COPY statement from a command's first value: a table, a query, or a complete COPY statement.
 //
-// Knows how these begin. The text becomes SQL as it is, since whoever wrote it may run any.
+// Knows how these begin. The value becomes part of the SQL unescaped, because its author may run any SQL.
 import { firstWord, SqlReader, withoutEnd } from "../util/sql-reader.ts";
 import { Misuse } from "./misuse.ts";
 
@@ -9,9 +9,9 @@ export type CopyFormat = (typeof COPY_FORMATS)[number];
 
 export interface CopyText {
   readonly text: string;
-  /** The table, if it is one. */
+  /** The table's name, if the value was a table. */
   readonly table?: string;
-  /** Unknown of a COPY that was passed as it stands. */
+  /** Unknown if the value was a COPY statement. */
   readonly format?: CopyFormat;
 }
 
@@ -19,14 +19,17 @@ const QUERIES = new Set(["select", "with", "values", "table", "insert", "update"
 
 const isCopy = (given: string) => firstWord(given) === "copy";
 
-/** A query, and not one of its words alone: a table may have that name in quotes only. */
+/** Whether the text is a query. The first word of a query alone is not one: a table of that name needs quotes. */
 function isQuery(given: string): boolean {
   const reader = new SqlReader(given);
   const isWord = reader.next() === "word" && QUERIES.has(reader.name);
   return reader.text === "(" || (isWord && reader.next() !== "end");
 }
 
-/** A table's name and its list of columns, as they are written: `app."Users" (id, name);`. */
+/**
+ * Returns a table's name and its list of columns, as they are written: `app."Users" (id, name);`. `undefined` for
+ * anything else.
+ */
 function tableIn(given: string): { readonly name: string; readonly columns: string } | undefined {
   const reader = new SqlReader(given);
   const isName = () => reader.next() === "word" || reader.kind === "name";
@@ -41,7 +44,7 @@ function tableIn(given: string): { readonly name: string; readonly columns: stri
   return columns !== undefined && reader.kind === "end" ? { name, columns } : undefined;
 }
 
-/** From the parenthesis at which the reader is to the last one, which nothing may follow. */
+/** Returns the text from the reader's parenthesis to the closing one, which must be the last token of the statement. */
 function listIn(given: string, reader: SqlReader): string | undefined {
   const { start } = reader;
   let { end, text } = reader;
@@ -55,11 +58,11 @@ export function copyOutText(given: string, format: CopyFormat, header: boolean):
   const table = tableIn(given);
   if (table) return { text: `copy ${table.name} ${table.columns} ${how}`, table: table.name, format };
   if (!isQuery(given)) throw new Misuse("Pass a table, a query, or a COPY … TO STDOUT.");
-  // A comment at its end must not swallow the rest.
+  // The newline keeps a comment at the end of the query from swallowing the rest.
   return { text: `copy (${withoutEnd(given)}\n) ${how}`, format };
 }
 
-/** `columns`: those that the data name, where the table's own are not listed. */
+/** `columns` reads the names in the data. It is called only if the value lists no columns. */
 export function copyInText(
   given: string,
   format: CopyFormat,

@@ -1,13 +1,17 @@
-// CSV whose arrays COPY reads: the driver writes an array as JSON, `[1,null,"a"]`; PostgreSQL reads `{1,NULL,"a"}`.
+// Rewrites the arrays in CSV so that COPY can read them: the driver writes an array as JSON, `[1,null,"a"]`; PostgreSQL
+// reads `{1,NULL,"a"}`.
 //
 // Knows CSV as the driver writes it, the tokens of JSON, and array literals. Must not know where rows come from. No
-// number is read, so that each keeps its digits. A composite value within an array stays JSON, which COPY refuses.
+// number is parsed, so each keeps its digits. A composite value within an array stays JSON, which COPY refuses.
 import type { Client } from "../index.ts";
 
-/** What a column holds: arrays of JSON values have one dimension, whatever is in them. */
+/**
+ * The kind of a column's arrays. Arrays of JSON values count as one-dimensional, because inner brackets may belong to a
+ * value.
+ */
 export type ArrayKind = "array" | "array of JSON";
 
-/** By column; `undefined` where there is no array in any. */
+/** Returns the kind of each column's arrays; `undefined` if no column has arrays. */
 export async function arraysOf(client: Client, text: string): Promise<readonly (ArrayKind | undefined)[] | undefined> {
   const { fields } = await client.describe(text);
   const { rows } = await client.query<{ oid: number; of_json: boolean }>(KINDS, [fields.map(({ typeOid }) => typeOid)]);
@@ -20,7 +24,7 @@ const KINDS = `select t.oid, e.typname in ('json', 'jsonb') as of_json
   from pg_catalog.pg_type t join pg_catalog.pg_type e on e.oid = t.typelem
   where t.oid = any($1) and t.typcategory = 'A'`;
 
-/** The same CSV with array literals in these columns. `hasHeader`: its first line is names. */
+/** Yields the same CSV with array literals in these columns. `hasHeader`: the first line has names. */
 export async function* withArrays(
   data: AsyncIterable<Uint8Array>,
   kinds: readonly (ArrayKind | undefined)[],
@@ -34,7 +38,7 @@ export async function* withArrays(
   for await (const piece of data) {
     const text = decoder.decode(piece, { stream: true });
     rest += text;
-    // Within quotes no row ends, and a long cell is not read again with each piece of it.
+    // No row ends within quotes. The check also keeps a long cell from being read again with each piece of it.
     for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
     if (quotes % 2) continue;
     const { rows, end } = rowsIn(rest);
@@ -46,7 +50,7 @@ export async function* withArrays(
   if (rest) yield encoder.encode(rest);
 }
 
-/** Cells as they are written, of all rows that end in this text. */
+/** Returns the cells, as they are written, of all rows that end in this text, and the index after these rows. */
 function rowsIn(text: string): { rows: string[][]; end: number } {
   const rows: string[][] = [];
   let row: string[] = [];
@@ -56,7 +60,7 @@ function rowsIn(text: string): { rows: string[][]; end: number } {
     row.push(text.slice(at, behind));
     if (text[behind] === ",") at = behind + 1;
     else if (!text.startsWith("\r\n", behind))
-      return { rows, end }; // it may go on
+      return { rows, end }; // the row may continue
     else {
       rows.push(row);
       row = [];
@@ -65,7 +69,10 @@ function rowsIn(text: string): { rows: string[][]; end: number } {
   }
 }
 
-/** No regular expression: one with alternatives keeps something of each character of a long cell. */
+/**
+ * Returns the index after the cell. Not a regular expression: one with alternatives stores something for each character
+ * of a long cell.
+ */
 function afterCell(text: string, from: number): number {
   if (text[from] !== '"') {
     PLAIN.lastIndex = from;
@@ -84,11 +91,11 @@ const PLAIN = /[^,\r\n]*/y;
 function rewritten(cell: string, kind: ArrayKind | undefined): string {
   if (kind === undefined || cell === "") return cell;
   const json = cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell;
-  // What has no binary form is the server's text already.
+  // An array without a binary form is the server's text already.
   return json.startsWith("[") ? `"${arrayLiteral(json, kind).replaceAll('"', '""')}"` : cell;
 }
 
-/** Of JSON: strings, brackets, commas, and what stands between them. */
+/** Yields the tokens of JSON: strings, brackets, commas, and the texts between them. */
 function* tokensOf(json: string): Generator<string> {
   for (let at = 0; at < json.length;) {
     OTHER.lastIndex = at;
@@ -109,10 +116,10 @@ function afterString(json: string, from: number): number {
 
 const OTHER = /[^[\]{},"\s]+/y;
 
-/** `["a",[null]]` to `{"a",{NULL}}`. */
+/** Turns `["a",[null]]` into `{"a",{NULL}}`. */
 export function arrayLiteral(json: string, kind: ArrayKind): string {
   let literal = "";
-  /** Of an element that is JSON itself: its text so far, and how deep it is. */
+  /** The text so far of an element that is itself JSON. `depth` is its nesting. */
   let inside = "";
   let depth = 0;
   const deepest = kind === "array of JSON" ? 1 : Infinity;

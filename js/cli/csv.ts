@@ -1,6 +1,7 @@
-// What the command line must know of CSV: the names in its first line, and how many rows there are.
+// Reads what the command line needs from CSV: the names in its first line, and the number of rows.
 //
-// As PostgreSQL writes and reads it by default: commas, quotes, doubled within quotes. Knows bytes; must not know COPY.
+// Knows bytes, and CSV as PostgreSQL writes and reads it by default: commas, quotes, and doubled quotes within quotes.
+// Must not know COPY.
 import { Misuse } from "./misuse.ts";
 import { utf8 } from "./utf8.ts";
 
@@ -8,13 +9,13 @@ const NEWLINE = 10;
 const RETURN = 13;
 const QUOTE = 34;
 
-/** Counts the ends of rows in pieces of any size. A newline within quotes is none. */
+/** Counts the ends of rows in pieces of any size. A newline within quotes does not end a row. */
 export class RowCount {
   rows = 0;
   #isQuoted = false;
   readonly #hasQuotes: boolean;
 
-  /** Text of COPY has no quotes, and no newline but those at the end of rows. */
+  /** COPY's text format has no quotes, and each newline in it ends a row. */
   constructor({ hasQuotes }: { readonly hasQuotes: boolean }) {
     this.#hasQuotes = hasQuotes;
   }
@@ -32,13 +33,13 @@ export class RowCount {
   }
 }
 
-/** More than any list of columns. */
+/** Bytes after which the search for the end of the first line stops: more than any list of columns. */
 const LONGEST_HEADER = 1 << 20;
 
-/** Data whose first line is known before they are sent. */
+/** Data whose first line was read before they are sent. */
 export interface Headed {
   readonly names: readonly string[];
-  /** All of it, the first line too. */
+  /** All data, including the first line. */
   readonly data: AsyncIterable<Uint8Array>;
 }
 
@@ -54,7 +55,7 @@ export async function readHeader(data: AsyncIterable<Uint8Array>): Promise<Heade
   return { names: namesIn(line), data: again(begin, rest) };
 }
 
-/** Behind the line. PostgreSQL takes lines that end with a carriage return alone too. */
+/** Returns the index after the first line. PostgreSQL also takes lines that end with a carriage return alone. */
 function endOfFirst(bytes: Uint8Array): number | undefined {
   let isQuoted = false;
   for (const [at, byte] of bytes.entries()) {
@@ -69,7 +70,7 @@ async function* again(begin: Uint8Array, rest: AsyncIterator<Uint8Array>): Async
   yield* { [Symbol.asyncIterator]: () => rest };
 }
 
-/** Of the first line; a spreadsheet's byte order mark is none of the decoder's output. */
+/** Returns the names in the first line. The decoder has already removed a spreadsheet's byte order mark. */
 function namesIn(text: string): readonly string[] {
   const names: string[] = [];
   const field = /(?:"((?:[^"]|"")*)"|([^,"\r\n]*))(,|[\r\n]|$)/y;

@@ -1,4 +1,4 @@
-// `pgz-edge doctor`: what is at the other end of a URL, and what to change.
+// `pgz-edge doctor`: examines the server behind a URL, and says what to change.
 //
 // Knows the order of the questions: those that a server may not survive come last. Must not know what the answers mean.
 import type { Command, Task } from "./command.ts";
@@ -18,10 +18,10 @@ export const doctor: Command = {
   summary: "says what is at the other end: server, pooler, TLS, round trips, and what to change",
   usage: `Usage: pgz-edge doctor [URL] [--json]
 
-Connects in several ways and asks the server about itself: which it is, whether a pooler stands in front of it and of
+Connects in several ways and asks the server about itself: which it is, whether a pooler is in front of it and of
 which kind, TLS and its certificate, how the password is asked for, the protocol's version, whether values come in
 binary, round trips and milliseconds to the first row, connections, timeouts. Changes nothing there. Each question has a
-deadline. ok is good, -- is to be known, !! is to be changed, ?? could not be found out.
+deadline. ok is good, -- is worth knowing, !! should be changed, ?? could not be found out.
 
   --json             the same as data: { "findings": [{ "id", "title", "level", "text", "facts", "advice" }] }`,
   options: { json: { type: "boolean" } },

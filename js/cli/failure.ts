@@ -1,7 +1,7 @@
-// What a failure looks like on standard error, and the exit code that it ends with.
+// Turns an error into the text for standard error, and into an exit code.
 //
-// As psql shows errors: message, code, the line with the mark, DETAIL, HINT. Knows errors of the driver. Never a stack
-// unless it was asked for; never a URL or a password, which no error of the driver holds.
+// Knows the driver's errors. The text has psql's form: message, code, the line with the mark, DETAIL, HINT. It has a
+// stack only on request, and never a URL or a password, which no error of the driver contains.
 import { AuthenticationError, ConnectionError, PgzError, PostgresError, TimeoutError } from "../index.ts";
 import { isRefusal } from "./connect.ts";
 import { Misuse } from "./misuse.ts";
@@ -42,17 +42,17 @@ function ofDriver(error: PgzError): string[] {
   ];
 }
 
-/** By code, where the driver's own names its calls. */
+/** Messages by code, for errors whose own message names the driver's calls. */
 const MESSAGE: Readonly<Record<string, string>> = { COPY_NEEDS_COPY_CALL: "This command does not run this COPY." };
 
-/** By code. */
+/** Advice by code. */
 const ADVICE: Readonly<Record<string, string>> = {
   COPY_NEEDS_COPY_CALL: "copy-out runs a COPY … TO STDOUT, copy-in a COPY … FROM STDIN.",
   AUTH_CLEARTEXT_REFUSED: "On a network that only you can reach, pass --allow-cleartext-password.",
   PASSWORD_MISSING: "Put it into DATABASE_URL, PGPASSWORD or a line of ~/.pgpass that only you can read (chmod 600).",
 };
 
-/** The driver's advice is for those who program: by the call that it names, what there is in a shell. */
+/** The driver's advice is for programmers. Where it names one of these calls, advice for a shell replaces it. */
 const IN_A_SHELL: readonly (readonly [RegExp, string])[] = [
   [/simple\(\)/, "Pass one statement: psql -f runs a file of several."],
   [/sql\.in\(/, "A list is one value: write = any($1), and pass it as {1,2,3}."],

@@ -1,7 +1,7 @@
-// Where data come from and go to: files, standard input and output.
+// Sources and destinations of data: files, standard input and standard output.
 //
-// Knows that a file is there whole or not at all: it is written beside its place and takes its name at the end. What is
-// no plain file has a name of its own and keeps it (pipes.ts). Must not know what is in it.
+// Knows that a file must be complete or absent: it is written next to its final place and renamed at the end. Anything
+// but a plain file (a pipe, a device) is written in place (pipes.ts). Must not know the content.
 import { randomBytes } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
@@ -11,18 +11,21 @@ import { Misuse } from "./misuse.ts";
 import { openPipe, piecesOf, writePipe } from "./pipes.ts";
 import { write } from "./terminal.ts";
 
-/** What takes a command's data. */
+/** The destination of a command's data. */
 export interface Destination {
-  /** Whether a person sees it as it is written. */
+  /** Whether it is a terminal, where a person sees the data as they are written. */
   readonly isTerminal: boolean;
   write(data: Uint8Array | string): Promise<void>;
-  /** All is written. */
+  /** Called after the last write: a file gets its final name. */
   finish(): Promise<void>;
-  /** It failed: nothing is left of it where it would look complete. */
+  /** Called after a failure, so that no file is left that would look complete. */
   discard(): Promise<void>;
 }
 
-/** A file by its path; standard output without one, or with `-`. `signal` ends the wait for a pipe's reader. */
+/**
+ * Opens a file by its path; without a path, or with `-`, returns standard output. `signal` ends the wait for a pipe's
+ * reader.
+ */
 export async function destination(path: string | undefined, signal: AbortSignal): Promise<Destination> {
   if (path === undefined || path === "-") return standardOutput;
   if (path === "") throw new Misuse("The name of the output is empty: is a variable missing?");
@@ -44,11 +47,11 @@ const standardOutput: Destination = {
   async discard() {},
 };
 
-/** Names of what is open, and of devices: what they lead to is no file that could be replaced. */
+/** Paths of open files and of devices. They do not lead to a file that could be replaced. */
 const KERNEL = /^\/(?:dev\/(?!shm\/)|proc\/)/;
 const STANDARD_OUTPUT = /^\/(?:dev\/stdout|(?:dev|proc\/self)\/fd\/1)$/;
 
-/** Where links lead, to a file that need not be there yet: a rename would replace the link. */
+/** Follows links to their target, which need not exist yet. A rename onto a link would replace the link. */
 async function placeOf(path: string): Promise<string> {
   for (let place = resolve(path); ;) {
     const next = KERNEL.test(place) ? undefined : await readlink(place).catch(() => undefined);
@@ -67,15 +70,15 @@ async function inPlace(place: string, signal: AbortSignal): Promise<Destination>
   };
 }
 
-/** `old` is replaced at the end. */
+/** Writes a new file in the same folder, which replaces `old` at the end. */
 async function beside(place: string, old: Stats | undefined): Promise<Destination> {
-  // Random, because processes in two containers may have the same number; "wx", because another user of the folder may
-  // have put a link there.
+  // The name is random, because processes in two containers may have the same process id. The flag is "wx", because
+  // another user of the folder may have put a link there.
   const part = `${place}.${randomBytes(6).toString("base64url")}.part`;
   const mode = old && old.mode & 0o7777;
-  const file = await open(part, "wx", mode); // never more than that: it may be for its owner's eyes only
-  if (old) await file.chown(old.uid, old.gid).catch(() => {}); // only root may
-  if (mode !== undefined) await file.chmod(mode).catch(() => {}); // without what the umask takes away
+  const file = await open(part, "wx", mode); // never a wider mode: the file may be private
+  if (old) await file.chown(old.uid, old.gid).catch(() => {}); // only root may do this
+  if (mode !== undefined) await file.chmod(mode).catch(() => {}); // open() applied the umask
   return {
     isTerminal: false,
     async write(data) {
@@ -92,7 +95,7 @@ async function beside(place: string, old: Stats | undefined): Promise<Destinatio
   };
 }
 
-/** Sends `data` there. Whatever goes wrong on either side leaves no file behind. */
+/** Writes all of `data` to the destination. A failure on either side leaves no file. */
 export async function pour(data: () => AsyncIterable<Uint8Array | string>, to: Destination): Promise<void> {
   try {
     for await (const piece of data()) await to.write(piece);
@@ -103,13 +106,16 @@ export async function pour(data: () => AsyncIterable<Uint8Array | string>, to: D
   }
 }
 
-/** What is read, and how much that will be where it is known. */
+/** Data to read, and their size in bytes if it is known. */
 export interface Source {
   readonly bytes: number | undefined;
   readonly data: AsyncIterable<Uint8Array>;
 }
 
-/** A file by its path; standard input without one, or with `-`. `signal` ends the wait for a pipe's data. */
+/**
+ * Opens a file by its path; without a path, or with `-`, returns standard input. `signal` ends the wait for a pipe's
+ * data. `what` names the data in the message for a terminal.
+ */
 export async function source(path: string | undefined, what: string, signal: AbortSignal): Promise<Source> {
   if (path === undefined || path === "-") {
     if (process.stdin.isTTY && path === undefined) throw new Misuse(`Pass ${what}, or send it to standard input.`);
@@ -119,7 +125,7 @@ export async function source(path: string | undefined, what: string, signal: Abo
     const file = await openPipe(path, constants.O_RDONLY, signal);
     const found = await file.stat();
     if (found.isDirectory()) throw new Error("EISDIR: it is a folder");
-    // What has a number is open at its other end, or was.
+    // A pipe that is named by a descriptor, such as /dev/fd/3, has or had its writer already.
     const awaitsWriter = found.isFIFO() && !KERNEL.test(resolve(path));
     return { bytes: found.isFile() ? found.size : undefined, data: piecesOf(file, signal, awaitsWriter) };
   } catch (error) {
@@ -127,7 +133,7 @@ export async function source(path: string | undefined, what: string, signal: Abo
   }
 }
 
-/** The whole of it. */
+/** Reads a source to its end. */
 export async function bytesFrom(path: string | undefined, what: string, signal: AbortSignal): Promise<Uint8Array> {
   const { data } = await source(path, what, signal);
   return await abortable(wholeOf(data), signal);
@@ -139,9 +145,9 @@ async function wholeOf(data: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   return Buffer.concat(pieces);
 }
 
-/** Standard input that never comes is left at once. */
+/** Waits for `work`, but rejects at once when `signal` aborts: standard input may never deliver anything. */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  work.catch(() => {}); // of a wait that was left
+  work.catch(() => {}); // the wait for it may have ended
   signal.throwIfAborted();
   return await new Promise<T>((resolve, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
@@ -153,13 +159,16 @@ function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
 }
 
-/** What is no plain path is not repeated: it may be whatever was passed in its place, such as a password. */
+/**
+ * Returns the path for a message, after a space; "" unless it is a plain path. Anything else may be other text that was
+ * passed in its place, such as a password.
+ */
 function shownPath(path: string): string {
   const isPlain = path.split("/").every((name) => /^[\w.~-]{0,40}$/.test(name) && !name.startsWith("eyJ"));
   return isPlain && (/\.[a-z]{1,6}$/.test(path) || /^(\.{0,2}|~)\//.test(path)) ? ` ${path}` : "";
 }
 
-/** Node's text without the path, which may hold whatever was passed in its place. */
+/** Returns Node's message without the path, which may be other text that was passed in its place. */
 export function reasonOf(error: unknown): string {
   const { message, code = "it failed" } = error as NodeJS.ErrnoException;
   return /^[A-Z0-9]+: [^,']+/.exec(message)?.[0] ?? code;

@@ -1,11 +1,11 @@
-// `pgz-edge help`, `pgz-edge help <command>`, and what stands below them.
+// The texts of `pgz-edge help` and `pgz-edge help <command>`, with the exit codes below them.
 import { firstWord } from "../util/sql-reader.ts";
 import { COMMON_HELP } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
 import { Misuse } from "./misuse.ts";
 
-/** Exit codes, as docs/cli.md has them. */
+/** The exit codes, as docs/cli.md lists them. */
 const EXIT_HELP = `Exit codes: 0 done; 1 refused by the server or the driver; 2 not connected; 64 wrong usage;
   130 Ctrl-C (143 SIGTERM, 129 SIGHUP); 141 the reader left (| head).`;
 
@@ -35,15 +35,15 @@ export function helpOf({ usage }: Command): string {
 
 export async function commandOf(name: string): Promise<Command> {
   if (/\s/.test(name) && STATEMENTS.has(firstWord(name)))
-    throw new Misuse(`SQL stands behind a command: pgz-edge ${firstWord(name) === "copy" ? "copy-out" : "query"} "…".`);
-  // Anything that is no plain word is not repeated: it may be a URL.
+    throw new Misuse(`SQL comes after a command: pgz-edge ${firstWord(name) === "copy" ? "copy-out" : "query"} "…".`);
+  // Only a plain word is repeated: anything else may be a URL.
   const shown = /^[a-z-]{1,20}$/i.test(name) ? ` "${name}"` : "";
   if (!Object.hasOwn(commands, name))
     throw new Misuse(`There is no command${shown}; there are ${Object.keys(commands).join(", ")}.`);
   return await commands[name]!();
 }
 
-/** Words with which somebody who forgot the command begins. */
+/** First words of SQL, by which a forgotten command is recognized. */
 const STATEMENTS = new Set(
   (
     "select insert update delete merge with values table show explain create alter drop truncate copy call do set " +

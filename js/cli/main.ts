@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// Where the command line begins and ends: finds the command, runs it, shows what went wrong, and sets the exit code.
+// The entry point of the command line: finds the command, runs it, shows its error, and sets the exit code.
 //
-// Knows signals and the process. Must not know servers. A first Ctrl-C aborts the command, which cancels on the server
-// what runs there; a second one ends the process at once.
+// Knows signals and the process. Must not know servers. The first Ctrl-C aborts the command, which cancels its
+// statement on the server; a second Ctrl-C ends the process at once.
 import process from "node:process";
 import { readWords } from "./arguments.ts";
 import { commands } from "./commands.ts";
@@ -12,7 +12,7 @@ import { Misuse } from "./misuse.ts";
 import { flush, ReaderLeft, say, stopWriting, watchReader, write } from "./terminal.ts";
 import { version } from "./version.ts";
 
-/** By signal, as shells count them: 128 and the signal's number. */
+/** Exit codes by signal, as in shells: 128 plus the signal's number. */
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
 class Interrupted extends Error {
@@ -28,14 +28,14 @@ async function main([name, ...words]: readonly string[]): Promise<number | void>
   if (name === "--version" || name === "-V") return write(`${version()}\n`);
   if (name === "--help" || name === "-h") return write(await overview());
   if (name === "help") return write(words[0] === undefined ? await overview() : helpOf(await commandOf(words[0])));
-  if (name.startsWith("-")) throw new Misuse("The command comes first, its options behind it.");
+  if (name.startsWith("-")) throw new Misuse("The command comes first, its options after it.");
   const command = await commandOf(name);
   const { values, options } = readWords(words, command.options);
   if (options["help"]) return write(helpOf(command));
   return command.run({ values, options, signal: ending.signal });
 }
 
-/** The exit code; says what there is to say. */
+/** Reports the failure on standard error and returns the exit code. */
 function failed(error: unknown): number {
   const reason: unknown = ending.signal.aborted ? ending.signal.reason : error;
   if (reason instanceof Interrupted) return SIGNALS[reason.signal];
@@ -49,10 +49,13 @@ function failed(error: unknown): number {
   return exitCodeOf(error);
 }
 
-/** What stands there may be a URL with a password. */
+/** Whether the first word is a command. Any other word is not repeated, because it may be a URL with a password. */
 const hasCommand = () => Object.hasOwn(commands, process.argv[2] ?? "");
 
-/** A launcher (npx, bunx) passes on the signal that the terminal has sent to all: within this it is the same one. */
+/**
+ * Milliseconds within which a second signal counts as the first one. The terminal sends a signal to all processes, and
+ * a launcher (npx, bunx) then passes it on again.
+ */
 const SAME = 300;
 
 function watchSignals(): void {
@@ -75,5 +78,5 @@ watchSignals();
 watchReader(end);
 const code = await main(process.argv.slice(2)).catch(failed);
 await flush();
-// Whatever still holds the process, as an open standard input does, is of no use to anybody.
+// Exit even if something keeps the process alive, such as an open standard input: it is no longer needed.
 process.exit(code ?? EXIT.done);

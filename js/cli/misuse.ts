@@ -1,8 +1,9 @@
-// A command line that cannot be run as it stands.
+// The error for a command line that cannot be run.
 //
-// Knows nothing but its class. main.ts shows it without a stack, with a line that leads to the help, and ends with 64.
+// Knows nothing but its class. main.ts shows it without a stack, adds a line that points to the help, and exits with
+// 64.
 
-/** What its user has to write otherwise. The text must not repeat a URL or a password. */
+/** The message says what the user must write instead. It must not repeat a URL or a password. */
 export class Misuse extends Error {
   override readonly name = "Misuse";
 }

@@ -1,11 +1,14 @@
-// Names that come twice in an object of JSON: readers keep the last of the two.
+// Finds names that occur more than once in a JSON object: readers keep only the last of their values.
 //
 // Knows JSON's tokens. Must not know where the text comes from.
 
-/** A string that does not end in this text is a token too, without its last quote. */
+/** A string that is cut off by the end of the text is a token too, without its closing quote. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"?|[{}[\]:]/gs;
 
-/** The names that the first object in this text has more than once; `undefined`: it does not end in it. */
+/**
+ * Returns the names that occur more than once in the first object of the text; `undefined` if the text ends before the
+ * object does.
+ */
 export function doubledIn(text: string): readonly string[] | undefined {
   const counts = new Map<string, number>();
   let depth = 0;
@@ -22,7 +25,7 @@ export function doubledIn(text: string): readonly string[] | undefined {
   return undefined;
 }
 
-/** Whether a string has its last quote, which no backslash stands in front of. */
+/** Whether a string token has its closing quote. A quote after a backslash does not close it. */
 function isWhole(token: string): boolean {
   return /^"[^"\\]*(?:\\.[^"\\]*)*"$/s.test(token);
 }

@@ -1,6 +1,6 @@
-// `pgz-edge ping`: whether a server is there, how long connecting takes and how long a round trip.
+// `pgz-edge ping`: says whether a server is there, and how long connecting and a round trip take.
 //
-// Knows clocks and one small statement. Goes on behind a failure, so that it can watch a server come back.
+// Knows clocks and one small statement. Continues after a failure, so that it can watch a server come back.
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { TimeoutError, type Client, type ConnectEvent } from "../index.ts";
@@ -28,7 +28,7 @@ not be reached, or did not answer in time.
   run,
 };
 
-/** Milliseconds. A server that lets one in and never answers is not there either. */
+/** The default of --timeout in milliseconds. A server that accepts a login and never answers counts as away too. */
 const LONGEST = 5_000;
 
 async function run(task: Task): Promise<number> {
@@ -64,7 +64,7 @@ async function run(task: Task): Promise<number> {
     connected = undefined;
     let from = performance.now();
     await client.exec("select 1", { signal });
-    // Connecting is told apart: the round trip is the next one.
+    // Connecting is reported separately. The round trip is that of the next statement.
     if (connected) {
       const { host, port, durationMs } = connected as ConnectEvent;
       await write(`connected to ${host}:${port} in ${milliseconds(durationMs)}\n`);
@@ -82,7 +82,7 @@ export function isAway(error: unknown): boolean {
   return exitCodeOf(error) === EXIT.notConnected || error instanceof TimeoutError;
 }
 
-/** A URL may stand behind the command as a value. */
+/** Takes the URL from the value after the command, if there is one. */
 export function atUrl(task: Task): Task {
   const [url, ...others] = task.values;
   if (others.length) throw new Misuse("Pass one URL, or none.");

@@ -1,16 +1,16 @@
-// What has a path and is read or written where it stands: pipes, devices, and files that are read.
+// Opens, reads and writes paths in place: pipes, devices, and files that are only read.
 //
-// Knows that no thread may wait for the other side: Node's process does not end before its threads do, and one that
-// waits in open(2), read(2) or write(2) of a pipe waits as long as the other side likes, whatever signal comes. So all
-// is asked for without waiting (O_NONBLOCK), and again a little later. Must not know what the bytes are.
+// Knows that no thread may block on the other side. Node's process does not end before its threads do, and a thread in
+// open(2), read(2) or write(2) of a pipe stays blocked until the other side acts, whatever signal arrives. So every
+// call is non-blocking (O_NONBLOCK) and is retried a little later. Must not know what the bytes are.
 import { constants } from "node:fs";
 import { open, stat, type FileHandle } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 
-/** Windows has no such flag, and no such pipes. */
+/** Windows has neither this flag nor such pipes. */
 const { O_NONBLOCK = 0 } = constants as { readonly O_NONBLOCK?: number };
 
-/** `flags` of open(2). To write into a pipe it waits until somebody has it open to read. */
+/** Opens a path with these `flags` of open(2). To write to a pipe, it waits until a reader has opened the pipe. */
 export async function openPipe(path: string, flags: number, signal: AbortSignal): Promise<FileHandle> {
   return await untilDone(signal, () =>
     open(path, flags | O_NONBLOCK).catch(async (error: NodeJS.ErrnoException): Promise<typeof NOT_NOW> => {
@@ -20,10 +20,13 @@ export async function openPipe(path: string, flags: number, signal: AbortSignal)
   );
 }
 
-/** Bytes for one read, as Node's streams of files have it. */
+/** Bytes per read, as in Node's file streams. */
 const PIECE = 65_536;
 
-/** To its end, which closes it. `awaitsWriter`: an end before anything came means that nobody writes to it yet. */
+/**
+ * Yields the file's data up to its end, and closes the file. `awaitsWriter`: an end before any data means that no
+ * writer has opened the pipe yet.
+ */
 export async function* piecesOf(
   file: FileHandle,
   signal: AbortSignal,
@@ -36,7 +39,7 @@ export async function* piecesOf(
       const length = await untilDone(signal, async () => {
         const read = await orNotNow(file.read(piece, 0, PIECE, null));
         if (read !== NOT_NOW && read.bytesRead === 0 && isAwaited) return NOT_NOW;
-        isAwaited = false; // one that has nothing to say now is there too
+        isAwaited = false; // NOT_NOW shows that there is a writer too
         return read === NOT_NOW ? read : read.bytesRead;
       });
       if (length === 0) return;
@@ -47,7 +50,10 @@ export async function* piecesOf(
   }
 }
 
-/** A pipe takes so many bytes together or none. Of more Deno does not say how many went before "not now". */
+/**
+ * Bytes that a pipe takes together or not at all. For a longer write, Deno does not say how many bytes were written
+ * before EAGAIN.
+ */
 const PIPE_BUF = 4_096;
 
 export async function writePipe(file: FileHandle, data: Uint8Array | string, signal: AbortSignal): Promise<void> {
@@ -58,10 +64,10 @@ export async function writePipe(file: FileHandle, data: Uint8Array | string, sig
   }
 }
 
-/** Another attempt, later. */
+/** The result of an attempt that must be retried later. */
 const NOT_NOW: unique symbol = Symbol("not now");
 
-/** The other side has written nothing, or read nothing. */
+/** Turns EAGAIN into NOT_NOW: the other side has not written, or not read, anything yet. */
 function orNotNow<T>(result: Promise<T>): Promise<T | typeof NOT_NOW> {
   return result.catch((error: NodeJS.ErrnoException) => {
     if (error.code === "EAGAIN") return NOT_NOW;
@@ -69,7 +75,7 @@ function orNotNow<T>(result: Promise<T>): Promise<T | typeof NOT_NOW> {
   });
 }
 
-/** Milliseconds from one attempt to the next, at most. */
+/** Maximum number of milliseconds between two attempts. */
 const LONGEST_PAUSE = 25;
 
 async function untilDone<T>(signal: AbortSignal, attempt: () => Promise<T | typeof NOT_NOW>): Promise<T> {

@@ -1,20 +1,20 @@
 // The progress line on standard error: rows, bytes, rate, time left.
 //
-// Knows counts and a clock. Must not know where data come from. On a terminal one line is written over and over; else,
-// if it is asked for, a line per second, for a log.
+// Knows counts and a clock. Must not know where data come from. On a terminal one line is rewritten in place.
+// Elsewhere, on request, it writes a line per second, for a log.
 import process from "node:process";
 import type { OptionValues } from "./command.ts";
 import { Misuse } from "./misuse.ts";
 import { beforeLines, say } from "./terminal.ts";
 
-/** What one knows beforehand of how much there will be. */
+/** What is known in advance about the data. */
 export interface Expected {
   readonly bytes?: number | undefined;
-  /** By the server's statistics. */
+  /** Number of rows, estimated from the server's statistics. */
   readonly aboutRows?: number | undefined;
-  /** What is counted. Default "row". */
+  /** The unit of the count. Default "row". */
   readonly unit?: "row" | "change" | undefined;
-  /** What else is to be said meanwhile. */
+  /** Returns further text for the line while the work runs. */
   readonly more?: (() => string) | undefined;
 }
 
@@ -22,7 +22,7 @@ export const PROGRESS_OPTIONS = { progress: { type: "boolean" }, "no-progress": 
 export const PROGRESS_HELP = `  --progress         show progress where standard error is no terminal too: a line per second
   --no-progress      show none`;
 
-/** Whether it is to be shown: by default on a terminal that shows nothing else. */
+/** Whether progress is shown: by default on a terminal that shows nothing else (`isFree`). */
 export function wantsProgress(options: OptionValues, isFree: boolean): boolean {
   if (options["progress"] && options["no-progress"]) throw new Misuse("--progress or --no-progress, not both.");
   if (options["no-progress"]) return false;
@@ -43,7 +43,7 @@ export class Progress {
     if (this.#isTerminal) beforeLines(() => CLEAR);
   }
 
-  /** No more of it; `rows` is the server's count. */
+  /** Ends the progress line. With `rows`, the final count, writes a last line with the totals. */
   end(rows?: number | null): void {
     clearInterval(this.#timer);
     beforeLines(() => "");
@@ -63,7 +63,7 @@ export class Progress {
   #show(): void {
     const { rows, bytes } = this;
     const text = line({ rows, bytes, seconds: this.#seconds(), expected: this.#expected, isOver: false });
-    const columns = process.stderr.columns || 80; // a terminal may not know its own
+    const columns = process.stderr.columns || 80; // a terminal may not know its width
     process.stderr.write(this.#isTerminal ? `${CLEAR}${text.slice(0, columns - 1)}` : `${text}\n`);
   }
 
@@ -72,7 +72,7 @@ export class Progress {
   }
 }
 
-/** To the line's begin, and what stands there away. */
+/** Moves to the beginning of the line and erases the line. */
 const CLEAR = "\r\x1b[K";
 
 interface State {
@@ -97,10 +97,10 @@ export function line({ rows, bytes, seconds, expected, isOver }: State): string 
   ].join(", ");
 }
 
-/** Only what can be known: of a file by its size, of a table about, by the rows that its statistics count. */
+/** The time left, if it can be known: for a file by its size, for a table approximately by the estimated rows. */
 function left({ rows, bytes, seconds, expected }: Omit<State, "isOver">): string[] {
   const done = expected.bytes ? bytes / expected.bytes : (rows ?? 0) / (expected.aboutRows || Infinity);
-  // A guess from next to nothing would jump.
+  // An estimate from very little data would jump.
   if (seconds < 0.5 || done < 0.001 || done > 1) return [];
   const about = expected.bytes ? "" : "about ";
   return [`${about}${time((seconds / done) * (1 - done))} left`];

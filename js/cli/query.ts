@@ -1,7 +1,7 @@
-// `pgz-edge query`: one statement, whose rows go to standard output or a file as they come.
+// `pgz-edge query`: runs one statement and writes its rows to standard output or a file as they arrive.
 //
-// Knows formats and limits by name. The values behind the SQL are texts, which the server takes for the types that its
-// parameters have.
+// Knows formats and limits by name. The values after the SQL are sent as text, and the server reads them as the types
+// of its parameters.
 import process from "node:process";
 import type { Format, QueryEnd } from "../index.ts";
 import { choice, count, refuseUrls, size } from "./arguments.ts";
@@ -28,7 +28,7 @@ export const query: Command = {
 
 Runs one statement. Its rows go to standard output as they come; the command tag of a statement that changes something
 goes to standard error. The values are those of $1, $2 …: text, which the server takes for the parameters' types. A
-value that begins with a dash stands behind --.
+value that begins with a dash must come after --.
 
   -f, --format WORD  table (the default on a terminal), ndjson (the default elsewhere), json, csv, columnar or toon
   --file FILE        read the SQL from this file
@@ -65,7 +65,7 @@ async function run(task: Task): Promise<void> {
   const streamOptions = {
     format: format === "table" ? "columnar" : format,
     signal,
-    // Of the call itself: csv and toon are cut only for a call that is told.
+    // The observer is the call's own: csv and toon can be truncated only if the call has an onQueryEnd that reports it.
     observer: { onNotice, onQueryEnd: (event: QueryEnd) => void (end = event) },
     ...(maxRows !== undefined && { maxRows }),
     ...(maxBytes !== undefined && { maxBytes }),
@@ -99,9 +99,9 @@ async function run(task: Task): Promise<void> {
 
 const STOPPED = "Interrupted: the server was told to stop.";
 const NOTHING_SENT = "Interrupted: nothing was sent.";
-/** Its output could not be written. */
+/** Said if the statement has run to its end, but its output could not be written. */
 const HAS_EFFECT = "The statement has taken effect.";
-/** The server was told to stop, and may have come to the end before that. */
+/** Said if the server was told to stop: it may have finished the statement before. */
 const MAY_HAVE_EFFECT = "The statement may have taken effect: it is not known.";
 
 async function statement({ values, options, signal }: Task): Promise<{ text: string; values: readonly string[] }> {
@@ -117,22 +117,24 @@ async function statement({ values, options, signal }: Task): Promise<{ text: str
   return { text: notEmpty(utf8(bytes, "The SQL")), values: others };
 }
 
-/** Such a statement takes no values. */
+/**
+ * SQL of one word. Such a statement takes no values, so further words mean that the quotes around the SQL are missing.
+ */
 const ONE_WORD = /^\s*\w+\s*$/;
 
-/** A script whose variable is missing has not run what it should have. */
+/** Rejects empty SQL: a script whose variable is missing must not look as if its statement had run. */
 function notEmpty(text: string): string {
   if (text.trim() === "") throw new Misuse("The SQL is empty.");
   return text;
 }
 
-/** A terminal may not know its own; what is no terminal has none. */
+/** A terminal may not know its width: then it is 80. Other output has no limit. */
 const widthOfTerminal = () => (process.stdout.isTTY ? process.stdout.columns || 80 : Infinity);
 
-/** Characters of a first row in which names are looked for. */
+/** Maximum number of characters of the first row that are searched for names. */
 const LONGEST_FIRST = 1 << 20;
 
-/** Says which names are lost to whoever reads JSON into objects. */
+/** Passes the data on, and says which names a reader of the JSON objects will lose. */
 async function* tellingNames(data: AsyncIterable<Uint8Array>, format: Format): AsyncIterable<Uint8Array> {
   const decoder = new TextDecoder();
   let first = "";
@@ -150,7 +152,7 @@ async function* tellingNames(data: AsyncIterable<Uint8Array>, format: Format): A
 
 const NEWLINE = 10;
 
-/** A prompt does not stand behind the last row. */
+/** Ends the output on a terminal with a newline, so that the prompt does not follow the last row. */
 async function* endingIn(data: AsyncIterable<Uint8Array>, to: Destination): AsyncIterable<Uint8Array | string> {
   let last: number | undefined;
   for await (const piece of data) {
@@ -160,12 +162,12 @@ async function* endingIn(data: AsyncIterable<Uint8Array>, to: Destination): Asyn
   if (to.isTerminal && last !== undefined && last !== NEWLINE) yield "\n";
 }
 
-/** As psql shows it, unless there are rows, which speak for themselves. */
+/** Returns the command tag as psql shows it; `undefined` if the statement only returns rows and has written some. */
 function tagOf(end: QueryEnd | undefined): string | undefined {
   if (!end?.command || (end.bytes > 0 && ROWS_ONLY.test(end.command))) return undefined;
   if (end.rows === null) return end.command;
   return end.command === "INSERT" ? `INSERT 0 ${end.rows}` : `${end.command} ${end.rows}`;
 }
 
-/** CREATE TABLE AS says SELECT too, and writes nothing. */
+/** Tags of statements that only return rows. CREATE TABLE AS has the tag SELECT too, but writes no bytes. */
 const ROWS_ONLY = /^(SELECT|SHOW|FETCH|EXPLAIN)\b/;

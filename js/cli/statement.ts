@@ -1,6 +1,6 @@
-// What the words of a statement show, and what became of one that was cut off.
+// Judges by the words of a statement whether it only reads, and by its error whether it may have had an effect.
 //
-// Knows SQL's words, and errors of the driver. Must not know more of SQL: a function that a SELECT calls may do
+// Knows SQL's words, and the driver's errors. Must not know more of SQL: a function that a SELECT calls may do
 // anything.
 import { PgzError, PostgresError, UsageError } from "../index.ts";
 import { readings, type SqlReader } from "../util/sql-reader.ts";
@@ -8,10 +8,13 @@ import { isRefusal } from "./connect.ts";
 import { Misuse } from "./misuse.ts";
 
 const READING = new Set(["select", "with", "values", "table", "show", "explain", "("]);
-/** EXPLAIN ANALYZE runs CREATE TABLE … AS and EXECUTE too. */
+/**
+ * Words of statements that change something. CREATE and EXECUTE are here because EXPLAIN ANALYZE runs CREATE TABLE … AS
+ * and EXECUTE too.
+ */
 const CHANGING = new Set(["insert", "update", "delete", "merge", "into", "create", "execute"]);
 
-/** By its words. */
+/** Whether all statements in the text only read, judged by their words. */
 export function reads(text: string): boolean {
   return readings(text).every(isReading);
 }
@@ -22,12 +25,12 @@ function isReading(reader: SqlReader): boolean {
   return true;
 }
 
-/** Their statement has run, in part or to its end. */
+/** Codes of usage errors whose statement has run, in part or to its end. */
 const HAS_RUN = /^(?:DUPLICATE_COLUMN|RECORD_NEEDS_DESCRIBE|TYPES_NEED_DESCRIBE)$/;
 
-/** Whether it is certain, by the error, that the statement has changed nothing. */
+/** Whether the error makes it certain that the statement has changed nothing. */
 export function isWithoutEffect(error: unknown): boolean {
   if (error instanceof Misuse || error instanceof PostgresError || isRefusal(error)) return true;
-  // To be retryable, nothing of it has left.
+  // An error is retryable only if nothing of the statement was sent.
   return error instanceof PgzError && (error.retryable || (error instanceof UsageError && !HAS_RUN.test(error.code)));
 }

@@ -1,6 +1,6 @@
-// Streams as loops read them.
+// Reads streams in loops.
 
-/** Its chunks. A loop that is left cancels the stream. */
+/** Yields the chunks of a stream. Leaving the loop early cancels the stream. */
 export async function* iterate(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = stream.getReader();
   try {

@@ -1,8 +1,8 @@
-// Rows for a person at a terminal: a table with aligned columns, or, where it would be wider than the terminal, each
-// row as a record of lines.
+// Shows rows to a person at a terminal: as a table with aligned columns, or, if the table would be wider than the
+// terminal, each row as a record of lines.
 //
-// Knows the columnar format, as text that comes in pieces, and how wide a character is. Must not know where rows come
-// from. Numbers keep their digits, since no cell is read as a JavaScript number. A control character is shown as JSON
+// Knows the columnar format, as text that arrives in pieces, and how wide a character is. Must not know where rows come
+// from. Numbers keep their digits, because no cell is read as a JavaScript number. A control character is shown as JSON
 // writes it, so that no value moves the cursor.
 
 interface Cell {
@@ -11,7 +11,9 @@ interface Cell {
 }
 type Row = readonly Cell[];
 
-/** The table of columnar output, as it comes. `columns`: of the terminal; `Infinity` where there is none. */
+/**
+ * Yields the table of columnar output as it arrives. `columns` is the width of the terminal; `Infinity` without one.
+ */
 export async function* tableOf(data: AsyncIterable<Uint8Array>, columns: number): AsyncGenerator<string> {
   const reader = new ColumnarReader();
   const decoder = new TextDecoder();
@@ -28,7 +30,7 @@ export async function* tableOf(data: AsyncIterable<Uint8Array>, columns: number)
   yield `${table ? "" : new Table(reader.names, [], columns).lines([], 0)}(${count} ${count === 1 ? "row" : "rows"})\n`;
 }
 
-/** Its widths are those of the first rows, and grow with later ones. */
+/** A table whose column widths are those of the first rows, and grow with later rows. */
 class Table {
   readonly #names: readonly string[];
   readonly #widths: number[];
@@ -44,7 +46,7 @@ class Table {
     this.#isRecords = this.#widths.reduce((sum, width) => sum + width + 3, -1) > columns;
   }
 
-  /** `count`: of the rows before. */
+  /** Returns the lines of these rows. `count` is the number of earlier rows. */
   lines(rows: readonly Row[], count: number): string {
     const all = this.#isRecords
       ? rows.flatMap((row, at) => this.#record(row, count + at + 1))
@@ -72,20 +74,20 @@ class Table {
   }
 }
 
-/** Reads `{"columns":["a"],"rows":[[1],[2]]}`, which may be cut anywhere. What stands behind the rows is left out. */
+/** Reads `{"columns":["a"],"rows":[[1],[2]]}` in pieces, which may be cut anywhere. Ignores what follows the rows. */
 class ColumnarReader {
   names: readonly string[] = [];
   #text = "";
   #at = 0;
-  /** Of the cell, or name, that has begun. */
+  /** Where the current cell, or name, begins. */
   #begin = 0;
   #depth = 0;
   #isQuoted = false;
-  /** The first array holds the names, the second one the rows. */
+  /** Number of arrays so far: the first has the names, the second the rows. It is 3 after the rows. */
   #arrays = 0;
   #cells: string[] = [];
 
-  /** The rows that have ended. */
+  /** Adds a piece, and returns the rows that are complete. */
   read(piece: string): Row[] {
     const rows: Row[] = [];
     this.#text += piece;
@@ -106,7 +108,7 @@ class ColumnarReader {
     else if (character === "," && this.#depth === this.#cellDepth) this.#endCell();
   }
 
-  /** Where names, and later cells, stand. */
+  /** The nesting depth of names, and later of cells. */
   get #cellDepth(): number {
     return this.#arrays > 1 ? 3 : 2;
   }
@@ -125,7 +127,7 @@ class ColumnarReader {
       else if (this.#depth === 3) rows.push(cells.map(cellOf));
     }
     this.#depth--;
-    // Behind the rows nothing is a cell.
+    // After the rows nothing is a cell.
     if (this.#depth === 1 && this.#arrays === 2) this.#arrays = 3;
   }
 
@@ -142,7 +144,7 @@ function cellOf(json: string): Cell {
   return { text: shown(json), isNumber: /^-?\d/.test(json) };
 }
 
-/** Of ASCII, C1 and what turns the direction of a line. */
+/** Control characters of ASCII and C1, and those that change the direction of a line. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
@@ -158,12 +160,12 @@ function padded(text: string, width: number, isRight = false): string {
   return isRight ? blanks + text : text + blanks;
 }
 
-// No library is asked for the width: the best known one is three packages, for what a terminal shows a little askew.
+// No library for the width: the best-known one is three packages, and a wrong width only shifts a column a little.
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|[\u{20000}-\u{3fffd}]/u;
 const NO_WIDTH = /\p{Mn}|\p{Me}|[\u200b-\u200d]/u;
 
-/** Cells of a terminal. */
+/** Number of terminal cells that a text takes. */
 function widthOf(text: string): number {
   if (/^[ -~]*$/.test(text)) return text.length;
   let width = 0;

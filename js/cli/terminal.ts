@@ -1,17 +1,19 @@
-// Standard output and standard error: data go to the first, all that is said about them to the second.
+// Standard output and standard error: data go to the first, messages about them to the second.
 //
-// Knows back-pressure, a reader who leaves and a disk that is full. Must not know commands.
+// Knows back-pressure, a reader that leaves and a full disk. Must not know commands.
 import { fstatSync, writeSync } from "node:fs";
 import process from "node:process";
 
-/** Standard output has no reader any more, as behind `| head`. */
+/**
+ * The reader of standard output is gone, as with `| head`. With a `cause`, standard output fails for another reason.
+ */
 export class ReaderLeft extends Error {
   constructor() {
-    super("Nobody reads standard output any more.");
+    super("The reader of standard output is gone.");
   }
 }
 
-/** Resolves when there is room for more. Rejects with what `stopWriting` was told. */
+/** Resolves when standard output has room for more. Rejects with the reason given to `stopWriting`. */
 export async function write(data: Uint8Array | string): Promise<void> {
   if (stopped) throw stopped;
   if (isFile) return writeToFile(data);
@@ -24,13 +26,16 @@ export async function write(data: Uint8Array | string): Promise<void> {
 
 const STDOUT = 1;
 
-/** `> file`. There process.stdout takes a write that a full disk has cut short for a whole one. */
+/**
+ * Whether standard output is a file (`> file`). There process.stdout treats a write that a full disk has cut short as a
+ * complete one.
+ */
 const isFile = isRegular();
 
 function isRegular(): boolean {
   try {
-    // As bigint: Node's realpathSync takes the numbers of the last fstatSync for its own. Behind those of a pipe or a
-    // socket it follows no link, and an import by a linked package finds nothing.
+    // With bigint, because Node's realpathSync takes the numbers of the last fstatSync for its own. After those of a
+    // pipe or a socket it follows no link, and an import in a linked package finds no module.
     return fstatSync(STDOUT, { bigint: true }).isFile();
   } catch {
     return false; // it is closed
@@ -46,33 +51,33 @@ function writeToFile(data: Uint8Array | string): void {
   }
 }
 
-/** Why nothing is written any more. */
+/** The reason why writing has stopped. */
 let stopped: Error | undefined;
 let giveUp: (reason: Error) => void = () => {};
 let tell: (reason: ReaderLeft) => void = () => {};
 
-/** Nothing more is written, and nobody waits for a reader who takes his time. */
+/** Ends all writing. A write that waits for a slow reader rejects with the reason. */
 export function stopWriting(reason: Error): void {
   stopped ??= reason;
   giveUp(stopped);
 }
 
-/** Calls `heard` when standard output cannot be written any more. */
+/** Calls `heard` when standard output can no longer be written. */
 export function watchReader(heard: (reason: ReaderLeft) => void): void {
   tell = heard;
   process.stdout.on("error", lost);
-  process.stderr.on("error", () => {}); // nobody is left to be told, and the data go on
+  process.stderr.on("error", () => {}); // messages have no reader, but data may still have one
 }
 
 function lost(error: NodeJS.ErrnoException): ReaderLeft {
-  // Whatever else keeps it from being written ends it as well: a full disk.
+  // Any other error ends the output as well, for example a full disk.
   const reason = Object.assign(new ReaderLeft(), error.code !== "EPIPE" && { cause: error });
   stopWriting(reason);
   tell(reason);
   return reason;
 }
 
-/** All of it has left the process. */
+/** Resolves when all output has left the process, or when writing has stopped. */
 export async function flush(): Promise<void> {
   if (stopped || process.stdout.writableLength === 0) return;
   await new Promise<void>((resolve) => {
@@ -81,14 +86,14 @@ export async function flush(): Promise<void> {
   });
 }
 
-/** One line to the user, on standard error. */
+/** Writes one line to the user, on standard error. */
 export function say(text: string): void {
   process.stderr.write(`${clearLine()}${text}\n`);
 }
 
 let clearLine = () => "";
 
-/** What is to be written before a line is said, so that it does not stand behind a progress line. */
+/** Sets the text that `say` writes first, so that its line does not follow a progress line. */
 export function beforeLines(clear: () => string): void {
   clearLine = clear;
 }

@@ -1,4 +1,4 @@
-// The version of the package that this is part of.
+// The version of this package.
 import manifest from "./package.json" with { type: "json" };
 
 export function version(): string {

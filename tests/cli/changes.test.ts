@@ -102,7 +102,7 @@ test("the doctor lists slots that nobody reads, and what they keep", async () =>
   await db.query(`select from pg_create_logical_replication_slot('${NAME}', 'pgoutput')`);
   expect(await slots()).toMatchObject({
     level: "change",
-    text: expect.stringMatching(new RegExp(String.raw`${NAME} \(nobody reads it\) keeps \d`)),
+    text: expect.stringMatching(new RegExp(String.raw`${NAME} \(not read\) keeps \d`)),
     facts: { slots: expect.arrayContaining([{ name: NAME, active: false, retained: expect.any(Number) }]) },
     advice: [expect.stringMatching(/pg_drop_replication_slot/), expect.stringMatching(/max_slot_wal_keep_size/)],
   });

@@ -106,7 +106,9 @@ test("TLS: not used, not checked, trusted, checked", async () => {
     certificateTrusted: true,
     sslmode: "prefer",
   });
-  expect(preferred["tls"]!.advice.join(" ")).toMatch(/this machine trusts the certificate.* prefer goes on in clear/);
+  expect(preferred["tls"]!.advice.join(" ")).toMatch(
+    /this machine trusts the certificate.* prefer continues without TLS/,
+  );
   const untrusted = await examine(withTls(one));
   expect(untrusted["tls"]!.facts).toMatchObject({ certificateTrusted: false });
   const full = await examine(`${one.appUrl.split("?")[0]}?sslmode=verify-full`, [], env);
@@ -302,7 +304,7 @@ describe("nobody, or somebody else", () => {
   const wrongPassword = url.replace(/:[^:@]*@/, ":geheim@");
 
   test.each([
-    ["nobody", () => url.replace(/:\d+\//, ":1/"), "CONNECT_FAILED", /Nobody listens/],
+    ["nobody", () => url.replace(/:\d+\//, ":1/"), "CONNECT_FAILED", /Nothing listens/],
     ["a name that is none", () => "postgres://u:geheim@no.such.host.invalid/d", "CONNECT_FAILED", /has no address/],
     ["a wrong password", () => wrongPassword, "28P01", /encodeURIComponent/],
     ["no such role", () => url.replace(/\/\/[^:]*:/, "//nobody_here:"), "28P01", /no such user/],

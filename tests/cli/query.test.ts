@@ -109,7 +109,7 @@ test("no argument is a call for help, and SQL without a command is told of one",
     const told = await cli.run([text]);
     expect([told.code, told.err]).toEqual([
       64,
-      expect.stringContaining(`SQL stands behind a command: pgz-edge ${command} "…".`),
+      expect.stringContaining(`SQL comes after a command: pgz-edge ${command} "…".`),
     ]);
   }
   expect((await cli.run(["my select"])).err).toContain("There is no command; there are");
@@ -325,8 +325,8 @@ test("wrong usage is 64, and no password is repeated", async () => {
 });
 
 test.each([
-  [["copy-in", "t", "data.csv", "-h", "localhost"], "Where to connect to is said by --url,"],
-  [["query", "select 1", "-U", "grace"], "Where to connect to is said by --url,"],
+  [["copy-in", "t", "data.csv", "-h", "localhost"], "Say where to connect to by --url,"],
+  [["query", "select 1", "-U", "grace"], "Say where to connect to by --url,"],
   [["query", "-f", "report.sql"], "--file reads the SQL of a file."],
   [["query", "select", "1"], 'Put the SQL in quotes: pgz-edge query "select 1".'],
   [["query", "-- mine\nselect 1"], "put -- in front of it"],

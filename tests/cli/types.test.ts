@@ -131,7 +131,7 @@ export interface ListOrders {
 }
 `);
   expect(await compile()).toBe("");
-  expect(await types()).toMatchObject({ code: 0, err: expect.stringContaining("is as it was") as string });
+  expect(await types()).toMatchObject({ code: 0, err: expect.stringContaining("is unchanged") as string });
   expect(await types("--check")).toMatchObject({ code: 0 });
   const db = await connect(path(url));
   await db.simple("delete from users; alter table users alter email set not null, alter display_name drop not null");
@@ -139,7 +139,7 @@ export interface ListOrders {
   const before = written();
   const red = await types("--check");
   expect(red.code).toBe(1);
-  expect(red.err).toContain(`src/users.ts:6:35: error: FindUser is not as ${OUT} has it:
+  expect(red.err).toContain(`src/users.ts:6:35: error: FindUser is different in ${OUT}:
   -   display_name: string;
   -   email: string | null;
   +   display_name: string | null;
@@ -183,7 +183,7 @@ export const all = [
 ];
 `);
   const names = () => [...written().matchAll(/export interface (\w+)/g)].map(([, name]) => name);
-  for (const round of ["was written", "is as it was"]) {
+  for (const round of ["was written", "is unchanged"]) {
     expect(await types()).toMatchObject({ code: 0, err: expect.stringContaining(round) as string });
     // Before the first run nothing says that a name behind \`export *\` will be there.
     expect(names()).toEqual(["Aliased", "Kept", "Old", "Starred"]);
@@ -201,8 +201,8 @@ export const all = [
   const { code, err } = await types();
   expect(code).toBe(1);
   expect(err.split("\n").filter((line) => line.includes("error:"))).toEqual([
-    "src/users.ts:3:3: error: it has 1 values, and the SQL takes 0: one stands in quotes or in a comment.",
-    "src/users.ts:4:3: error: it has 2 values, and the SQL takes 1: one stands in quotes or in a comment.",
+    "src/users.ts:3:3: error: it has 1 values, and the SQL takes 0: one is in quotes or in a comment.",
+    "src/users.ts:4:3: error: it has 2 values, and the SQL takes 1: one is in quotes or in a comment.",
   ]);
 });
 
@@ -396,7 +396,7 @@ export const lists = [sql\`\${parts}\`, sql<Fixed>\`\${fixed}\`];
   expect(err).toContain("src/users.ts:7:16: not checked: sql.join of what is only known at run time.");
   expect(err).toContain("src/users.ts:13:29: not checked: an array that may be changed before it is used");
   expect(err).toMatch(
-    /^2 templates were described, 1 are no statement that returns rows, 5 are only known at run time/,
+    /^2 templates were described, 1 are no statements that return rows, 5 are only known at run time/,
   );
   expect((await types()).err).not.toContain("not checked");
 });
@@ -417,7 +417,7 @@ export const all = [
   expect(err.split("\n").filter((line) => line.includes("error:"))).toEqual([
     "src/users.ts:5:3: error: One is another row at src/users.ts:3:3.",
     "src/users.ts:6:3: error: None would have no columns: the statement returns no rows.",
-    'src/users.ts:7:3: error: a comment names the column "e_mail", which there is not.',
+    'src/users.ts:7:3: error: a comment names the column "e_mail", which does not exist.',
   ]);
 });
 

@@ -1,19 +1,22 @@
-// What the doctor found: one line each, what to change below it; as text or as data.
+// The doctor's findings, as text or as data. As text, each finding is a line, with its advice below it.
 //
-// Knows nothing of servers.
+// Must not know servers.
 
-/** `good`; `note`: nothing wrong, but to be known; `change`: there is advice; `unknown`: it could not be found out. */
+/**
+ * `note`: nothing is wrong, but the user should know it. `change`: the user should follow the advice. `unknown`: it
+ * could not be found out.
+ */
 export type Level = "good" | "note" | "change" | "unknown";
 
 export interface Finding {
-  /** For programs; stable. */
+  /** A name for programs. It does not change. */
   readonly id: string;
   readonly title: string;
   readonly level: Level;
   readonly text: string;
   /** The facts behind the text. */
   readonly facts: Readonly<Record<string, unknown>>;
-  /** What to change, each a sentence. */
+  /** What to change, in one sentence each. */
   readonly advice: readonly string[];
 }
 

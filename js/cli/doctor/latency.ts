@@ -1,5 +1,5 @@
-// How many round trips and milliseconds there are from nothing to the first row: on the first connection, on the next
-// one, and on one that is open.
+// Measures round trips and milliseconds until the first row: on the first connection, on the next connection, and on an
+// open connection.
 import { performance } from "node:perf_hooks";
 import type { Client, ConnectEvent } from "../../index.ts";
 import { leave } from "../connect.ts";
@@ -13,13 +13,13 @@ interface Way {
   readonly ms: number;
 }
 
-/** A database that sleeps has to wake. */
+/** Milliseconds for the first connect, in which a sleeping database has to wake up. */
 const FIRST_CONNECT = 10_000;
-/** Above this a statement's time is the way to the server. */
+/** Milliseconds. A statement that takes longer spends most of its time on the way to the server. */
 const FAR = 15;
 const STATEMENT = "select 1 as one";
 
-/** Rejects if the server cannot be reached: this is the first that is asked of it. */
+/** Rejects if the server cannot be reached, because the doctor connects here first. */
 export async function latency(patient: Patient): Promise<{ finding: Finding; place: ConnectEvent | undefined }> {
   let place: ConnectEvent | undefined;
   const first = patient.client({
@@ -29,7 +29,7 @@ export async function latency(patient: Patient): Promise<{ finding: Finding; pla
   const next = patient.client();
   try {
     const cold = await timed(first, FIRST_CONNECT + 3_000);
-    await leave(first); // a role may have one connection only
+    await leave(first); // a role may be allowed only one connection
     const again = await timed(next);
     const runs: Way[] = [];
     for (let n = 0; n < 7; n++) runs.push(await timed(next));
@@ -63,7 +63,7 @@ export function findingOf(cold: Way, again: Way, warm: Way, host: string): Findi
     facts,
     "The server is far away. Run next to it (a region, on Workers a placement), or keep connections near it: a pool, " +
       "on Workers Hyperdrive.",
-    "Make statements that do not need each other's results together, or as a batch: they share one round trip.",
+    "Send statements that do not need each other's results together, or as a batch: they share one round trip.",
   );
 }
 

@@ -1,20 +1,19 @@
-// The way to the server: TLS and its certificate, how the password is shown, the protocol's version.
+// Examines the way to the server: TLS and its certificate, the authentication method, the protocol's version.
 //
-// Found out by logging in with other options and seeing whether that works. Behind a pooler this is the way to the
-// pooler.
+// Logs in with other options and sees whether that works. Behind a pooler this is the way to the pooler.
 import type { PgzError } from "../../index.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Login, Patient } from "./patient.ts";
 import type { Asked } from "./sslmode.ts";
 
-/** What is known beforehand. */
+/** What is known before these questions. */
 export interface Known {
   readonly login: Login;
   readonly host: string;
   readonly sslmode: Asked;
 }
 
-/** Nobody stands between. */
+/** Whether the host is this machine, so that no network is in between. */
 export function isHere(host: string): boolean {
   return /^(localhost|127\.\d+\.\d+\.\d+|::1|\[::1\]|\/.*)$/.test(host);
 }
@@ -39,7 +38,7 @@ async function inClear(patient: Patient, { host, sslmode }: Known): Promise<Find
     );
   if (login.code !== "TLS_REFUSED")
     return where("tls", "TLS", `not used; whether it could be: ${login.message}`, { ...facts, offered: null });
-  const advice = isHere(host) ? [] : ["Everybody on the way can read along: let the server offer TLS."];
+  const advice = isHere(host) ? [] : ["Anyone on the way can read the traffic: let the server offer TLS."];
   return where("tls", "TLS", "none: the server does not offer it", { ...facts, offered: false }, ...advice);
 }
 
@@ -54,7 +53,7 @@ async function encrypted(patient: Patient, { host, sslmode }: Known): Promise<Fi
   const text = isChecked
     ? "used, the certificate is checked, its name is not"
     : "used, but the certificate is not checked";
-  // Who asks for verify-ca may have a server whose certificate has no name, as those of some clouds.
+  // The user may need verify-ca: some clouds have certificates without the server's name.
   const where = isHere(host) || isChecked ? note : change;
   return where(
     "tls",
@@ -62,11 +61,11 @@ async function encrypted(patient: Patient, { host, sslmode }: Known): Promise<Fi
     `${text} (sslmode=${sslmode})`,
     facts,
     adviceOn(login),
-    ...(sslmode === "prefer" ? ["Until then sslmode=require: prefer goes on in clear where TLS is refused."] : []),
+    ...(sslmode === "prefer" ? ["Until then sslmode=require: prefer continues without TLS if TLS is refused."] : []),
   );
 }
 
-/** What to do for verify-full, by what came of a login with it. */
+/** Advice on how to get to verify-full, by the result of a login with it. */
 function adviceOn(login: Login | PgzError): string {
   if (!("code" in login)) return "Set sslmode=verify-full: this machine trusts the certificate, so it works as it is.";
   if (login.code !== "TLS_FAILED") return `sslmode=verify-full could not be tried: ${login.message}`;
@@ -100,7 +99,7 @@ export async function authentication(patient: Patient, { login, host }: Known): 
     return where(
       "authentication",
       title,
-      method === "md5" ? "MD5, which can be broken" : "sent as it is",
+      method === "md5" ? "MD5, which can be broken" : "sent as clear text",
       facts,
       "Set password_encryption = scram-sha-256 in the server, and the password again.",
     );
@@ -111,10 +110,13 @@ export async function authentication(patient: Patient, { login, host }: Known): 
 /** RFC 7677, section 4; the default of `scramMinIterations`. */
 const ENOUGH_ITERATIONS = 4096;
 const MORE_ITERATIONS =
-  "Whoever reads the server's pg_authid can try passwords fast, and where no certificate is checked the driver refuses " +
+  "Anyone who reads the server's pg_authid can try passwords fast, and where no certificate is checked the driver refuses " +
   "the login: set scram_iterations = 4096 or more in the server, and the password again.";
 
-/** How many iterations the server asks for. A login that allows one only is refused, and the refusal names them. */
+/**
+ * Returns the number of iterations that the server asks for. A login that allows only one iteration is refused, and the
+ * error names the number.
+ */
 async function iterationsOf(patient: Patient): Promise<number | undefined> {
   const login = await patient.tryLogIn({ requireAuth: "scram-sha-256", scramMaxIterations: 1 });
   if (!("code" in login)) return 1;
@@ -122,7 +124,7 @@ async function iterationsOf(patient: Patient): Promise<number | undefined> {
   return iterations === undefined ? undefined : Number(iterations);
 }
 
-/** Last of all: some servers end, or hang, when they are asked for 3.2. */
+/** Must come last: some servers end or hang when a client asks for 3.2. */
 export async function protocol(patient: Patient): Promise<Finding> {
   const newer = await patient.logIn({ maxProtocolVersion: "3.2", connectTimeout: 2_000 });
   const has32 = newer !== undefined && newer.keyLength > 4;

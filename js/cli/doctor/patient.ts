@@ -1,6 +1,7 @@
 // The server that is examined: ways to connect to it, and questions that it may refuse or never answer.
 //
-// Knows deadlines: each question has its own, so that no server keeps the doctor. Must not know what the answers mean.
+// Knows deadlines: each question has its own, so that no server can hold up the doctor. Must not know what the answers
+// mean.
 import { logIn, type Client, type Handover, type LogInOptions, type Options, type PgzError } from "../../index.ts";
 import { DATA_ROW, HEADER, QUERY, READY_FOR_QUERY, TERMINATE } from "../../wasm/messages.ts";
 import type { Task } from "../command.ts";
@@ -20,38 +21,38 @@ export class Patient {
 
   client(more: Options = {}): Client {
     const { options, signal } = this.#task;
-    // The same notices with each of many clients would say nothing.
+    // Notices are dropped, because each of many clients would show the same ones.
     const observer = { onNotice: () => {}, ...more.observer };
-    const { own } = connectionOf(options); // --timeout is longer or shorter
+    const { own } = connectionOf(options); // --timeout replaces QUESTION
     return clientOf(options, signal, { connectTimeout: CONNECT, timeout: QUESTION, ...own, ...more, observer });
   }
 
-  /** What the server says while one logs in with these options; none if one cannot. */
+  /** Logs in with these options and returns what the server has reported; `undefined` if the login fails. */
   async logIn(more: LogInOptions = {}): Promise<Login | undefined> {
     const login = await this.tryLogIn(more);
     return "code" in login ? undefined : login;
   }
 
-  /** The same, with the reason why one cannot. */
+  /** The same, but returns the error if the login fails. */
   async tryLogIn(more: LogInOptions): Promise<Login | PgzError> {
     const handover = await this.#handover(more);
     return "code" in handover ? handover : await goodbye(handover);
   }
 
-  /** What the user's own options ask of TLS. */
+  /** The sslmode that follows from the user's own options. */
   sslmode(): Promise<Asked> {
     return sslmodeOf(this.#input());
   }
 
   /**
-   * The first value that a simple query answers with. Read without the driver, for answers that are not as the protocol
-   * has them.
+   * Returns the first value of a simple query's result. Reads it without the driver, for answers that break the
+   * protocol.
    */
   async firstValue(text: string): Promise<string | undefined> {
     const handover = await this.#handover({});
     if ("code" in handover) return undefined;
     const { socket } = handover;
-    // Whoever does not answer in time finds the connection closed.
+    // The connection is closed if the server does not answer in time.
     const timer = setTimeout(() => void socket.close(), QUESTION);
     try {
       await socket.write(queryMessage(text));
@@ -74,7 +75,7 @@ export class Patient {
     return { ...(url !== undefined && { connectionString: url }), connectTimeout: CONNECT, ...own };
   }
 
-  /** The first row; none if the server refuses the question, or does not answer in time. */
+  /** Returns the first row; `undefined` if the server refuses the question or does not answer in time. */
   async ask<Row>(client: Client, text: string): Promise<Row | undefined> {
     this.#task.signal.throwIfAborted();
     const { rows } = await client.query<Row>(text, { signal: this.#task.signal }).catch(() => ({ rows: [] }));
@@ -86,7 +87,7 @@ export interface Login {
   readonly encrypted: boolean;
   readonly parameters: ReadonlyMap<string, string>;
   readonly processId: number | undefined;
-  /** Longer than four bytes only since protocol 3.2. */
+  /** Bytes of the cancel key: more than four only since protocol 3.2. */
   readonly keyLength: number;
 }
 
@@ -111,7 +112,7 @@ function queryMessage(text: string): Uint8Array {
   return message;
 }
 
-/** Of the first DataRow: int16 columns, then per column int32 length and the value. */
+/** Returns the first value of the first DataRow: int16 columns, then per column int32 length and the value. */
 async function readFirstValue(socket: Handover["socket"]): Promise<string | undefined> {
   let bytes = Buffer.alloc(0);
   let value: string | undefined;

@@ -1,14 +1,15 @@
-// Whether a pooler stands in front of the server, of which kind, and what that means for names and sessions.
+// Finds out whether there is a pooler in front of the server, of which kind it is, and what that means for named
+// statements and sessions.
 //
 // Knows the signs: a process id that is not the server's own, one server process that serves two clients in turn, and
-// what some poolers say of themselves. Must not know the driver's own guess, which works without asking.
+// what some poolers say about themselves. Must not know the driver's own guess, which asks no questions.
 import { PgzError, type Client, type ConnectEvent } from "../../index.ts";
 import { leave } from "../connect.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Login, Patient } from "./patient.ts";
 import type { Server } from "./server.ts";
 
-/** Of Linux. */
+/** The largest process id on Linux. */
 const LARGEST_PROCESS_ID = 1 << 22;
 
 type Mode = "session" | "transaction" | "statement";
@@ -26,7 +27,8 @@ export async function pooler(patient: Patient, login: Login, { name, isPostgres 
       return [
         note("pooler", "Pooler", "none, but all clients share one session", { kind: "none", mode: null }, SHARED),
       ];
-    // It answers this itself, in messages that the driver refuses; to a server it is a setting that is not there.
+    // pgpool-II answers this statement itself, in messages that the driver refuses. To a server it is an unknown
+    // setting.
     const pgpool = await patient.firstValue("show pool_version");
     if (pgpool !== undefined) return [pgpoolFinding(pgpool)];
     const isMadeUp = hasMadeUp(told);
@@ -44,7 +46,7 @@ export async function pooler(patient: Patient, login: Login, { name, isPostgres 
 }
 
 const SHARED =
-  "What SET, temporary tables and session locks do, another client meets: keep to transactions (docs/poolers.md).";
+  "Another client may see what SET, temporary tables and session locks leave: keep to transactions (docs/poolers.md).";
 
 interface Process {
   readonly pid: number;
@@ -52,8 +54,8 @@ interface Process {
 const PROCESS = "select pg_backend_pid() as pid";
 
 /**
- * Whether two clients meet in one server process while both are there. A pooler gives the next statement the server
- * connection that was free last.
+ * Whether two clients get the same server process while both are connected, or one client gets several processes. A
+ * pooler gives the next statement the server connection that was released last.
  */
 async function serversAreShared(patient: Patient, a: Client, b: Client): Promise<boolean | undefined> {
   const seen = [new Set<number>(), new Set<number>()] as const;
@@ -67,14 +69,15 @@ async function serversAreShared(patient: Patient, a: Client, b: Client): Promise
 }
 
 /**
- * PgBouncer gives each client a process id at random. One in 1,024 of them could be a real one; of the three that were
- * told here all could in one examination of a thousand million.
+ * Whether one of these process ids is made up, as PgBouncer's are: it gives each client a random number. One in 1,024
+ * of them could be a real process id. That all three here could be real happens once in a thousand million
+ * examinations.
  */
 function hasMadeUp(told: readonly number[]): boolean {
   return told.some((processId) => processId > LARGEST_PROCESS_ID);
 }
 
-/** What the client was told its process is, and what the process itself says. */
+/** Whether the process id that the client was given differs from the one that the process itself reports. */
 async function isAnotherProcess(patient: Patient): Promise<boolean> {
   let told: number | undefined;
   const client = patient.client({ observer: { onConnect: ({ processId }) => void (told = processId) } });
@@ -95,7 +98,7 @@ async function refusesTransactions(client: Client): Promise<boolean> {
   }
 }
 
-/** PgBouncer from 1.21 on gives statements names of its own. */
+/** Whether the pooler tracks named statements: PgBouncer since 1.21 gives them names of its own. */
 async function tracksNames(patient: Patient): Promise<boolean> {
   const client = patient.client({ prepare: "named" });
   try {
@@ -105,7 +108,8 @@ async function tracksNames(patient: Patient): Promise<boolean> {
         "select name from pg_catalog.pg_prepared_statements where statement like '%pgz_edge_doctor%'",
       );
       const areTracked = rows.some(({ name }) => /^PGBOUNCER_/i.test(name));
-      // Nothing of ours stays in a server process that others get. What PgBouncer has named, it also takes away.
+      // Leave nothing in a server process that other clients get. PgBouncer itself removes the statements that it has
+      // named.
       if (!areTracked) await tx.simple(rows.map(({ name }) => `deallocate "${name}";`).join(" "));
       return areTracked;
     });
@@ -149,7 +153,7 @@ function modeFindings(isPgBouncer: boolean, mode: Mode, named: boolean): Finding
           "Prepared",
           `named statements ${facts.kind === "pgbouncer" ? "do" : "may"} not work`,
           { named },
-          'Set option prepare: "unnamed"; auto sees it too, but for one connection in a thousand.',
+          'Set option prepare: "unnamed"; auto finds out too, except on one connection in a thousand.',
         ),
   ];
 }

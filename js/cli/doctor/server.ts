@@ -1,7 +1,7 @@
-// Which server answers, and those of its settings that an application meets.
+// Finds out which server answers, and reads those of its settings that matter to an application.
 //
-// Many servers only speak the protocol: what is asked of their catalogs may be refused, so only what is PostgreSQL is
-// asked for settings. docs/servers.md says what works where.
+// Many servers only speak the protocol and may refuse questions about their catalogs. So only PostgreSQL and servers
+// made from it are asked for settings. docs/servers.md says what works where.
 import type { Client } from "../../index.ts";
 import { bytesText } from "../progress.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
@@ -10,11 +10,11 @@ import type { Login, Patient } from "./patient.ts";
 export interface Server {
   readonly name: string;
   readonly version: string;
-  /** PostgreSQL itself or made from it, with its catalogs. */
+  /** PostgreSQL itself, or a server that is made from it and has its catalogs. */
   readonly isPostgres: boolean;
 }
 
-/** By what `version()` says; the first that fits. */
+/** Servers by the text of `version()`. The first match counts. */
 const NAMES: readonly [pattern: RegExp, name: string, isPostgres: boolean][] = [
   [/\bQuestDB\b/i, "QuestDB", false],
   [/\bH2\b/, "H2", false],
@@ -41,7 +41,7 @@ export async function identify(patient: Patient, client: Client, login: Login): 
   return { name, version: isPostgres ? reported : (own ?? reported), isPostgres };
 }
 
-/** Which it is, and whether its values come in binary. */
+/** Which server it is, and whether its values arrive in binary. */
 export async function identity(client: Client, { name, version, isPostgres }: Server): Promise<Finding[]> {
   const facts = { name, version, isPostgres };
   const what = `${name} ${version}`.trim();
@@ -61,7 +61,7 @@ export async function identity(client: Client, { name, version, isPostgres }: Se
 async function binary(client: Client): Promise<Finding> {
   try {
     let codes: readonly number[] = [];
-    // The first run of a statement may be as text.
+    // The first run of a statement may return text.
     for (let run = 0; run < 3; run++) {
       const { fields } = await client.query("select cast(7 as int) as number, now() as moment");
       codes = fields.map(({ formatCode }) => formatCode);
@@ -107,7 +107,7 @@ const SETTINGS = `select
 
 export async function settings(patient: Patient, client: Client): Promise<Finding[]> {
   const row = await patient.ask<Settings>(client, SETTINGS);
-  if (!row) return [unknown("settings", "Settings", "the server does not tell them")];
+  if (!row) return [unknown("settings", "Settings", "the server does not show them")];
   return [connections(row), writes(row), role(row), timeouts(row), conventions(row), await slots(patient, client)];
 }
 
@@ -123,15 +123,15 @@ const SLOTS = `select
   current_setting('max_slot_wal_keep_size') as limit
   from pg_catalog.pg_replication_slots`;
 
-/** What replication slots make the server keep. */
+/** What the server has to keep for its replication slots. */
 async function slots(patient: Patient, client: Client): Promise<Finding> {
   const title = "Slots";
   const row = await patient.ask<Slots>(client, SLOTS);
-  if (!row) return unknown("slots", title, "the server does not tell its replication slots");
+  if (!row) return unknown("slots", title, "the server does not show its replication slots");
   const facts = { slots: row.slots, maxSlotWalKeepSize: row.limit };
   if (row.slots.length === 0) return good("slots", title, "no replication slots", facts);
   const told = row.slots.map(
-    ({ name, active, retained }) => `${name} (${active ? "read" : "nobody reads it"}) keeps ${bytesText(retained)}`,
+    ({ name, active, retained }) => `${name} (${active ? "read" : "not read"}) keeps ${bytesText(retained)}`,
   );
   const text = told.join(", ");
   if (row.slots.every(({ active }) => active)) return good("slots", title, text, facts);
@@ -140,7 +140,7 @@ async function slots(patient: Patient, client: Client): Promise<Finding> {
     title,
     text,
     facts,
-    "The server keeps its log for a slot until somebody reads it: drop those that nobody needs " +
+    "The server keeps its log for a slot until the slot is read: drop those that are not needed " +
       "(select pg_drop_replication_slot('…')).",
     ...(row.limit === "-1" ? ["Set max_slot_wal_keep_size: a forgotten slot then cannot fill the disk."] : []),
   );
@@ -175,7 +175,7 @@ function writes({ in_recovery, read_only }: Settings): Finding {
 
 function role({ is_superuser, user_name }: Settings): Finding {
   const facts = { user: user_name, superuser: is_superuser === "on" };
-  if (is_superuser !== "on") return good("role", "Role", `${user_name}, which is no superuser`, facts);
+  if (is_superuser !== "on") return good("role", "Role", `${user_name}, which is not a superuser`, facts);
   return change(
     "role",
     "Role",

@@ -1,12 +1,12 @@
-// The sslmode that the driver goes by, whichever option, variable or default it comes from.
+// Finds the sslmode that the driver uses, whichever option, variable or default it comes from.
 //
-// Found out by letting it dial into nothing: what it asks of the socket is its own plan. Must not read the user's text.
+// Lets the driver connect to a stand-in: its requests to that socket show its sslmode. Must not read the user's text.
 import { logIn, type Connector, type LogInOptions, type Socket, type TlsOptions } from "../../index.ts";
 
-/** `allow` begins in clear, so it is `disable` here. */
+/** `allow` begins without TLS, so it counts as `disable` here. */
 export type Asked = "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
 
-/** Of the first host. */
+/** Returns the sslmode for the first host. */
 export async function sslmodeOf(input: LogInOptions): Promise<Asked> {
   let first: { readonly tls: TlsOptions | null; readonly socket: Nobody } | undefined;
   const connect: Connector = ({ tls }) => {
@@ -21,10 +21,10 @@ export async function sslmodeOf(input: LogInOptions): Promise<Asked> {
   return first!.socket.goesOnInClear ? "prefer" : "require";
 }
 
-/** int32 length and int32 code. */
+/** Bytes of an SSLRequest: int32 length and int32 code. */
 const SSL_REQUEST = 8;
 
-/** Refuses TLS, and leaves. */
+/** A server that refuses TLS and then closes the connection. */
 class Nobody implements Socket {
   #sent = 0;
   readonly #answers = [Uint8Array.of(78)]; // "N"

@@ -1,8 +1,8 @@
-// What a tool answers, in two forms that say the same: data for programs, text for models.
+// Makes a tool's answer, in two forms with the same content: data for programs, text for models.
 //
-// Knows tool results of the Model Context Protocol. Each answer with rows says first whether they are all, in words
-// that cannot be overlooked, and then has the rows in a block of their own: text from a database is data, whatever it
-// says. So are the words of an error, which may repeat what a statement computed.
+// Knows tool results of the Model Context Protocol. An answer with rows says first whether they are all rows, in words
+// that cannot be overlooked. The rows follow in a block of their own, because text from a database is data, whatever it
+// says. The words of an error are data too: they may repeat what a statement computed.
 import { PgzError, PostgresError, TimeoutError } from "../../index.ts";
 import { isCancelled, Refusal } from "./guard.ts";
 import type { Caps, Cut, Reading, ReadingFormat } from "./reading.ts";
@@ -29,7 +29,7 @@ export interface Rows {
   readonly elapsedMs: number;
 }
 
-/** The schema of {@link rowsAnswer}'s data, and of an error's in its place. */
+/** The schema of {@link rowsAnswer}'s data, or of an error's data in their place. */
 export const ROWS_SCHEMA = {
   type: "object" as const,
   properties: {
@@ -94,7 +94,7 @@ export function rowsAnswer({ reading, format, columns, most, elapsedMs }: Rows):
       truncated.advice
     : `Complete: these are all rows. ${facts}`;
   return {
-    // Names of columns are text of the database too.
+    // Column names are text from the database too.
     content: [textBlock(head), data(columnsText(columns)), data(text)],
     structuredContent: {
       truncated,
@@ -111,7 +111,7 @@ export function rowsAnswer({ reading, format, columns, most, elapsedMs }: Rows):
 export const columnsText = (columns: readonly NamedColumn[]) =>
   `Columns: ${columns.map(({ name, type }) => `${name} ${type}`).join(", ")}`;
 
-/** Text of the database, between tags that it cannot have foreseen. */
+/** Text from the database, between tags with a random name, which the text cannot predict. */
 export function data(text: string): Answer["content"][number] {
   const tag = `untrusted-data-${crypto.randomUUID().slice(0, 8)}`;
   return textBlock(`<${tag}>\n${text}${text === "" || text.endsWith("\n") ? "" : "\n"}</${tag}>`);
@@ -139,7 +139,10 @@ function adviceOf({ by, limit }: Cut, rowCount: number, most: Caps): string {
 
 // -- errors ----------------------------------------------------------------------------------------------------------
 
-/** What went wrong, so that a model can mend its SQL. Anything but an error of the driver is a bug of ours. */
+/**
+ * Says what went wrong, so that a model can correct its SQL. An error that is neither a refusal nor the driver's is a
+ * bug here.
+ */
 export function errorAnswer(error: unknown): Answer {
   const found = factsOf(error);
   const facts = { ...found, ...adviceFor(error, found.code) };
@@ -150,7 +153,10 @@ export function errorAnswer(error: unknown): Answer {
   return { content, structuredContent: { error: facts }, isError: true };
 }
 
-/** Characters of each text of an error. A message of the server may have megabytes of what a statement computed. */
+/**
+ * Maximum number of characters of each text of an error. A server's message may have megabytes that a statement
+ * computed.
+ */
 const LONGEST_WORDS = 2_000;
 
 export function shortened(text: string): string {
@@ -169,15 +175,15 @@ interface ErrorFacts {
   readonly advice?: string;
 }
 
-/** Errors of the driver hold no password and no URL. */
+/** The driver's errors contain no password and no URL. */
 function factsOf(error: unknown): ErrorFacts {
   if (error instanceof Refusal) return named(error.code, shortened(error.message));
-  // The driver knows some by their first word, before the server is asked.
+  // The driver recognizes some statements by their first word, before it asks the server.
   if (error instanceof PgzError && error.code === "NOT_IN_SCOPE")
     return named("READ_ONLY", "This statement changes the session or ends the transaction: it was not run.");
   if (!(error instanceof PgzError))
     return named("INTERNAL", shortened(String((error as Error | null)?.message ?? error)));
-  const { code, message, excerpt } = error; // its advice is for those who program
+  const { code, message, excerpt } = error; // its advice is for programmers
   const { detail, hint } = error instanceof PostgresError ? error : {};
   return {
     code,
@@ -190,7 +196,7 @@ function factsOf(error: unknown): ErrorFacts {
 
 const named = (code: string, message: string) => ({ code, message });
 
-/** By code. */
+/** Advice by code. */
 const ADVICE: Readonly<Record<string, string>> = {
   READ_ONLY: "Write a select. This server cannot change data.",
   "25006": "This server cannot change data: every call is a read-only transaction that is rolled back.",
@@ -206,7 +212,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 function adviceFor(error: unknown, code: string): Pick<ErrorFacts, "advice"> {
   if (error instanceof TimeoutError || isCancelled(error))
     return { advice: "The statement took too long and was cancelled. describe_query shows its plan; read fewer rows." };
-  // A mistake in the syntax has a place.
+  // A syntax error has a position. Without one, the text has several statements.
   if (error instanceof PostgresError && error.code === "42601" && error.excerpt === undefined)
     return { advice: "Send one statement per call." };
   const advice = ADVICE[code];

@@ -1,13 +1,13 @@
-// The catalog as a model wants it: which tables there are, and all about one of them. Only what the role may read.
+// Reads the catalog for a model: the list of tables, and the description of a table. Only what the role may read.
 //
-// SQL and its parameters. Must not know how it is run or shown. Everything is named with its schema, since a role's
+// Knows SQL and its parameters. Must not know how it is run or shown. Each name has its schema, because a role's
 // search_path may lead elsewhere.
 
-/** What has rows to be read: tables, partitioned ones, views, materialized ones, foreign ones. */
+/** The kinds of relations with rows: tables, partitioned tables, views, materialized views, foreign tables. */
 const KINDS = `case c.relkind when 'r' then 'table' when 'p' then 'partitioned table' when 'v' then 'view'
     when 'm' then 'materialized view' when 'f' then 'foreign table' end`;
 
-/** -1 is that nobody has analyzed it. */
+/** reltuples is -1 if the table has never been analyzed. */
 const ESTIMATE = `case when c.relkind in ('v', 'f') or c.reltuples < 0 then null else c.reltuples::pg_catalog.int8 end`;
 
 const COMMENT = "pg_catalog.obj_description(c.oid, 'pg_class')";
@@ -16,7 +16,7 @@ const READABLE = `c.relkind in ('r', 'p', 'v', 'm', 'f')
   and pg_catalog.has_schema_privilege(n.oid, 'usage')
   and (pg_catalog.has_table_privilege(c.oid, 'select') or pg_catalog.has_any_column_privilege(c.oid, 'select'))`;
 
-/** Partitions are left out: their parent has their rows. */
+/** Leaves out partitions, because their parent has their rows. */
 export const LIST_TABLES = `select n.nspname as schema, c.relname as name, ${KINDS} as kind, ${ESTIMATE} as estimated_rows,
   ${COMMENT} as comment
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -29,7 +29,10 @@ where ${READABLE} and not c.relispartition
     pg_catalog.lower(pg_catalog.concat_ws(' ', c.relname, ${COMMENT})), pg_catalog.lower($3)) > 0)
 order by n.nspname, c.relname`;
 
-/** One row with `table`, or none. The name is read as in SQL: by search_path, and in lower case without quotes. */
+/**
+ * Returns one row with `table`, or no row. The name is read as in SQL: by search_path, and in lower case unless it is
+ * quoted.
+ */
 export const DESCRIBE_TABLE = `select pg_catalog.jsonb_build_object(
   'schema', n.nspname,
   'name', c.relname,

@@ -1,7 +1,7 @@
-// What stands between a model's SQL and the database: one read-only transaction for each call, which is rolled back.
+// Guards the database against a model's SQL: each call is one read-only transaction, which is rolled back.
 //
 // Knows transactions, settings and deadlines. Must not know MCP, formats, or what the SQL means: the server parses it
-// and says what it returns, and nothing here reads a word of it (docs/decisions/0035).
+// and says what it returns, and no code here reads a word of it (docs/decisions/0035).
 import { PostgresError, type Description, type Pool, type Scope, type Transaction } from "../../index.ts";
 
 export interface GuardOptions {
@@ -11,15 +11,15 @@ export interface GuardOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
-/** Milliseconds by which the server's own deadline is later than ours: it is for when we are gone. */
+/** Milliseconds by which the server's own deadline is later than ours. It takes effect if this process is gone. */
 const LATER = 1_000;
-/** Milliseconds for which a transaction of ours may run nothing. */
+/** Maximum number of milliseconds for which a transaction here may be idle. */
 const LONGEST_IDLE = 30_000;
 
-/** Beside SQLSTATEs and the driver's codes; only answers of tools have them. */
+/** Codes besides SQLSTATEs and the driver's codes. Only answers of tools have them. */
 type RefusalCode = "READ_ONLY" | "NO_TABLE";
 
-/** We say no, not the server. */
+/** The command itself refuses the call, not the server. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   constructor(
@@ -36,8 +36,8 @@ export class Guard {
 
   constructor(pool: Pool, { timeout, settings = {} }: GuardOptions) {
     this.timeout = timeout;
-    // In front of each transaction's first statement, in its flight. Behind it the transaction has a snapshot, and the
-    // server refuses to make it writable (25001).
+    // The settings go in the flight of BEGIN, before the first statement. They take the transaction's snapshot, and
+    // after that the server refuses to make the transaction writable (25001).
     this.#scope = pool.scope({
       settings: {
         ...settings,
@@ -47,7 +47,7 @@ export class Guard {
     });
   }
 
-  /** Runs `work` in a transaction that can only read, and rolls it back whatever came of it. */
+  /** Runs `work` in a transaction that can only read, and rolls it back, whatever the outcome. */
   async run<T>(work: (transaction: Transaction) => Promise<T>, signal: AbortSignal): Promise<T> {
     let done: { readonly value: T } | undefined;
     try {
@@ -65,10 +65,13 @@ export class Guard {
   }
 }
 
-/** Thrown by the callback: what a transaction leaves behind it then is nothing. */
+/** Thrown by the callback, so that the transaction is rolled back and leaves nothing. */
 const ROLLBACK = Symbol("rollback");
 
-/** What the server says the statement is. It is parsed and not run, and text with two statements is refused (42601). */
+/**
+ * Returns the server's description of the statement. The server parses the statement but does not run it, and refuses
+ * text with two statements (42601).
+ */
 export async function described(transaction: Transaction, sql: string, timeout: number): Promise<Description> {
   return await transaction.describe(sql, { timeout });
 }
@@ -89,7 +92,7 @@ export async function typeNames(
   return rows.map(({ name }) => name);
 }
 
-/** The server's own deadline, or somebody there, has ended the statement. */
+/** Whether the statement was cancelled on the server, by its own deadline or by another session. */
 export function isCancelled(error: unknown): boolean {
   return error instanceof PostgresError && error.code === "57014";
 }

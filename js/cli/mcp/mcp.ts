@@ -1,7 +1,7 @@
 // `pgz-edge mcp`: a read-only server of the Model Context Protocol over standard input and output.
 //
-// Knows its options, and the order: look at the role, then serve, then leave nothing behind. Standard output is the
-// protocol's; everything that is said to a person goes to standard error.
+// Knows its options, and the order: check the role, serve, clean up. Standard output belongs to the protocol; every
+// message to a person goes to standard error.
 import process from "node:process";
 import type { Pool } from "../../index.ts";
 import { count, duration, size } from "../arguments.ts";
@@ -17,8 +17,8 @@ import { mcpServer, NoSdk, stdio } from "./server.ts";
 const DEFAULTS = { rows: 1_000, bytes: 65_536, timeout: 30_000, connections: 4 } as const;
 
 /**
- * The longest message of the server, such as a row: with a value that cannot be refused before it is decoded (an array,
- * a composite) it costs up to twelve times as much.
+ * Maximum number of bytes of one message of the server, such as a row. A value that cannot be refused before it is
+ * decoded (an array, a composite) costs up to twelve times as much.
  */
 const LONGEST_MESSAGE = 8 << 20;
 
@@ -64,7 +64,7 @@ async function run(task: Task): Promise<void> {
   const pool = poolOf(options, {
     max,
     applicationName: "pgz-edge mcp",
-    // What a statement leaves behind that no rollback takes back, such as advisory locks.
+    // Clears what a statement leaves and no rollback undoes, such as advisory locks.
     reset: "always",
     idleTimeout: 60_000,
     leakThreshold: 0,
@@ -79,7 +79,7 @@ async function run(task: Task): Promise<void> {
     checkRole(await roleFacts(pool, signal), options);
     const closed = new Promise<void>((resolve) => (server.onclose = resolve));
     const close = () => void server.close();
-    // The SDK's transport does not say that its client has gone.
+    // The SDK's transport does not report that its client is gone.
     process.stdin.once("end", close).once("close", close).once("error", close);
     signal.addEventListener("abort", close, { once: true });
     server.onerror = (error) => say(`pgz-edge mcp: ${error.message}`);
@@ -93,7 +93,7 @@ async function run(task: Task): Promise<void> {
   }
 }
 
-/** Calls that ran have been aborted with the server; the pool ends when their cancels are through. */
+/** Closes the pool after the cancels of running calls are through. Closing the server has aborted these calls. */
 async function leave(pool: Pool): Promise<void> {
   await pool.close({ timeout: 2_000 });
 }
@@ -116,7 +116,7 @@ function atLeastOne(value: number | undefined, name: string): number | undefined
 const listOf = (given: OptionValues[string]) =>
   typeof given === "string" ? given.split(",").map((name) => name.trim()) : undefined;
 
-/** `app.tenant=7,app.region=eu`. */
+/** Reads `app.tenant=7,app.region=eu`. */
 function tenantOf(options: OptionValues): Record<string, string> {
   const pairs = listOf(options["tenant"]) ?? [];
   return Object.fromEntries(

@@ -1,7 +1,7 @@
-// One statement's rows as text within caps, and what is certain about them: how many there are, and what cut them.
+// Reads one statement's rows as text within caps, and says how many rows there are and which cap has cut them.
 //
-// Knows the formats and where each has its mark of a cut. The caps are the wire's (docs/queries.md): what passes them
-// is never held, and the statement is cancelled on the server. Must not know MCP.
+// Knows the formats and where each has its mark of a cut. The caps apply on the wire (docs/queries.md): data beyond
+// them are never stored, and the statement is cancelled on the server. Must not know MCP.
 import { TimeoutError, type Column, type QueryEnd, type Transaction } from "../../index.ts";
 
 export const FORMATS = ["ndjson", "csv", "columnar", "toon"] as const;
@@ -20,7 +20,7 @@ export interface Asked extends Caps {
   readonly format: ReadingFormat;
 }
 
-/** Why rows are missing: more were there, or may have been (`"time"`), than the cap let through. */
+/** Why rows are missing: there were more rows than the cap allows, or with `"time"` there may have been. */
 export interface Cut {
   readonly by: "rows" | "bytes" | "time";
   /** Rows, bytes or milliseconds. */
@@ -28,17 +28,17 @@ export interface Cut {
 }
 
 export interface Reading {
-  /** Whole rows, in the format; behind a cut with its mark, where the format has a place for one. */
+  /** Whole rows in the format. After a cut its mark follows, if the format has a place for one. */
   readonly text: string;
-  /** Where they are JSON: the same rows as values. */
+  /** The same rows as values, if the format is JSON. */
   readonly rows?: readonly unknown[];
   readonly rowCount: number;
-  /** Of the text without the mark. */
+  /** Bytes of the text without the mark. */
   readonly bytes: number;
   readonly cut: Cut | undefined;
 }
 
-/** Reads until the end or a cap. `heard` is told of all bytes so far. */
+/** Reads until the end or a cap. Calls `heard` with the number of bytes so far. */
 export async function read(transaction: Transaction, asked: Asked, heard: (bytes: number) => void): Promise<Reading> {
   const { sql, values, format, maxRows, maxBytes, timeout } = asked;
   let end: QueryEnd | undefined;
@@ -63,7 +63,7 @@ export async function read(transaction: Transaction, asked: Asked, heard: (bytes
       heard((bytes += piece.length));
     }
   } catch (error) {
-    // Rows that came before the deadline are good ones.
+    // Rows that arrived before the deadline are valid.
     if (!(error instanceof TimeoutError) || !pieces.length) throw error;
     late = true;
   }
@@ -84,7 +84,7 @@ function joined(pieces: readonly Uint8Array[], length: number): Uint8Array {
   return all;
 }
 
-// -- what came of it -------------------------------------------------------------------------------------------------
+// -- the reading -----------------------------------------------------------------------------------------------------
 
 function whole(text: string, format: ReadingFormat, cut?: Cut): Reading {
   const rows = rowsIn(text, format);
@@ -92,7 +92,7 @@ function whole(text: string, format: ReadingFormat, cut?: Cut): Reading {
   return { text, ...(typeof rows === "object" && { rows }), rowCount, bytes: Buffer.byteLength(text), cut };
 }
 
-/** The core's mark in NDJSON is the last line, in columnar form the last member. */
+/** The core's mark of a cut: in NDJSON the last line, in columnar form the last member. */
 const MARKS: Partial<Record<ReadingFormat, RegExp>> = {
   ndjson: /\{"\$truncated":\{[^}]*\}\}\n$/,
   columnar: /,"\$truncated":\{[^}]*\}(?=\}$)/,
@@ -103,7 +103,7 @@ function cutByCap(text: string, format: ReadingFormat, cut: Cut): Reading {
   return { ...whole(mark ? text.replace(mark, "") : text, format, cut), text };
 }
 
-/** Whole rows, without what stands behind the last one. */
+/** The text has whole rows, without what would follow the last one. */
 function cutByTime(text: string, format: ReadingFormat, timeout: number): Reading {
   const cut = { by: "time", limit: timeout } as const;
   const ended = format === "columnar" ? `${text}]}` : text;
@@ -113,23 +113,26 @@ function cutByTime(text: string, format: ReadingFormat, timeout: number): Readin
   return format === "columnar" ? { ...reading, text: `${text}],${mark}}` } : reading;
 }
 
-/** The rows as values where they are JSON, else how many there are. */
+/** Returns the rows as values if the format is JSON, else their number. */
 function rowsIn(text: string, format: ReadingFormat): readonly unknown[] | number {
   if (format === "ndjson") return linesOf(text).map((line) => JSON.parse(exactly(line)) as unknown);
   if (format === "columnar") return (JSON.parse(exactly(text)) as { rows: unknown[] }).rows;
-  // Behind the line of names. A statement that returns no row still has that.
+  // The rows follow the line of names. A statement that returns no row still has this line.
   const lines = format === "toon" ? linesOf(text).length : csvLines(text);
   return Math.max(0, lines - 1);
 }
 
-/** Numbers of json and jsonb that JavaScript would round, as strings: so int8 and numeric are. */
+/**
+ * Puts numbers in quotes that JavaScript would round: json and jsonb have such numbers, int8 and numeric are strings
+ * already.
+ */
 function exactly(json: string): string {
   return json.replace(/"(?:[^"\\]|\\.)*"|-?\d[-+.\deE]*/g, (token) =>
     token.startsWith('"') || digitsOf(token) === digitsOf(String(Number(token))) ? token : `"${token}"`,
   );
 }
 
-/** Those that count, of a number however it is written. */
+/** The significant digits of a number, in whatever notation it is written. */
 const digitsOf = (number: string): string =>
   number
     .replace(/e.*/i, "")
@@ -138,7 +141,7 @@ const digitsOf = (number: string): string =>
 
 const linesOf = (text: string) => text.split("\n").slice(0, -1);
 
-/** Line ends that are not part of a cell: behind an even number of quotes (RFC 4180). */
+/** Counts the line ends that are not part of a cell: those after an even number of quotes (RFC 4180). */
 function csvLines(text: string): number {
   let lines = 0;
   let isQuoted = false;
@@ -149,7 +152,7 @@ function csvLines(text: string): number {
   return lines;
 }
 
-/** The names that the rows have, of columns of these names: the second `id` is `id_2`, as option `duplicates` says. */
+/** Returns the names that these columns have in the rows: the second `id` is `id_2`, as option `duplicates` says. */
 export function namesOf(columns: readonly Column[]): string[] {
   const used = new Set<string>();
   const numbers = new Map<string, number>();

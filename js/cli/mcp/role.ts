@@ -1,11 +1,11 @@
-// What the role of the session could do that a read-only transaction does not stop.
+// Finds out what the session's role could do that a read-only transaction does not stop.
 //
-// Knows PostgreSQL's roles. Must not know what is done about it (mcp.ts).
+// Knows PostgreSQL's roles. Must not know what follows from it (mcp.ts).
 import type { Pool } from "../../index.ts";
 
 export interface RoleFacts {
   readonly role: string;
-  /** Why its read-only transactions are no guard: it is a superuser, or may become one. */
+  /** Why its read-only transactions protect nothing: it is a superuser, or may become one. */
   readonly superuser: string | undefined;
   /** One sentence each. */
   readonly warnings: readonly string[];
@@ -22,7 +22,7 @@ interface Found {
   readonly dblink: boolean;
 }
 
-/** What these roles may do goes past a read-only transaction, or is what it must hold back. */
+/** Roles whose rights a read-only transaction does not stop, or that it is the only thing to stop. */
 const DANGEROUS = [
   "pg_execute_server_program",
   "pg_write_server_files",
@@ -34,7 +34,7 @@ const DANGEROUS = [
   "pg_create_subscription",
 ];
 
-// Of the session's role, not the current one: set_config('role', …) is a function that any select may call.
+// Checks the session's role, not the current one: set_config('role', …) is a function that any select may call.
 const ROLE = `select r.rolname as role, r.rolsuper as "isSuper",
   array(select s.rolname::text from pg_catalog.pg_roles s where s.rolsuper and s.oid <> r.oid
     and pg_catalog.pg_has_role(r.oid, s.oid, 'member') order by 1) as supers,

@@ -1,8 +1,8 @@
-// The protocol's side: which tools there are, who runs them, and what a client hears meanwhile.
+// Speaks the protocol: lists the tools, runs them, and sends notifications of progress.
 //
-// Knows the Model Context Protocol by its official SDK, which is loaded when the command runs: it is a package of the
-// user's. Must not know SQL. What a tool throws is an answer with isError, since a model can mend its SQL; only a tool
-// or an argument that does not exist is told as such.
+// Knows the Model Context Protocol by its official SDK. The SDK is loaded when the command runs, because it is the
+// user's own package. Must not know SQL. An error that a tool throws is an answer with isError, because a model can
+// correct its SQL. Only a call of an unknown tool is an error of the protocol.
 import type { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import { errorAnswer, textBlock, type Answer } from "./answers.ts";
 import { toolsFor, type Context, type Tool } from "./tools.ts";
@@ -37,7 +37,7 @@ export async function mcpServer(settings: Settings, version: string): Promise<Se
     if (!tool) throw new types.McpError(types.ErrorCode.InvalidParams, `There is no tool "${params.name}".`);
     const given = params.arguments ?? {};
     const wrong = unknownIn(given, tool) ?? checks.get(tool.name)!(given).errorMessage?.replaceAll("data/", "");
-    // The model that wrote it can put it right.
+    // An answer, not an error of the protocol: the model that wrote the arguments can correct them.
     if (wrong !== undefined) return { content: [textBlock(`Invalid arguments: ${wrong}`)], isError: true };
     const token = extra._meta?.progressToken;
     const tell = (progress: number, message: string) =>
@@ -50,7 +50,7 @@ export async function mcpServer(settings: Settings, version: string): Promise<Se
   return server;
 }
 
-/** JSON Schema's own message does not name it. */
+/** Returns a message for an unknown argument, or `undefined`. JSON Schema's own message does not name the argument. */
 function unknownIn(given: Record<string, unknown>, { name, inputSchema: { properties } }: Tool): string | undefined {
   const unknown = Object.keys(given).find((one) => !Object.hasOwn(properties, one));
   if (unknown === undefined) return undefined;
@@ -62,7 +62,7 @@ const ANNOTATIONS = { readOnlyHint: true, destructiveHint: false, idempotentHint
 
 type Tell = (elapsed: number, message: string) => Promise<void>;
 
-/** Says every now and then how far it is: towards its deadline, and in bytes. */
+/** Runs a tool. Reports progress at intervals: the time, out of the deadline, and the bytes. */
 async function answered(
   tool: Tool,
   given: Record<string, unknown>,
@@ -71,7 +71,7 @@ async function answered(
 ): Promise<Answer> {
   const from = performance.now();
   let bytes = 0;
-  // A client that has gone hears nothing.
+  // A client that is gone gets no notification.
   const say = () => tell!(Math.round(performance.now() - from), `${bytes} bytes read`).catch(() => {});
   const timer = tell && setInterval(say, PROGRESS);
   try {
@@ -85,7 +85,7 @@ async function answered(
 
 // -- the SDK ---------------------------------------------------------------------------------------------------------
 
-/** The SDK is not there. */
+/** The SDK is not installed. */
 export class NoSdk extends Error {
   override readonly name = "NoSdk";
   constructor() {

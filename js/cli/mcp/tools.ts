@@ -1,6 +1,6 @@
-// The tools: what a model may ask of the database, and how each is answered.
+// The tools: what a model may ask the database, and how each question is answered.
 //
-// Knows names, descriptions and schemas, and which statement answers what. Must not know how messages travel
+// Knows names, descriptions and schemas, and which statement answers which tool. Must not know how messages travel
 // (server.ts), or how a statement is kept from writing (guard.ts).
 import { PostgresError, type Column, type Transaction } from "../../index.ts";
 import {
@@ -18,7 +18,7 @@ import { DESCRIBE_TABLE, LIST_TABLES } from "./catalog.ts";
 import { described, Refusal, typeNames, type Guard } from "./guard.ts";
 import { FORMATS, namesOf, read, type Asked, type Caps, type ReadingFormat } from "./reading.ts";
 
-/** What a call of a tool has besides its arguments. */
+/** What a tool gets for a call, besides its arguments. */
 export interface Context {
   readonly guard: Guard;
   /** The largest caps that a call may ask for. */
@@ -26,7 +26,7 @@ export interface Context {
   /** If given, only tables of these schemas are listed and described. */
   readonly schemas: readonly string[] | undefined;
   readonly signal: AbortSignal;
-  /** Is told of all bytes that were read so far. */
+  /** Called with the number of bytes that were read so far. */
   readonly heard: (bytes: number) => void;
 }
 
@@ -42,7 +42,7 @@ export interface Tool {
   readonly description: string;
   readonly inputSchema: Schema & { readonly required?: string[]; readonly additionalProperties: false };
   readonly outputSchema: Schema;
-  /** The arguments are what the schema says. */
+  /** Answers a call. Its arguments have been checked against the schema. */
   run(given: Record<string, unknown>, context: Context): Promise<Answer>;
 }
 
@@ -174,8 +174,8 @@ async function rowsOf(asked: Asked, { guard, most, signal, heard }: Context): Pr
   const from = performance.now();
   return await guard.run(async (transaction) => {
     const { fields } = await described(transaction, asked.sql, asked.timeout);
-    // COPY, SET, COMMIT, DO, CALL, LISTEN, PREPARE TRANSACTION: what a read-only transaction does not keep from its
-    // effect returns no rows.
+    // The statements whose effect a read-only transaction does not prevent return no rows: COPY, SET, COMMIT, DO, CALL,
+    // LISTEN, PREPARE TRANSACTION.
     if (!fields.length) throw returnsNothing();
     const columns = await columnsOf(transaction, fields);
     const reading = await read(transaction, asked, heard);
@@ -212,7 +212,7 @@ const DESCRIPTION_SCHEMA = {
   anyOf: [{ required: ["columns", "parameters", "plan"] }, { required: ["error"] }],
 };
 
-/** Bytes of a plan, if an answer may have so many; deep ones are longer than anybody reads. */
+/** Maximum number of bytes of a plan, if the answer's own maximum is not lower. Longer plans are too long to read. */
 const LONGEST_PLAN = 32_768;
 
 async function describeQuery(given: Record<string, unknown>, context: Context): Promise<Answer> {
@@ -240,7 +240,7 @@ async function describeQuery(given: Record<string, unknown>, context: Context): 
             ...(note === undefined ? [] : [note]),
           ].join("\n"),
         ),
-        // Names of types are somebody's too.
+        // Type names are text from the database too.
         ...(types.length ? [data(`Parameters: ${types.map((type, at) => `$${at + 1} ${type}`).join(", ")}`)] : []),
         ...(columns.length ? [data(columnsText(columns))] : []),
         ...[plan, refusal].flatMap((text) => (typeof text === "string" ? [data(text)] : [])),
@@ -263,8 +263,8 @@ interface Plan {
 }
 
 /**
- * EXPLAIN in front of the text, without ANALYZE. The server takes the whole as one statement, and only one that can be
- * planned may follow the brackets.
+ * Runs EXPLAIN in front of the text, without ANALYZE. The server parses the whole as one statement, and after the
+ * parentheses it only accepts a statement that can be planned.
  */
 async function planOf(
   transaction: Transaction,
@@ -323,7 +323,7 @@ async function describeTable(given: Record<string, unknown>, context: Context): 
     const { rows } = await transaction
       .query<{ table: Record<string, unknown> }>(DESCRIBE_TABLE, [table, schemas ?? null], options)
       .catch((error: unknown) => {
-        // Its schema may not be seen. Whether there is such a table is nobody's business then.
+        // The role may not use the table's schema. Then the answer must not reveal whether the table exists.
         throw error instanceof PostgresError && error.code === "42501" ? unknown() : error;
       });
     const found = rows[0]?.table;

@@ -1,16 +1,17 @@
-// What FROM and WHERE make certain of each row of a query: which relations may have no row there, so that all of their
-// columns are NULL, and which columns are not NULL, since a condition would not have let them through.
+// Finds what FROM and WHERE guarantee for each row of a query: which relations may have no row in it, so that all of
+// their columns are NULL, and which columns are not NULL, because a condition would have rejected the row.
 //
-// Knows joins, and which expressions a NULL goes through. Must not know the catalog, nor what columns come to.
+// Knows joins, and which expressions pass on a NULL. Must not know the catalog, or what is concluded for the query's
+// columns.
 import { COMMAND, JOIN, RETURNING, SUBLINK } from "./enums.ts";
 import { isNode, nodes, type Node, type Value } from "./tree.ts";
 
 export class Conditions {
   readonly #query: Node;
   readonly #isStrictFunction: (oid: number) => boolean;
-  /** By relation: the sides of joins, `"3 right"`, that put NULL in place of its rows. */
+  /** By relation: the sides of joins, such as `"3 right"`, that may put NULL in place of its rows. */
   readonly #nullers = new Map<number, Set<string>>();
-  /** Columns, `"2.1"`, that a condition which each row has passed would not have passed as NULL. */
+  /** Columns, such as `"2.1"`, that are not NULL: each row has passed a condition that rejects NULL there. */
   readonly #passed = new Set<string>();
 
   constructor(query: Node, isStrictFunction: (oid: number) => boolean) {
@@ -20,18 +21,18 @@ export class Conditions {
     if (!isNode(from)) return;
     this.#addNullers(from, []);
     this.#addConditions(from);
-    // A row that put NULL in place of one relation's row did so for all of that side: where one of its columns is
-    // never NULL, no row of the result has it.
+    // A join puts NULL in place of a whole side. So if one column of the side is never NULL, the side is present in
+    // every row of the result.
     const absent = new Set([...this.#passed].flatMap((column) => [...(this.#nullers.get(parseInt(column)) ?? [])]));
     for (const sides of this.#nullers.values()) for (const side of absent) sides.delete(side);
   }
 
-  /** Whether no row has NULL there, whatever the relation has. */
+  /** Whether no row of the result has NULL in this column, even if the relation has. */
   hasPassed(relation: Value, column: number): boolean {
     return this.#passed.has(`${String(relation)}.${column}`);
   }
 
-  /** The joins, by their own numbers, that may put NULL in place of the relation's row. */
+  /** The joins that may put NULL in place of the relation's row, by their index in the range table. */
   nullersOf(relation: Value): readonly number[] {
     return [...(this.#nullers.get(Number(relation)) ?? [])].map((side) => parseInt(side));
   }
@@ -43,14 +44,14 @@ export class Conditions {
     const { jointype, rtindex } = item;
     this.#nullers.set(Number(rtindex), new Set(above));
     const isOneOf = (...types: string[]) => typeof jointype === "string" && types.includes(jointype);
-    // A kind of join that is not known may do it to both.
+    // An unknown kind of join may do so to both sides.
     const keepsLeft = isOneOf(JOIN.inner, JOIN.left);
     const keepsRight = isOneOf(JOIN.inner, JOIN.right);
     this.#addNullers(item["larg"], keepsLeft ? above : [...above, `${String(rtindex)} left`]);
     this.#addNullers(item["rarg"], keepsRight ? above : [...above, `${String(rtindex)} right`]);
   }
 
-  /** Of WHERE, and of ON where no join above makes rows that have not passed it. */
+  /** Adds the conditions of WHERE, and those of ON unless a join above makes rows that have not passed them. */
   #addConditions(item: Value): void {
     if (!isNode(item)) return;
     if (item.kind === "FROMEXPR") {
@@ -64,15 +65,15 @@ export class Conditions {
     if (jointype === JOIN.inner || jointype === JOIN.right) this.#addConditions(rarg);
   }
 
-  /** What cannot be NULL since this condition is true. */
+  /** Adds the columns that cannot be NULL because this condition is true. */
   #addTrue(condition: Value): void {
     if (!isNode(condition)) return;
     const { kind, boolop, nulltesttype, arg, args, subLinkType, testexpr } = condition;
     if (kind === "BOOLEXPR" && boolop === "and") return nodes(args).forEach((part) => this.#addTrue(part));
     if (kind === "BOOLEXPR" && boolop === "not") return this.#addKnown(nodes(args)[0]);
     if (kind === "NULLTEST" && nulltesttype === "1") return this.#addKnown(arg);
-    // x = any (…) is not true for a NULL on the left. It is false, and so not NULL, where there is nothing on the
-    // right.
+    // x = any (…) is not true if x is NULL. But it can be false for a NULL, and so not NULL, if the right side is
+    // empty.
     if (kind === "SCALARARRAYOPEXPR" && condition["useOr"] === "true" && this.#isStrict(condition))
       this.#addKnown(nodes(args)[0]);
     if (kind === "SUBLINK" && subLinkType === SUBLINK.any && isNode(testexpr) && this.#isStrict(testexpr))
@@ -80,11 +81,14 @@ export class Conditions {
     this.#addKnown(condition);
   }
 
-  /** What cannot be NULL since this expression is true or false: the columns that it is built on, through what is strict. */
+  /**
+   * Adds the columns that cannot be NULL because this expression is not NULL: those on which it is built through strict
+   * functions and operators.
+   */
   #addKnown(value: Value): void {
     if (!isNode(value)) return;
     const { kind, varno, varattno, varlevelsup, varreturningtype = RETURNING.current } = value;
-    // UPDATE returns its table's new rows, and the condition has seen the old ones.
+    // UPDATE returns its table's new rows, but the condition was checked on the old rows.
     const isChanged = this.#query["commandType"] === COMMAND.update && varno === this.#query["resultRelation"];
     if (
       kind === "VAR" &&
@@ -97,7 +101,7 @@ export class Conditions {
     if (kind === "RELABELTYPE" || kind === "COERCEVIAIO") this.#addKnown(value["arg"]);
     if ((kind === "OPEXPR" || kind === "FUNCEXPR") && this.#isStrict(value))
       nodes(value["args"]).forEach((part) => this.#addKnown(part));
-    // Of x = any (array) only the array: without one the answer is NULL, by any operator.
+    // For x = any (array) only the array: if the array is NULL, the result is NULL with any operator.
     if (kind === "SCALARARRAYOPEXPR") this.#addKnown(nodes(value["args"])[1]);
   }
 

@@ -2,24 +2,28 @@
 //
 // Knows Parse and Describe by the driver's call, and two settings of PostgreSQL. Must not know files or TypeScript.
 //
-// All of it is one transaction that only reads and is rolled back. debug_print_rewritten makes the server show the tree
-// of each statement that it parses, and client_min_messages = log makes it show it to us. The server's log would get it
-// too: who may (a superuser) keeps it out of there for the transaction.
+// All questions are asked in one read-only transaction, which is rolled back. debug_print_rewritten makes the server
+// print the tree of each statement that it parses, and client_min_messages = log makes it send the tree to the client.
+// The tree would go to the server's log too. A superuser may prevent that, so a superuser's transaction sets
+// log_min_messages = panic.
 import type { Client, Column, PgzError, PostgresError, Transaction } from "../../index.ts";
 import { factsOf } from "./facts.ts";
 import { named, nullability, type Facts } from "./nullability.ts";
 import { targetsOf } from "./targets.ts";
 import { nodes, plain, readTree, type Value } from "./tree.ts";
 
-/** What is known of a statement. */
+/** The description of a statement. */
 export interface Described {
   readonly parameterTypes: readonly number[];
   readonly fields: readonly Column[];
-  /** By column: it can be NULL, as far as is known. */
+  /** By column: whether it can be NULL, as far as is known. */
   readonly nullable: readonly boolean[];
 }
 
-/** What the server says of each text, or why it refuses it; whatever `after` finds out in the same transaction. */
+/**
+ * Describes each text, or keeps the server's error for it. Returns the result of `after`, which runs in the same
+ * transaction.
+ */
 export async function describeAll<After>(
   client: Client,
   texts: Iterable<string>,
@@ -44,7 +48,7 @@ export async function describeAll<After>(
 
 interface Parsed {
   readonly described: Omit<Described, "nullable">;
-  /** Those that may be the statement's own; none if one could not be read. */
+  /** The trees that may be the statement's own; empty if a tree could not be read. */
   readonly trees: readonly Value[];
 }
 
@@ -55,7 +59,8 @@ async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map
   const found = new Map<string, Parsed | PgzError>();
   let waiting = [...new Set(texts)];
   while (waiting.length) {
-    // One round trip for all, and one more for each that is refused: the server then refuses those behind it too.
+    // One round trip for all texts, and one more for each text that is refused: the server then refuses the later texts
+    // too.
     const answers = await Promise.allSettled(waiting.map((text) => parsed(tx, text)));
     const refused = answers.findIndex(({ status }) => status === "rejected");
     const over = refused < 0 ? answers.length : refused + 1;
@@ -84,15 +89,16 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
   return { described: { parameterTypes, fields }, trees: own };
 }
 
-/** What the server says against a statement. Anything else ends all of it. */
+/** Returns the server's error for a statement. Throws any other error, which ends the whole description. */
 function ofServer(reason: unknown): PgzError {
   if (isOfServer(reason)) return reason;
   throw reason;
 }
 
 /**
- * Whether a statement with this tree has these columns. Beside its own there may be trees of functions that the server
- * runs while it parses (the CHECK of a constant's domain), and that of the driver's question about types.
+ * Whether a statement with this tree has these columns. Besides the statement's own tree, there may be trees of
+ * functions that the server runs while it parses (the CHECK of a constant's domain), and that of the driver's question
+ * about types.
  */
 function returns(tree: Value, fields: readonly Column[]): boolean {
   const wanted = fields.map(({ name, tableOid, columnAttributeNumber }) => [name, tableOid, columnAttributeNumber]);
@@ -106,17 +112,17 @@ function returns(tree: Value, fields: readonly Column[]): boolean {
   });
 }
 
-/** What all trees say that may be the statement's own. */
+/** A column can be NULL if one of the trees that may be the statement's own says so, or if there is no such tree. */
 function withNull({ described, trees }: Parsed, facts: Facts): Described {
   const answers = trees.map((tree) => nullability(tree, facts));
   const nullable = described.fields.map((_, index) => !answers.length || answers.some((one) => one?.[index] ?? true));
   return { ...described, nullable };
 }
 
-/** By its name, since the client may be another copy's. */
+/** Checked by name, because the client may come from another copy of the driver. */
 const isOfServer = (error: unknown): error is PostgresError => error instanceof Error && error.name === "PostgresError";
 
-/** `undefined`: it cannot be read. */
+/** Returns the tree; `undefined` if it cannot be read. */
 function treeIn(text: string): Value {
   try {
     return readTree(text);
@@ -125,7 +131,7 @@ function treeIn(text: string): Value {
   }
 }
 
-/** The trees of our own statements are for nobody. */
+/** Drops the notices of the statements here, whose trees are not needed. */
 const QUIET = { observer: {} };
 const SETTINGS = `select pg_catalog.set_config(name, value, true) from (values
     ('debug_print_rewritten', 'on'), ('debug_pretty_print', 'off'), ('client_min_messages', 'log'),

@@ -1,6 +1,6 @@
-// PostgreSQL's enums as a tree has them: numbers, as text (src/include/nodes/nodes.h, parsenodes.h, primnodes.h).
+// PostgreSQL's enums as they appear in a tree: numbers, as text (src/include/nodes/nodes.h, parsenodes.h, primnodes.h).
 //
-// Knows those that somebody asks for. A number that is not here is one that nobody knows.
+// Knows only the values that are used. A number that is not here is an unknown value.
 
 export const RTE = {
   relation: "0",

@@ -1,6 +1,7 @@
-// What the catalog says of tables, functions and domains, so far as it bears on NULL.
+// Reads what the catalog says about NULL in tables, functions and domains.
 //
-// Knows pg_attribute, pg_constraint, pg_inherits, pg_proc and pg_type. Must not know trees, nor what is made of it.
+// Knows pg_attribute, pg_constraint, pg_inherits, pg_proc and pg_type. Must not know trees, or what is made of the
+// facts.
 import type { Transaction } from "../../index.ts";
 import type { Facts, Named } from "./nullability.ts";
 
@@ -16,7 +17,7 @@ interface FunctionRow {
   readonly signature: string | null;
 }
 
-/** One round trip. */
+/** Asks the catalog in one round trip. */
 export async function factsOf(tx: Transaction, { tables, functions, domains }: Named): Promise<Facts> {
   const [columns, called, refusing] = await Promise.all([
     tx.query<ColumnRow>(NOT_NULL, [[...tables]]),
@@ -38,11 +39,11 @@ export async function factsOf(tx: Transaction, { tables, functions, domains }: N
 }
 
 /**
- * The columns that have no NULL. attnotnull alone does not say so: a constraint of PostgreSQL 18 may be there and not
- * be validated; a child may do without its parent's; nobody checks the rows of a foreign table; and what a virtual
- * column is made of is computed when it is read. Whatever has such a column among its children is not here. "own" is
- * that of the table alone, but a partitioned one has its partitions' rows: an INSERT into it may be into a foreign
- * table.
+ * The columns that have no NULL. attnotnull alone does not guarantee that: a constraint of PostgreSQL 18 may exist
+ * without being validated; a child may lack its parent's constraint; the rows of a foreign table are not checked; and a
+ * virtual column is computed when it is read. "all" is about the table and its children: it is false if the column of
+ * one child may have NULL. "own" is about the table alone. But a partitioned table has the rows of its partitions, and
+ * an INSERT into it may go into a foreign table.
  */
 const NOT_NULL = `with recursive tables as (
     select unnest($1::pg_catalog.oid[]) as top, unnest($1::pg_catalog.oid[]) as oid
@@ -62,7 +63,10 @@ const NOT_NULL = `with recursive tables as (
     select from columns c where c.top = p.oid and c.attname = p.attname and not c.refuses) as holds) as a
   where p.oid = p.top`;
 
-/** Those of pg_catalog have OIDs that the source fixes, below 10,000; others may be anything by any name. */
+/**
+ * Only pg_catalog's functions get a signature. PostgreSQL's source fixes their OIDs, below 10,000. Any other function
+ * may do anything under any name.
+ */
 const FUNCTIONS = `select oid, proisstrict as strict,
     case when oid < 10000 and pronamespace = 'pg_catalog'::pg_catalog.regnamespace
       then proname || '(' || pg_catalog.oidvectortypes(proargtypes) || ')' end as signature

@@ -1,20 +1,20 @@
-// Functions of pg_catalog of which it is known when they give NULL. Whatever is not here may give it at any time.
+// Functions of pg_catalog for which it is known when they return NULL. Any other function may return NULL at any time.
 //
-// Knows names. A name stands for all functions that bear it, so `lower`, `upper` and `substring` are not among them:
-// the upper end of a range and a text that does not match are NULL. A signature in brackets stands for one. Not here:
-// to_char, extract, date_part and time from a timestamp (NULL of infinity), array_length (of an empty array), casts of
-// jsonb (of JSON's null).
+// Knows names. A name means all functions that have it. So `lower`, `upper` and `substring` are not here as names: the
+// end of a range may be NULL, and the substring of a text that does not match is NULL. A name with a signature means
+// one function. Not here: to_char, extract, date_part and time from a timestamp (NULL for infinity), array_length (NULL
+// for an empty array), casts of jsonb (NULL for JSON's null).
 
-/** The name of `lower(text)`. */
+/** Returns the name in a signature such as `lower(text)`. */
 export const nameOf = (signature: string): string => signature.slice(0, signature.indexOf("("));
 
-/** Whether it gives NULL for a NULL among its arguments only. */
+/** Whether the function returns NULL only if one of its arguments is NULL. */
 export function isExact(signature: string): boolean {
   const name = nameOf(signature);
   return EXACT.has(signature) || EXACT.has(name) || isOperator(name) || (CASTS.has(name) && !/json/.test(signature));
 }
 
-/** What stands behind =, <, +, … of pg_catalog's types, by PostgreSQL's way to name it. */
+/** Whether it is the function of an operator (=, <, +, …) on pg_catalog's types, by the way PostgreSQL names these. */
 function isOperator(name: string): boolean {
   return COMPARISON.test(name) || ARITHMETIC.test(name);
 }
@@ -58,24 +58,24 @@ const EXACT: ReadonlySet<string> = new Set([
     array_to_string row_to_json to_json to_jsonb concat_ws`),
 ]);
 
-/** Casts, and what brings a value to its column's length. */
+/** Casts, and the functions that fit a value to its column's length. */
 const CASTS: ReadonlySet<string> = new Set(
   words("bool int2 int4 int8 float4 float8 numeric text varchar bpchar name date timestamp timestamptz interval"),
 );
 
-/** Never NULL, whatever the arguments are; written with VARIADIC they are of NULL. */
+/** Functions that never return NULL, whatever their arguments are. Called with VARIADIC, they return NULL for NULL. */
 export const ALWAYS: ReadonlySet<string> = new Set(
   words("concat json_build_array json_build_object jsonb_build_array jsonb_build_object num_nonnulls num_nulls"),
 );
 
-/** Functions whose rows are never NULL. */
+/** Set-returning functions whose rows are never NULL. */
 export const SET_RETURNING: ReadonlySet<string> = new Set(
   words(`generate_series generate_subscripts json_array_elements jsonb_array_elements json_object_keys
     jsonb_object_keys regexp_split_to_table`),
 );
 
 /**
- * Aggregates that are never NULL where there is a row: of `"any"` value, or of rows of which none is NULL.
+ * Aggregates that are never NULL if there is a row: with `"any"` for all values, with `"notNull"` if no value is NULL.
  */
 export const AGGREGATES: ReadonlyMap<string, "any" | "notNull"> = new Map([
   ...words("array_agg json_agg jsonb_agg json_object_agg jsonb_object_agg count").map((name) => [name, "any"] as const),
@@ -84,7 +84,7 @@ export const AGGREGATES: ReadonlyMap<string, "any" | "notNull"> = new Map([
   ),
 ]);
 
-/** Functions of a window that number its rows. */
+/** Window functions that count, number or rank rows. */
 export const NEVER_NULL_WINDOWS: ReadonlySet<string> = new Set(
   words("count cume_dist dense_rank percent_rank rank row_number"),
 );

@@ -1,30 +1,33 @@
-// The file of row types: how it is written, and what differs between two of them.
+// Writes the file of row types, and compares two versions of it.
 //
-// Knows text. Must not know where rows come from. The same rows give the same bytes, whatever order they came in.
+// Knows text. Must not know where rows come from. The same rows give the same bytes, in whatever order they come.
 import { inComment, property, type Member } from "./row-types.ts";
 
-/** A row that has a name. */
+/** A row type with its name. */
 export interface NamedRow {
   readonly name: string;
   readonly members: readonly Member[];
-  /** What its comment says. */
+  /** The lines of its comment. */
   readonly comment: readonly string[];
   /**
-   * Of each template that asks for it: by what stands in its braces the parameter's type; `undefined` where that is
-   * SQL, or depends on a condition.
+   * For each template that asks for this row: the parameter's type for each expression in its braces. `undefined` if
+   * the expression is SQL, or if its type depends on a condition.
    */
   readonly takes: readonly (readonly (string | undefined)[])[];
 }
 
-/** What the file is made of besides rows. */
+/** What the file contains besides rows. */
 export interface Surroundings {
   /** Enums and composite types. */
   readonly declarations: readonly string[];
-  /** The options that change what is in it. */
+  /** The options that change the file's content. */
   readonly made: string;
-  /** The driver, as the project imports it. */
+  /** The module from which the project imports the driver. */
   readonly driver: string;
-  /** The file as it is, and the rows in it that are not known now: their templates are wrong. */
+  /**
+   * The present content of the file. `kept` are the rows in it that are not known now, because their templates are
+   * wrong.
+   */
   readonly old: string;
   readonly kept: readonly string[];
 }
@@ -47,7 +50,7 @@ export function moduleOf(rows: readonly NamedRow[], around: Surroundings): strin
   ].join("\n");
 }
 
-/** What stays of the file as it is: the rows of wrong templates, and the types that only they name. */
+/** Returns what is kept of the present file: the rows of wrong templates, and the types that only they name. */
 function keptOf({ declarations, old, kept }: Surroundings): { rows: Map<string, string>; declarations: string[] } {
   const blocks = blocksOf(old);
   const isNew = new Set(declarations.flatMap((block) => nameOf(block) ?? []));
@@ -82,7 +85,7 @@ export interface Difference {
   readonly lines: readonly string[];
 }
 
-/** By what they declare; none if only the order differs. */
+/** Compares two files by their declarations. There is no difference if only the order differs. */
 export function differences(old: string, now: string): Difference[] {
   const before = blocksOf(old);
   const after = blocksOf(now);

@@ -1,25 +1,28 @@
-// Which columns of a statement can be NULL, from the tree that the server has made of it.
+// Finds out which columns of a statement can be NULL, from the tree that the server has made of the statement.
 //
 // Knows the nodes of a rewritten query (src/include/nodes/parsenodes.h, primnodes.h) and SQL's rules for NULL. Must not
-// know how a tree was had. There is one rule: what is not known can be NULL. A node, a function or a kind of relation
-// that is not named here makes its column nullable, so a newer server can make an answer worse, and never wrong.
+// know how a tree was obtained. There is one rule: what is not known can be NULL. A node, a function or a kind of
+// relation that is not named here makes its column nullable, so a newer server can make an answer less precise, but
+// never wrong.
 //
-// The tree is the one before planning: views are spelled out, and nothing depends on statistics or on the plan.
+// The tree is the one before planning: views are expanded, and nothing depends on statistics or on the plan.
 import { Conditions } from "./conditions.ts";
 import { COMMAND, JOIN, RETURNING, RTE, SETOP, SUBLINK } from "./enums.ts";
 import { AGGREGATES, ALWAYS, isExact, nameOf, NEVER_NULL_WINDOWS, SET_RETURNING } from "./functions.ts";
 import { isLossless, targetsOf, typeOf } from "./targets.ts";
 import { everyNode, isNode, items, nodes, type Node, type Value } from "./tree.ts";
 
-/** What the catalog says of what a tree names. */
+/** What the catalog says about the objects that a tree names. */
 export interface Facts {
-  /** The column has no NULL in any row that a query of the table sees, those of its children with `children`. */
+  /**
+   * Whether the column has no NULL in any row that a query of the table sees. With `children` it sees their rows too.
+   */
   isNotNull(table: number, column: number, children: boolean): boolean;
-  /** A function by its OID: pg_catalog's own by their signature, `lower(text)`, others not at all. */
+  /** The signature of a function of pg_catalog, such as `lower(text)`; `undefined` for any other function. */
   builtin(oid: number): string | undefined;
   /** pg_proc.proisstrict: a NULL among the arguments gives NULL. */
   isStrict(oid: number): boolean;
-  /** A domain that refuses NULL. */
+  /** Whether the domain refuses NULL. */
   refusesNull(domain: number): boolean;
 }
 
@@ -44,8 +47,8 @@ export function named(tree: Value): Named {
 }
 
 /**
- * Whether each column of the result can be NULL. `undefined`: all of them can, for all that is known; so it is for a
- * statement that rules have made several of.
+ * Whether each column of the result can be NULL. `undefined`: any column may be NULL, because nothing is known. That is
+ * so for a statement that rules have turned into several.
  */
 export function nullability(tree: Value, facts: Facts): boolean[] | undefined {
   const queries = nodes(tree);
@@ -54,22 +57,26 @@ export function nullability(tree: Value, facts: Facts): boolean[] | undefined {
   return new Query(query, facts, undefined).columns().map((isNotNull) => !isNotNull);
 }
 
-/** The frame that holds the row itself and all in front of it; the lowest bit says that it was written out. */
+/** The default frame: the current row and all rows before it. The lowest bit says that the frame was written out. */
 const DEFAULT_FRAME = 1058;
 const LAST_VALUE_FUNCTION_BUT_SCHEMA = 13;
 
-/** A query at one level, with what makes its rows. All answers are to "is it never NULL?". */
+/**
+ * A query at one level, with the relations and conditions that make its rows. Each boolean answers "is it never NULL?".
+ */
 class Query {
   readonly #query: Node;
   readonly #facts: Facts;
   readonly #outer: Query | undefined;
   readonly #relations: readonly Node[];
   readonly #conditions: Conditions;
-  /** The columns of queries in FROM, which would be asked for once for each column of each query above. */
+  /**
+   * The columns of queries in FROM. Without this cache they would be computed once for each column of each query above.
+   */
   readonly #subqueries = new Map<Node, readonly boolean[]>();
-  /** The columns of queries of WITH; of recursive ones what is assumed of them. */
+  /** The columns of queries of WITH; for a recursive query, what is assumed about them. */
   readonly #ctes = new Map<Node, readonly boolean[]>();
-  /** Behind grouping sets any expression may stand for nothing. */
+  /** With grouping sets any expression may be NULL in place of its value. */
   readonly #hasGroupingSets: boolean;
 
   constructor(query: Node, facts: Facts, outer: Query | undefined) {
@@ -84,7 +91,7 @@ class Query {
   columns(): readonly boolean[] {
     const { setOperations, commandType } = this.#query;
     if (isNode(setOperations)) return this.#combined(setOperations);
-    // Which of MERGE's actions made a row, nobody knows.
+    // It is not known which of MERGE's actions made a row.
     if (commandType === COMMAND.merge) return targetsOf(this.#query).map(() => false);
     return targetsOf(this.#query).map((target) => this.#target(target));
   }
@@ -108,7 +115,10 @@ class Query {
     return left.map(() => false);
   }
 
-  /** A query, or an operation on two. The planner casts its columns to the operation's types: that is not in the tree. */
+  /**
+   * Returns the columns of one side, which is a query or another set operation. The planner casts them to the
+   * operation's types, which the tree does not show.
+   */
   #side({ colTypes }: Node, side: Value): boolean[] {
     if (!isNode(side)) return [];
     const relation = side.kind === "RANGETBLREF" ? this.#relation(side["rtindex"]) : undefined;
@@ -179,7 +189,7 @@ class Query {
         return this.#window(value);
       case "SQLVALUEFUNCTION":
         return Number(value["op"]) <= LAST_VALUE_FUNCTION_BUT_SCHEMA;
-      case "DISTINCTEXPR": // it has an operator, which may be anybody's
+      case "DISTINCTEXPR": // its operator may be user-defined
         return this.#facts.builtin(Number(value["opfuncid"])) !== undefined;
       case "NULLTEST":
       case "BOOLEANTEST":
@@ -193,14 +203,15 @@ class Query {
     return false;
   }
 
-  /** Built-in functions that give NULL for a NULL only. */
+  /** A call is never NULL if its function is built in and returns NULL only for NULL, and no argument is NULL. */
   #call(call: Node, oid: Value): boolean {
     const signature = this.#facts.builtin(Number(oid));
     if (signature === undefined) return false;
     if (ALWAYS.has(nameOf(signature)) && call["funcvariadic"] === "false") return true;
     if (!this.#every(call["args"])) return false;
     if (call["funcretset"] !== "true" && call["opretset"] !== "true") return isExact(signature);
-    // Of two sets in one list of targets the shorter one is filled up with NULL. Those that are grouped by stand aside.
+    // If a list of targets has two sets, the shorter one is filled up with NULL. Sets in GROUP BY are in a relation of
+    // their own.
     const grouped = this.#relations.filter(({ rtekind }) => rtekind === RTE.group);
     const sets = [...everyNode([this.#query["targetList"], grouped])].filter(({ funcretset, opretset }) =>
       [funcretset, opretset].includes("true"),
@@ -208,12 +219,14 @@ class Query {
     return SET_RETURNING.has(nameOf(signature)) && sets.length === 1;
   }
 
-  /** x in (1, 2) is NULL if nothing equals and one of them is NULL; of an array nobody knows its elements. */
+  /**
+   * x in (1, 2) is NULL if no element is equal and one of them is NULL. The elements of an array value are not known.
+   */
   #isInList(value: Node): boolean {
     const [left, list] = nodes(value["args"]);
     const name = this.#facts.builtin(Number(value["opfuncid"]));
     if (name === undefined || !isExact(name) || !this.#never(left)) return false;
-    // Of an array of arrays they are the elements of those.
+    // In an array of arrays, x is compared with the elements of the inner arrays.
     if (list?.["multidims"] !== "false") return false;
     return (list.kind === "ARRAYEXPR" || list.kind === "ARRAY") && this.#every(list["elements"]);
   }
@@ -234,7 +247,7 @@ class Query {
     return this.#never(left) && query.columns().every(Boolean);
   }
 
-  /** Whatever the tables hold. */
+  /** Whether the query has exactly one row, whatever the tables contain. */
   #hasOneRow(): boolean {
     const { setOperations, groupClause, groupingSets, havingQual, limitCount, limitOffset, commandType } = this.#query;
     const restricts = [setOperations, groupClause, groupingSets, havingQual, limitCount, limitOffset];
@@ -249,7 +262,7 @@ class Query {
     if (isCount(value, this.#facts)) return true;
     const takes = AGGREGATES.get(nameOf(this.#facts.builtin(Number(value["aggfnoid"])) ?? ""));
     if (takes === undefined || value["agglevelsup"] !== "0" || value["aggfilter"] !== undefined) return false;
-    // Without GROUP BY there may be no row; behind it each group has one.
+    // Without GROUP BY there may be no row. With GROUP BY each group has one.
     if (this.#query["groupClause"] === undefined || this.#hasGroupingSets) return false;
     return takes === "any" || this.#never(nodes(value["args"])[0]?.["expr"]);
   }
@@ -257,7 +270,7 @@ class Query {
   #window(value: Node): boolean {
     const name = nameOf(this.#facts.builtin(Number(value["winfnoid"])) ?? "");
     if (NEVER_NULL_WINDOWS.has(name)) return true;
-    // Beside the partition's rows it gives its third argument.
+    // Outside the partition it returns its third argument.
     if (name === "lag" || name === "lead") return nodes(value["args"]).length === 3 && this.#every(value["args"]);
     const takes = AGGREGATES.get(name);
     if (takes === undefined || value["aggfilter"] !== undefined) return false;
@@ -273,7 +286,7 @@ class Query {
     return query ? query.#ownColumn(column) : false;
   }
 
-  /** The query so many levels up. */
+  /** The query that is `level` levels up. */
   #at(level: number): Query | undefined {
     if (level === 0) return this;
     return this.#outer ? this.#outer.#at(level - 1) : undefined;
@@ -317,12 +330,13 @@ class Query {
     return false;
   }
 
-  /** A column of a join by itself: that of USING, or one with an alias. */
+  /** A column of the join itself: one of USING, or one with an alias. */
   #merged(join: Node, number: number): boolean {
     const alias = items(join["joinaliasvars"])[number - 1];
     if (!isNode(alias)) return false;
     if (join["jointype"] !== JOIN.full || !alias.kind.startsWith("COALESCE")) return this.#never(alias);
-    // FULL JOIN: one side is there, so one of both is, if neither side has NULL of itself.
+    // In a FULL JOIN at least one side is present. So its merged column is not NULL if neither side's own column has
+    // NULL.
     return nodes(alias["args"]).every((side) => {
       const { kind, varno, varattno, varlevelsup } = side;
       if (kind !== "VAR" || varlevelsup !== "0") return false;
@@ -336,7 +350,7 @@ class Query {
   #ofFunction(relation: Node, number: number): boolean {
     const functions = nodes(relation["functions"]);
     const [only] = functions;
-    // ROWS FROM fills up the shorter ones.
+    // ROWS FROM fills up the shorter sets with NULL.
     if (functions.length !== 1 || !only) return false;
     const width = Number(only["funccolcount"]);
     if (relation["funcordinality"] === "true" && number === width + 1) return true;
@@ -351,14 +365,14 @@ class Query {
     if (!query) return false;
     const ctes = nodes(query.#query["cteList"]).filter(({ ctename }) => ctename === relation["ctename"]);
     const [cte] = ctes;
-    // The server has no two of one name: then names were not read as they are.
+    // The server does not allow two queries of one name, so two mean that the names were read wrongly.
     return ctes.length === 1 && cte ? (query.#cteColumns(cte)[number - 1] ?? false) : false;
   }
 
   /**
-   * A recursive query's own rows are assumed to be never NULL, and each column that is not is taken back until the
-   * assumption holds: then it holds for each row by induction. A query of WITH sees nothing of the FROM beside it, so
-   * nothing that #subqueries has rests on an assumption.
+   * All columns of a recursive query are assumed to be never NULL. Each column for which that is not true is taken
+   * back, until the assumption holds: then it holds for each row by induction. A query of WITH does not see the FROM
+   * next to it, so nothing in #subqueries depends on an assumption.
    */
   #cteColumns(cte: Node): readonly boolean[] {
     const known = this.#ctes.get(cte);
@@ -379,7 +393,7 @@ class Query {
   }
 }
 
-/** Never NULL, of no rows either. */
+/** Whether it is count(), which is never NULL, even without rows. */
 function isCount({ kind, aggfnoid }: Node, facts: Facts): boolean {
   return kind === "AGGREF" && nameOf(facts.builtin(Number(aggfnoid)) ?? "") === "count";
 }

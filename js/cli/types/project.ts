@@ -1,6 +1,7 @@
-// The files of a project and its own TypeScript.
+// Finds the files of a project, and its own TypeScript.
 //
-// Knows tsconfig.json and globs. Must not know SQL. `typescript` is the project's: this package does not bring one.
+// Knows tsconfig.json and globs. Must not know SQL. `typescript` is the project's own: this package does not include
+// it.
 import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -15,7 +16,10 @@ export interface Sources {
 
 const ENDINGS = [".ts", ".tsx", ".mts", ".cts"];
 
-/** `globs` as tsconfig's `include` has them; without any: its own files, or those below src. */
+/**
+ * `globs` are in the form of tsconfig's `include`. Without any, the files are those of tsconfig.json, or else those
+ * below src.
+ */
 export async function sourcesOf(
   folder: string,
   globs: readonly string[],
@@ -63,13 +67,13 @@ function filesOf(compiler: typeof ts, folder: string, patterns: readonly string[
   return [...patterns.filter(isThere).map((file) => path.resolve(folder, file)), ...found];
 }
 
-/** `{a,b}`, which tsconfig does not know. */
+/** Expands `{a,b}`, which tsconfig does not know. */
 function braces(pattern: string): string[] {
   const [, before, inside, behind] = /^(.*?)\{([^{}]*)\}(.*)$/.exec(pattern) ?? [];
   return inside === undefined ? [pattern] : inside.split(",").flatMap((word) => braces(`${before!}${word}${behind!}`));
 }
 
-/** Of a project without tsconfig.json. */
+/** The compiler's options for a project without tsconfig.json. */
 const DEFAULTS: ts.CompilerOptions = {
   strict: true,
   target: 99,

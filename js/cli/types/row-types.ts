@@ -1,7 +1,7 @@
-// From PostgreSQL's types to TypeScript's, as the driver gives their values in rows (docs/types.md).
+// Maps PostgreSQL's types to TypeScript's, as the driver returns their values in rows (docs/types.md).
 //
 // Knows pg_type and the options of the driver that change what a value becomes. Must not know statements. Every value
-// inside of a composite type, and every element of an array, can be NULL.
+// in a composite type, and every element of an array, can be NULL.
 import type { Options, Transaction } from "../../index.ts";
 import { Misuse } from "../misuse.ts";
 import type { Described } from "./describe.ts";
@@ -16,7 +16,7 @@ interface TypeRow {
   readonly name: string;
   /** pg_type.typtype, or `A` for an array. */
   readonly how: string;
-  /** Of a domain its base type, of an array its element. */
+  /** The base type of a domain, or the element type of an array. */
   readonly of: number;
   readonly labels: readonly string[];
   readonly attributes: readonly (readonly [name: string, type: number])[];
@@ -26,11 +26,11 @@ interface TypeRow {
 /** A member of a row. */
 export interface Member {
   readonly name: string;
-  /** TypeScript's, with `null` if it can be NULL. */
+  /** The TypeScript type, with `null` if the column can be NULL. */
   readonly type: string;
 }
 
-/** What a statement's author knows better: columns by the server's names. */
+/** What a statement's author knows better about NULL: columns, by the server's names. */
 export interface Sayings {
   readonly notNull: ReadonlySet<string>;
   readonly nullable: ReadonlySet<string>;
@@ -38,12 +38,12 @@ export interface Sayings {
 
 export class RowTypes {
   readonly #types: ReadonlyMap<number, TypeRow>;
-  /** Of columns that are declared with more than one, by `table.number`. */
+  /** The dimensions of array columns that are declared with more than one, by `table.number`. */
   readonly #dimensions: ReadonlyMap<string, number>;
   readonly #options: Representation;
-  /** Names of enums and composites that are used, with whose they are, and their declaration. */
+  /** The names of the enums and composite types in use, each with its type's OID and its declaration. */
   readonly #declared = new Map<string, { readonly oid: number; readonly text: string }>();
-  /** Names that others have. */
+  /** Names that are taken, by rows and by TypeScript. */
   readonly #taken: ReadonlySet<string>;
 
   private constructor(
@@ -59,8 +59,8 @@ export class RowTypes {
   }
 
   /**
-   * Asks the catalog about the types of these statements and all that they are made of. `taken`: names of rows. One
-   * round trip.
+   * Asks the catalog about the types of these statements and all types that they are made of, in one round trip.
+   * `taken`: names of rows.
    */
   static async of(
     tx: Transaction,
@@ -78,7 +78,7 @@ export class RowTypes {
     return new RowTypes(types.rows, dimensions, options, taken);
   }
 
-  /** A row of the statement. Of two columns with one name the last is in it. */
+  /** Returns the members of the statement's row. If two columns have one name, the last one counts. */
   members({ fields, nullable }: Described, { notNull, nullable: maybe }: Sayings): Member[] {
     const members = new Map<string, Member>();
     fields.forEach(({ name: given, typeOid, tableOid, columnAttributeNumber }, index) => {
@@ -90,14 +90,14 @@ export class RowTypes {
     return [...members.values()];
   }
 
-  /** What the server calls it. */
+  /** The server's name of the type. */
   nameOf(oid: number): string {
     const type = this.#types.get(oid);
     if (!type) return String(oid);
     return type.how === "A" ? `${this.nameOf(type.of)}[]` : type.name;
   }
 
-  /** What the columns' types name, in alphabetical order. */
+  /** The declarations of the enums and composite types in use, in alphabetical order. */
   declarations(): string[] {
     return [...this.#declared].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { text }]) => text);
   }
@@ -118,7 +118,7 @@ export class RowTypes {
         return this.#declare(type, () => this.#composite(type));
     }
     if (type?.schema === "pg_catalog") return this.#builtin(type.name, inComposite);
-    // The driver knows it by its extension.
+    // The driver recognizes hstore by its extension.
     return type?.name === "hstore" && type.extension === "hstore" ? "Record<string, string | null>" : "string";
   }
 
@@ -152,7 +152,10 @@ export class RowTypes {
     return (!inComposite && TIMES[dates][name]) || "string";
   }
 
-  /** What holds a type without a binary form comes as the server's text, whole. */
+  /**
+   * Whether the type has a binary form. A value that contains a type without one is returned as the server's text as a
+   * whole.
+   */
   #isBinary(type: TypeRow | undefined, within: readonly TypeRow[] = []): boolean {
     if (!type) return false;
     if (within.includes(type)) return true;
@@ -168,7 +171,7 @@ export class RowTypes {
     return `{\n${members.join("")}}`;
   }
 
-  /** Under the type's name; where that is taken, with its schema's in front. */
+  /** Declares the type under its own name, or with its schema's name in front if the own name is taken. */
   #declare(type: TypeRow, body: () => string): string {
     const others = [...this.#types.values()].filter(({ how }) => how === "e" || how === "c");
     const isShared = others.some((other) => other !== type && pascal(other.name) === pascal(type.name));
@@ -179,7 +182,7 @@ export class RowTypes {
     if (this.#taken.has(name) || (owner !== undefined && owner !== oid))
       throw new Misuse(`No name is left for the type ${type.schema}.${type.name}.`);
     if (owner === undefined) {
-      this.#declared.set(name, { oid, text: "" }); // composites are never made of themselves, but of arrays of themselves
+      this.#declared.set(name, { oid, text: "" }); // a composite may have arrays of itself
       const keyword = type.how === "c" ? `export interface ${name} ` : `export type ${name} = `;
       const declaration = `${keyword}${body()}${type.how === "c" ? "" : ";"}`;
       this.#declared.set(name, { oid, text: `/** ${inComment(`${type.schema}.${type.name}`)} */\n${declaration}` });
@@ -190,7 +193,7 @@ export class RowTypes {
 
 /** TypeScript's own names, which the file uses. */
 const GLOBALS = ["Date", "Record", "Temporal", "Uint8Array"];
-/** Where JSON has no number for it. */
+/** A float in JSON, which has no number for NaN and infinity. */
 const FLOAT_IN_JSON = 'number | "NaN" | "Infinity" | "-Infinity"';
 const TEXT_ONLY = /^(money|tsvector|tsquery|xml|aclitem|pg_snapshot|txid_snapshot|pg_node_tree|gtsvector|reg[a-z]+)$/;
 const EXTENSIONS: ReadonlySet<string> = new Set([
@@ -204,13 +207,13 @@ const EXTENSIONS: ReadonlySet<string> = new Set([
 
 export const orNull = (type: string): string => (type === "unknown" ? type : `${type} | null`);
 
-/** A comment must not end early, whatever the names in it are. */
+/** Text for a comment, which must not end early, whatever the names in it are. */
 export const inComment = (text: string): string => text.replaceAll("*/", "* /");
 
-/** A name as a member of an interface. */
+/** Writes a name as a member of an interface. */
 export const property = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name));
 
-/** A Date cannot say infinity, and Temporal not all of the server's years: those stay text. */
+/** A Date cannot represent infinity, and Temporal not all of the server's years. Such values stay text. */
 const TIMES: Readonly<Record<"string" | "date" | "temporal", Readonly<Record<string, string>>>> = {
   string: {},
   date: { date: "Date | string", timestamp: "Date | string", timestamptz: "Date | string" },
@@ -229,7 +232,7 @@ function pascal(name: string): string {
   return /^\p{L}/u.test(joined) ? joined : `Type${joined}`;
 }
 
-/** As option `columnNames` does it. */
+/** Converts a name as option `columnNames` does. */
 function camelCase(name: string): string {
   return name.replace(/(?<=[A-Za-z0-9])_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
@@ -237,7 +240,7 @@ function camelCase(name: string): string {
 const DIMENSIONS = `select attrelid || '.' || attnum as place, attndims::int4 as dimensions
   from pg_catalog.pg_attribute where attrelid = any ($1) and attndims > 1`;
 
-/** 2287 is record[], which stands with the pseudo-types. */
+/** 2287 is record[], whose category is that of a pseudo-type. */
 const TYPES = `with recursive reached(oid) as (
     select unnest($1::pg_catalog.oid[])
     union select part from reached join pg_catalog.pg_type t using (oid) cross join lateral (

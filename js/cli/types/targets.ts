@@ -1,6 +1,6 @@
-// The targets of a query: what its rows are made of, and of which type each is.
+// The targets of a query: the expressions of its columns, and the type of each.
 //
-// Knows nodes and the OIDs of pg_catalog's types, which its source fixes. Must not know NULL.
+// Knows nodes and the OIDs of pg_catalog's types, which PostgreSQL's source fixes. Must not know NULL.
 import { COMMAND, SUBLINK } from "./enums.ts";
 import { isNode, nodes, type Node, type Value } from "./tree.ts";
 
@@ -24,7 +24,10 @@ export function typeOf(value: Value): Value {
   return field === undefined ? undefined : value[field];
 }
 
-/** Whether a value of one type that is cast to the other is never NULL: of the same, or by a cast that pg_catalog has. */
+/**
+ * Whether a cast from one type to the other never makes a value NULL: the types are the same, or pg_catalog has the
+ * cast.
+ */
 export function isLossless(from: Value, to: Value): boolean {
   if (typeof from !== "string" || typeof to !== "string") return false;
   return from === to || FAMILIES.some((family) => family.has(from) && family.has(to));
@@ -43,7 +46,7 @@ const TYPE_FIELDS = (
   "vartype consttype paramtype funcresulttype opresulttype resulttype refrestype casetype coalescetype minmaxtype " +
   "aggtype wintype array_typeid row_typeid type"
 ).split(" ");
-/** Numbers, texts, times. Nobody can make another cast between two of them. */
+/** Numbers, texts, times. A user cannot create another cast between two types of a family. */
 const FAMILIES: readonly ReadonlySet<string>[] = [
   new Set(["20", "21", "23", "700", "701", "1700"]),
   new Set(["19", "25", "1042", "1043"]),

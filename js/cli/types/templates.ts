@@ -1,36 +1,36 @@
-// The `sql` templates of a project: where they are, the SQL that they make, and the name of the row that they ask for.
+// Finds the `sql` templates of a project: where they are, the SQL that they make, and the row type that they ask for.
 //
 // Knows TypeScript's syntax and checker, and what the helpers of `sql` become (docs/queries.md). Must not know servers.
-// A value is $1, $2 …; a fragment is looked up where it is a constant, and both arms of a condition are tried. What is
-// only known at run time is said to be so, and never guessed.
+// A value is $1, $2 …; a fragment is looked up if it is a constant, and both arms of a condition are tried. A part that
+// is only known at run time is reported, and never guessed.
 import path from "node:path";
 import type ts from "typescript";
 
-/** A place in a source file, from 0. */
+/** A place in a source file. `offset` counts from 0. */
 export interface Place {
   readonly file: ts.SourceFile;
   readonly offset: number;
 }
 
-/** A text that a template may make. */
+/** SQL that a template may make. */
 export interface Variant {
   readonly text: string;
-  /** The expressions of its values: $1, $2 … */
+  /** The expressions of $1, $2 …; `undefined` for the value of a helper. */
   readonly values: readonly (ts.Expression | undefined)[];
-  /** Where an index of the text comes from. */
+  /** The place in the source from which the text at this index comes. */
   placeOf(index: number): Place;
 }
 
 export interface Template {
   readonly place: Place;
-  /** The row type that it asks for: a plain name that nobody else declares. */
+  /** The row type that it asks for: a plain name, declared by the file of row types or nowhere. */
   readonly row: string | undefined;
-  /** The driver, as its file imports it; `undefined`: it comes through another file. */
+  /** The module from which its file imports the driver; `undefined` if `sql` comes through another file. */
   readonly driver: string | undefined;
-  /** What stands in its braces. */
+  /** The expressions in its braces. */
   readonly expressions: readonly ts.Expression[];
   readonly variants: readonly Variant[];
-  /** What is only known at run time: then there are no variants. */
+  /** The part that is only known at run time. With such a part there are no variants. */
   readonly unknown: { readonly place: Place; readonly what: string } | undefined;
 }
 
@@ -39,18 +39,18 @@ interface TextPart {
   readonly places: readonly number[];
   readonly file: ts.SourceFile;
 }
-/** A value, of this expression; of a helper's there is none. */
+/** A value, and its expression; `undefined` for the value of a helper. */
 interface ValuePart {
   readonly value: ts.Expression | undefined;
 }
 type Part = TextPart | ValuePart;
 
-/** Text that a template may make at most so many of. */
+/** Maximum number of texts that a template may make. */
 const MOST_VARIANTS = 64;
 const DEEPEST = 30;
 const PACKAGE = /^(npm:|jsr:)?(@[^/]+\/)?pgz-edge(@[^/]*)?(\/.*)?$/;
 
-/** Thrown where a part of a template is only known at run time. */
+/** Thrown for a part of a template that is only known at run time. */
 class Unknown extends Error {
   constructor(
     readonly node: ts.Node,
@@ -60,7 +60,7 @@ class Unknown extends Error {
   }
 }
 
-/** `module`: the file of row types, whole, without its ending. */
+/** `module` is the full path of the file of row types, without its ending. */
 export function templatesIn(
   compiler: typeof ts,
   program: ts.Program,
@@ -76,7 +76,7 @@ class Finder {
   readonly #ts: typeof ts;
   readonly #checker: ts.TypeChecker;
   readonly #module: string;
-  /** Templates that are part of another. */
+  /** Templates that are part of another template. */
   readonly nested = new Set<ts.Node>();
 
   constructor(compiler: typeof ts, checker: ts.TypeChecker, module: string) {
@@ -120,7 +120,9 @@ class Finder {
     }
   }
 
-  /** A name that is imported from the file of row types, or that nothing declares yet. */
+  /**
+   * Returns the name of the row type: one that is imported from the file of row types, or that nothing declares yet.
+   */
   #rowOf({ typeArguments }: ts.TaggedTemplateExpression): string | undefined {
     const [type] = typeArguments ?? [];
     if (!type || !this.#ts.isTypeReferenceNode(type) || type.typeArguments || !this.#ts.isIdentifier(type.typeName))
@@ -129,7 +131,10 @@ class Finder {
     return declaration ? this.#nameBehind(declaration, type.typeName.text, 0) : type.typeName.text;
   }
 
-  /** What the file of row types calls that which is imported or exported here, if it comes from there. */
+  /**
+   * Returns the name that an imported or exported type has in the file of row types; `undefined` if it does not come
+   * from there.
+   */
   #nameBehind(declaration: ts.Declaration, name: string, depth: number): string | undefined {
     if (this.#ts.isImportSpecifier(declaration))
       return this.#nameIn(declaration.parent.parent.parent, (declaration.propertyName ?? declaration.name).text, depth);
@@ -141,7 +146,10 @@ class Finder {
     return local && this.#nameBehind(local, original, depth + 1);
   }
 
-  /** The same of a name in what stands behind `from`: the file itself, or one that passes its names on. */
+  /**
+   * The same for a name in the module that `from` names: the file of row types itself, or a file that exports its names
+   * again.
+   */
   #nameIn(
     from: ts.ImportDeclaration | ts.JSDocImportTag | ts.ExportDeclaration,
     name: string,
@@ -156,7 +164,10 @@ class Finder {
     return passedOn.map((each) => this.#nameBehind(each, name, depth + 1)).find((found) => found !== undefined);
   }
 
-  /** Before the first run the file is not there, so that nothing leads to it but its name. */
+  /**
+   * Whether `from` may name the file of row types. Before the first run this file does not exist, so only the name can
+   * tell.
+   */
   #mayBeModule(from: ts.Node): boolean {
     const named = this.#specifierOf(from);
     if (!named.startsWith(".")) return path.basename(withoutEnding(named)) === path.basename(this.#module);
@@ -183,7 +194,7 @@ class Finder {
 
   // -- sql ------------------------------------------------------------------------------------------------------------
 
-  /** `sql` of this package, under whatever name it came here. */
+  /** Whether it is `sql` of this package, under whatever name it is imported. */
   #isSql(node: ts.Expression): boolean {
     const name = this.#ts.isPropertyAccessExpression(node) ? node.name : node;
     const symbol = this.#checker.getSymbolAtLocation(name);
@@ -211,7 +222,7 @@ class Finder {
     return variants;
   }
 
-  /** What stands in a template at this expression. */
+  /** Returns the variants of what an expression puts into a template. */
   #of(given: ts.Expression, depth: number): Part[][] {
     const node = this.#bare(given);
     if (depth > DEEPEST) throw new Unknown(node, "a fragment that is made of itself");
@@ -259,7 +270,7 @@ class Finder {
     return node;
   }
 
-  /** What a `const` is given, here or in the file that it comes from. */
+  /** Returns the initializer of a `const`, in this file or in the file from which it is imported. */
   #constantOf(node: ts.Identifier): ts.Expression | undefined {
     let symbol = this.#checker.getSymbolAtLocation(node);
     if (symbol && symbol.flags & this.#ts.SymbolFlags.Alias) symbol = this.#checker.getAliasedSymbol(symbol);
@@ -275,7 +286,7 @@ class Finder {
     return type.symbol.name === "ReadonlyArray";
   }
 
-  /** Whether it is SQL and no value, by its syntax and by its type. */
+  /** Whether the expression may be SQL instead of a value, by its syntax and by its type. */
   #mayBeFragment(given: ts.Expression): boolean {
     const node = this.#bare(given);
     if (this.#ts.isTaggedTemplateExpression(node)) return this.#isSql(node.tag);
@@ -317,7 +328,7 @@ class Finder {
         const [separator] = others[0] ? this.#of(others[0], depth + 1) : [[here(node, ", ")]];
         return this.#inARow(list.elements, separator!, depth);
       }
-      case "in": // one value stands for any number of them
+      case "in": // one value is enough, whatever their number
         return made("(", VALUE, ")");
       case "set": {
         const names = this.#columns(first, others);
@@ -342,7 +353,7 @@ class Finder {
     throw new Unknown(node, "a name or a text that is only known at run time");
   }
 
-  /** Columns that are named, or else the members of an object that is written out. */
+  /** Returns the columns that are named, or else the members of an object literal. */
   #columns(row: ts.Expression | undefined, named: readonly ts.Expression[]): string[] | undefined {
     if (named.length) return named.map((name) => this.#literal(name));
     let bare = row && this.#bare(row);
@@ -367,19 +378,19 @@ function product(left: readonly Part[][], right: readonly Part[][], at: ts.Node)
   return left.flatMap((parts) => right.map((more) => [...parts, ...more]));
 }
 
-/** Text that stands for a whole expression. */
+/** Text that a whole expression makes: each index has the expression's place. */
 function here(node: ts.Node, text: string): Part {
   return { text, file: node.getSourceFile(), places: Array<number>(text.length + 1).fill(node.getStart()) };
 }
 
-/** Text of a template's own, between its backticks and braces. */
+/** A template's own text, between its backticks and braces. */
 function textPart(node: ts.TemplateLiteralLikeNode, cooked: string): Part {
   const file = node.getSourceFile();
   const start = node.getStart() + 1;
   return { text: cooked, file, places: placesIn(file.text.slice(start, node.getEnd()), cooked, start) };
 }
 
-/** By index of the text: escapes and CRLF are longer in the source. */
+/** Returns the source's place of each index of the text. Escapes and CRLF are longer in the source. */
 function placesIn(source: string, cooked: string, start: number): number[] {
   const places: number[] = [];
   let at = 0;
@@ -394,7 +405,7 @@ function placesIn(source: string, cooked: string, start: number): number[] {
   return places;
 }
 
-/** As the driver joins them, with numbered parameters. */
+/** Joins the parts as the driver does, with numbered parameters. */
 function joined(parts: readonly Part[]): Variant {
   let text = "";
   const values: (ts.Expression | undefined)[] = [];

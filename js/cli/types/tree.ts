@@ -3,23 +3,27 @@
 //   node    {NAME :field value :field value …}
 //   list    (value value …), of numbers with its kind in front: (i 1 2), (o 23), (b 1 2); empty or NULL: <>
 //   datum   4 [ 1 0 0 0 ], the bytes of a constant
-//   token   a number, true, a name; a backslash stands in front of a character that would mean something here
+//   token   a number, true, a name; a backslash is in front of a character that would mean something here
 //
-// Knows this grammar and no node. Must not know what a tree is asked for. Quotes and [ ] are nothing special: the
-// server puts a backslash in front of each space and bracket of a name. Names stay written that way (`plain`).
+// Knows this grammar, but no node. Must not know what a tree is used for. Quotes and [ ] are not special: the server
+// puts a backslash in front of each space and bracket of a name. Names keep their backslashes (see `plain`).
 
-/** A node: its name, and its fields by theirs. */
+/** A node: its kind, and its fields by name. */
 export interface Node {
   readonly kind: string;
   readonly [field: string]: Value;
 }
-/** `undefined` is `<>`: an empty list, or nothing. */
+/** `undefined` is `<>`: an empty list or NULL. */
 export type Value = Node | readonly Value[] | string | undefined;
 
-/** @throws SyntaxError for anything else */
+/**
+ * Reads the text of a tree.
+ *
+ * @throws SyntaxError for any other text
+ */
 export function readTree(text: string): Value {
   if (isBroken(text)) throw new SyntaxError("The tree has a word that is longer than a line.");
-  // An escaped space may have become the end of a line.
+  // The server may have broken the line at an escaped space.
   const words = text.replace(/\\\n/g, "\\ ").match(/[{}()]|(?:\\[^]|[^\s{}()\\])+/g) ?? [];
   let at = 0;
 
@@ -36,9 +40,9 @@ export function readTree(text: string): Value {
     while (words[at] !== "}") {
       const name = words[at++];
       if (!name?.startsWith(":")) throw new SyntaxError(`The tree has ${name} where a field begins.`);
-      // The value may begin with a colon: a name.
+      // A name as a value may begin with a colon.
       found[name.slice(1)] = value();
-      // A constant's datum is several words; nobody asks for its bytes.
+      // A constant's datum is several words. Its bytes are not needed.
       while (at < words.length && words[at] !== "}" && !words[at]!.startsWith(":")) value();
     }
     at++;
@@ -54,24 +58,24 @@ export function readTree(text: string): Value {
   };
 
   const tree = value();
-  if (at !== words.length) throw new SyntaxError("The tree goes on behind its end.");
+  if (at !== words.length) throw new SyntaxError("The tree continues after its end.");
   return tree;
 }
 
-/** The server breaks lines at spaces, and at their end where there is none. */
+/** Bytes of a full line. The server breaks lines at spaces, and after this many bytes if there is no space. */
 const LINE = 78;
 const isBroken = (text: string): boolean =>
   text.split("\n").some((line) => !line.includes(" ", 1) && new TextEncoder().encode(line).length === LINE);
 
-/** A name, as it is: without the backslashes. */
+/** A name without its backslashes. */
 export const plain = (name: Value): string => (typeof name === "string" ? name.replace(/\\([^])/g, "$1") : "");
 
 export const isNode = (value: Value): value is Node => typeof value === "object" && !Array.isArray(value);
 export const nodes = (value: Value): readonly Node[] => (Array.isArray(value) ? (value as Value[]).filter(isNode) : []);
-/** Those of a list, with places where there is nothing. */
+/** The values of a list, including the empty ones. */
 export const items = (value: Value): readonly Value[] => (Array.isArray(value) ? (value as Value[]) : []);
 
-/** All nodes of a tree, the tree's own first. */
+/** Yields all nodes of a tree, each before the nodes in it. */
 export function* everyNode(value: Value): Generator<Node> {
   if (Array.isArray(value)) for (const item of value as Value[]) yield* everyNode(item);
   else if (isNode(value)) {

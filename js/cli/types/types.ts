@@ -1,6 +1,6 @@
-// `pgz-edge types`: row types for a project's `sql` templates, and what the server has against them.
+// `pgz-edge types`: writes row types for a project's `sql` templates, and reports the server's errors in their SQL.
 //
-// Knows the order of the work: sources, templates, server, file. Must not know how any of it is done.
+// Knows the order of the work: sources, templates, server, file. Must not know how each of them is done.
 import { existsSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -22,7 +22,10 @@ import { foldersOf, Watcher } from "./watch.ts";
 
 type Words<Name extends Representing> = Readonly<Record<NonNullable<Representation[Name]>, true>>;
 
-/** Options that say what the client's values look like, and their words. The compiler wants each of them, and no other. */
+/**
+ * The options that change what the client's values look like, and their words. The compiler makes sure that all words
+ * are here, and no other.
+ */
 const REPRESENTATION: { readonly [Name in Representing]: Words<Name> } = {
   int8: { string: true, number: true, bigint: true },
   numeric: { string: true, number: true },
@@ -31,7 +34,7 @@ const REPRESENTATION: { readonly [Name in Representing]: Words<Name> } = {
   json: { parse: true, text: true },
   columnNames: { keep: true, camelCase: true },
 };
-/** The same, by the names that the command line has for them. */
+/** The same words, by the names of the options on the command line. */
 const WORDS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
   Object.entries(REPRESENTATION).map(([name, words]) => [flagOf(name), Object.keys(words)]),
 );
@@ -57,13 +60,13 @@ checked. The files are those of tsconfig.json, or those below src. docs/sql-type
   --check               write nothing: exit with 1 if the file would change, or a template is wrong
   -o, --out FILE        where the types go: src/pgz-edge.types.ts, or pgz-edge.types.ts without a folder src
   -p, --project FILE    another tsconfig.json
-  -w, --watch           go on, and write again when a source changes
+  -w, --watch           keep running, and write again when a source changes
   --parameters WORD     known (the default): a value of a wrong type does not compile; any: it does, for values that
                         option serialize makes
   --verbose             list the templates that cannot be checked, and why
 Options of the client whose rows these are (docs/options.md):
 ${Object.entries(WORDS).map(wordsOf).join("\n")}
-All but --check, --watch and --verbose may stand in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
+All but --check, --watch and --verbose may be in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
   options: {
     check: { type: "boolean" },
     out: { type: "string", short: "o" },
@@ -76,7 +79,7 @@ All but --check, --watch and --verbose may stand in package.json, as "pgz-edge":
   run,
 };
 
-/** Something that is wrong, with the place that says so. */
+/** An error, with the place that it is reported for. */
 interface Problem {
   readonly place: Place;
   readonly text: string;
@@ -101,7 +104,7 @@ async function run(task: Task): Promise<number> {
   }
 }
 
-/** `seen` gets the paths of the sources. */
+/** Runs once, and returns the exit code. Calls `seen` with the paths of the sources. */
 async function once(task: Task, seen: (files: readonly string[]) => void = () => {}): Promise<number> {
   const folder = process.cwd();
   const { values, options } = settings(task, folder);
@@ -139,7 +142,7 @@ async function once(task: Task, seen: (files: readonly string[]) => void = () =>
 
 // -- settings ---------------------------------------------------------------------------------------------------------
 
-/** The command line's words; behind them those of package.json. */
+/** The values and options of the command line. Those of package.json apply where the command line has none. */
 function settings({ values, options }: Task, folder: string): Pick<Task, "values" | "options"> {
   const file = path.join(folder, "package.json");
   const manifest = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>) : {};
@@ -191,7 +194,10 @@ function returnsRows(text: string): boolean {
   return reader.kind === "word" && STATEMENTS.has(reader.name);
 }
 
-/** Statements; a template that begins otherwise is a part of one, or says nothing of rows. */
+/**
+ * Whether the server is asked about a template: it names a row, or it begins as a statement. A template that begins
+ * otherwise is part of a statement, or returns no rows.
+ */
 function isAsked({ row, variants }: Template): boolean {
   return variants.length > 0 && (row !== undefined || variants.every(({ text }) => returnsRows(text)));
 }
@@ -201,7 +207,7 @@ function unknownRow({ row, unknown }: Template): Problem[] {
   return [{ place: unknown.place, text: `error: ${row} cannot be known: ${unknown.what}.` }];
 }
 
-/** The rows that are asked for; what is wrong with the templates goes to `problems`. */
+/** Returns the rows that the templates ask for, and adds the templates' errors to `problems`. */
 function rowsOf(
   templates: readonly Template[],
   found: ReadonlyMap<string, Described | PgzError>,
@@ -235,17 +241,17 @@ function rowOf(
     if (!("nullable" in statement)) return wrong(messageOf(statement), placeIn(variant, statement));
     if (variant.values.length !== statement.parameterTypes.length) {
       const [has, takes] = [variant.values.length, statement.parameterTypes.length];
-      return wrong(`it has ${has} values, and the SQL takes ${takes}: one stands in quotes or in a comment.`);
+      return wrong(`it has ${has} values, and the SQL takes ${takes}: one is in quotes or in a comment.`);
     }
     if (name === undefined) continue;
     if (!statement.fields.length) return wrong(`${name} would have no columns: the statement returns no rows.`);
     const sayings = sayingsIn(variant.text);
     const columns = new Set(statement.fields.map((field) => field.name));
     const stranger = [...sayings.notNull, ...sayings.nullable].find((column) => !columns.has(column));
-    if (stranger !== undefined) return wrong(`a comment names the column "${stranger}", which there is not.`);
+    if (stranger !== undefined) return wrong(`a comment names the column "${stranger}", which does not exist.`);
     const next = types.members(statement, sayings);
     members = members ? either(members, next) : next;
-    if (!members) return wrong(`${name} has other columns where its conditions are otherwise.`);
+    if (!members) return wrong(`${name} has different columns, depending on its conditions.`);
     const parameters = statement.parameterTypes.map((oid, index) => `$${index + 1} ${types.nameOf(oid)}`);
     if (!comment.length) comment = [relative(place), ...(parameters.length ? [`Takes ${parameters.join(", ")}.`] : [])];
   }
@@ -260,7 +266,9 @@ function rowOf(
   return { name, members, comment, place, takes: [takes] };
 }
 
-/** One row for both: what can be NULL in one of them can. */
+/**
+ * Makes one row of both: a member can be NULL if it can be in one of them. `undefined` if they have different members.
+ */
 function either(some: readonly Member[], others: readonly Member[]): readonly Member[] | undefined {
   if (some.length !== others.length) return undefined;
   const pairs = some.map((member, index) => [member, others[index]!] as const);
@@ -269,7 +277,7 @@ function either(some: readonly Member[], others: readonly Member[]): readonly Me
   return pairs.map(([a, b]) => (a.type.length > b.type.length ? a : b));
 }
 
-/** `@notnull a, b` and `@nullable c` in the SQL's comments. */
+/** Reads `@notnull a, b` and `@nullable c` in the SQL's comments. */
 function sayingsIn(text: string): Sayings {
   const comments = commentsIn(text);
   const named = (word: string) => {
@@ -280,7 +288,7 @@ function sayingsIn(text: string): Sayings {
   return { notNull: named("notnull"), nullable: named("nullable") };
 }
 
-/** Without the marks at their beginning and end. */
+/** Returns the comments, without the marks at their beginning and end. */
 function commentsIn(text: string): string[] {
   const comments: string[] = [];
   const reader = new SqlReader(text, { comments: true });
@@ -297,11 +305,11 @@ function messageOf(error: PgzError): string {
 
 function placeIn({ text, placeOf }: Template["variants"][number], error: PgzError): Place {
   const position = Number((error as PostgresError).position ?? 1);
-  // The server counts characters, JavaScript halves of some.
+  // The server counts characters, JavaScript UTF-16 code units.
   return placeOf([...text].slice(0, position - 1).join("").length);
 }
 
-// -- what is said of it -----------------------------------------------------------------------------------------------
+// -- report -----------------------------------------------------------------------------------------------------------
 
 const relative = ({ file }: Place): string => path.relative(process.cwd(), file.fileName).replaceAll("\\", "/");
 
@@ -317,7 +325,7 @@ function report(templates: readonly Template[], asked: readonly Template[], isVe
   const unknown = templates.filter((template) => template.unknown && template.row === undefined);
   const others = templates.length - asked.length - templates.filter((template) => template.unknown).length;
   const counts = [`${asked.length} templates were described`];
-  if (others) counts.push(`${others} are no statement that returns rows`);
+  if (others) counts.push(`${others} are no statements that return rows`);
   if (unknown.length) counts.push(`${unknown.length} are only known at run time${isVerbose ? "" : " (--verbose)"}`);
   say(`${counts.join(", ")}.`);
   if (isVerbose) for (const { unknown: part } of unknown) say(`${shown(part!.place)}: not checked: ${part!.what}.`);
@@ -331,13 +339,13 @@ function check(out: string, text: string, templates: readonly Template[]): boole
   if (!found.length) say(`${name}: error: it has the same lines in another order, or some twice.`);
   for (const { name: row, lines } of found) {
     const template = templates.find((one) => one.row === row);
-    say(`${template ? shown(template.place) : name}: error: ${row} is not as ${name} has it:`);
+    say(`${template ? shown(template.place) : name}: error: ${row} is different in ${name}:`);
     for (const line of lines) say(`  ${line}`);
   }
   return false;
 }
 
-/** A row whose template is wrong stays as it was. */
+/** Writes the file if it has changed. A row whose template is wrong stays unchanged. */
 async function write(out: string, text: string, problems: number): Promise<boolean> {
   if (problems && !existsSync(out) && !/^export /m.test(text)) return false; // it would be empty
   const isNew = !existsSync(out) || readFileSync(out, "utf8") !== text;
@@ -345,6 +353,6 @@ async function write(out: string, text: string, problems: number): Promise<boole
     await mkdir(path.dirname(out), { recursive: true });
     await writeFile(out, text);
   }
-  say(`${path.relative(process.cwd(), out)} ${isNew ? "was written" : "is as it was"}.`);
+  say(`${path.relative(process.cwd(), out)} ${isNew ? "was written" : "is unchanged"}.`);
   return true;
 }

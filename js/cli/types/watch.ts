@@ -1,12 +1,12 @@
 // Waits for a source to change.
 //
-// Knows folders and the endings of sources. Must not know what is done then. Each folder that has a source is watched
-// by itself: a watcher of a whole project would look into node_modules too.
+// Knows folders and the endings of sources. Must not know what happens after a change. Each folder that has a source
+// has its own watcher: a watcher of a whole project would look into node_modules too.
 import { watch, type FSWatcher } from "node:fs";
 import path from "node:path";
 
 const SOURCE = /\.[cm]?tsx?$|^(?:tsconfig.*|package)\.json$/;
-/** Milliseconds in which nothing changes: an editor saves several files at once. */
+/** Milliseconds that must pass without a change, because an editor saves several files at once. */
 const QUIET = 100;
 
 export class Watcher {
@@ -15,12 +15,12 @@ export class Watcher {
   #hasChanged = false;
   #tell: () => void = () => {};
 
-  /** `ours`: the file that is written, which is no source. */
+  /** `ours` is the file that is written, which is not a source. */
   constructor(ours: string) {
     this.#ours = ours;
   }
 
-  /** Watches these too. */
+  /** Watches these folders too. */
   look(folders: readonly string[]): void {
     for (const folder of folders) {
       if (this.#folders.has(folder)) continue;
@@ -29,12 +29,14 @@ export class Watcher {
         watcher.on("error", () => this.#folders.delete(folder)); // the folder is gone
         this.#folders.set(folder, watcher);
       } catch {
-        // It is not there: whoever makes it touches a folder that is.
+        // The folder does not exist. Creating it changes a folder that exists.
       }
     }
   }
 
-  /** Resolves when a source has changed since the last time. Rejects with the signal's reason, and watches no more. */
+  /**
+   * Resolves after a source has changed since the last call. Rejects with the signal's reason, and then stops watching.
+   */
   async change(signal: AbortSignal): Promise<void> {
     try {
       while (!this.#hasChanged) await this.#next(signal);
@@ -68,7 +70,7 @@ export class Watcher {
   }
 }
 
-/** Where files lie that the command line names: of a glob what stands before its first star. */
+/** The folders of the files that the command line names. For a glob, the folder before its first star or brace. */
 export function foldersOf(patterns: readonly string[]): string[] {
   return patterns.map((pattern) => path.resolve(path.dirname(pattern.replace(/[*?{].*$/, "x"))));
 }

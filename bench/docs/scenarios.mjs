@@ -1,12 +1,12 @@
-// Which figures are told beside those of the peers, in the order of the page: general ones, then each scenario of the five
-// seed systems.
+// Lists the figures that are shown beside those of the peers, in the order of the page: general ones, then each
+// scenario of the five seed systems.
 //
 // Knows names of cases, shapes and metrics. Must not know how figures are shown.
 
 /** Rows of CASE=latency at one distance. */
 const away = (milliseconds) => (row) => row.config.round_trip_ms === milliseconds;
 
-/** A table of CASE=pool for each way to the server and each number of workers. */
+/** A table of CASE=pool for each route to the server and each number of workers. */
 const crossed = (title, table) =>
   ["direct", "pgbouncer"].flatMap((through) =>
     [16, 100].map((workers) => ({
@@ -19,7 +19,7 @@ const crossed = (title, table) =>
 
 /**
  * `less`: whether smaller figures are better; without it nothing is compared. `where` selects rows of the case.
- * `about`: what to know before one reads the tables.
+ * `about`: what a reader should know before the tables.
  */
 export const scenarios = [
   {
@@ -346,7 +346,7 @@ export const profile = {
   ],
 };
 
-/** This build beside an older one of ours. */
+/** This build beside an older build of ours. */
 export const changes = [
   { title: "Process CPU on Node, us per query, row or item", metric: "cpu_us_per_unit" },
   { title: "The core in wasm, ns per row", metric: "ns_per_row" },

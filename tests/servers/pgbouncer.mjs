@@ -23,8 +23,7 @@ const NEWER = path.join(cache, "pgbouncer-1.24.1");
  */
 export async function startPgBouncer({ server, log, poolSize = 4, settings = "", newer = false, port }) {
   const installed = (newer ? [NEWER] : programs).find((file) => existsSync(file));
-  if (installed === undefined)
-    throw new Error(`PgBouncer${newer ? " 1.24.1" : ""} is missing: run scripts/setup`);
+  if (installed === undefined) throw new Error(`PgBouncer${newer ? " 1.24.1" : ""} is missing: run scripts/setup`);
   const folder = scratch("pgbouncer");
   // PgBouncer's user cannot read our cache.
   const program = path.join(folder, "pgbouncer");

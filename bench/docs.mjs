@@ -151,16 +151,16 @@ function origin() {
     "- Each library runs in its own process, in random order, pinned to a CPU.",
     "- A run with wrong rows, bytes or stored content ends the benchmark. So does a peer that cannot run.",
     "- Round trips, bytes and writes are counted through a proxy, in runs that are not timed.",
-    "- `drain` and `bare` are sockets without a driver: they show the floor and are not peers.",
+    "- `drain` and `bare` are sockets without a driver: they show the lower bound and are not peers.",
   ];
 }
 
 const short = [
   "# Benchmarks",
   "",
-  "What a user decides by, what we lose, and where the figures come from. [The tables](benchmark-tables.md) have all that",
-  "was measured, pgz-edge beside its peers. `node bench/docs.mjs` writes both pages from `bench/results`: do not edit them",
-  "by hand.",
+  "The figures that help a user to decide, our losses, and the origin of the figures. [The tables](benchmark-tables.md)",
+  "have all measurements, pgz-edge beside its peers. `node bench/docs.mjs` writes both pages from `bench/results`: do not",
+  "edit them by hand.",
   "",
   ...decisions(),
   ...worst(),
@@ -171,8 +171,8 @@ const short = [
 const long = [
   "# Tables of the benchmarks",
   "",
-  "Round trips, then every scenario of the five seed systems, pgz-edge beside its peers. [Benchmarks](benchmarks.md) says",
-  "what to decide by, and where the figures come from.",
+  "Round trips, then every scenario of the five seed systems, pgz-edge beside its peers. [Benchmarks](benchmarks.md) has",
+  "the figures that help to decide, and the origin of all figures.",
   "",
   ...scenarios.flatMap(section),
   ...beforeAndAfter(),

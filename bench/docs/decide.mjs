@@ -52,7 +52,7 @@ const lines = [
     is: { round_trip_ms: 50 },
   },
   {
-    what: "five new statements made together, 50 ms away",
+    what: "five new statements at the same time, 50 ms away",
     of: { case: "latency", shape: "new_5", metric: "wall_ms", less: true },
     is: { round_trip_ms: 50 },
   },
@@ -78,8 +78,8 @@ export function decisions() {
   return [
     "## What to decide by",
     "",
-    "Medians on Node, where nothing else is said. Of several forms that a peer has the best one counts, and is named. The",
-    "ratio is ours to the better of the two: above 1 pgz-edge is better.",
+    "Medians, on Node unless a line says otherwise. If a peer has several forms, its best one counts and is named. The",
+    "ratio compares ours with the better of the two peers: above 1 pgz-edge is better.",
     "",
     `| what | ${Object.keys(forms).join(" | ")} | ratio |`,
     "|---|---|---|---|---|",

@@ -21,7 +21,7 @@ const on =
 const charts = [
   {
     title: "Rows to NDJSON on Node",
-    about: "Process CPU of the client for one result that is streamed. `drain` is a socket that throws the rows away.",
+    about: "Process CPU of the client for one streamed result. `drain` is a socket that drops the rows.",
     case: "stream",
     metric: "cpu_ms",
     where: (row) => on("node")(row) && plain(row),
@@ -54,18 +54,18 @@ const charts = [
   {
     title: "Round trips",
     about:
-      "How often a client has to wait for the server on an open socket. What each scenario does stands in " +
-      "[the tables](/benchmark-tables#round-trips).",
+      "How often a client has to wait for the server on an open socket. " +
+      "[The tables](/benchmark-tables#round-trips) describe each scenario.",
     case: "latency",
     metric: "flights",
     where: (row) => on("node", "native")(row) && away(row),
     shapes: {
       connect_new: "connect and one new statement",
       connect_known: "connect, server and statement known",
-      new_5: "five new statements made together",
-      known_5: "five known statements made together",
+      new_5: "five new statements at the same time",
+      known_5: "five known statements at the same time",
       transaction_3: "a transaction of three statements",
-      scope: "one statement behind a tenant's setting",
+      scope: "one statement under a tenant's setting",
     },
   },
   {
@@ -76,7 +76,7 @@ const charts = [
     where: (row) => on("node", "native")(row) && away(row),
     shapes: {
       connect_new: "connect and one new statement",
-      new_5: "five new statements made together",
+      new_5: "five new statements at the same time",
       transaction_3: "a transaction of three statements",
     },
   },
@@ -100,8 +100,8 @@ const charts = [
   {
     title: "Acquire and release",
     about:
-      "Taking an idle connection of a pool and giving it back. Most of ours is the stack that " +
-      "[`leakThreshold`](/pool#leases) takes.",
+      "Acquiring an idle connection of a pool and releasing it. Most of our cost is the stack trace that " +
+      "[`leakThreshold`](/pool#leases) records.",
     case: "pool",
     metric: "cpu_us_per_pair",
     shapes: { acquire_release: "one pair" },

@@ -5,8 +5,8 @@
  *   /listen      changes of the tenant's orders, as server-sent events: one LISTEN for all clients (fan-out.ts)
  *
  * All requests of an object share its sockets and timers, so one pool serves them all. The pool connects to PostgreSQL
- * directly, because Hyperdrive has a pool of its own and no LISTEN. It has a login of its own, because whoever can run
- * SQL can end other sessions of the same role.
+ * directly, because Hyperdrive has a pool of its own and no LISTEN. It has a login of its own, because a caller that
+ * can run SQL can end other sessions of the same role.
  *
  * PostgreSQL requires no permission to listen, so the Worker decides who hears what: each tenant has its own object,
  * which listens on that tenant's channel only. This also keeps one tenant's clients from using up another tenant's

@@ -1,5 +1,5 @@
 /**
- * What a request may cost. These are constants, so that whoever changes one reads the reason beside it. The driver
+ * What a request may cost. These are constants, so that anyone who changes one reads the reason beside it. The driver
  * enforces the limits on results while it reads from PostgreSQL: a result over its cap is cancelled in PostgreSQL, not
  * only cut off here.
  */

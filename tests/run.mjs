@@ -26,7 +26,7 @@ let leftOut = [];
 
 async function main() {
   const suites = chosen();
-  const setup = await part("setup", () => run([at("scripts/setup")], { timeout: minutes(40) }));
+  const setup = await part("setup", () => run(setupOf(suites), { timeout: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
   if (isQuick) {
     suites.quick = await part("changes", plannedQuick);
@@ -40,6 +40,12 @@ async function main() {
   } finally {
     await servers?.stop();
   }
+}
+
+/** Returns the command that installs everything that these suites need. */
+function setupOf(suites) {
+  const isMore = Object.values(suites).some(({ setup }) => setup === "release");
+  return [at("scripts/setup"), ...(isMore ? ["release"] : [])];
 }
 
 /** The requested suites by name. Without a request: all of `make test`, or of a release. */

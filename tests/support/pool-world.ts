@@ -54,7 +54,7 @@ export class World {
   readonly lateBecause: unknown[] = [];
   readonly error = END;
   readonly closedBecause = CLOSED;
-  untold = 0;
+  unreported = 0;
   looks = 0;
   isClosed = false;
   /** Whether a returned connection must be cleaned. */
@@ -257,6 +257,7 @@ export class World {
 
   renew(): void {
     this.#generation++;
+    this.#noConnectBefore = 0; // it ends a pause too
     this.slots.renew();
   }
 
@@ -402,7 +403,7 @@ export class World {
       look: () => void this.looks++,
       late: (cause) => (this.lateBecause.push(cause), END),
       judge: (cause) => cause as Failure,
-      untold: () => void this.untold++,
+      unreported: () => void this.unreported++,
     };
   }
 }

@@ -78,7 +78,9 @@ async function distances({ primary, standbys }, trials) {
       await timed("read there", () => cluster.reads.after(position).query(count));
       await timed("read of primary", () => cluster.query(count));
     }
-    const rows = Object.entries(times).map(([name, values]) => rowOf("read_after_write", name, "ms_per_call", "ms", values));
+    const rows = Object.entries(times).map(([name, values]) =>
+      rowOf("read_after_write", name, "ms_per_call", "ms", values),
+    );
     const there = rows.find(({ config }) => config.part === "read there").median;
     const failures = there > STANDBY + LONGEST_READ ? [`a read of the standby takes ${there.toFixed(1)} ms`] : [];
     return { rows, failures };

@@ -156,7 +156,7 @@ async function availableModes(ours, wanted) {
 async function modeCpu(ours, formats, server, shape, sql, { rows, trials }) {
   const truth = await serverTruth(server.appUrl, sql);
   const expected = new Map();
-  // One process for all modes: code that is warm for one is warm for all, and the order is random.
+  // One process for all modes: code that one mode has warmed is warm for all, and the order is random.
   const asModes = ["ndjson", ...formats].map((format) => ({
     key: format,
     ask: (request) => ours.ask({ format, ...request }),

@@ -1,15 +1,15 @@
-// Writes docs/benchmarks.md, what a user decides by, and docs/benchmark-tables.md, all that was measured, from
-// bench/results. `node bench/docs.mjs --check` only compares (a test runs it), so the pages show only numbers that a
-// command has printed.
+// Writes two pages from bench/results: docs/benchmarks.md, by which a user decides, and docs/benchmark-tables.md, which
+// has all measurements. `node bench/docs.mjs --check` only compares (a test runs it), so the pages show only numbers
+// that a command has printed.
 //
-// Knows how the pages are made of figures. Must not know which figures there are (docs/scenarios.mjs), or how they were
-// made. A case without results is shown as not measured.
+// Knows how figures become pages. Must not know which figures there are (docs/scenarios.mjs), or how they were
+// measured. A case without results is shown as not measured.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { decisions } from "./docs/decide.mjs";
 import { chosen, figure, isOurs, nameOf, number, results, unique } from "./docs/figures.mjs";
 import { changes, profile, scenarios } from "./docs/scenarios.mjs";
 
-/** Sockets without a driver. They are the floor, not peers. */
+/** Sockets without a driver. They are the lower bound, not peers. */
 const FLOORS = ["drain", "bare", "empty"];
 /** On a shared machine a ratio this close to 1 means no difference. */
 const SAME = 0.05;
@@ -36,8 +36,8 @@ function table(one) {
 }
 
 /**
- * Ours against the best peer on the same runtime, on Node also against the best native one. A `ratio` below 1: ours is
- * worse.
+ * Compares ours with the best peer on the same runtime, and on Node also with the best native one. A `ratio` below 1
+ * means that ours is worse.
  */
 function comparisons(one) {
   if (one.less === undefined) return [];
@@ -78,7 +78,7 @@ function loss({ title, shape, ours, best, ratio, unit }) {
 
 const LOSSES = ["| scenario | shape | pgz-edge | best peer | ratio (1 is equal) |", "|---|---|---|---|---|"];
 
-/** Of each table the shape that loses most. */
+/** The largest loss of each table. */
 function worst() {
   const titles = unique(worse.map(({ title }) => title));
   return [
@@ -104,7 +104,7 @@ function section({ seed, title = `Seed ${seed}`, about = [], tables }) {
   return [`## ${title}`, "", ...(about.length > 0 ? [...about, ""] : []), ...tables.flatMap(table)];
 }
 
-/** Ours against an older build of ours: shape by shape, since both did the same. */
+/** Compares ours with an older build of ours, shape by shape, since both did the same work. */
 function beforeAndAfter() {
   const rows = results("before")?.rows ?? [];
   const shapeOf = ({ shape, config }) =>
@@ -151,16 +151,16 @@ function origin() {
     "- Each library runs in its own process, in random order, pinned to a CPU.",
     "- A run with wrong rows, bytes or stored content ends the benchmark. So does a peer that cannot run.",
     "- Round trips, bytes and writes are counted through a proxy, in runs that are not timed.",
-    "- `drain` and `bare` are sockets without a driver: they show the floor and are not peers.",
+    "- `drain` and `bare` are sockets without a driver: they show the lower bound and are not peers.",
   ];
 }
 
 const short = [
   "# Benchmarks",
   "",
-  "What a user decides by, what we lose, and where the figures come from. [The tables](benchmark-tables.md) have all that",
-  "was measured, pgz-edge beside its peers. `node bench/docs.mjs` writes both pages from `bench/results`: do not edit them",
-  "by hand.",
+  "The figures that help a user to decide, our losses, and the origin of the figures. [The tables](benchmark-tables.md)",
+  "have all measurements, pgz-edge beside its peers. `node bench/docs.mjs` writes both pages from `bench/results`: do not",
+  "edit them by hand.",
   "",
   ...decisions(),
   ...worst(),
@@ -171,8 +171,8 @@ const short = [
 const long = [
   "# Tables of the benchmarks",
   "",
-  "Round trips, then every scenario of the five seed systems, pgz-edge beside its peers. [Benchmarks](benchmarks.md) says",
-  "what to decide by, and where the figures come from.",
+  "Round trips, then every scenario of the five seed systems, pgz-edge beside its peers. [Benchmarks](benchmarks.md) has",
+  "the figures that help to decide, and the origin of all figures.",
   "",
   ...scenarios.flatMap(section),
   ...beforeAndAfter(),

@@ -22,7 +22,7 @@ function cell(shape, library, metric = "cpu_ms") {
   return `${text(row.median)} (${text(row.min)}-${text(row.max)})`;
 }
 
-/** The table of README's first screen: of each library the cheapest of its forms, such as `pg` and `pg named`. */
+/** The table of README's first screen. Each library is shown with its cheapest form, such as `pg` or `pg named`. */
 function costs() {
   const peers = {
     "pgz-edge": ["pgz-edge"],
@@ -63,7 +63,7 @@ function costs() {
     ),
     flights("round trips from an open socket to the first row, nothing known (`earlyQuery` on)", "connect_new"),
     flights("round trips of five new statements in `Promise.all`", "new_5"),
-    flights("round trips of a tenant's query behind its setting, which ends with it", "scope"),
+    flights("round trips of a tenant's query after its setting, which ends with the query", "scope"),
     `| bytes in the Worker above, gzip | ${bundleKb} kB | ${kilobytes("postgres_js")} | ${kilobytes("pg")} |`,
     line(
       "first row of a cold isolate in workerd, above an empty one",
@@ -75,12 +75,12 @@ function costs() {
   ].join("\n");
 }
 
-/** Of the same Worker with another driver. */
+/** The size of the same Worker with another driver. */
 function kilobytes(library) {
   return `${(size[`${library}_worker_gzip_bytes`] / 1000).toFixed(0)} kB`;
 }
 
-/** Flights on Node, in which runtimes do not differ. What an option of pg changes is said beside it. */
+/** A line of flights on Node; runtimes do not differ in them. If an option of pg changes the number, both are shown. */
 function flights(what, shape) {
   const of = (library) => {
     const row = latency.rows.find(

@@ -2,9 +2,9 @@
 // bench/results/<case>.json.
 //
 // Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, option })` -> `{ rows, failures }`, and
-// `needsServer = false` where it goes without PostgreSQL. What a case measures and checks is its own business; the
-// format of the results is the one below. `RESULTS=<folder>` writes there instead: for a try with few rows, whose
-// figures are not to be published.
+// `needsServer = false` if it needs no PostgreSQL. Only the case knows what it measures and checks; the format of the
+// results is the one below. `RESULTS=<folder>` writes there instead. Use it for a try with few rows, whose figures must
+// not be published.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";

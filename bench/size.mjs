@@ -1,5 +1,5 @@
 // Writes bench/results/size.json from the build, without measuring anything else. `make bench` does so too. It prints
-// where the bytes of README's Worker lie, by folders of js/ and by modules of the core.
+// the size of README's Worker by folders of js/ and by modules of the core.
 import { writeFileSync } from "node:fs";
 import { build } from "../scripts/build.mjs";
 import { bundleSizes, packageSizes, peerSizes } from "../scripts/sizes.mjs";

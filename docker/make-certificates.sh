@@ -2,7 +2,7 @@
 # make-certificates.sh <folder> makes:
 #   ca.crt, ca.key                 a test CA
 #   server.crt, server.key         for localhost, 127.0.0.1, ::1 and the compose service's name
-#   elsewhere.crt, elsewhere.key   for another host; a client must refuse it
+#   elsewhere.crt, elsewhere.key   for another host: a client must refuse it
 # Used in the container (init/00-tls.sh) and by the tests' own servers (tests/servers/certificates.mjs).
 # The server's certificate is not a CA, because Deno's TLS refuses a CA certificate as a leaf.
 set -eu

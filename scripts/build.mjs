@@ -1,10 +1,11 @@
-// Rust -> pkg/ (wasm, and types of what it exports, by wasm-pack), then TypeScript -> dist/ (what npm ships).
+// Builds Rust into pkg/ (the wasm and the types of its exports, by wasm-pack), then TypeScript into dist/ (the files
+// that npm ships).
 //
-// Each part is skipped while its inputs hash to what they were (stamps in .cache/build/). `--without-types` leaves
-// dist/types as it is, for tests that run the bundles only. `scripts/setup` has brought the tools. All entries of
-// runtimes have dist/shared/core.js in common. dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's
-// bundlers compile ahead of time. dist/{node,bun,deno}.js import it as base64, because bundlers and single-file
-// compilers lose a file that is read at run time. dist/slim.js has no wasm and no socket: its user passes both.
+// Each part is skipped while the hash of its inputs is unchanged (stamps in .cache/build/). `--without-types` leaves
+// dist/types unchanged, for tests that run the bundles only. The tools come from `scripts/setup`. All entries of
+// runtimes share dist/shared/core.js. dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers
+// compile ahead of time. dist/{node,bun,deno}.js import it as base64, because bundlers and single-file compilers lose a
+// file that is read at run time. dist/slim.js has no wasm and no socket: its user passes both.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -58,7 +59,7 @@ export async function build({ types = true } = {}) {
   });
 }
 
-/** Each makes one wasm, of this name. */
+/** Each crate makes one wasm with this name. */
 const CRATES = [
   ["src/wasm", "pgz_edge"],
   ["src/wasm-changes", "pgz_changes"],
@@ -66,13 +67,13 @@ const CRATES = [
 
 function buildWasm() {
   const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
-  // npm's binaryen brings wasm-opt.
+  // wasm-opt comes from npm's binaryen.
   const env = {
     ...process.env,
     PATH: [at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter),
   };
-  // These would replace the flags of .cargo/config.toml (simd128) and the pinned compiler; `--config` below adds to the
-  // flags.
+  // These variables would replace the flags of .cargo/config.toml (simd128) and the pinned compiler. `--config` below
+  // adds to the flags.
   for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS") || name === "RUSTUP_TOOLCHAIN") delete env[name];
   const made = at(`.cache/build/pkg-${process.pid}`);
   const plain = ["--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack"];
@@ -89,7 +90,10 @@ function buildWasm() {
   renameSync(made, at("pkg"));
 }
 
-/** Panic locations name source files: without this the wasm would differ from machine to machine, and tell about it. */
+/**
+ * Panic locations contain the paths of source files. Without this option the wasm would differ between machines and
+ * reveal their paths.
+ */
 function remaps(env, home) {
   const rustc = (...parameters) => spawnSync("rustc", parameters, { cwd: root, env, encoding: "utf8" }).stdout.trim();
   const commit = /^commit-hash: (.*)$/m.exec(rustc("-vV"))?.[1];
@@ -101,7 +105,7 @@ function remaps(env, home) {
   return Object.entries(paths).map(([from, to]) => `--remap-path-prefix=${from}=${to}`);
 }
 
-/** Each has an entry of its own, js/entrypoints/<name>.ts. */
+/** Each runtime has its own entry, js/entrypoints/<name>.ts. */
 const RUNTIMES = ["workerd", "edge-light", "slim", "node", "bun", "deno", "browser"];
 
 async function bundle() {
@@ -114,7 +118,7 @@ async function bundle() {
     target: "es2022",
     platform: "neutral",
     external: ["node:*", "cloudflare:*", "@opentelemetry/api", "drizzle-orm", "kysely"],
-    sourcemap: "external", // for bench/profile; package.json leaves them out
+    sourcemap: "external", // for bench/profile; package.json does not publish them
     minifySyntax: true, // inlines constants across modules; names and lines stay readable
     plugins: [commentless],
     logLevel: "warning",
@@ -127,7 +131,7 @@ async function bundle() {
     entryPoints: adapters("drizzle-v1", "drizzle-v1-migrator"),
     plugins: [commentless, driverBeside, drizzleAsUsed],
   };
-  /** Commands are chunks that the entry loads; what only one of them needs is a package of its user's. */
+  /** Commands are chunks that the entry loads. A dependency of a single command is a package that its user installs. */
   const commands = {
     ...common,
     outdir: "dist/cli",
@@ -136,12 +140,12 @@ async function bundle() {
     external: ["typescript", "@modelcontextprotocol/*", "zod"],
     plugins: [commentless, driverBeside],
   };
-  // Chunks have their hash in their name: none of another build stays.
+  // Chunk names contain a hash, so chunks of an earlier build would remain.
   for (const folder of ["dist/cli", "dist/shared", "dist/cjs/shared"])
     rmSync(at(folder), { recursive: true, force: true });
   const plugins = [commentless, driverBeside, wasmBeside];
   const changes = { splitting: true, chunkNames: "shared/changes-[hash]", plugins };
-  /** What `require` gets where it cannot load a module. */
+  /** The files for `require` where it cannot load an ES module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
   await Promise.all([
     driver(common, commonjs, esbuild),
@@ -171,8 +175,8 @@ async function bundle() {
 }
 
 /**
- * One core for all runtimes. What several entries have in common is in dist/shared: the core, the sockets of Node, and
- * the wasm as base64, which js/wasm/inside.ts decodes. `require` gets the same files, each turned into CommonJS.
+ * Builds one core for all runtimes. Code that several entries share is in dist/shared: the core, the sockets of Node,
+ * and the wasm as base64, which js/wasm/inside.ts decodes. `require` gets the same files, each converted to CommonJS.
  */
 async function driver(common, commonjs, esbuild) {
   const { outputFiles, metafile } = await esbuild({
@@ -200,7 +204,7 @@ async function driver(common, commonjs, esbuild) {
   await esbuild({ ...commonjs, ...asThey, entryPoints: [...needed].map(named) });
 }
 
-/** A frame of a stack names its file: each one is called after the largest of its sources, instead of by its hash. */
+/** Names each shared file after the largest of its sources instead of by a hash, because stack traces show the name. */
 function sharedNames({ outputs }) {
   const shared = Object.entries(outputs).filter(([file]) => /^dist\/shared\/\w+\.js$/.test(file));
   const names = shared.map(([file, { inputs }]) => {
@@ -212,13 +216,13 @@ function sharedNames({ outputs }) {
   return new Map(names);
 }
 
-/** The same types for those who `require`: TypeScript reads in the nearest package.json what a file is. */
+/** The same types for users of `require`. TypeScript reads the format of a file from the nearest package.json. */
 function commonJsTypes() {
   cpSync(at("dist/types"), at("dist/cjs/types"), { recursive: true });
   writeFileSync(at("dist/cjs/package.json"), '{ "type": "commonjs" }\n');
 }
 
-/** Leaves out types that no entry leads to, since nobody can import them: 205 of 416 files, a fifth of the bytes. */
+/** Removes types that no entry leads to, since no program can import them: 205 of 416 files, a fifth of the bytes. */
 function typesInUse() {
   const { exports, types, typesVersions } = JSON.parse(readFileSync(at("package.json"), "utf8"));
   const used = new Set();
@@ -239,8 +243,8 @@ function typesInUse() {
 }
 
 /**
- * Comments stay in the sources: here they would be a fifth of what each runtime has to read before its first query.
- * esbuild keeps those inside of classes and objects, unless a file comes without white space.
+ * Removes comments. They would be a fifth of the code that each runtime has to read before its first query. esbuild
+ * keeps comments inside of classes and objects, unless a file comes without white space.
  */
 const commentless = {
   name: "commentless",
@@ -259,7 +263,7 @@ const commentless = {
     }),
 };
 
-/** Where code from bytes is refused, the bundler of the platform compiles the file ahead of time. */
+/** The entries for platforms that do not compile wasm from bytes: their bundler compiles the file ahead of time. */
 const COMPILED_AHEAD = /[\\/](workerd|edge-light|changes-workerd)\.ts$/;
 
 const wasmBeside = {
@@ -270,7 +274,7 @@ const wasmBeside = {
     ),
 };
 
-/** An adapter, and the command line, use the driver that the application has: one copy, made for its runtime. */
+/** An adapter and the command line use the application's driver: one copy, built for its runtime. */
 const driverBeside = {
   name: "driver-beside",
   setup({ onResolve }) {
@@ -285,7 +289,10 @@ const driverBeside = {
   },
 };
 
-/** Here drizzle-orm 1.0 has a name of its own beside 0.45; its users have it under its own name. */
+/**
+ * In this repository drizzle-orm 1.0 has another name, because 0.45 is installed beside it. Its users have it under its
+ * own name.
+ */
 const drizzleAsUsed = {
   name: "drizzle-as-used",
   setup: ({ onResolve }) =>
@@ -303,8 +310,8 @@ function drizzleTypesAsUsed() {
 }
 
 /**
- * Runs `make` unless the inputs are those of the last time and the outputs are there. Inputs edited meanwhile count as
- * not built.
+ * Runs `make` unless the inputs are unchanged since the last run and the outputs exist. Inputs that are edited during
+ * the build count as not built.
  */
 async function unlessBuilt(name, inputs, outputs, make) {
   const stamp = at(`.cache/build/${name}.stamp`);

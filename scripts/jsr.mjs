@@ -1,8 +1,8 @@
 // Makes the folder that `deno publish` takes for JSR: `node scripts/jsr.mjs <folder>`, after scripts/build. Decision
-// 0032 says why it is not this one.
+// 0032 says why the folder of the repository does not fit.
 //
-// It holds npm's files for Deno, but for what JSR wants: a file names its types, and declarations import each other as
-// the files that they are (TypeScript writes `./a.ts` for `./a.d.ts`).
+// It has npm's files for Deno, with two changes that JSR needs: a file names its types, and declarations import each
+// other by their real names (TypeScript writes `./a.ts` for `./a.d.ts`).
 import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -10,8 +10,8 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const [folder] = process.argv.slice(2);
-if (!folder) throw new Error("say where to: node scripts/jsr.mjs <folder>");
-/** Files of jsr.json's exports, and their types. */
+if (!folder) throw new Error("name the folder: node scripts/jsr.mjs <folder>");
+/** The files of jsr.json's exports, and their types. */
 const TYPES = { deno: "index", sqlstates: "sqlstates", websocket: "sockets/websocket" };
 
 mkdirSync(path.join(folder, "dist"), { recursive: true });

@@ -1,7 +1,7 @@
-// The licences of all code in the wasm that is not ours: the crates that are linked, and Rust's own library. The text
-// goes into the package as dist/THIRD-PARTY-LICENSES.txt; the driver has no dependency of npm.
+// Collects the licences of all code in the wasm that is not ours: the linked crates, and Rust's own library. The text
+// is part of the package as dist/THIRD-PARTY-LICENSES.txt. The driver has no npm dependency.
 //
-// Who may use it how is a crate's own file. Of one that leaves the choice the MIT licence is shown, which is ours too.
+// Each crate has its own licence files. If a crate offers a choice, the MIT licence is shown, which is ours too.
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -21,8 +21,8 @@ export function thirdPartyLicenses(env = process.env) {
 }
 
 /**
- * What cargo says of the crates that the wasm links, and `needs`: the ids of those that each of them wants. Macros run
- * in the compiler: no code of theirs is linked.
+ * Returns cargo's description of the crates that the wasm links, and `needs`: the ids of each crate's dependencies.
+ * Macros run in the compiler, so none of their code is linked.
  */
 export function linkedCrates(env = process.env) {
   const words = ["metadata", "--format-version", "1", "--locked", "--filter-platform", "wasm32-unknown-unknown"];

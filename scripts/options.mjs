@@ -1,5 +1,5 @@
-// Writes the tables of docs/options.md and docs/pool.md from the texts of js/config/table.ts and js/pool/options.ts,
-// between their markers. `node scripts/options.mjs --check` only compares (a test runs it).
+// Writes the tables of docs/options.md and docs/pool.md, between their markers, from the comments in js/config/table.ts
+// and js/pool/options.ts. `node scripts/options.mjs --check` only compares (a test runs it).
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -10,10 +10,10 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const HEAD =
   "| option | values | default, and why | what it is | where it differs | may be a call's own |\n" +
   "|---|---|---|---|---|---|\n";
-/** What an entry's last argument says (js/config/entries.ts). */
+/** The meaning of an entry's last argument (js/config/entries.ts). */
 const CALLS = { every: "every call", rows: "calls with rows", values: "calls whose rows are values" };
 
-/** The options of these tables, with what their comments say. */
+/** Returns the options of these tables, with their comments. */
 export function entriesOf(file, ...tables) {
   const source = ts.createSourceFile(file, readFileSync(path.join(root, file), "utf8"), ts.ScriptTarget.Latest, true);
   return tables.flatMap((name) => {
@@ -25,7 +25,7 @@ export function entriesOf(file, ...tables) {
   });
 }
 
-/** A table, or the function that makes it. */
+/** Returns the object of a table, or of a function that makes a table. */
 function tableIn(initializer) {
   return ts.isArrowFunction(initializer) ? initializer.body.expression : initializer;
 }
@@ -48,14 +48,14 @@ function entryOf(property) {
 
 const oneLine = (text) => text.replace(/\s*\n\s*/g, " ").trim();
 
-/** Of the rules `oneOf(…)` and `flag`. */
+/** Returns the values of the rules `oneOf(…)` and `flag`. */
 function words(rule) {
   if (rule.getText() === "flag") return "boolean";
   if (!/^oneOf\b/.test(rule.getText())) throw new Error(`${rule.getText()}: say its values with @unit`);
   return rule.arguments.map((word) => `\`${word.text ?? word.getText()}\``).join(", ");
 }
 
-/** Pages and their sections, named as docs/x.md#y, become links of `page`. */
+/** Turns pages and their sections, named as docs/x.md#y, into links on `page`. */
 function linked(text, page) {
   return text.replace(/docs\/([\w-]+\.md)(#[\w-]+)?/g, (_, name, section = "") =>
     name === page && section ? `[below](${section})` : `[${name}](${name}${section})`,

@@ -1,2 +1,2 @@
-/** Makes the folders that `npm publish` takes, and gives them by the names of the packages. */
+/** Makes the folders for `npm publish`. Returns them by the packages' names. */
 export function makePackages(folder: string): Record<string, string>;

@@ -1,12 +1,11 @@
-// Makes the folders that `npm publish` takes, one for each package: `node scripts/packages.mjs <folder>`, after
-// scripts/build.
+// Makes the folders for `npm publish`, one for each package: `node scripts/packages.mjs <folder>`, after scripts/build.
 //
-//   pgz-edge/      the driver: what `npm pack` takes of this repository
+//   pgz-edge/      the driver: the files that `npm pack` takes from this repository
 //   pgz-edge-pg/   the name `pg` for the driver's facade, from js/adapters/pg-alias
 //   pgz-edge-cli/  @pgz-edge/cli, from js/cli and dist/cli (where its built files find this repository's driver)
 //
-// Their manifests have nothing that only this repository needs. They name the commit (`gitHead`), unless a file is
-// changed: then no commit has what is packed. JSR's folder is made by scripts/jsr.mjs.
+// Their manifests leave out everything that only this repository needs. They name the commit (`gitHead`), unless a file
+// is changed: then the packed files belong to no commit. scripts/jsr.mjs makes JSR's folder.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -17,7 +16,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
 const ONLY_HERE = ["scripts", "devDependencies", "workspaces", "overrides", "allowScripts"];
 
-/** The folders of all packages, by their names. */
+/** Makes the folders of all packages. Returns them by the packages' names. */
 export function makePackages(folder) {
   const commit = commitOf();
   const alias = at("js/adapters/pg-alias");
@@ -37,7 +36,7 @@ export function makePackages(folder) {
   ]);
 }
 
-/** What npm takes of a folder: `[name in the package, file here]`. */
+/** Returns the files that npm takes from a folder: `[name in the package, file here]`. */
 function packed(folder) {
   const words = ["pack", "--dry-run", "--json", "--ignore-scripts", "--loglevel=error"];
   const [{ files }] = JSON.parse(execFileSync("npm", words, { cwd: folder, encoding: "utf8" }));
@@ -59,7 +58,9 @@ function copy(from, to) {
   copyFileSync(from, to);
 }
 
-/** Undefined where files differ from their commit, or there is no repository, as in an archive of the sources. */
+/**
+ * Returns the commit, or undefined if files differ from it or there is no repository, as in an archive of the sources.
+ */
 function commitOf() {
   const git = (...words) => execFileSync("git", words, { cwd: root, encoding: "utf8", stdio: "pipe" }).trim();
   try {
@@ -71,6 +72,6 @@ function commitOf() {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   const [folder] = process.argv.slice(2);
-  if (!folder) throw new Error("say where to: node scripts/packages.mjs <folder>");
+  if (!folder) throw new Error("name the folder: node scripts/packages.mjs <folder>");
   for (const [name, made] of Object.entries(makePackages(folder))) console.log(`${name} ${made}`);
 }

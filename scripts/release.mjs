@@ -1,11 +1,11 @@
 // The steps of a release (.github/workflows/release.yml), each for a tag such as `v0.1.0`:
 //
-//   node scripts/release.mjs check v0.1.0     is everything of this version? Nothing is published
-//   node scripts/release.mjs publish v0.1.0   all packages, or what an earlier attempt has left; JSR by setup's Deno
-//   node scripts/release.mjs notes v0.1.0     what CHANGELOG says of it, and the SHA-256 of the wasm
+//   node scripts/release.mjs check v0.1.0     checks that everything has this version; publishes nothing
+//   node scripts/release.mjs publish v0.1.0   publishes all packages that are not published yet; JSR with setup's Deno
+//   node scripts/release.mjs notes v0.1.0     prints CHANGELOG's section, and the SHA-256 of the wasm
 //
-// npm cannot publish three packages at once. So all are checked first, with what npm itself would refuse, and the one
-// that the others want comes first; a run that broke off is run again, and publishes what is left.
+// npm cannot publish three packages at once. So all are first checked as npm itself checks them, and the package that
+// the others depend on comes first. If a run breaks off, run it again: it publishes the remaining packages.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -19,7 +19,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (name) => readFileSync(path.join(root, name), "utf8");
 const versionOf = (name) => JSON.parse(read(name)).version;
 
-/** Why this tag cannot be released; none: it can. */
+/** Returns the reasons why this tag cannot be released. An empty list means that it can. */
 export function objections(tag, { manifests, changelog }) {
   const version = /^v(\d+\.\d+\.\d+(?:-[\w.]+)?)$/.exec(tag)?.[1];
   if (!version) return [`${tag} is no version: v1.2.3`];
@@ -30,7 +30,7 @@ export function objections(tag, { manifests, changelog }) {
   ];
 }
 
-/** What CHANGELOG.md has under `## 0.1.0`, with or without a date behind it. */
+/** Returns the section of CHANGELOG.md under `## 0.1.0`, with or without a date after the version. */
 export function sectionOf(changelog, version) {
   const sections = changelog.split(/^## /m).slice(1);
   const own = sections.find((section) => section.split(/\s/, 1)[0] === version);
@@ -62,7 +62,7 @@ function publish(tag) {
     deno("publish", "--dry-run", "--allow-dirty");
     for (const [, made] of left) npm(made, "publish", "--dry-run");
     for (const [, made] of left) npm(made, "publish");
-    deno("publish", "--allow-dirty"); // a version that JSR has is left out
+    deno("publish", "--allow-dirty"); // skips a version that JSR already has
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -89,6 +89,6 @@ function notes(tag) {
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   const [step, tag = ""] = process.argv.slice(2);
   const run = { check, publish, notes }[step];
-  if (!run) throw new Error("say what to do: check, publish or notes");
+  if (!run) throw new Error("name a step: check, publish or notes");
   run(tag);
 }

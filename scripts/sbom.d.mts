@@ -1,2 +1,2 @@
-/** What the package is made of: JSON of CycloneDX 1.6. */
+/** The parts of the package, as JSON of CycloneDX 1.6. */
 export function sbom(): string;

@@ -1,7 +1,8 @@
-// What the package is made of, as CycloneDX: `node scripts/sbom.mjs > pgz-edge.cdx.json`. A release carries it.
+// Lists the parts of the package in CycloneDX: `node scripts/sbom.mjs > pgz-edge.cdx.json`. Each release includes the
+// file.
 //
-// The driver has no dependency of npm; its parts are the crates in the wasm. The list has no time and no serial number,
-// so that the same commit gives the same file.
+// The driver has no npm dependency; its parts are the crates in the wasm. The list has no time and no serial number, so
+// that the same commit gives the same file.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -12,7 +13,7 @@ import { linkedCrates } from "./licenses.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (name) => readFileSync(path.join(root, name), "utf8");
 
-/** JSON of CycloneDX 1.6. */
+/** Returns JSON of CycloneDX 1.6. */
 export function sbom() {
   const { name, version, license } = JSON.parse(read("package.json"));
   const driver = component(Enums.ComponentType.Library, name, version, license, `pkg:npm/${name}@${version}`);

@@ -1,8 +1,8 @@
-/** Bytes of what bundles; the keys are those of bench/results/size.json. */
+/** Sizes of the bundles in bytes. The keys are those of bench/results/size.json. */
 export function bundleSizes(): Promise<Record<string, number>>;
-/** Bytes of the same Worker with other drivers. */
+/** Sizes of the same Worker with other drivers, in bytes. */
 export function peerSizes(): Promise<Record<string, number>>;
-/** Bytes of what npm would publish. */
+/** Sizes of the package that npm would publish, in bytes. */
 export function packageSizes(): Record<string, number>;
 /** README's first program, as text. */
 export function readmeWorker(): string;

@@ -1,7 +1,7 @@
-// What one pays for the driver, in bytes: bench/results/size.json has these figures, and tests/packaging/wasm.test.ts
-// bounds them. All but the package's are minified and gzipped.
+// The size of the driver in bytes. bench/results/size.json has these figures, and tests/packaging/wasm.test.ts bounds
+// them. All but the package's are minified and gzipped.
 //
-// Knows dist/ and README's Worker. `scripts/build` has made the first.
+// Knows dist/ and README's Worker. `scripts/build` must have made dist/.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
 const gzip = (bytes) => gzipSync(bytes, { level: 9 }).length;
 
-/** The wasm alone, all exports of a Worker's and of Node's build, and README's Worker with what it imports. */
+/** The wasm alone, all exports of the builds for a Worker and for Node, and README's Worker with its imports. */
 export async function bundleSizes() {
   const wasm = readFileSync(at("dist/pgz_edge_bg.wasm"));
   const contents = readmeWorker();
@@ -28,7 +28,9 @@ export async function bundleSizes() {
   };
 }
 
-/** README's Worker written with other drivers. What they import of Node is the runtime's, and not counted. */
+/**
+ * README's Worker written with other drivers. Their imports of Node's modules are part of the runtime and not counted.
+ */
 const PEERS = {
   postgres_js: `import postgres from "postgres";
     export default {
@@ -56,7 +58,7 @@ export async function peerSizes() {
   return Object.fromEntries(await Promise.all(sizes));
 }
 
-/** What npm would publish. */
+/** The package that npm would publish. */
 export function packageSizes() {
   const told = execFileSync("npm", ["pack", "--dry-run", "--json", "--loglevel=error"], {
     cwd: root,

@@ -15,13 +15,13 @@ const classes = [];
 for (const line of text.split("\n")) {
   const [, title] = /^Section: Class (.*)$/.exec(line) ?? [];
   if (title) classes.push({ title, codes: [] });
-  // code, kind (E error, W warning, S success), macro, the name that PL/pgSQL uses.
+  // code, kind (E error, W warning, S success), macro, the name in PL/pgSQL.
   const [, code, kind, macro, name] = /^(\w{5})\s+([EWS])\s+ERRCODE_(\w+)(?:\s+(\w+))?/.exec(line) ?? [];
   if (code) classes.at(-1).codes.push({ code, kind, name: name ?? macro.toLowerCase() });
 }
 const major = version.split(".")[0];
 
-// Some names stand for two codes. The first code that is an error wins, as in PL/pgSQL.
+// Some names have two codes. The first code that is an error wins, as in PL/pgSQL.
 const seen = new Set();
 const members = classes.flatMap(({ title, codes }) => {
   const own = codes.filter(({ kind, name }) => kind === "E" && !seen.has(name) && seen.add(name));

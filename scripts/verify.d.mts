@@ -1,2 +1,2 @@
-/** Names of files that are not the same in both: `{ name: hash }`. */
+/** Returns the names of files that differ between the two, given as `{ name: hash }`. */
 export function differing(one: Record<string, string>, other: Record<string, string>): string[];

@@ -1,10 +1,10 @@
-// Is what we publish made from this source, and from nothing else? Builds the commit twice, in two clean clones whose
-// paths have different lengths, and compares each file of each package: `make verify`. It takes two builds.
+// Checks that our packages are made from this source and from nothing else: `make verify`. It builds the commit in two
+// clean clones whose paths have different lengths, and compares each file of each package.
 //
 //   node scripts/verify.mjs <tarball>…   builds once and compares with these tarballs, as npm gives them (SECURITY.md)
 //
-// Prints the SHA-256 of the wasm and of each package's files. npm's packages are those of this folder: `scripts/setup`
-// has brought them by package-lock.json.
+// Prints the SHA-256 of the wasm and of each package's files. npm's packages are those of this folder, which
+// `scripts/setup` has installed from package-lock.json.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -25,14 +25,14 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const WASM = "dist/pgz_edge_bg.wasm";
 
-/** `{ package: { file: SHA-256 } }` of the commit, built in `folder`, which is made. */
+/** Builds the commit in `folder`, which is created. Returns `{ package: { file: SHA-256 } }`. */
 function builtIn(folder) {
   const env = { ...process.env };
   delete env.CARGO_TARGET_DIR;
   const run = (command, ...words) => execFileSync(command, words, { cwd: folder, stdio: ["ignore", 2, 2], env });
   execFileSync("git", ["clone", "--quiet", "--no-hardlinks", root, folder]);
   symlinkSync(path.join(root, "node_modules"), path.join(folder, "node_modules"));
-  appendFileSync(path.join(folder, ".git/info/exclude"), "node_modules\n"); // a link: else this were a changed file
+  appendFileSync(path.join(folder, ".git/info/exclude"), "node_modules\n"); // the link would be a changed file
   run(process.execPath, "scripts/build.mjs");
   const made = path.join(folder, ".cache/packages");
   run(process.execPath, "scripts/packages.mjs", made);
@@ -49,13 +49,13 @@ function sha256(bytes) {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Names of files that are not the same in both. */
+/** Returns the names of files that differ between the two. */
 export function differing(one, other) {
   const names = new Set([...Object.keys(one), ...Object.keys(other)]);
   return [...names].filter((name) => one[name] !== other[name]).sort();
 }
 
-/** Of a tarball that npm has made, by the folder's name in `makePackages`. */
+/** Returns the hashes of a tarball from npm, by the folder's name in `makePackages`. */
 function unpacked(tarball, folder) {
   mkdirSync(folder, { recursive: true });
   execFileSync("tar", ["-xzf", path.resolve(tarball), "-C", folder, "--strip-components=1"]);

@@ -1,12 +1,13 @@
-// Every test on every runtime: `make test`, or some of them: `node tests/run.mjs node workerd -- tests/integration -t
-// cancel` (folders or files in place of a suite's own; the rest goes to vitest). Sets up, builds, starts the servers
-// once, runs the suites in order, and counts. `make quick` is the suite `quick`, which runs when it is named only.
+// Runs every test on every runtime (`make test`), or some suites: `node tests/run.mjs node workerd -- tests/integration
+// -t cancel` (folders or files replace those of a suite; the rest goes to vitest). It sets up, builds, starts the
+// servers once, runs the suites in order, and counts. `make quick` is the suite `quick`, which runs only when it is
+// named.
 //
-// Knows the order of all parts, and what is said of them. Must not know what a suite is (run/suites.mjs), or how a
+// Knows the order of all parts and the report about them. Must not know what a suite is (run/suites.mjs), or how a
 // command runs (run/command.mjs).
 //
-// Nothing is skipped silently: a test that is skipped, a suite that cannot start, runs out of time or finds no test is
-// a failure with its reason. The last line is always `N passed, M failed`, the status 1 when M is not 0.
+// Nothing is skipped silently: a skipped test, and a suite that cannot start, runs out of time or finds no test, are
+// failures with a reason. The last line is always `N passed, M failed`; the exit status is 1 when M is not 0.
 import { loadavg } from "node:os";
 import { wanted } from "./run/arguments.mjs";
 import { at, killAll, LAST, minutes, run, timeLeft } from "./run/command.mjs";
@@ -19,7 +20,7 @@ const isQuick = wanted.join() === "quick";
 const isRelease = wanted.join() === "release";
 const rows = [];
 const parts = [];
-/** What suites need and there is not: the reason by its name. */
+/** Missing prerequisites of suites: name -> reason. */
 const unmet = {};
 let leftOut = [];
 
@@ -41,13 +42,13 @@ async function main() {
   }
 }
 
-/** What brings all that these suites want. */
+/** Returns the command that installs everything that these suites need. */
 function setupOf(suites) {
   const isMore = Object.values(suites).some(({ setup }) => setup === "release");
   return [at("scripts/setup"), ...(isMore ? ["release"] : [])];
 }
 
-/** The suites that are asked for, by name; all of `make test`, or of a release, where none is. */
+/** The requested suites by name. Without a request: all of `make test`, or of a release. */
 function chosen() {
   if (isQuick) return {};
   if (isRelease) return releaseSuites;
@@ -72,7 +73,10 @@ async function start() {
   });
 }
 
-/** In order up to the last one that is `alone`; then the rest, and at the same time those that are `beside`. */
+/**
+ * Runs the suites in order up to the last one that is `alone`; then the rest in order, concurrently with those that are
+ * `beside`.
+ */
 async function inTurn(suites) {
   const names = Object.keys(suites);
   const isBeside = (name) => suites[name].beside === true;
@@ -93,7 +97,7 @@ async function runSuite(name, { needs = [], run: suite }) {
   rows.push(...(await part(name, work).catch((error) => [failure(name, error.message)])));
 }
 
-/** Runs a part of it all and notes its time. */
+/** Runs one part and records its time. */
 async function part(name, work) {
   process.stdout.write(`\n[test] ===== ${name} =====\n`);
   const from = performance.now();
@@ -114,7 +118,7 @@ function report() {
     ["folder", "passed", "failed", "seconds"],
     rows.map(({ label, passed, failed, seconds }) => [label, passed, failed, time(seconds)]),
   );
-  // The load average of a part's last minute: over 3 the machine had other work than these tests.
+  // The load average of a part's last minute: above 3 the machine had other work besides these tests.
   const all = { name: "all", seconds: performance.now() / 1000, load: loadavg()[0] };
   table(
     ["part", "seconds", "load"],
@@ -124,9 +128,9 @@ function report() {
   const reasons = rows.flatMap(({ label, reasons: all = [] }) =>
     all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`),
   );
-  // Last but the count: who is shown only the end of a long run finds what failed.
+  // The last lines before the count, so that a reader who sees only the end of a long run finds the failures.
   if (reasons.length > 0) process.stdout.write(`\nFailed:\n${reasons.join("\n")}\n`);
-  const isEmpty = total.passed === 0 && !isQuick; // a quick run may find that no test sees the change
+  const isEmpty = total.passed === 0 && !isQuick; // a quick run may find that no test covers the change
   process.exitCode = total.failed > 0 || isEmpty ? 1 : 0;
   process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
 }
@@ -134,7 +138,7 @@ function report() {
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => {
     killAll();
-    process.exit(130); // the servers notice that we are gone
+    process.exit(130); // the servers notice that this process has ended
   });
 }
 

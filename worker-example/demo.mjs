@@ -3,14 +3,14 @@
  * figures, listens through the Durable Object, then serves the page until Ctrl-C.
  *
  *   ONCE=1            ends after the figures
- *   DATABASE_URL=…    another server, which is left as it was; the role must be allowed to create databases and roles
+ *   DATABASE_URL=…    another server, which is left unchanged; the role must be allowed to create databases and roles
  *   PORT=8787         the page's port; if it is taken, a free one
  *
- * Each run makes a token for each tenant, which end with it. The page gets them in the fragment of the address that is
- * printed: a browser keeps that part to itself, so they reach no server, no log and no other page by it, and the page
- * takes them out of the address at once.
+ * Each run makes a token for each tenant, valid until the run ends. The page gets the tokens in the fragment of the
+ * printed address. A browser sends the fragment nowhere, so it reaches no server, no log and no other page, and the
+ * page removes it from the address at once.
  *
- * It needs `make setup build`. Everything that is started here is stopped here, in reverse order, also on Ctrl-C.
+ * It needs `make setup build`. Everything started here is stopped here, in reverse order, also on Ctrl-C.
  */
 import { createServer } from "node:net";
 import { startServers } from "../tests/servers/index.mjs";
@@ -21,7 +21,7 @@ const once = Boolean(process.env.ONCE) && process.env.ONCE !== "0";
 const started = performance.now();
 const undo = [];
 let ending;
-let open = false; // the page is served, and Ctrl-C is the way to end
+let open = false; // the page is served, and Ctrl-C is the normal end
 
 /** Stops everything, the latest first. A second call waits for the first. */
 function end() {
@@ -91,7 +91,7 @@ async function demo() {
   console.log(`  first byte  after ${figures.firstByte.toFixed(1)} ms`);
 
   console.log(
-    "\nGET /listen, POST /api/orders   -- a trigger notifies, the Durable Object tells it as server-sent events",
+    "\nGET /listen, POST /api/orders   -- a trigger notifies, the Durable Object sends it as server-sent events",
   );
   await hear(worker.url, sample.tokens.acme, "listen", "DEMO-1");
 
@@ -116,8 +116,8 @@ async function demo() {
 }
 
 /**
- * Runs one step: prints its name before and its time after. `work` returns the value and the text to print after the
- * time.
+ * Runs one step: prints its name before it and its time after it. `work` returns the value and the text to print after
+ * the time.
  */
 async function step(name, work) {
   process.stdout.write(`  ${name.padEnd(18)}`);
@@ -151,11 +151,11 @@ async function measure(get, path) {
   return figures;
 }
 
-/** Makes an order while it hears `path`, and prints the events and how long they took. */
+/** Makes an order while it reads the events of `path`. Prints the events and how long they took. */
 async function hear(url, token, path, reference) {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const response = await fetch(new URL(path, url), { headers, signal: AbortSignal.timeout(10_000) });
-  // A Worker checks the certificate of a server that it connects to itself, Hyperdrive's local stand-in does not.
+  // A Worker checks the certificate of a server that it connects to directly; Hyperdrive's local stand-in does not.
   if (!response.ok) return console.log(`  ${(await response.json()).detail}`);
   let from;
   for await (const event of response.body.pipeThrough(new TextDecoderStream())) {
@@ -174,7 +174,7 @@ async function countRows(get) {
   return Number((await response.json()).count);
 }
 
-/** The wanted port, or 0 (any) if it is taken. */
+/** Returns the wanted port, or 0 (any) if it is taken. */
 function freePort(wanted) {
   return new Promise((resolve) => {
     const probe = createServer();

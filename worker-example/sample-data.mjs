@@ -1,7 +1,7 @@
 /**
- * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your
- * own server (DATABASE_URL) is left as it was. schema.sql and changes.sql make the tables and the roles of the Worker.
- * `events`, which has a column of each kind that looks different in JSON, and the rows are made here.
+ * The demo's data, in a database of its own. The database is created anew and dropped at the end, so no stale data is
+ * read and your own server (DATABASE_URL) ends up unchanged. schema.sql and changes.sql make the Worker's tables and
+ * roles. This file makes `events`, which has a column of each kind that looks different in JSON, and the rows.
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -15,17 +15,17 @@ export const orderRows = { acme: 20_000, globex: 300 };
 const schema = readFileSync(new URL("schema.sql", import.meta.url), "utf8");
 const ofChanges = readFileSync(new URL("changes.sql", import.meta.url), "utf8");
 
-/** Where changes.sql can run. `drop` below waits for a backend's end, which servers before 14 cannot. */
+/** Whether changes.sql can run. `drop` below waits for a backend to end, which servers before 14 cannot do. */
 const HAS_CHANGES = `select current_setting('wal_level') = 'logical' and rolsuper
   and current_setting('server_version_num')::int4 >= 140000 as has from pg_roles where rolname = current_user`;
 
-// Every value depends on the row number only, so two runs give the same bytes.
+// Every value depends only on the row number, so two runs give the same bytes.
 const rows = `
 insert into users
 select n, 'User ' || n, jsonb_build_object('plan', (array['free', 'team', 'business'])[1 + n % 3], 'seats', n % 50)
 from generate_series(1, 1000) n;
 
-alter table orders disable trigger user; -- nobody listens yet
+alter table orders disable trigger user; -- no session listens yet
 insert into orders (tenant, reference, customer, status, total, placed)
 select
   tenant,
@@ -73,8 +73,9 @@ grant select on events to :"reader";
 `;
 
 /**
- * A database on the server of `adminUrl`, whose role may create databases and roles. `load()` creates it with the
- * Worker's roles. `drop()` removes them all, also if `load()` failed halfway. `tokens` has one for each tenant.
+ * A database on the server of `adminUrl`, whose role must be allowed to create databases and roles. `load()` creates
+ * the database and the Worker's roles. `drop()` removes them all, even if `load()` failed halfway. `tokens` has one
+ * token for each tenant.
  */
 export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).toString("hex")}`) {
   const roles = { reader: `${name}_reader`, app: `${name}_app`, object: `${name}_object`, feed: `${name}_feed` };
@@ -87,12 +88,12 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
     [url.username, url.password] = [role, password];
     return url.href;
   };
-  /** As psql fills in its variables. */
+  /** Replaces variables as psql does. */
   const filled = (sql) => sql.replaceAll(/:"(\w+)"/g, (_, variable) => `"${{ ...roles, DBNAME: name }[variable]}"`);
 
   const drop = () =>
     run(adminUrl, [
-      // A database whose slot is read cannot be dropped. One whose slot is not takes it along.
+      // A database cannot be dropped while its slot is being read. An inactive slot is dropped with it.
       ...(sample.feedUrl
         ? [
             `select pg_terminate_backend(active_pid, 5000) from pg_replication_slots
@@ -102,7 +103,7 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
       `drop database if exists ${name} with (force)`,
       ...Object.values(roles).map((role) => `drop role if exists ${role}`),
     ]).catch((error) => {
-      if (error.code !== "42501") throw error; // a role that may not drop them could not create them either
+      if (error.code !== "42501") throw error; // a role that may not drop these could not create them
     });
   const load = async () => {
     await run(adminUrl, [`create database ${name} encoding 'UTF8' template template0`]);
@@ -114,7 +115,7 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
       ...Object.values(roles)
         .filter((role) => has || role !== roles.feed)
         .map((role) => `alter role ${role} password '${password}'`),
-      // Otherwise a scan would start where another visitor's scan is.
+      // Otherwise a scan may start where another session's scan currently is.
       `alter role ${roles.reader} set synchronize_seqscans = off`,
       filled(rows),
       "analyze",
@@ -131,15 +132,15 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
     readerUrl: urlOf(roles.reader),
     appUrl: urlOf(roles.app),
     objectUrl: urlOf(roles.object),
-    /** Of the feed of changes, which not every server has: known once it is loaded. */
+    /** The URL of the feed's role. Set by `load()`, because not every server supports the feed. */
     feedUrl: undefined,
-    /** Its replication slot. */
+    /** The feed's replication slot. */
     feedSlot: roles.feed,
   };
   return sample;
 }
 
-/** Runs statements as the role of `url`, one round trip each. Returns the rows of the last one. */
+/** Runs statements as the role of `url`, one round trip each. Returns the last statement's rows. */
 async function run(url, statements) {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

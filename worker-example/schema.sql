@@ -1,33 +1,34 @@
--- The tables of the example, who may do what with them, and what keeps tenants apart. Run it once, as the owner of a
--- database of your own:
+-- The tables of the example, the grants on them, and the policy that keeps tenants apart. Run this file once, as the
+-- owner of a database of your own:
 --
 --   psql "$ADMIN_URL" -1 -v ON_ERROR_STOP=1 -v reader=example_reader -v app=example_app -v object=example_object \
 --     -f schema.sql
 --
 -- Then give each login a password: \password example_reader, and so on. `make demo` runs this file too.
 --
--- Three logins, because a session may see and end those of its own role: what people type into the SQL box must not
--- reach the others. Their limits together are below the 97 that a server of default settings has for such roles.
+-- There are three logins, because a session can see and end other sessions of its own role: SQL typed into the SQL box
+-- must not reach the others. The sum of their limits is below the 97 connections that a server with default settings
+-- has for such roles.
 
--- Runs what people type into the SQL box, and /users. It may read `users`, and no tenant's rows. All requests share it
--- by Hyperdrive, which opens 20 connections (README.md), and now and then some more for a moment.
+-- Runs the SQL typed into the SQL box, and /users. It may read `users`, and no tenant's rows. All requests share it
+-- through Hyperdrive, which opens 20 connections (README.md), and now and then briefly a few more.
 create role :"reader" login connection limit 25;
--- A second line of defence, behind the Worker's read-only transaction and its timeout.
+-- A second line of defence, after the Worker's read-only transaction and its timeout.
 alter role :"reader" set default_transaction_read_only = on;
 alter role :"reader" set statement_timeout = '90s';
 
--- Runs the routes below /api and /health. It owns nothing, because policies do not hold for a table's owner. All
--- requests of all tenants share it by Hyperdrive, with 20 connections as above.
+-- Runs the routes below /api and /health. It owns nothing, because policies do not apply to a table's owner. All
+-- requests of all tenants share it through Hyperdrive, with 20 connections as above.
 create role :"app" login connection limit 25;
 alter role :"app" set statement_timeout = '90s';
 
--- Is the Durable Objects' own. They share it: one connection for each tenant that somebody hears, which makes 35
--- tenants at a time, and five of the pool behind /user.
+-- The Durable Objects' role, which they all share: one connection for each tenant that has listening clients, so 35
+-- tenants at a time, and five for the pool of /user.
 create role :"object" login connection limit 40;
 alter role :"object" set default_transaction_read_only = on;
 alter role :"object" set statement_timeout = '90s';
 
--- Who may connect may make temporary tables, unless that is taken away. The import makes one.
+-- By default every role that may connect may create temporary tables. Only the import needs one.
 revoke temporary on database :"DBNAME" from public;
 grant temporary on database :"DBNAME" to :"app";
 
@@ -37,7 +38,7 @@ grant select on users to :"reader", :"object";
 
 create table orders (
   id        int8 generated always as identity primary key,
-  -- A row belongs to who makes it. Without a tenant there is no default, and no row.
+  -- A row belongs to the tenant that creates it. Without a tenant there is no default, and so no row.
   tenant    text not null default current_setting('app.tenant') constraint orders_tenant check (tenant <> ''),
   reference text not null constraint orders_reference check (reference ~ '^[A-Z0-9][A-Z0-9-]{0,39}$'),
   customer  text not null constraint orders_customer check (length(customer) between 1 and 200),
@@ -46,20 +47,20 @@ create table orders (
   placed    timestamptz not null default now(),
   constraint orders_reference_taken unique (tenant, reference)
 );
-create index orders_page on orders (tenant, id); -- a page of a tenant's rows is one look into this index
+create index orders_page on orders (tenant, id); -- one range of this index has a page of a tenant's rows
 
--- A query sees the rows of app.tenant, which a scope sets in front of each call; and what it writes must be one of them
--- (a policy's USING is its WITH CHECK too). Without the setting there is an error or no row, never all rows. Any other
--- role has no policy, and so sees nothing.
+-- A query sees only the rows of app.tenant, which a scope sets before each call. Rows that it writes must have this
+-- tenant too (a policy's USING is also its WITH CHECK). Without the setting the result is an error or no row, never all
+-- rows. Any other role has no policy, and so sees nothing.
 alter table orders enable row level security;
 create policy orders_of_tenant on orders to :"app" using (tenant = current_setting('app.tenant'));
 
--- Not `id` and not `tenant`: no request can name them, whatever the Worker does.
+-- Without `id` and `tenant`: no request can set them, whatever the Worker does.
 grant select, delete, insert (reference, customer, status, total, placed), update (reference, customer, status, total)
   on orders to :"app";
 
--- Each statement that changes rows tells the tenant's channel, when it commits: one notification, also for an import of
--- a hundred thousand rows.
+-- Each statement that changes rows notifies the tenant's channel when it commits: one notification, even for an import
+-- of a hundred thousand rows.
 create function orders_changed() returns trigger language plpgsql as $$
 begin
   perform pg_notify('orders_' || tenant, json_build_object('change', lower(tg_op), 'rows', count(*), 'id', min(id))::text)

@@ -3,7 +3,7 @@ import type { Workerd } from "../scripts/node/index.mjs";
 
 export interface Worker {
   url: string;
-  /** Settles when the process of workerd has ended. */
+  /** Resolves when the process of workerd has ended. */
   gone: Promise<void>;
   stop(): Promise<void>;
 }
@@ -11,11 +11,11 @@ export interface Worker {
 export function serve(options: {
   readerUrl: string;
   appUrl: string;
-  /** Of a standby, for the same role. Without there is none. */
+  /** The URL of a standby, for the same role as `appUrl`. Omit it if there is no standby. */
   standbyUrl?: string | undefined;
-  /** The Durable Objects' own address. */
+  /** The URL of the Durable Objects' own role. */
   objectUrl: string;
-  /** Of the feed of changes, and its replication slot. Without there is none. */
+  /** The URL of the feed's role, and its replication slot below. Omit both for no feed. */
   feedUrl?: string | undefined;
   feedSlot?: string;
   tokens: Readonly<Record<string, string | readonly string[]>>;

@@ -1,19 +1,19 @@
 /**
- * Runs the Worker in workerd, in a separate process, behind a stand-in for Cloudflare's edge.
+ * Runs the Worker in workerd, in a separate process, with a stand-in for Cloudflare's edge in front.
  *
  * Why a stand-in: Cloudflare's edge notices at once when a client leaves. A bare workerd (2026-04-26 and 2026-11-17)
- * takes the FIN of a closed browser connection for a client that has nothing more to send. It notices only when it next
- * writes, which a query without rows never does. A reset is noticed at once, so the stand-in passes bytes on and turns
- * a FIN into a reset.
+ * takes the FIN of a closed browser connection as the end of the request's data only. It notices that the client has
+ * left only at its next write, and a query without rows never writes. It notices a reset at once, so the stand-in
+ * forwards bytes and turns a FIN into a reset.
  *
- * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker
- * drops its socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
+ * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away or a Worker
+ * drops its socket, miniflare's process gets an uncaught exception. Only those exceptions are ignored here.
  *
  *   const worker = await serve({ readerUrl, appUrl, objectUrl, feedUrl, feedSlot, tokens, port });
  *   // { url, gone, stop }
  *
- * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to
- * this process closes, so no workerd outlives the demo.
+ * The child has its own process group, so Ctrl-C reaches it only through this process. It ends when its channel to this
+ * process closes, so no workerd outlives the demo.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -27,10 +27,10 @@ import { workerd as workerdOf } from "../scripts/node/index.mjs";
 import { bundleWorker, here } from "./build.mjs";
 
 /**
- * Starts it. `port` 0 takes any free port. `onLog` gets each line that the Worker logs by console.log. `tail` is for
- * tests: the script of a second Worker, which gets the spans of the first one. `workerd: "node-20"` (scripts/node) is
- * for tests: a bug of its HTTP server ends the body of every failed stream cleanly, whatever the Worker does. (Only
- * FixedLengthStream breaks off.)
+ * Starts the Worker. `port` 0 takes any free port. `onLog` gets each line that the Worker logs with console.log. `tail`
+ * is for tests: the script of a second Worker, which receives the spans of the first. `workerd: "node-20"`
+ * (scripts/node) is for tests: a bug of that workerd's HTTP server ends the body of every failed stream cleanly,
+ * whatever the Worker does. (Only FixedLengthStream breaks off.)
  */
 export async function serve({
   readerUrl,
@@ -52,7 +52,7 @@ export async function serve({
     remove();
     throw error;
   });
-  const { MINIFLARE_WORKERD_PATH: _, ...env } = { ...process.env, TMPDIR: folder }; // miniflare leaves files behind
+  const { MINIFLARE_WORKERD_PATH: _, ...env } = { ...process.env, TMPDIR: folder }; // miniflare leaves files there
   const { execPath, miniflare } = workerdOf(workerd);
   const child = fork(fileURLToPath(import.meta.url), { env, execPath, detached: true });
   const gone = new Promise((resolve) => child.once("exit", resolve)).then(remove);
@@ -72,7 +72,7 @@ export async function serve({
   return { url: answer.url, gone, stop };
 }
 
-/** The compatibility date and flags of wrangler.jsonc, which has its comments on separate lines. */
+/** Parses wrangler.jsonc, whose comments are on lines of their own. */
 function wranglerConfig() {
   const text = readFileSync(path.join(here, "wrangler.jsonc"), "utf8");
   return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
@@ -95,7 +95,7 @@ async function run(options) {
   let miniflare;
   const end = (code) =>
     void Promise.resolve(miniflare?.dispose()).finally(() => {
-      rmSync(path.dirname(script), { recursive: true, force: true }); // the parent does it too, unless it was killed
+      rmSync(path.dirname(script), { recursive: true, force: true }); // the parent does this too, unless it was killed
       process.exit(code);
     });
   process.once("disconnect", () => end(0));
@@ -143,7 +143,7 @@ async function run(options) {
     workers: tail ? [worker, tailing] : [worker],
     handleRuntimeStdio: (stdout, stderr) => {
       createInterface({ input: stdout }).on("line", (log) => process.connected && process.send({ log }));
-      // Shows what the Worker logs, but not workerd's own stack traces when the body of a failed query ends in an
+      // Shows the Worker's log, but not workerd's own stack traces when the body of a failed query ends with an
       // exception.
       createInterface({ input: stderr }).on("line", (line) => /^(workerd\/|stack: )/.test(line) || console.error(line));
     },
@@ -152,7 +152,7 @@ async function run(options) {
   if (process.connected) process.send({ url: `http://127.0.0.1:${edge}/` });
 }
 
-/** For the Durable Objects. Workers check certificates, and that of a server on this machine is its own. */
+/** The URL for a Durable Object. A Worker checks certificates, and a server on this machine has a self-signed one. */
 function directUrl(databaseUrl) {
   const url = new URL(databaseUrl);
   const isHere = /^(localhost|127\.0\.0\.1)$/.test(url.hostname);
@@ -160,13 +160,13 @@ function directUrl(databaseUrl) {
   return url.href;
 }
 
-/** Listens on `port` (0: any free one) in front of workerd's port, and returns its own port. */
+/** Listens on `port` (0: any free port) in front of workerd's port, and returns its own port. */
 async function standIn(port, behind) {
   const server = createServer((client) => {
     const worker = connect(behind, "127.0.0.1");
     client.pipe(worker).pipe(client);
     client.once("close", () => worker.resetAndDestroy());
-    worker.once("close", () => client.end()); // a body that broke off has no last chunk, so the client notices
+    worker.once("close", () => client.end()); // a broken-off body has no last chunk, so the client notices
     for (const socket of [client, worker]) socket.setNoDelay().on("error", () => {});
   });
   await once(server.listen(port, "127.0.0.1"), "listening");

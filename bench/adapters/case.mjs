@@ -1,9 +1,10 @@
-// CASE=adapters: what a query costs under the library that the application has, ours beside `pg` under the same
-// library: one row by its key, and 10,000 rows. Process CPU in milliseconds per operation, on Node and in workerd.
+// CASE=adapters: the cost of a query through the library that an application uses, over our driver and over `pg`: one
+// row by its key, and 10,000 rows. Process CPU in milliseconds per operation, on Node and in workerd.
 //
-// On Node each pair of library and driver is a process of its own, in workerd each driver; they run in turns, and the
-// server has a CPU for itself. A trial in workerd is a request, which connects once. Rows are checked in each trial,
-// and are the same under both drivers. To reach: no more CPU than `pg` for one row, and half of it for 10,000.
+// On Node each pair of library and driver has a process of its own, in workerd each driver has one. They run in turns,
+// and the server has a CPU for itself. A trial in workerd is one request, which connects once. Rows are checked in each
+// trial, and must be the same over both drivers. The goal: no more CPU than `pg` for one row, and half of it for
+// 10,000.
 //
 //   TRIALS, ONE and MANY operations of a trial      how much
 //   SHAPES, RUNTIMES                                which, separated by commas
@@ -54,7 +55,7 @@ export async function run({ server, option }) {
   return result;
 }
 
-/** One library over one driver, on each runtime. */
+/** Starts one library over one driver, on each runtime. */
 const open = {
   node(library, driver, url) {
     const key = `${driver} under ${library}`;

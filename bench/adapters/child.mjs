@@ -1,5 +1,5 @@
-// One library over one driver on Node: `child.mjs <library> <pgz-edge|pg> <url>`. A request runs one shape so many
-// times. `setup` makes the table.
+// One library over one driver on Node: `child.mjs <library> <pgz-edge|pg> <url>`. A request runs one shape the given
+// number of times. `setup` makes the table.
 import process from "node:process";
 import pg from "pg";
 import * as node from "../../dist/node.js";

@@ -1,10 +1,10 @@
-// What CASE=adapters asks of each library, whichever driver is below it. `library(url)` gives
+// The operations of CASE=adapters for each library, over either driver. `library(url)` returns
 //
 //   one(id)      the row with that key, as an array of one
 //   many(count)  so many rows, in order
 //   end()
 //
-// The rows are what the library gives its user, and must be the same under both drivers. Must not import a driver:
+// The rows are those that the library gives its user, and must be the same over both drivers. Must not import a driver:
 // over-pgz-edge.mjs and over-pg.mjs do.
 import { asc, eq } from "drizzle-orm";
 import { boolean, doublePrecision, integer, pgTable, text, timestamp } from "drizzle-orm/pg-core";
@@ -19,7 +19,7 @@ export const TABLE = `
     timestamptz '2026-01-01 00:00:00Z' + n * interval '1 second' from generate_series(1, ${MANY}) n;
   analyze people;`;
 
-/** So many operations, one behind the other: how many rows came, and a hash of the last operation's. */
+/** Runs `times` operations in sequence. Returns the number of rows, and a hash of the last operation's rows. */
 export async function operate(opened, { count, times }) {
   let rows = 0;
   let last;
@@ -31,7 +31,7 @@ export async function operate(opened, { count, times }) {
   return { rows, hash: Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("") };
 }
 
-/** node-postgres' API, from the package that has it. */
+/** node-postgres' API, from either package. */
 export const facade =
   ({ Pool }) =>
   async (connectionString) => {
@@ -71,7 +71,7 @@ export const drizzle = (open) => async (url) => {
   };
 };
 
-/** The adapter by itself: what Prisma's client does with its rows is the same over both. */
+/** The adapter alone. Prisma's client treats its rows in the same way over both drivers. */
 export const prisma = (factoryOf) => async (url) => {
   const adapter = await factoryOf(url).connect();
   const int = { scalarType: "int", arity: "scalar" };

@@ -1,4 +1,4 @@
-// The libraries over `pg`, as their own documentation has it.
+// The libraries over `pg`, as their documentation shows.
 import { PrismaPg } from "@prisma/adapter-pg";
 import { drizzle as drizzleOver } from "drizzle-orm/node-postgres";
 import { PostgresDialect } from "kysely-0.29";

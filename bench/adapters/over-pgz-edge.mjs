@@ -5,7 +5,7 @@ import pg from "../../dist/pg.js";
 import { PrismaPgz } from "../../dist/prisma.js";
 import { drizzle, facade, kysely, prisma } from "./libraries.mjs";
 
-/** `createPool`: of the runtime's build. */
+/** `createPool` comes from the runtime's build. */
 export function overPgzEdge({ createPool }) {
   const poolOf = (url) => createPool(url, { max: 1 });
   return {

@@ -1,11 +1,11 @@
 // CASE=batch: seed 002's ten thousand prepared executions with one Sync, as counts, rows and NDJSON, against
 // postgres.js (pipelined in a transaction), pg (one by one), Bun.sql and pgx SendBatch (with Exec, and with Query and
-// Scan); then pgz's writes (batches of 100 INSERTs, a thousand of them each for itself, prepared, and in one
-// transaction) and seed 003's prepared INSERT, one by one and pipelined.
+// Scan). Then pgz's writes (batches of 100 INSERTs; a thousand single ones, prepared ones, and in one transaction) and
+// seed 003's prepared INSERT, one by one and pipelined.
 //
-// Each run's facts are compared: rows, sums and letters of reads, what the server holds behind inserts, a hash of the
-// NDJSON. Peak memory and bytes on the wire come from runs of their own, in fresh processes that are not timed. Inserts
-// need tables: a server that is not ours (DATABASE_URL) is left as it is, and refused.
+// Each run's facts are compared: rows, sums and letters of reads, the server's content after inserts, a hash of the
+// NDJSON. Peak memory and bytes on the wire come from separate runs, in fresh processes that are not timed. Inserts
+// need tables, so a server that is not ours (DATABASE_URL) is refused and left unchanged.
 //
 //   ROWS executions per trial, TRIALS, PIN=one|split          how much, where
 //   SHAPES RUNTIMES                                       which, separated by commas
@@ -25,7 +25,7 @@ const key = (library, runtime) => `${library} on ${runtime}`;
 const OVER_POSTGRES_JS = 4;
 const OVER_SERIAL = 5;
 const OVER_SIMPLE = 2;
-/** Runs before the warm-up round: V8 makes good code of many small calls only after thousands. */
+/** Runs before the warm-up round: V8 optimises the code of many small calls only after thousands of them. */
 const WARM = 3;
 
 export async function run({ server, option }) {
@@ -48,7 +48,7 @@ export async function run({ server, option }) {
   const all = runtimes.flatMap((runtime) => libraries[runtime].map((library) => [library, runtime]));
   const contestants = all.map(([library, runtime]) => begin(library, runtime, url));
   const result = { rows: [], failures: [] };
-  const samples = new Map(); // of all shapes: "shape, key"
+  const samples = new Map(); // the samples of all shapes, by "shape, key"
   try {
     for (const one of contestants) one.shapes = (await one.ask({ hello: true })).shapes;
     for (const shape of wanted) {
@@ -100,7 +100,7 @@ async function measure(contestants, shape, truth, { times, trials }) {
   return interleaved(able, { shape, times: count }, trials, verify, { idle: 0 });
 }
 
-/** The tables that inserts fill, and what must be in them. */
+/** The tables that inserts fill, and their expected content. */
 class Tables {
   static async create(server) {
     const tables = new Tables();
@@ -114,7 +114,7 @@ class Tables {
     return tables;
   }
 
-  /** Runs an insert into an empty table and compares all that is there then. */
+  /** Runs an insert into an empty table and compares the table's whole content. */
   async filled({ key, ask }, table, count, request) {
     await this.client.query(`truncate ${table}`);
     const got = await ask(request);
@@ -160,7 +160,7 @@ function figures(contestant, shape, config, samples) {
 
 function targets(samples) {
   const ours = (shape, runtime = "node") => `${shape}, ${key("pgz-edge", runtime)}`;
-  // where the two have not run as many
+  // scales the time, because the two may not have run equally many executions
   const wall = (shape) => (executionsOf) => executionsOf.wall / (shapes[shape].share ?? 1);
   const compare = (shape, peerShape, peer, runtime, wanted, from = "node") => {
     const peerKey = `${peerShape}, ${key(peer, runtime)}`;
@@ -198,8 +198,8 @@ function targets(samples) {
 }
 
 /**
- * Memory and wire of the reads and the first batch of inserts, each in a fresh process: the first run of the process,
- * then one through the proxy.
+ * Measures memory and wire of the reads and the first batch of inserts, each in a fresh process: the first run of the
+ * process, then one through the proxy.
  */
 async function apart(library, runtime, url, begin, wanted, truth, times) {
   const rows = [];

@@ -1,5 +1,5 @@
-// One library of libraries.mjs: `child.mjs <library> <url>`. A request runs one shape, with so many executions or rows,
-// which are made before the clock runs, and gives the facts that it found.
+// One library of libraries.mjs: `child.mjs <library> <url>`. A request runs one shape with the given number of
+// executions or rows, which are made before the clock starts, and returns facts about the result.
 import process from "node:process";
 import { runtimeVersion, serve, sha256, timed } from "../lib/child.mjs";
 import { textRows, typedRow } from "../lib/data.mjs";

@@ -1,13 +1,13 @@
-// One library each: `open(url)` -> `{ setup, count, rows, … }`, in its own idiom. A read is `(times) => …` with the
-// facts that the case compares; an insert is `(rows) => …`, where `rows` have been made before. A shape that a library
-// has no way for is not there.
+// Each library, used in its own idiom: `open(url)` -> `{ setup, count, rows, … }`. A read is `(times) => …` and returns
+// the facts that the case compares. An insert is `(rows) => …`, where `rows` were made before. A shape that a library
+// does not support is missing.
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
 
 const limit = (index) => (index % 10) + 1;
 const each = (times, one) => Array.from({ length: times }, (_, index) => one(index));
 export const simpleText = "SELECT id, name FROM harbors LIMIT 5";
 
-/** Every value is looked at. */
+/** Reads every value. */
 function facts(results) {
   const found = { rows: 0, sum: 0, letters: 0 };
   for (const rows of results) {
@@ -117,7 +117,7 @@ export const libraries = {
       inserts_batch_100: async (rows) => {
         for (const some of chunks(rows, 100)) await pool.begin((tx) => Promise.all(some.map((row) => insert(tx, row))));
       },
-      // It prepares what is written as a tag, so these two are the same.
+      // postgres.js prepares every tagged query, so these two are the same.
       insert_exec: one,
       insert_prepared: one,
       insert_tx: (rows) =>
@@ -133,7 +133,7 @@ export const libraries = {
     };
   },
 
-  /** It waits for each answer before it sends the next, so its batches are serial. */
+  /** pg waits for each answer before it sends the next query, so its batches are serial. */
   async pg(url) {
     const { default: pg } = await import("pg");
     const client = new pg.Client({ connectionString: url });

@@ -1,15 +1,16 @@
-// What CASE=batch runs. A read has `facts(times)`, what every library must find in seed 002's table; an insert has the
-// `table` that it fills.
+// The shapes of CASE=batch. A read has `facts(times)`, which every library must find in seed 002's table. An insert has
+// the `table` that it fills.
 export const setup = [
   "create temp table harbors (id serial primary key, name varchar(255) not null)",
   "insert into harbors (name) select 'Harbor ' || i from generate_series(1, 100) i",
 ];
 
-// Ten executions give 1 to 10 rows: 55, with the identifiers' sum 220; `Harbor 10` once, the shorter names 54 times.
+// Ten executions return 1 to 10 rows: 55 in all, and the sum of their ids is 220; `Harbor 10` comes once, the shorter
+// names 54 times.
 const read = (times) => ({ rows: 5.5 * times, sum: 22 * times, letters: 44.1 * times, bytes: 148.7 * times });
 const LETTERS_OF_FIVE = 40;
 
-/** `share`: of the executions that are asked for, where one takes longer. */
+/** `share`: the part of the requested executions that a slow shape runs. */
 export const shapes = {
   count: { facts: read },
   rows: { facts: read },
@@ -24,7 +25,7 @@ export const shapes = {
   insert_pipelined_1000: { share: 1 / 5, table: "bench_wide" },
 };
 
-/** The NDJSON of all executions, one behind the other. */
+/** The NDJSON of all executions, concatenated. */
 export const ndjson = (times) =>
   Array.from({ length: times }, (_, index) =>
     Array.from({ length: (index % 10) + 1 }, (_, row) => `{"id":${row + 1},"name":"Harbor ${row + 1}"}\n`).join(""),

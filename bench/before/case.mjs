@@ -1,11 +1,12 @@
-// CASE=before: this build beside another one of ours, in one interleaved run: what did a change cost or save?
+// CASE=before: compares this build with another build of ours in one interleaved run, to show what a change costs or
+// saves.
 //
 //   make bench CASE=before BEFORE=/tmp/base          a checkout of an older commit, built by its scripts/setup and
 //                                                    scripts/build
 //
 // Process CPU on Node of queries one at a time, streams, rows as objects and a batch; the first thousand queries of a
-// new process (`cold`, by cold.mjs); then the core alone in wasm (core/wasm.mjs). Both builds must give the same rows
-// and the same bytes. The two sides do the same in turns, so that a busy machine slows both.
+// new process (`cold`, by cold.mjs); then the core alone in wasm (core/wasm.mjs). Both builds must return the same rows
+// and the same bytes. The two builds run in turns, so that a busy machine slows both.
 //
 //   SHAPES, TRIALS, ROWS of a stream, TIMES a query runs          which and how much
 import { spawnSync } from "node:child_process";
@@ -48,7 +49,7 @@ export async function run({ server, option }) {
       const verify = ({ key }, got) => {
         if (got.facts !== truth.facts) throw new Error(`${key}, ${shape}: ${got.facts} instead of ${truth.facts}`);
       };
-      // A measured rest collects garbage, and many small calls are slow for a while behind that.
+      // The idle measurement collects garbage, and many small calls are slow for a while after that.
       const idle = /^(query|batch)/.test(shape) ? 0 : 100;
       const samples = await interleaved(contestants, { shape, ...amount }, trials, verify, { idle });
       for (const one of contestants)
@@ -89,7 +90,7 @@ async function cold(sides, url, trials) {
   );
 }
 
-/** Rows and queries in the core, whose lines of JSON are result rows. */
+/** Rows and queries in the core. wasm.mjs prints result rows as lines of JSON. */
 async function core(sides) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-messages-"));
   try {

@@ -1,5 +1,5 @@
-// One build of ours: `child.mjs <dist/node.js> <url>`. Each request runs a shape and gives its facts, which must be the
-// same in every build, and how many units of work it was.
+// One build of ours: `child.mjs <dist/node.js> <url>`. Each request runs a shape and returns its facts, which must be
+// the same in every build, and the number of units of work.
 import { serve, sha256, timed } from "../lib/child.mjs";
 import { shapes as results } from "../lib/shapes.mjs";
 
@@ -8,7 +8,7 @@ const { connect, createPool, sql } = await import(dist);
 const [client, unnamed] = [await connect(url), await connect(url, { prepare: "unnamed" })];
 await client.exec("create temp table before_rows (n int4, t text)");
 const pool = createPool(url, { max: 1 });
-// The other build may be making it just now.
+// The other build may be creating it.
 await client.exec("create function before_one() returns int4 language sql as 'select 1'").catch(() => {});
 
 const five = (on) => async (times) => {
@@ -68,6 +68,6 @@ const shapes = {
 
 serve(async ({ hello, shape, times, rows }) => {
   if (hello) return { shapes: Object.keys(shapes) };
-  // What is many small calls runs slowly for a thousand of them behind a forced collection.
+  // Many small calls run slowly for a thousand calls after a forced collection.
   return timed(() => shapes[shape](times, rows), { clean: shape.startsWith("stream") || shape.startsWith("rows") });
 });

@@ -1,6 +1,6 @@
-// A process that has never run, of one build: `cold.mjs <dist/node.js> <url>`. Prints a line of JSON: the CPU of all
-// its threads from the first query to the nth, in milliseconds, `{ "1": 6.8, "10": 11.8, … }`. Loading the driver and
-// the login are not in it.
+// A new process of one build: `cold.mjs <dist/node.js> <url>`. Prints a line of JSON: the CPU of all its threads from
+// the first query to the nth, in milliseconds, `{ "1": 6.8, "10": 11.8, … }`. Loading the driver and the login are not
+// included.
 import process from "node:process";
 
 const [dist, url] = process.argv.slice(2);

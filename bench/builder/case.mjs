@@ -1,10 +1,10 @@
-// CASE=builder: what the `sql` tag costs: from a template with its values to the text with $1, $2 … and the list of
-// values. Seed 001's four cases, no connection. Ours twice: with templates that came before (`pgz-edge`), and with each
-// template seen for the first time (`pgz-edge cold`). The peers keep nothing between calls.
+// CASE=builder: the cost of the `sql` tag, from a template with its values to the text with $1, $2 … and the list of
+// values. Seed 001's four cases, no connection. Ours is measured twice: with templates seen before (`pgz-edge`), and
+// with each template seen for the first time (`pgz-edge cold`). The peers keep nothing between calls.
 //
-// What a peer cannot do without a connection is not counted: slonik's tag leaves `$slonik_1` to be replaced when the
-// query is run, and of postgres.js it is the tag and its own function that makes the text. Each text and its values are
-// compared with what they must be.
+// Work that a peer does only with a connection is not counted: slonik's tag leaves `$slonik_1` to be replaced when the
+// query runs. For postgres.js the tag and its own function that builds the text are measured. Each text and its values
+// are compared with the expected ones.
 //
 //   MS TRIALS          how long each trial is, how many
 import { command } from "../lib/runtimes.mjs";
@@ -17,7 +17,7 @@ const libraries = ["pgz-edge", "pgz-edge cold", "kysely raw", "kysely builder", 
 const child = new URL("child.mjs", import.meta.url);
 const perOperation = ({ wall_ms, operations }) => (wall_ms * 1e6) / operations;
 
-/** Shape -> what an operation with the value 7 gives. */
+/** Shape -> the expected result of an operation with the value 7. */
 const shapes = {
   simple: { text: "select * from users", values: [] },
   parametrized: { text: "select * from users where id = $1", values: [7] },
@@ -58,7 +58,7 @@ export async function run({ option }) {
   }
 }
 
-/** Quotes around names and upper case are taste. */
+/** Ignores quotes around names and upper case, in which libraries differ. */
 function check(name, shape, { text, values }, expected) {
   const plain = text.replaceAll('"', "").toLowerCase();
   if (plain !== expected.text || JSON.stringify(values) !== JSON.stringify(expected.values)) {
@@ -72,7 +72,7 @@ function check(name, shape, { text, values }, expected) {
 function targets(samples, shape) {
   return ["pgz-edge", "pgz-edge cold"].flatMap((ours) => {
     const compare = (peer, wanted) => compareSpeed(samples, shape, ours, peer, [peer], perOperation, wanted);
-    // The bars are those of code that runs again; a first time is only shown.
+    // The goals apply to repeated templates; first uses are only shown.
     const bar = (wanted) => (ours === "pgz-edge" ? wanted : undefined);
     return [
       ...compare("kysely raw", bar(3)),

@@ -1,8 +1,8 @@
 // One library as compiler of statements: `child.mjs <library>`. Each request runs one case for some milliseconds and
-// gives the number of operations, and what the last of them made; `check` gives what one operation makes.
+// returns the number of operations and the last result; `check` returns the result of one operation.
 //
-// A library is `() -> { shape: (value) -> { text, values } }`; a shape with a `prepare` gets made what may not be
-// counted.
+// A library is `() -> { shape: (value) -> { text, values } }`. A shape with a `prepare` gets the results of `prepare`,
+// which is not timed.
 import process from "node:process";
 import { serve, timed } from "../lib/child.mjs";
 
@@ -19,7 +19,7 @@ const libraries = {
     };
   },
 
-  /** The same, each template new: a block of templates is made beforehand, and each is used once. */
+  /** The same with new templates: a block of templates is made beforehand, and each is used once. */
   async "pgz-edge cold"() {
     const { sql } = await import("../../dist/node.js");
     const fresh = (...strings) => Object.assign([...strings], { raw: strings });
@@ -69,7 +69,7 @@ const libraries = {
 
   async "postgres.js"() {
     const { default: postgres } = await import("postgres");
-    // what its connection calls; the package does not export it
+    // the function that its connection calls; the package does not export it
     const { stringify } = await import("../node_modules/postgres/src/types.js");
     const sql = postgres({ host: "127.0.0.1", max: 1 });
     const compiled = (query) => {
@@ -130,7 +130,7 @@ serve(async ({ shape, ms, check }) => {
   return { wall_ms: inside, cpu_ms, operations, last: plain(last) };
 });
 
-/** No clock within a block, and both members are read: ours makes them when they are asked for. */
+/** Reads no clock within a block. It reads both members, because ours computes them on access. */
 function repeated(run) {
   let length = 0;
   let last;
@@ -153,5 +153,5 @@ function used(run, templates) {
   return last;
 }
 
-/** slonik counts `$slonik_1`. */
+/** slonik names its parameters `$slonik_1`. */
 const plain = ({ text, values }) => ({ text: text.replaceAll("$slonik_", "$"), values });

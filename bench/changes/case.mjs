@@ -1,11 +1,12 @@
-// CASE=changes: what it costs to read the changes of a table, by logical replication: transactions of 20,000 rows and
-// of one. Ours as NDJSON and as rows, beside pg-logical-replication over `pg`, pgwire, and, as the limit, PostgreSQL's
-// own pg_recvlogical, which drops the bytes without reading them; process CPU in milliseconds. And the memory of a
-// transaction of a million rows, above that of the process before.
+// CASE=changes: the cost of reading a table's changes by logical replication: transactions of 20,000 rows, and of one
+// row. Ours as NDJSON and as rows, beside pg-logical-replication over `pg`, pgwire, and, as the lower bound,
+// PostgreSQL's own pg_recvlogical, which drops the bytes without parsing them. Process CPU in milliseconds. Then the
+// memory that a transaction of a million rows adds to the process.
 //
-// The changes are made once. A slot stands in front of them, and each trial reads a copy of that slot, so all read the
-// same log. Rows and the sum of their ids are checked in each trial; as NDJSON, which is not parsed there, the bytes
-// are, behind a run that is parsed. Slots and tables are made, so a server that is not ours is refused.
+// The changes are made once. A slot keeps the log from before them, and each trial reads a copy of that slot, so all
+// read the same log. Rows and the sum of their ids are checked in each trial. NDJSON is not parsed there: its number of
+// bytes is compared with that of a run that was parsed. Slots and tables are made, so a server that is not ours is
+// refused.
 //
 //   TRIALS, ROWS of the long transactions in all, TRANSACTIONS of one row, MANY rows of one transaction     how much
 //   SHAPES                                                                                                    which
@@ -20,7 +21,7 @@ const child = new URL("child.mjs", import.meta.url);
 const NAME = "bench_changes";
 const SHARE = { "pgz-edge ndjson": 1 / 4, "pgz-edge rows": 1 / 2 };
 const PEER = "pg-logical-replication";
-/** What they need is said, and nothing has to be reached. */
+/** Their cost is shown only; no goal refers to it. */
 const OTHERS = ["pgwire", RECVLOGICAL];
 const LONG = 20_000;
 
@@ -69,7 +70,7 @@ export async function run({ server, option }) {
 }
 
 async function measure(running, log, expected, trials) {
-  // What it is as NDJSON, once, line by line.
+  // Checks the NDJSON once, line by line.
   const [{ ask }] = running;
   const { bytes } = await log.reading((slot) => ask({ ...expected, slot, check: true }));
   const asked = running.map((one) => ({
@@ -93,7 +94,7 @@ async function memory({ ask, library, runtime }, log, expected, shape) {
   return { shape, library, runtime, config: {}, metric: "memory_mib", unit: "MiB", ...summary([value]) };
 }
 
-/** The server's log of changes, and the slot in front of them. */
+/** The server's log of changes, and the slot that keeps it. */
 class Log {
   static async open(url) {
     const log = new Log();
@@ -105,7 +106,7 @@ class Log {
     return log;
   }
 
-  /** Writes transactions of `each` rows; what a reader must find. */
+  /** Writes transactions of `each` rows. Returns what a reader must find. */
   async write(commits, each) {
     await this.#dropSlots();
     await this.client.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [NAME]);
@@ -139,7 +140,7 @@ class Log {
       try {
         return await this.client.query(text, [pattern]);
       } catch (error) {
-        // The server has not noticed yet that its reader has gone.
+        // The server has not yet noticed that its reader has gone.
         if (error.code !== "55006" || left === 0) throw error;
         await new Promise((resolve) => setTimeout(resolve, 50));
       }

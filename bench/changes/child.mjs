@@ -41,7 +41,7 @@ async function ours() {
   return (slot) => changes(db, { slot, publication });
 }
 
-/** Drops the bytes, as a response does that has sent them. */
+/** Counts the bytes and drops them, like a response that has sent them. */
 async function counted(read, slot, bytes) {
   const reader = read(slot).stream().getReader();
   let seen = 0;
@@ -50,7 +50,7 @@ async function counted(read, slot, bytes) {
   return { bytes: seen };
 }
 
-/** How many bytes it is, and that they are right. */
+/** Returns the number of bytes, and checks their content. */
 async function parsed(read, slot, { commits, rows, sum }) {
   const reader = read(slot).stream().getReader();
   const found = { commits: 0, rows: 0, sum: 0 };
@@ -89,7 +89,7 @@ async function throughPg(Service, Plugin, slot, commits) {
   return { rows, sum };
 }
 
-/** Its rows convert a value when it is asked for. Others have converted all of them, so all are asked for here. */
+/** pgwire's rows convert a value when it is read. The others have converted all values, so here all are read. */
 async function throughPgwire(pgconnection, slot, commits) {
   const connection = pgconnection({ replication: "database" }, url);
   let [rows, sum, left] = [0, 0, commits];
@@ -110,7 +110,7 @@ async function throughPgwire(pgconnection, slot, commits) {
   return { rows, sum };
 }
 
-/** The most that the process has grown by meanwhile, in bytes. */
+/** Returns the peak growth of the process during `work`, in bytes. */
 async function watched(work) {
   collect();
   const before = process.memoryUsage.rss();

@@ -1,23 +1,23 @@
-// pg_recvlogical, PostgreSQL's own reader of a slot: what it costs to receive the changes, and nothing else. It reads up
-// to a position and ends, so each trial is a process of its own, and its start is in its figure (some milliseconds).
+// pg_recvlogical, PostgreSQL's own reader of a slot: the cost of receiving the changes and nothing else. It reads up to
+// a position and ends, so each trial is a new process, and the figure includes its start (some milliseconds).
 //
-// CPU is what bash says of the process that has ended. Rows are counted in a run before the first trial.
+// CPU is bash's `time` of the ended process. Rows are counted in a run before the first trial.
 import { spawn, spawnSync } from "node:child_process";
 import { CLIENT_CPU, pinned } from "../lib/worker.mjs";
 
 export const RECVLOGICAL = "pg_recvlogical";
 
-/** In the name of each row (case.mjs). */
+/** Part of the name in each row (case.mjs). */
 const OF_A_ROW = Buffer.from("user ");
 const PATIENCE = 240_000;
 
-/** A contestant of lib/trials.mjs. `reading` runs its work with a slot of its own. */
+/** A contestant of lib/trials.mjs. `reading` runs its work with a new slot. */
 export function recvlogical(url, publication, reading) {
   if (spawnSync(RECVLOGICAL, ["--version"]).status !== 0)
     throw new Error(`${RECVLOGICAL} is one of the peers, and does not start (apt install postgresql-client)`);
   let counted;
   const ask = async ({ idle, slot, end, rows, sum }) => {
-    // There is no process while it does nothing.
+    // There is no process while it is idle.
     if (idle) return { cpu_ms: 0, wall_ms: 1 };
     if (counted !== end) {
       const found = await reading((other) => received(command(url, publication, other, end, "-"), countRows));
@@ -36,7 +36,7 @@ function command(url, publication, slot, end, file) {
   return pinned([RECVLOGICAL, ...words, ...options], CLIENT_CPU);
 }
 
-/** Runs it to its end: what `count` makes of its output, and its CPU, user and system. */
+/** Runs the command to its end. Returns the result of `count` for its output, and its CPU, user plus system. */
 async function received(words, count = () => 0) {
   const shell = ["-c", 'TIMEFORMAT="cpu %U %S"; time "$@"', "bash", ...words];
   const start = performance.now();

@@ -1,10 +1,10 @@
 // CASE=cluster: what a cluster saves and what it costs.
 //
-// - `read_after_write`: the primary is 50 ms away and the standby 1 ms, by proxies that delay. Wall time of a read behind
-//   the position of a write that the standby has, of one that leaves right after the write, of the same read on the
+// - `read_after_write`: the primary is 50 ms away and the standby 1 ms, through delaying proxies. Wall time of a read
+//   after the position of a write that the standby already has, of a read right after the write, of the same read on the
 //   primary, and of the write with and without its position.
-// - `cpu`: CPU of a call of a pool, and of the same call of a cluster without a position, of `reads`, and of `reads`
-//   behind a position. One process, in turns, in random order. A call without a position is to cost as much as a pool's.
+// - `cpu`: CPU of a pool's call, and of the same call of a cluster without a position, of `reads`, and of `reads` after
+//   a position. All in one process, in random order. A call without a position must cost no more than a pool's.
 //
 //   TRIALS   how many          CALLS   of a trial of CPU
 import { createCluster } from "../../dist/cluster.js";
@@ -16,10 +16,10 @@ import { shuffled, summary } from "../lib/statistics.mjs";
 
 export const needsServer = false;
 
-/** Milliseconds there and back. */
+/** Round trips in milliseconds. */
 const PRIMARY = 50,
   STANDBY = 1;
-/** How much longer than its round trip a read may take, and how much more CPU a call. */
+/** Milliseconds that a read may take beyond its round trip, and the share of a pool call's CPU that a call may need. */
 const LONGEST_READ = 5,
   MOST_CPU = 1.05;
 
@@ -78,7 +78,9 @@ async function distances({ primary, standbys }, trials) {
       await timed("read there", () => cluster.reads.after(position).query(count));
       await timed("read of primary", () => cluster.query(count));
     }
-    const rows = Object.entries(times).map(([name, values]) => rowOf("read_after_write", name, "ms_per_call", "ms", values));
+    const rows = Object.entries(times).map(([name, values]) =>
+      rowOf("read_after_write", name, "ms_per_call", "ms", values),
+    );
     const there = rows.find(({ config }) => config.part === "read there").median;
     const failures = there > STANDBY + LONGEST_READ ? [`a read of the standby takes ${there.toFixed(1)} ms`] : [];
     return { rows, failures };
@@ -94,7 +96,7 @@ async function cpus({ primary, standbys }, trials, calls) {
   const options = { sslmode: "disable", lookInterval: 600_000, maxLag: Infinity };
   const cluster = createCluster(urls, options);
   const pool = createPool(urls[0], { sslmode: "disable" });
-  const position = await cluster.position(); // one is published
+  const position = await cluster.position(); // publishes a position
   await standbys[0].catchUp(primary);
   await cluster.look();
   const behind = cluster.reads.after(position);

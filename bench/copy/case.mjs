@@ -1,12 +1,12 @@
-// CASE=copy: COPY in both directions. Seed 003's two shapes (16 columns of 32 letters, 3 of 8, cells are strings) out
-// of bytes and out of rows, their way out, and pgz's 100,000 rows of (int4, text, float8) in binary and CSV; against
-// psql's \copy, pg-copy-streams, postgres.js, pgx, lib/pq and, on the way out, a bare socket that drops the same
+// CASE=copy: COPY in both directions. In: seed 003's two shapes (16 columns of 32 letters, 3 of 8, cells are strings)
+// from bytes and from rows, and pgz's 100,000 rows of (int4, text, float8) in binary and CSV. Out: the same shapes.
+// Against psql's \copy, pg-copy-streams, postgres.js, pgx, lib/pq and, for COPY out, a bare socket that drops the same
 // messages. lib/pq has no CSV: its figure there is that of its rows as text.
 //
-// A table of reference is filled once and compared, cell by cell as an md5, with what was to be stored; behind each
-// COPY in, count and hash of all that the server holds must be those of the reference. What comes out has the same
-// number of bytes each time, and the same hash in all libraries. Tables are made, so a server that is not ours
-// (DATABASE_URL) is left as it is, and refused.
+// A reference table is filled once and compared with the expected content, cell by cell by an md5. After each COPY in,
+// count and hash of the server's whole table must equal the reference's. COPY out must give the same number of bytes
+// each time, and the same hash in all libraries. Tables are made, so a server that is not ours (DATABASE_URL) is
+// refused and left unchanged.
 //
 //   ROWS of 16 columns (five times as many of 3, twice as many typed ones), TRIALS, PIN=one|split     how much, where
 //   SHAPES                                                                                            which
@@ -99,14 +99,14 @@ async function out(contestants, shape, store, trials) {
   const samples = await interleaved(contestants, request, trials, ({ key, library }, { bytes, rows }) => {
     if (rows !== undefined && rows !== request.times)
       throw new Error(`${key}, ${shape}: ${rows} rows instead of ${request.times}`);
-    if (bytes === undefined || library === "bare") return; // bare throws by itself
+    if (bytes === undefined || library === "bare") return; // bare throws on its own
     expected ??= bytes;
     if (bytes !== expected) throw new Error(`${key}, ${shape}: ${bytes} bytes where others have ${expected}`);
   });
   return { samples, bytes: expected };
 }
 
-/** The tables, the files, and what must be in the former. */
+/** The tables with their expected content, and the files. */
 class Store {
   static async open(server, folder, size) {
     const store = new Store();
@@ -162,7 +162,7 @@ class Store {
     return rows[0];
   }
 
-  /** Runs a COPY into an empty table and compares all that is there then. */
+  /** Runs a COPY into an empty table and compares the table's whole content. */
   async filled({ key, ask }, table, request) {
     await this.client.query(`truncate bench_${table}`);
     await this.superuser.query("checkpoint");

@@ -1,5 +1,5 @@
-// One library of libraries.mjs: `child.mjs <library> <url>`. A request moves the rows of one shape; what it moves in
-// has been made before the clock runs. `check` gives a hash of what came out.
+// One library of libraries.mjs: `child.mjs <library> <url>`. A request moves the rows of one shape; the input of a COPY
+// in is made before the clock starts. `check` returns a hash of a COPY out's bytes.
 import { readFileSync } from "node:fs";
 import { createHash } from "node:crypto";
 import process from "node:process";
@@ -12,7 +12,7 @@ const run = await libraries[library](url);
 const possible = ({ from, table }) =>
   from === "rows" ? run.rows && (library === "pgz-edge" || table !== "3col") : from ? run.bytes : run.out;
 
-/** Of the last shape: a million rows are not kept for each. */
+/** The data of the last shape only: a million rows of every shape would be too many. */
 let made = {};
 function once(key, make) {
   if (made.key !== key) made = { key, value: make() };

@@ -1,4 +1,4 @@
-// What CASE=copy moves: seed 003's rows of text and pgz's rows of (int4, text, float8), as JavaScript rows and as the
+// The data of CASE=copy: seed 003's rows of text and pgz's rows of (int4, text, float8), as JavaScript rows and as the
 // bytes of COPY.
 import { textRows, typedRow } from "../lib/data.mjs";
 
@@ -9,7 +9,7 @@ const text = (count, size) => ({
   rows: (count_) => textRows(count_, count, size),
 });
 
-/** Table -> columns, their types, `rows(n)`, and `share`: how many rows of it there are where the first has one. */
+/** Table -> columns, their types, `rows(n)`, and `share`: its number of rows as a multiple of the first table's. */
 export const tables = {
   "16x32": { ...text(16, 32), share: 1 },
   "3x8": { ...text(3, 8), share: 5 },
@@ -22,8 +22,8 @@ export const tables = {
 };
 
 /**
- * Shape -> the table, the direction, and what is moved: `bytes` (in a file, which has been read before the clock runs,
- * or out) by `options` of COPY, or `rows`.
+ * Shape -> the table, the direction, and the data: `bytes` with COPY's `options` (COPY in reads them from a file before
+ * the clock starts), or `rows`.
  */
 export const shapes = {
   in_bytes_16x32: { table: "16x32", from: "bytes", options: "" },
@@ -42,10 +42,10 @@ export const shapes = {
 export const statement = ({ table, from, options }) =>
   (from ? `COPY bench_${table} FROM STDIN ${options}` : `COPY bench_out_${table} TO STDOUT ${options}`).trim();
 
-/** Rows as COPY's text or CSV: no cell of ours needs an escape. */
+/** Rows as COPY's text or CSV. None of these cells needs an escape. */
 export const asText = (rows, separator) => rows.map((row) => `${row.join(separator)}\n`).join("");
 
-/** Bytes as a source gives them, 64 KiB each. */
+/** Bytes as a source yields them, in pieces of 64 KiB. */
 export const pieces = (bytes) =>
   Array.from({ length: Math.ceil(bytes.length / 65536) }, (_, index) =>
     bytes.subarray(index * 65536, (index + 1) * 65536),

@@ -1,6 +1,7 @@
-// One library each: `open(url)` -> `{ bytes, rows, out }`, in its own idiom. `bytes(sql, pieces)` and `rows(table,
-// columns, rows)` give the number of rows that the server says it took, where the library tells; `out(sql, sink)` gives
-// each piece to the sink, behind `ready()`, which is not timed. What a library has no way for is not there.
+// Each library, used in its own idiom: `open(url)` -> `{ bytes, rows, out }`. `bytes(sql, pieces)` and `rows(table,
+// columns, rows)` return the number of rows that the server took, if the library reports it. `out(sql, sink)` passes
+// each piece to the sink; `ready()` runs before it and is not timed. A function that a library does not support is
+// missing.
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { openBare } from "../lib/bare.mjs";
@@ -52,8 +53,8 @@ export const libraries = {
       bytes,
       rows: (table, columns, rows) => bytes(`COPY ${table} (${columns}) FROM STDIN`, lines(rows)),
       /**
-       * A connection of its own for each: behind a COPY out the socket may be paused for good (3.4.9), and the next
-       * query waits forever.
+       * Opens a new connection each time: after a COPY out the socket may stay paused (3.4.9), and the next query then
+       * waits forever.
        */
       async ready() {
         await pool.end({ timeout: 0 });
@@ -66,7 +67,7 @@ export const libraries = {
     };
   },
 
-  /** Reads the answer to COPY and drops it: the rows with their message headers, without a driver. */
+  /** Reads the response to COPY and drops it: the rows with their message headers, without a driver. */
   async bare(url) {
     const bare = await openBare(url);
     const known = new Map();
@@ -79,7 +80,7 @@ export const libraries = {
   },
 };
 
-/** Rows as COPY's text, in pieces of about 64 KiB: what a user of a library writes that takes only bytes. */
+/** Rows as COPY's text, in pieces of about 64 KiB: the code that a user writes for a library that takes only bytes. */
 function* lines(rows) {
   let text = "";
   for (const row of rows) {

@@ -1,5 +1,5 @@
-// psql's \copy, from a file and to /dev/null, in one session: the case's side. The clock runs from the command to its
-// "COPY n"; CPU time is out of /proc.
+// The case's side of psql's \copy, from a file and to /dev/null, in one session. The clock runs from the command to its
+// "COPY n"; CPU time comes from /proc.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { CLIENT_CPU } from "../lib/worker.mjs";
@@ -26,7 +26,7 @@ export async function startPsql(url) {
   child.on("error", (error) =>
     waiting?.reject(new Error(`psql is one of the peers and does not start: ${error.message}`)),
   );
-  child.stdin.on("error", () => {}); // "exit" says more
+  child.stdin.on("error", () => {}); // "exit" gives a better reason
   const say = (text) =>
     new Promise((resolve, reject) => {
       waiting = { resolve, reject };
@@ -35,7 +35,7 @@ export async function startPsql(url) {
   await say("\\echo ready");
   const ask = async ({ hello, idle, shape, file }) => {
     if (hello) return { shapes: Object.keys(shapes).filter((name) => shapes[name].from !== "rows") };
-    if (idle) return { wall_ms: idle, cpu_ms: 0 }; // it waits for a line
+    if (idle) return { wall_ms: idle, cpu_ms: 0 }; // psql waits for a line
     const { table, from, options } = shapes[shape];
     const command = from
       ? `\\copy bench_${table} from '${file}' ${options}`

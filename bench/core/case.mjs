@@ -1,6 +1,6 @@
 // CASE=core: the encoders alone, without server or socket: natively by `cargo bench --bench core` (main.rs), and the
-// same rows through the wasm, in each form, by wasm.mjs. The lines of JSON that both print are the result rows.
-// Natively it is compiled with the release profile's opt-level, which is what the wasm has.
+// same rows through the wasm, in each form, by wasm.mjs. Both print lines of JSON, which are the result rows. The
+// native build uses the release profile's opt-level, like the wasm.
 //
 //   SHAPES, FORMATS          which, in wasm, separated by commas
 import { mkdtempSync, rmSync } from "node:fs";
@@ -9,7 +9,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { lines } from "../lib/lines.mjs";
 
-/** No server is started for this one. */
+/** This case needs no server. */
 export const needsServer = false;
 
 const bench = ["bench", "--quiet", "--bench", "core", "--"];

@@ -1,10 +1,10 @@
 //! The encoder alone, natively: nanoseconds per row of each shape and per value of each type, the speed of the escape
-//! scan, allocations per row. `cargo bench --bench core` prints a line of JSON per figure, `make bench CASE=core` makes
+//! scan, allocations per row. `cargo bench --bench core` prints a line of JSON per figure; `make bench CASE=core` makes
 //! a table of them.
 //!
 //! `cargo bench --bench core -- --messages FOLDER` measures nothing and writes the rows as messages, for wasm.mjs.
 //!
-//! A figure is the median of nine trials, with the best and the worst; a trial is the median of its passes over the
+//! A figure is the median of nine trials, with the best and the worst. A trial is the median of its passes over the
 //! same rows.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -63,7 +63,7 @@ fn per_row(shape: &Shape, name: &str) {
     print(name, "allocs_per_row", "count", &[allocations / rows]);
 }
 
-/// One long text per row, so that all is scanning and copying. Megabytes of what goes in.
+/// One long text per row, so that all time is scanning and copying. In megabytes of input.
 fn scan(shape: &Shape) {
     let bytes: usize = shape.rows.iter().map(Vec::len).sum();
     let (_, trials) = Pass::new(shape).measure();
@@ -71,7 +71,7 @@ fn scan(shape: &Shape) {
     print(shape.name, "mb_per_s", "MB/s", &samples);
 }
 
-/// All rows of a shape, encoded into one buffer that has its size already.
+/// Encodes all rows of a shape into one buffer that already has its size.
 struct Pass<'a> {
     shape: &'a Shape,
     plan: Plan,
@@ -102,7 +102,7 @@ impl<'a> Pass<'a> {
         black_box(&self.out);
     }
 
-    /// Every row is one line of JSON.
+    /// Checks that every row is one line of JSON.
     fn check(&self) {
         let lines = self.out.as_slice().strip_suffix(b"\n").unwrap();
         let mut count = 0;
@@ -113,7 +113,7 @@ impl<'a> Pass<'a> {
         assert_eq!(count, self.shape.rows.len(), "{}", self.shape.name);
     }
 
-    /// Allocations of a pass, and its nanoseconds in each trial.
+    /// Returns the allocations of a pass, and its nanoseconds in each trial.
     fn measure(mut self) -> (f64, Vec<f64>) {
         let allocations = allocation_counter::measure(|| self.run()).count_total;
         let trials = (0..TRIALS).map(|_| self.trial()).collect();

@@ -1,15 +1,15 @@
-//! The benchmark's result sets as DataRow bodies, the way a server sends them in binary: one file for the native bench,
-//! the allocation test and whoever else wants rows without a server.
+//! The benchmark's result sets as DataRow bodies in binary, as a server sends them. The native bench, the allocation
+//! test and any other code that needs rows without a server share this file.
 
 use pgz_edge::encode::{ColumnDescription, Plan, RowFormat};
 use pgz_edge::types::oid;
 
 /// One result set.
 pub struct Shape {
-    /// As in `spec/pgz.md`, part (d).
+    /// The name in `spec/pgz.md`, part (d).
     pub name: &'static str,
     columns: &'static [(&'static str, u32)],
-    /// Bodies of DataRow.
+    /// The bodies of the DataRow messages.
     pub rows: Vec<Vec<u8>>,
 }
 
@@ -169,7 +169,7 @@ pub fn type_shapes(count: i32) -> Vec<Shape> {
     ]
 }
 
-/// Texts of 64 KiB: what the escape scan has to go through.
+/// Texts of 64 KiB, for the escape scan.
 #[allow(dead_code)] // for the bench only; the allocation test shares this file
 pub fn scan_shapes(count: i32) -> Vec<Shape> {
     let one = |name, piece: &str| Shape {

@@ -1,12 +1,12 @@
-// The same rows through the wasm as a Worker has it: nanoseconds of CPU per row in each form, from the messages that
+// Runs the same rows through the wasm as a Worker does: nanoseconds of CPU per row in each form, from the messages that
 // main.rs writes into a folder.
 //
 //   node bench/core/wasm.mjs FOLDER [name=pkg …]        SHAPES, FORMATS, QUERIES: which, separated by commas
 //
-// Each `pkg` is a folder as wasm-pack leaves it; several are measured in turns, row for row of a table of medians, and
-// must write the same bytes. So a change of the core is compared with what was before: copy pkg/ first. What is counted
-// is all that a chunk costs there: copied in, framed, encoded, taken. Then what a query of one row costs beside its
-// rows. Its own process, since it drives the core by the glue that wasm-bindgen makes (docs/architecture.md, The
+// Each `pkg` is a folder written by wasm-pack. Several are measured in turns, for each row of the table of medians, and
+// must write the same bytes. To compare a change of the core with the state before it, copy pkg/ first. A figure covers
+// the whole path of a chunk: copied in, framed, encoded, taken. Then comes the cost of a query of one row beyond its
+// rows. This is a process of its own, since it drives the core through wasm-bindgen's glue (docs/architecture.md, The
 // boundary).
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ import { median, summary } from "../lib/statistics.mjs";
 const FORMATS = { ...formats, columns: numbers.ROWS_COLUMNS };
 const CHUNK = 65_536;
 const TRIALS = 9;
-/** Nanoseconds: a trial goes through the rows again until so much CPU has gone. */
+/** Nanoseconds of CPU per trial: passes over the rows repeat until they have used as much. */
 const TRIAL = 30e6;
 const { AUTH_TRUST, COMPLETE, EVENT, MORE, ROWS, VERSION_3_0 } = numbers;
 
@@ -33,7 +33,7 @@ const bound = byte("1\0\0\0\x042\0\0\0\x04");
 const end = byte("C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I");
 
 async function load(pkg) {
-  // Another copy of the glue for each: it holds its instance in a variable of the module.
+  // Each side has its own copy of the glue, which keeps its instance in a module variable.
   const own = mkdtempSync(path.join(tmpdir(), "pgz-edge-wasm-"));
   copyFileSync(path.join(pkg, "pgz_edge.js"), path.join(own, "glue.mjs"));
   const { initSync, CoreConnection } = await import(pathToFileURL(path.join(own, "glue.mjs")).href);
@@ -43,10 +43,10 @@ async function load(pkg) {
   return { ...connect(0), connect };
 }
 
-/** One connection that has been let in. */
+/** A connection that has logged in. */
 function connection(CoreConnection, memory, cacheSize) {
   const core = new CoreConnection(1 << 30, "", cacheSize);
-  // A build before 25 knows no least number of SCRAM's iterations; trust needs neither bound.
+  // A build before 25 has no minimum of SCRAM iterations. Trust needs neither bound.
   const iterations = core.start.length === 9 ? [4096, 100_000] : [100_000];
   core.start(VERSION_3_0, "user\0bench\0", undefined, "", AUTH_TRUST, ...iterations, CHUNK, new Uint8Array());
   const feed = (bytes, take) => {
@@ -73,7 +73,7 @@ function connection(CoreConnection, memory, cacheSize) {
   return { core, feed };
 }
 
-/** As `execute` wants it: every column in binary, and a query. */
+/** The argument of `execute` for a query with every column in binary. */
 function statementFor(columns) {
   return Buffer.concat([
     Buffer.from([0, columns]),
@@ -82,7 +82,7 @@ function statementFor(columns) {
   ]);
 }
 
-/** One result of these messages, in this form. */
+/** Processes one result of these messages, in this form. */
 function pass({ core, feed }, messages, format, take) {
   const columns = messages.readUInt16BE(5);
   core.execute(1, statementFor(columns), new Uint8Array(4), FORMATS[format], new Float64Array());
@@ -92,11 +92,11 @@ function pass({ core, feed }, messages, format, take) {
   feed(end, take);
 }
 
-/** Names of statements that are kept, and what is asked of the columns: they are known from the first time on. */
+/** The size of the statement cache, and the flag that asks for columns that are known after the first run. */
 const QUERIES = { named: [64, 0x2000], unnamed: [0, 0x2000], once: [0, 0] };
 const QUERIES_IN_A_PASS = 200;
 
-/** Queries of one row: by a prepared statement, by an unnamed one, and such as come once. */
+/** Runs queries of one row: with a prepared statement, with an unnamed one, and with one that runs only once. */
 function queryPass({ core, feed }, { statement, messages }, kind, form) {
   const [, columnsKnown] = QUERIES[kind];
   for (let query = 0; query < QUERIES_IN_A_PASS; query++) {
@@ -115,7 +115,7 @@ function bytesOf(one, messages, format) {
   return Buffer.concat(taken);
 }
 
-/** Nanoseconds of CPU of one pass: the median of those of a trial. */
+/** Returns the nanoseconds of CPU of one pass: the median of a trial's passes. */
 function trial(pass) {
   const passes = [];
   for (let spent = 0; spent < TRIAL; spent += passes.at(-1)) {
@@ -177,14 +177,14 @@ for (const kind of wanted("QUERIES", Object.keys(QUERIES))) {
   });
 }
 
-/** Bytes of the first `count` messages. */
+/** Returns the bytes of the first `count` messages. */
 function lengthOfFirst(all, count) {
   let at = 0;
   for (let index = 0; index < count; index++) at += 1 + all.readInt32BE(at + 1);
   return at;
 }
 
-/** Prints a figure for each side, of trials in turns. */
+/** Prints a figure for each side. The trials of the sides alternate. */
 function measure(sampleOf, figure) {
   const samples = sides.map(() => []);
   for (let round = -1; round < TRIALS; round++) {

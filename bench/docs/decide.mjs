@@ -1,16 +1,19 @@
-// What a user decides by, in ten lines: figures of ours beside those of the two drivers that most programs have.
+// Ten lines for a user's decision: our figures beside those of the two drivers that most programs use.
 //
-// Knows which figure stands for which question. Must not know the tables that the figures are taken from.
+// Knows which figure answers which question. Must not know the tables that the figures come from.
 import { chosen, number } from "./figures.mjs";
 
-/** Forms in which each is measured; of several the cheapest counts, and is named. */
+/** The forms in which each library is measured. The cheapest form counts, and is named. */
 const forms = {
   "pgz-edge": ["pgz-edge", "pgz-edge query", "pgz-edge stream"],
   pg: ["pg", "pg named", "pg pipeline", "pg-query-stream", "pg-copy-streams"],
   "postgres.js": ["postgres.js", "postgres.js cursor"],
 };
 
-/** `less`: whether smaller figures are better. `is`: what else the row's `config` has. On Node, where nothing is said. */
+/**
+ * `less`: whether smaller figures are better. `is`: further values that the row's `config` must have. The runtime is
+ * Node unless `of` names another.
+ */
 const lines = [
   {
     what: "CPU for one row by its key",
@@ -49,7 +52,7 @@ const lines = [
     is: { round_trip_ms: 50 },
   },
   {
-    what: "five new statements made together, 50 ms away",
+    what: "five new statements at the same time, 50 ms away",
     of: { case: "latency", shape: "new_5", metric: "wall_ms", less: true },
     is: { round_trip_ms: 50 },
   },
@@ -59,7 +62,7 @@ const lines = [
   },
 ];
 
-/** The best figure of a library's forms; `undefined`: there is none. */
+/** Returns the best figure of a library's forms, or `undefined` if there is none. */
 function best({ of: { shape, runtime = "node", less, ...of }, is = {} }, library) {
   const rows = chosen(of).filter(
     (row) =>
@@ -75,8 +78,8 @@ export function decisions() {
   return [
     "## What to decide by",
     "",
-    "Medians on Node, where nothing else is said. Of several forms that a peer has the best one counts, and is named. The",
-    "ratio is ours to the better of the two: above 1 pgz-edge is better.",
+    "Medians, on Node unless a line says otherwise. If a peer has several forms, its best one counts and is named. The",
+    "ratio compares ours with the better of the two peers: above 1 pgz-edge is better.",
     "",
     `| what | ${Object.keys(forms).join(" | ")} | ratio |`,
     "|---|---|---|---|---|",

@@ -1,12 +1,12 @@
-// Which figures are told beside those of the peers, in the order of the page: general ones, then each scenario of the five
-// seed systems.
+// Lists the figures that are shown beside those of the peers, in the order of the page: general ones, then each
+// scenario of the five seed systems.
 //
 // Knows names of cases, shapes and metrics. Must not know how figures are shown.
 
 /** Rows of CASE=latency at one distance. */
 const away = (milliseconds) => (row) => row.config.round_trip_ms === milliseconds;
 
-/** A table of CASE=pool for each way to the server and each number of workers. */
+/** A table of CASE=pool for each route to the server and each number of workers. */
 const crossed = (title, table) =>
   ["direct", "pgbouncer"].flatMap((through) =>
     [16, 100].map((workers) => ({
@@ -19,34 +19,33 @@ const crossed = (title, table) =>
 
 /**
  * `less`: whether smaller figures are better; without it nothing is compared. `where` selects rows of the case.
- * `about`: what to know before one reads the tables.
+ * `about`: what a reader should know before the tables.
  */
 export const scenarios = [
   {
     title: "Round trips",
     about: [
-      "What a user waits for when the database is far. A proxy delays by half a round trip on each way, limits no",
-      "bandwidth, and makes TCP's connect take the round trip that it takes over a distance. PostgreSQL asks for",
-      "SCRAM, the link is plain TCP, and pgz-edge runs with `earlyQuery: true`, which it does by itself over verified",
-      "TLS.",
+      "The time that a user waits when the database is far away. A proxy delays by half a round trip in each direction,",
+      "limits no bandwidth, and makes TCP's connect take the round trip that it takes over a distance. PostgreSQL requests",
+      "SCRAM, the link is plain TCP, and pgz-edge runs with `earlyQuery: true`, which is its default over verified TLS.",
       "",
-      "- `connect_new`: connect, log in, one statement, where nothing is known of server and statement. Each trial has",
-      "  a port of its own, to a client a server of its own. The process is warm: what a cold isolate needs to",
-      "  load and compile is not in here.",
-      "- `connect_known`: the same where an earlier connection of the process has met server and statement.",
+      "- `connect_new`: connect, log in, one statement, with nothing known about server and statement. Each trial has a",
+      "  port of its own, which is a new server for a client. The process is warm: the time that a cold isolate needs to",
+      "  load and compile is not included.",
+      "- `connect_known`: the same after an earlier connection of the process has used the server and the statement.",
       "- `new_5`, `known_5`: five statements in `Promise.all` on an open connection, new to it or known.",
-      "- `batch_new_5`, `batch_known_5`: the same five in `client.batch`. Of the peers pgx has such a call; it cannot",
-      "  run calls made together on one connection.",
-      "- `transaction_3`: BEGIN, three known statements, each awaited, COMMIT. pgz-edge sends the third with",
-      "  `tx.last`, which takes COMMIT along; without it COMMIT is a flight more.",
-      "- `scope`: one known statement for which a tenant's setting holds, as row-level security wants it, and for",
-      "  nothing behind it: `client.scope({ settings }).query(…)`. The peers make a transaction of it with",
-      "  `set_config(…, true)` in front of the statement, sent together where they can.",
+      "- `batch_new_5`, `batch_known_5`: the same five in `client.batch`. Among the peers only pgx has such a call; it",
+      "  cannot run concurrent calls on one connection.",
+      "- `transaction_3`: BEGIN, three known statements, each awaited, COMMIT. pgz-edge sends the third with `tx.last`,",
+      "  which takes COMMIT along; without it COMMIT is one more flight.",
+      "- `scope`: one known statement under a tenant's setting, as row-level security needs it. The setting ends with the",
+      "  statement: `client.scope({ settings }).query(…)`. The peers use a transaction with `set_config(…, true)` before",
+      "  the statement, pipelined if they can.",
       "",
-      "A flight begins when the client speaks behind an answer that has reached it. TCP's round trip is no flight, but",
-      "it is in the wall time. `pg pipeline` is pg with `pipeline: true`. postgres.js runs with `fetch_types: false`,",
-      "which spares it a query at login. The clock of workerd has whole milliseconds, too few to measure without a",
-      "delay. The first two new statements of a connection carry a check of the session, later ones its name alone",
+      "A flight begins when the client sends something after an answer has reached it. TCP's round trip is not a flight,",
+      "but it is in the wall time. `pg pipeline` is pg with `pipeline: true`. postgres.js runs with `fetch_types: false`,",
+      "which saves a query at login. The clock of workerd has whole milliseconds, too coarse to measure without a delay.",
+      "The first two new statements of a connection carry a check of the session; later ones carry only its name",
       "([0016](decisions/0016-the-first-run-of-a-statement.md),",
       "[0043](decisions/0043-the-check-of-a-first-run-is-prepared-once.md)).",
     ],
@@ -80,11 +79,11 @@ export const scenarios = [
   {
     title: "The first row of a cold process",
     about: [
-      "Each trial is a process that has never run: it loads one library, connects, logs in by SCRAM, and asks for one row",
-      "by its key. The figures are above those of a process that loads nothing (`empty`, which is told as it is), round by",
-      "round. On Node, Deno and Bun time runs from the start of the process to the row; in workerd, whose process is ready",
-      "then, from its first request to the answer. CPU is the process's, all threads, from its start to then. `tls`: with a",
-      "certificate that is checked, which workerd cannot do with the tests' own.",
+      "Each trial is a new process that loads one library, connects, logs in by SCRAM, and queries one row by its key. The",
+      "figures are differences from a process that loads nothing (`empty`, whose own figures are shown unchanged), round by",
+      "round. On Node, Deno and Bun time runs from the start of the process to the row. In workerd, whose process is then",
+      "ready, it runs from its first request to the response. CPU is that of the process, all threads, from its start to the",
+      "row. `tls`: with a checked certificate, which workerd cannot do with the tests' own.",
     ],
     tables: [
       { title: "Until the first row", case: "startup", metric: "first_row_ms", less: true },
@@ -94,8 +93,8 @@ export const scenarios = [
   {
     title: "Rows that the server makes into JSON",
     about: [
-      "PostgreSQL 19 has `COPY (…) TO STDOUT (FORMAT json)`. For these shapes its bytes are ours. It spares the client",
-      "CPU where values are long, and costs the server and the time of the whole more than that: so a stream is not sent",
+      "PostgreSQL 19 has `COPY (…) TO STDOUT (FORMAT json)`. For these shapes its bytes equal ours. It saves CPU of the",
+      "client where values are long, and costs more than that in CPU of the server and in wall time. So a stream is not sent",
       "as COPY ([decision 0036](decisions/0036-rows-are-not-made-into-json-by-the-server.md)).",
     ],
     tables: ["cpu_ms", "server_cpu_ms", "wall_ms"].map((metric) => ({
@@ -129,7 +128,7 @@ export const scenarios = [
       },
       { title: "Rows as JavaScript objects: process CPU", case: "rows", metric: "cpu_ms", less: true },
       {
-        title: "Rows to NDJSON against a replayed server: the client's ceiling",
+        title: "Rows to NDJSON against a replayed server: the client's upper limit",
         case: "replay",
         metric: "rows_per_s",
         less: false,
@@ -190,14 +189,14 @@ export const scenarios = [
         where: ({ shape, config }) => shape.startsWith("select") && config.execution === "first",
       },
       {
-        title: "Round trips of a statement that is known",
+        title: "Round trips of a known statement",
         case: "query",
         metric: "round_trips",
         less: true,
         where: ({ shape, config }) => shape.startsWith("select") && config.execution === "known",
       },
       {
-        title: "Socket writes of a statement that is known",
+        title: "Socket writes of a known statement",
         case: "query",
         metric: "writes",
         less: true,
@@ -247,14 +246,14 @@ export const scenarios = [
     seed: "003, insert-heavy workloads",
     tables: [
       {
-        title: "COPY in, out of bytes and out of rows: speed",
+        title: "COPY in, from bytes and from rows: speed",
         case: "copy",
         metric: "rows_per_s",
         less: false,
         where: ({ shape }) => /^in_(bytes|rows)/.test(shape),
       },
       {
-        title: "COPY in, out of bytes and out of rows: process CPU",
+        title: "COPY in, from bytes and from rows: process CPU",
         case: "copy",
         metric: "cpu_ms",
         less: true,
@@ -286,25 +285,24 @@ export const scenarios = [
   {
     seed: "004, pglink",
     about: [
-      "Workers that share a pool of 16 connections: `SELECT 1` on whatever connection is free; windows of about twenty",
-      "queries on one connection, of which transactions are whole (`mixed`) or ended by an error in two of three",
-      "windows (`mixed_dirty`); five COPYs of 1,000 rows on one connection. BEGIN, COMMIT and ROLLBACK count as",
-      "queries; percentiles are of tasks: a SELECT, a window, five COPYs. PgBouncer is 1.18 in transaction mode, where",
-      "nobody's statements have names. Where more than 0.1 % of the tasks fail no speed is said; failures by SQLSTATE",
-      "are in the results of the case. postgres.js pipelines calls of a pool that is busy; pgz-edge does with the",
-      "option `pipelining`, here 8. postgres.js has no COPY out that can be repeated on a connection, Bun.sql has no",
-      "COPY.",
+      "Workers share a pool of 16 connections. They run `SELECT 1` on any free connection; windows of about twenty queries",
+      "on one connection, whose transactions are whole (`mixed`) or, in two of three windows, ended by an error",
+      "(`mixed_dirty`); or five COPYs of 1,000 rows on one connection. BEGIN, COMMIT and ROLLBACK count as queries.",
+      "Percentiles are of tasks: a SELECT, a window, five COPYs. PgBouncer is 1.18 in transaction mode, through which no",
+      "library names statements. If more than 0.1 % of the tasks fail, no speed is shown; the results of the case have the",
+      "failures by SQLSTATE. postgres.js pipelines calls of a busy pool; pgz-edge does so with the option `pipelining`,",
+      "here 8. postgres.js has no COPY out that can be repeated on a connection, Bun.sql has no COPY.",
     ],
     tables: [
       ...crossed("Queries per second", { metric: "queries_per_s", less: false }),
       ...crossed("Process CPU of the client", { metric: "cpu_us_per_query", less: true }),
       ...crossed("99th percentile of tasks", { metric: "p99_ms", less: true }),
       { title: "Acquire and release of an idle connection: CPU", case: "pool", metric: "cpu_us_per_pair", less: true },
-      { title: "Ten thousand calls that wait: memory of each", case: "pool", metric: "bytes_per_waiter", less: true },
+      { title: "Ten thousand waiting calls: memory of each", case: "pool", metric: "bytes_per_waiter", less: true },
     ],
   },
   {
-    title: "Under the library that an application has",
+    title: "Under an application's library",
     about: [
       "Process CPU on Node of one operation: one row by its key, and 10,000 rows of six columns (int4, two texts,",
       "bool, float8, timestamptz), under the same library over our adapter and over `pg`. `facade` is `pgz-edge/pg` beside",
@@ -315,10 +313,10 @@ export const scenarios = [
   {
     title: "Changes of tables",
     about: [
-      "200,000 rows that were inserted, read by logical replication from a slot: in transactions of 20,000 rows, and",
-      "10,000 in transactions of one. `pgz-edge ndjson` is `stream()`, `pgz-edge rows` is `for await` with each row an",
-      "object. pg_recvlogical is the server's own program, which writes each message as it comes: its process's start is in",
-      "its figure. Memory is what the process grows by while it reads one transaction of a million rows.",
+      "200,000 inserted rows, read by logical replication from a slot: in transactions of 20,000 rows, and 10,000 rows in",
+      "transactions of one. `pgz-edge ndjson` is `stream()`, `pgz-edge rows` is `for await` with each row as an object.",
+      "pg_recvlogical is the server's own program, which writes each message as it arrives; its figure includes the start of",
+      "its process. Memory is the growth of the process while it reads one transaction of a million rows.",
     ],
     tables: [
       { title: "CPU, in ms", case: "changes", metric: "cpu_ms", less: true },
@@ -343,9 +341,9 @@ export const scenarios = [
 export const profile = {
   title: "Where the CPU of a small call goes",
   about: [
-    "By V8's profiler, which samples the process every 100 µs; idle time does not count. It costs some microseconds a",
-    "query itself and makes collections dearer, so compare parts, not sums with other tables. `select_arg`: one row by its",
-    "key, one query behind the other. `bare` is a socket without a driver that exchanges our bytes: what no driver can",
+    "V8's profiler samples the process every 100 µs; idle time does not count. Sampling itself costs some microseconds a",
+    "query and makes collections slower, so compare parts, not sums with other tables. `select_arg`: one row by its key,",
+    "one query after the other. `bare` is a socket without a driver that exchanges our bytes: the part that no driver can",
     "save. `pool_100`: a hundred workers on sixteen connections.",
   ],
   tables: [
@@ -358,7 +356,7 @@ export const profile = {
   ],
 };
 
-/** This build beside an older one of ours. */
+/** This build beside an older build of ours. */
 export const changes = [
   { title: "Process CPU on Node, us per query, row or item", metric: "cpu_us_per_unit" },
   { title: "The core in wasm, ns per row", metric: "ns_per_row" },

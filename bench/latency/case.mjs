@@ -1,13 +1,12 @@
-// CASE=latency: what a user waits for. Each shape of shapes.mjs at round trips of 0, 5 and 50 ms, through a proxy that
-// delays: wall time in round trips, and the flights, writes and bytes that went over the wire.
+// CASE=latency: the time that a user waits. Each shape of shapes.mjs at round trips of 0, 5 and 50 ms, through a
+// delaying proxy: wall time in round trips, and the flights, writes and bytes on the wire.
 //
-// Each trial has a proxy of its own. To the client its port is a server that it has never seen, so `connect_new` knows
-// nothing although the process is warm; what a cold isolate pays to start is not in these figures. PostgreSQL asks for
-// SCRAM. What is prepared is not delayed.
+// Each trial has its own proxy. For the client its port is a server that it has never seen, so `connect_new` uses no
+// learned state although the process is warm. The start of a cold isolate is not in these figures. PostgreSQL requests
+// SCRAM. Preparation is not delayed.
 //
-// Shapes and distances are interleaved too, in random order, behind a round that warms up: a machine that is busy for
-// ten seconds then spoils no shape of its own. At 50 ms some contestants run at the same time: they wait more than they
-// work.
+// Shapes and distances are also interleaved in random order, after a warm-up round, so a machine that is busy for ten
+// seconds does not distort a single shape. At 50 ms several contestants run at the same time: they mostly wait.
 //
 //   TRIALS           how many          SHAPES RUNTIMES          which, separated by commas
 import { createServer } from "node:http";
@@ -31,13 +30,16 @@ const native = {
 };
 const child = new URL("child.mjs", import.meta.url);
 
-/** Milliseconds there and back, and how many contestants run at the same time. */
+/** Round trips in milliseconds, and the number of contestants that run at the same time. */
 const distances = [
   { roundTrip: 0, lanes: 1 },
   { roundTrip: 5, lanes: 1 },
   { roundTrip: 50, lanes: 4 },
 ];
-/** The flights that ours is to take, and how much longer than flights and TCP it may last at 50 ms. */
+/**
+ * The flights that ours may take, and the slack: the round trips of 50 ms that it may take beyond its flights and those
+ * of TCP.
+ */
 const LIMITS = {
   connect_new: 3,
   connect_known: 2,
@@ -49,7 +51,7 @@ const LIMITS = {
   scope: 1,
 };
 const SLACK = 0.4;
-/** What a client that closed says last is not of the trial behind it. */
+/** Milliseconds to wait after a trial: the last bytes of a client that closed must not count for the next trial. */
 const SETTLE = 5;
 
 export async function run({ server, option }) {
@@ -99,13 +101,13 @@ async function worker(library, key) {
   return { ask, stop };
 }
 
-/** One shape at one distance: the contestants that have a way for it, with their samples. */
+/** One shape at one distance: the contestants that support it, with their samples. */
 function group(contestants, shape, distance) {
   const able = contestants.filter(({ shapes }) => shapes.includes(shape));
   return { shape, distance, members: able.map((contestant) => ({ contestant, samples: [] })) };
 }
 
-/** A trial of each member. */
+/** Runs a trial of each member. */
 async function round({ shape, distance: { roundTrip, lanes }, members }, { url, marks, keep }) {
   const waiting = shuffled(members);
   const lane = async () => {
@@ -140,7 +142,10 @@ async function once({ ask }, shape, roundTrip, { url, marks }) {
   }
 }
 
-/** Where a trial says that its measured part begins or ends: `POST <url>/begin`, `POST <url>/end`. */
+/**
+ * Starts the server to which a trial reports that its measured part begins or ends: `POST <url>/begin`, `POST
+ * <url>/end`.
+ */
 async function startMarks() {
   const trials = new Map();
   const server = createServer(async (request, response) => {
@@ -164,7 +169,7 @@ async function startMarks() {
   };
 }
 
-/** Counts do not depend on the distance, and are those of the longest. */
+/** Counts do not depend on the distance; those of the longest distance are used. */
 function figures({ library, runtime }, shape, { roundTrip }, samples) {
   const row = (metric, unit, value) => ({
     shape,

@@ -1,8 +1,8 @@
-// One library each as shapes.mjs wants it, made of the library's module: `{ sql, open }`, and in `shapes` what it has a
-// way for. This file imports nothing, because bundlers and runtimes name the modules differently.
+// Each library in the form that shapes.mjs expects, made from the library's module: `{ sql, open }`, and in `shapes`
+// the shapes that it supports. This file imports nothing, because bundlers and runtimes name the modules differently.
 //
-// Rows come as plain objects. Each library is told what makes it fastest: postgres.js not to ask for array types at
-// login, pg to pipeline, ours to send the first statement with the login although the link is not TLS.
+// Rows are plain objects. Each library has the options that make it fastest: postgres.js does not query array types at
+// login, pg pipelines, ours sends the first statement with the login although the link is not TLS.
 const everywhere = ["connect_new", "connect_known", "new_5", "known_5", "transaction_3", "scope"];
 const batches = ["batch_new_5", "batch_known_5"];
 const plain = (rows) => rows.map((row) => ({ ...row }));
@@ -61,10 +61,10 @@ export function bunSql() {
   };
 }
 
-/** The peers' COMMIT is a call of its own: their last query is as the others. */
+/** For the peers COMMIT is a separate call, so their last query is like the others. */
 const twice = (query) => [query, query];
 
-/** Both make a transaction of it, in which queries given as an array travel together. */
+/** Runs a scope as a transaction, as both libraries need. Queries given as an array are pipelined in it. */
 async function inBegin(pool, tenant, statement) {
   const [, rows] = await pool.begin((tx) => [
     tx`select set_config('app.tenant', ${String(tenant)}, true)`,
@@ -73,12 +73,12 @@ async function inBegin(pool, tenant, statement) {
   return plain(rows);
 }
 
-/** For libraries whose tag sends: the statement waits for the connection that it is for. */
+/** For libraries whose tag sends the query: the statement waits for its connection. */
 function lateTag(strings, ...values) {
   return (sql) => sql(strings, ...values);
 }
 
-/** Each statement has a name, as users are told to give it: otherwise pg sends its text each time. */
+/** Each statement has a name, as pg's documentation advises: without it pg sends the text each time. */
 function pgOf({ default: { Client } }, options) {
   return {
     shapes: everywhere,
@@ -99,8 +99,7 @@ function pgOf({ default: { Client } }, options) {
           return result;
         },
         /**
-         * Made together: one flight each, or one for all where pg pipelines. A query that fails is rolled back by
-         * COMMIT.
+         * Concurrent calls: one flight each, or one for all where pg pipelines. If a query fails, COMMIT rolls back.
          */
         async scope(tenant, statement) {
           const set = { text: "select set_config('app.tenant', $1, true)", values: [String(tenant)] };

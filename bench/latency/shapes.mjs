@@ -1,10 +1,10 @@
-// What CASE=latency asks, in every library and every runtime: this file also runs in workerd. A shape prepares, then
-// runs the part that is measured, in between two marks; then its rows are compared.
+// The shapes of CASE=latency for every library and every runtime: this file also runs in workerd. A shape prepares,
+// then runs the measured part between two marks; then its rows are compared.
 //
-// What is prepared has no delay. A mark is an HTTP request to the case, which sets the delay and counts: a Worker has
-// no other way to say where it is.
+// Preparation is not delayed. A mark is an HTTP request to the case, which then sets the delay and counts: a Worker has
+// no other way to report its progress.
 
-/** Six statements: each library writes them with a tag of its own. */
+/** Six statements. Each library writes them with its own tag. */
 const single = (sql, n) => sql`select ${n}::int4 as n, 'single' as t`;
 const five = [
   (sql, n) => sql`select ${n}::int4 as n, 'first' as t`,
@@ -19,13 +19,13 @@ const ofTenant = (sql, n) => sql`select ${n}::int4 as n, current_setting('app.te
 const names = ["first", "second", "third", "fourth", "fifth"];
 const firstRow = [{ n: 7, t: "single" }];
 const rows = (count) => names.slice(0, count).map((t, n) => ({ n, t }));
-/** A library may learn with a statement's first run, and give it a name with the second. */
+/** A library may learn from a statement's first run, and name it at the second. */
 const UNTIL_KNOWN = 3;
 
 /**
- * Shape -> what it does on a library's `{ sql, open }`. `open(url)` gives `{ query, batch, transaction, scope, close
- * }`, whose connection may begin with the first query. `transaction` gives its work `(query, last)`, where `last` may
- * send COMMIT along. `scope` runs a query for which a tenant's setting holds, and for nothing behind it.
+ * Shape -> its work with a library's `{ sql, open }`. `open(url)` returns `{ query, batch, transaction, scope, close
+ * }`, whose connection may begin with the first query. `transaction` calls its work with `(query, last)`, where `last`
+ * may send COMMIT along. `scope` runs a query under a tenant's setting, which ends with the query.
  */
 export const shapes = {
   async connect_new({ sql, open }, url, measured) {
@@ -66,7 +66,7 @@ export const shapes = {
   })),
 };
 
-/** Runs one shape, and gives what `performance` and the rows say. `mark`: the address of the case's marks. */
+/** Runs one shape. Returns the time by `performance`, and the rows. `mark` is the address of the case's marks. */
 export async function trial(library, { shape, url, mark }) {
   return shapes[shape](library, url, async (expected, work) => {
     await say(mark, "begin");
@@ -86,7 +86,7 @@ async function say(mark, what) {
   await response.arrayBuffer();
 }
 
-/** A shape on a connection that is open and has run a statement, behind `before` runs of its own. */
+/** A shape on an open connection that has run a statement, and then `before` runs of the shape itself. */
 function onConnection(before, prepared) {
   return async (library, url, measured) =>
     using(await library.open(url), async (connection) => {

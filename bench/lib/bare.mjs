@@ -1,7 +1,7 @@
-// A socket without a driver on a session that is logged in: the driver connects through here, runs what is to be
-// repeated, and what it sent and got is kept as bytes. From then on the driver is silent and its session is the bare
-// socket's: the same bytes are sent again, and answered with as many as before (and with the same ones, when that is to
-// be checked).
+// Uses a logged-in session without a driver. The driver first connects through this module and runs the work to be
+// repeated; its bytes and the server's are recorded. After that the driver is silent, and the bare socket has the
+// session: it sends the same bytes again and waits for as many bytes as were recorded. On request it checks that they
+// are the same bytes.
 import net from "node:net";
 import { connectPgz } from "./pgz-edge.mjs";
 
@@ -9,7 +9,7 @@ import { connectPgz } from "./pgz-edge.mjs";
 export async function openBare(url) {
   const target = new URL(url);
   let onChunk = () => {};
-  // What Bun's sockets know of `onread` was not tried: they get events.
+  // Bun's support for `onread` was not tried, so Bun gets events.
   const buffer = Buffer.allocUnsafe(65536);
   const onread = globalThis.Bun
     ? {}
@@ -24,7 +24,7 @@ export async function openBare(url) {
   const sent = [];
   const received = [];
   const server = net.createServer({ noDelay: true }, (driver) => {
-    server.close(); // one session
+    server.close(); // only one session
     driver.on("data", (chunk) => {
       sent.push(chunk);
       socket.write(chunk);
@@ -41,7 +41,7 @@ export async function openBare(url) {
   const client = await connectPgz(target.href);
   const forward = onChunk;
 
-  /** What `work`, done by the driver, sends and gets: `{ flight, answer }`. */
+  /** Records the bytes that the driver sends and receives during `work`: `{ flight, answer }`. */
   const record = async (work) => {
     onChunk = forward;
     sent.length = received.length = 0;
@@ -50,8 +50,8 @@ export async function openBare(url) {
   };
 
   /**
-   * Sends the bytes of `recorded` in one write and waits for as many bytes as came then. `bytes` is their number;
-   * `same` asks whether they are the same.
+   * Sends the recorded `flight` in one write and waits for as many bytes as were received then. Resolves with their
+   * number. `same` also compares the bytes.
    */
   const exchange = ({ flight, answer }, { same = false } = {}) =>
     new Promise((resolve, reject) => {
@@ -69,7 +69,7 @@ export async function openBare(url) {
     });
 
   /**
-   * The same for a statement's text as a simple query, without the driver; nothing of its result may end like
+   * Records a statement's text as a simple query, without the driver. The end of its result must not look like
    * ReadyForQuery.
    */
   const learn = (text) =>

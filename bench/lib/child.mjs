@@ -1,10 +1,12 @@
-// The measured process's side of lib/worker.mjs, on Node, Deno and Bun. CPU time is the process's own, user and system.
+// The measured process's side of lib/worker.mjs, on Node, Deno and Bun. CPU time is the process's own, user plus
+// system.
 import { createHash } from "node:crypto";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
 /**
- * Answers each request with what `handle` gives; `{ idle }` by itself. Ends with stdin, behind what `end` has to do.
+ * Answers each request with the result of `handle`, and `{ idle }` without it. Ends when stdin ends, after `end` has
+ * resolved.
  */
 export function serve(handle, end = () => {}) {
   const lines = createInterface({ input: process.stdin });
@@ -23,9 +25,9 @@ const answer = async (handle, request) =>
   request.idle ? timed(() => new Promise((resolve) => setTimeout(() => resolve({}), request.idle))) : handle(request);
 
 /**
- * Runs `work` and gives its result with wall and CPU milliseconds. Not `clean` for work of many small calls: V8 forgets
- * with a forced collection what its compiled code knew of objects that have died, and runs slowly for a thousand calls
- * behind it.
+ * Runs `work` and returns its result with wall and CPU milliseconds. Pass `clean: false` for work of many small calls:
+ * a forced collection discards what V8's compiled code knew about objects that have died, and the next thousand calls
+ * run slowly.
  */
 export async function timed(work, { clean = true } = {}) {
   if (clean) collect();
@@ -37,7 +39,7 @@ export async function timed(work, { clean = true } = {}) {
   return { ...result, wall_ms, cpu_ms: (user + system) / 1000 };
 }
 
-/** What went before is not the next one's cost. */
+/** Collects garbage, so that a trial does not pay for the garbage of the previous one. */
 export function collect() {
   if (globalThis.Bun) globalThis.Bun.gc(true);
   else globalThis.gc?.();

@@ -1,16 +1,18 @@
-// Is it the right content? Ours has to be the server's own to_json byte for byte. A peer prints JSON in its own way (no
-// blank in jsonb, numeric as text), so its lines are compared after both have been read: canonical lines, hashed.
+// Checks content. Ours must equal the server's own to_json byte for byte. A peer prints JSON in its own way (no blank
+// in jsonb, numeric as text), so its lines are parsed, made canonical, and hashed.
 import { createHash } from "node:crypto";
 import pg from "pg";
 
-/** A hash of NDJSON lines that does not depend on blanks, nor on whether a number is printed as number or text. */
+/**
+ * Returns a hash of NDJSON lines that does not depend on blanks, nor on whether a number is printed as number or text.
+ */
 export function canonicalHash(lines) {
   const hash = createHash("sha256");
   for (const line of lines) hash.update(`${JSON.stringify(canonical(JSON.parse(line)))}\n`);
   return hash.digest("hex");
 }
 
-/** The same for a row that is a JavaScript object, whatever its library made of the values. */
+/** The canonical form of a value. It works for the rows of any library, whatever types the library uses. */
 export function canonical(value) {
   if (typeof value === "string" && /^-?\d+(\.\d+)?$/.test(value)) return Number(value);
   if (value === null || typeof value !== "object") return value;
@@ -18,7 +20,7 @@ export function canonical(value) {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, canonical(member)]));
 }
 
-/** What the server itself says of the query: `{ lines, bytes, sha256, canonical }`. */
+/** Returns the server's own JSON of the query, as facts: `{ lines, bytes, sha256, canonical }`. */
 export async function serverTruth(url, sql) {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -1,11 +1,10 @@
-// A TCP proxy that counts what one client says to the server: for runs that are not timed. A write is a piece as it
-// arrives here, so two writes that loopback joins count as one; a round trip is a change of direction from the client
-// to the server.
+// A TCP proxy that counts a client's traffic, for runs that are not timed. A write is a piece as it arrives here, so
+// two writes that loopback joins count as one. A round trip is a change of direction from the client to the server.
 import { connect, createServer } from "node:net";
 
 /**
- * `{ url, take, close }`: `take` gives `{ writes, round_trips, sent, received }` since it was last asked, of all
- * connections.
+ * Returns `{ url, take, close }`. `take` returns `{ writes, round_trips, sent, received }` of all connections since the
+ * last `take`.
  */
 export async function countingProxy(url) {
   const target = new URL(url);

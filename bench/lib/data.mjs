@@ -1,4 +1,4 @@
-// Rows of text as seed 003 has them: letters and digits out of a seeded generator, the same in batch/native/data.go.
+// Rows of text like those of seed 003: letters and digits from a seeded generator, the same as in batch/native/data.go.
 const ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 /** `rows` arrays of `columns` strings of `size` letters. */
@@ -15,5 +15,5 @@ export function textRows(rows, columns, size) {
   return Array.from({ length: rows }, () => Array.from({ length: columns }, cell));
 }
 
-/** pgz's rows for COPY and INSERT: (int4, text, float8), exact in any printing. */
+/** pgz's rows for COPY and INSERT: (int4, text, float8), whose text form is always exact. */
 export const typedRow = (index) => [index, `name-${index}`, index / 4];

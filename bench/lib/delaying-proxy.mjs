@@ -1,18 +1,18 @@
-// A TCP proxy that makes a distance: on each way a piece arrives half a round trip later, in its order, however large
-// it is. It also counts what the client says.
+// A TCP proxy that simulates distance: a piece arrives half a round trip later in each direction, in order, whatever
+// its size. It also counts the client's traffic.
 //
-// A connection to it is made at once, as loopback does; over a distance it takes a round trip before the client may say
-// anything. So what a client says in that time leaves when the round trip is over.
+// Loopback connects to the proxy at once. Over a real distance connecting takes a round trip before the client may send
+// anything, so the client's bytes of that time are sent once that round trip is over.
 //
 // A write is a piece as it arrives here, so two writes that loopback joins count as one. A flight begins when the
-// client speaks behind an answer that has reached it.
+// client sends something after an answer has reached it.
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 
 /**
- * `{ url, delay, take, close }`: `delay(ms)` sets the round trip, 0 at first; `take` gives `{ flights, writes,
- * wire_bytes }` since it was last asked, of all connections. No two proxies of a process have the same port, so what a
- * client has learned of one server it does not know of the next.
+ * Returns `{ url, delay, take, close }`. `delay(ms)` sets the round trip, which is 0 at first. `take` returns `{
+ * flights, writes, wire_bytes }` of all connections since the last `take`. No two proxies of a process have the same
+ * port, so a client does not apply to one what it has learned about another.
  */
 export async function delayingProxy(url) {
   const target = new URL(url);
@@ -20,7 +20,7 @@ export async function delayingProxy(url) {
   const counts = { flights: 0, writes: 0, wire_bytes: 0 };
   let roundTrip = 0;
 
-  // Half open: the end of one way travels like its bytes, and does not overtake those of the other.
+  // Half open: the end of one direction is delayed like its bytes, and does not overtake the other direction.
   const server = await listenOnNewPort((client) => {
     const { hostname: host, port } = target;
     const real = connect({ host, port: Number(port), noDelay: true, allowHalfOpen: true });
@@ -68,7 +68,7 @@ export async function delayingProxy(url) {
   };
 }
 
-/** Writes each piece to the socket when it is due, and ends the socket behind the last one (`undefined`). */
+/** Writes each piece to the socket when it is due, and ends the socket after the last one (`undefined`). */
 function delayed(socket, onArrival = () => {}) {
   const waiting = [];
   const next = () => {
@@ -87,7 +87,10 @@ function delayed(socket, onArrival = () => {}) {
   };
 }
 
-/** Timers are late by a millisecond or two, which at 5 ms is a third of a round trip: the last two are spent asking. */
+/**
+ * Timers are late by a millisecond or two, which is a third of a round trip of 5 ms. So the last two milliseconds are
+ * spent polling.
+ */
 function at(due, work) {
   const left = due - performance.now();
   if (left <= 0) work();
@@ -97,7 +100,10 @@ function at(due, work) {
 
 const used = new Set();
 
-/** A server on a port that no one here had before. One that comes again is held until another is found. */
+/**
+ * Returns a server on a port that this process has not used before. A repeated port stays open until another is found,
+ * so that it is not assigned again.
+ */
 async function listenOnNewPort(onConnection) {
   const server = createServer({ noDelay: true, allowHalfOpen: true }, onConnection);
   await once(server.listen(0, "127.0.0.1"), "listening");

@@ -1,4 +1,4 @@
-// What a figure depends on: machine, load, versions. Read when the run begins, never assumed.
+// The facts that a figure depends on: machine, load, versions. They are read when the run begins, never assumed.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import os from "node:os";

@@ -1,4 +1,4 @@
-// What a program of ours prints as lines of JSON. It runs at the project's root; what else it prints is dropped.
+// Runs one of our programs at the project's root and returns the lines of JSON that it prints. Other output is dropped.
 import { spawn } from "node:child_process";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** `env` is added to the environment. Throws where the program fails. */
+/** `env` is added to the environment. Throws if the program fails. */
 export async function lines(command, parameters, env = {}) {
   const program = spawn(command, parameters, {
     cwd: root,

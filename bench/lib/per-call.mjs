@@ -1,17 +1,21 @@
-// What one known call leaves for the collector, counted in the process that makes it, on Node alone:
+// Counts what one known call leaves for the garbage collector, in the process that makes the call, on Node only:
 //
-//   promises         by v8.promiseHooks: the library's and those of the socket's reads and writes, not the caller's await
+//   promises         by v8.promiseHooks: the library's and those of the socket's I/O, not the caller's await
 //   heap_bytes       allocated on V8's heap, without a collection between
 //
-// Counts of one library's own call, without a wrapper: `call()` gives what the user awaits. The promises are the least
-// of ten calls, since what else the process does meanwhile only adds to them; the bytes the least of ten means.
+// The counts are those of the library's own call, without a wrapper: `call()` returns what the user awaits. `promises`
+// is the minimum of ten calls, since other work of the process only adds to it. `heap_bytes` is the minimum of ten
+// means.
 import process from "node:process";
 import { collect } from "./child.mjs";
 
-/** By then a library has learned what it has to, and V8 has compiled it, which takes heap too. */
+/**
+ * Calls before counting. By then the library has learned all that it can, and V8 has compiled the code, which also
+ * takes heap.
+ */
 const WARM = 5_000;
 const COUNTED = 10;
-/** So few that the young generation (16 MiB) holds what they allocate. */
+/** Calls per mean: so few that the young generation (16 MiB) holds their allocations. */
 const ALLOCATING = 500;
 
 export async function perCall(call) {
@@ -36,7 +40,7 @@ async function promisesOf(call) {
     const stop = promiseHooks.onInit(() => made++);
     await call();
     stop();
-    counts.push(made - 1); // of this `await`
+    counts.push(made - 1); // the promise of this `await`
   }
   return Math.min(...counts);
 }
@@ -49,5 +53,5 @@ async function heapOf(call) {
     for (let times = 0; times < ALLOCATING; times++) await call();
     means.push((process.memoryUsage().heapUsed - before) / ALLOCATING);
   }
-  return Math.min(...means.filter((mean) => mean > 0)); // less than nothing: there was a collection
+  return Math.min(...means.filter((mean) => mean > 0)); // a negative mean: there was a collection
 }

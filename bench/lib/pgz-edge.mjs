@@ -1,4 +1,4 @@
-// The driver's build for the runtime that this is, and the one place that knows how its batches are asked for.
+// Loads the driver's build for the current runtime. This is the only file that knows how to run a batch with it.
 const build = globalThis.Bun ? "bun" : globalThis.Deno ? "deno" : "node";
 
 export async function connectPgz(url, options) {
@@ -15,7 +15,7 @@ export async function sqlTag() {
   return (await import(`../../dist/${build}.js`)).sql;
 }
 
-/** A batch's results in order. `atomic`: one Sync for all. `form`: "count", "rows" or "ndjson". */
+/** Returns a batch's results in order. `atomic`: one Sync for all. `form`: "count", "rows" or "ndjson". */
 export async function runBatch(client, queries, { atomic, form = "rows" }) {
   const results = await client.batch(queries, { atomic, results: form });
   return atomic ? results : results.map(fulfilled);

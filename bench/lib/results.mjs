@@ -1,4 +1,5 @@
-// The text of a file in bench/results: one row a line, so that a diff shows which figures a run has changed.
+// The text of a file in bench/results: each row is on its own line, so that a diff shows which figures a run has
+// changed.
 //
 // Must not know what the figures mean.
 

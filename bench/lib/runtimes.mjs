@@ -1,10 +1,10 @@
-// How a program is started on each runtime of the benchmarks: the command line, or an error that says what is missing.
+// Starts programs on each runtime of the benchmarks: the command line, or an error that says what is missing.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const at = (name) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
-// npm's deno is a Node program around the real one, which is beside it.
+// npm's deno is a Node program that wraps the real one, which is in the same folder.
 const deno = () => [at("node_modules/deno/deno"), at("node_modules/.bin/deno")].find((file) => existsSync(file));
 
 const commands = {
@@ -17,7 +17,7 @@ export function command(runtime, file, ...parameters) {
   return [...commands[runtime](), fileURLToPath(file), ...parameters];
 }
 
-/** Those of `RUNTIMES=a,b` among `all`, or all of them. */
+/** The runtimes of `RUNTIMES=a,b`, or all. */
 export function wantedRuntimes(option, all) {
   const names = option("RUNTIMES")?.split(",") ?? all;
   const unknown = names.find((name) => !all.includes(name));
@@ -25,10 +25,10 @@ export function wantedRuntimes(option, all) {
   return names;
 }
 
-/** pgx's program, built by Go with the module proxy. A machine without Go cannot compare, so it fails. */
+/** The pgx program, built by Go with the module proxy. Without Go the comparison is impossible, so this fails. */
 export const pgx = () => goProgram("replay/pgx", "pgx");
 
-/** The Go program in that folder of bench/. */
+/** Builds the Go program in that folder of bench/. */
 export function goProgram(folder, name) {
   const binary = at(`.cache/bench/${name}`);
   mkdirSync(at(".cache/bench"), { recursive: true });
@@ -39,7 +39,10 @@ export function goProgram(folder, name) {
   return [binary];
 }
 
-/** The Rust program in that folder of bench/, a crate of its own: what it needs stays out of the driver's lock file. */
+/**
+ * Builds the Rust program in that folder of bench/. It is a crate of its own, which keeps its dependencies out of the
+ * driver's lock file.
+ */
 export function cargoProgram(folder, name) {
   const target = at(`.cache/bench/${name}-target`);
   const built = spawnSync("cargo", ["build", "--release", "--locked", "--quiet", "--target-dir", target], {

@@ -1,6 +1,6 @@
-// The read shapes of pgz's own benchmark, so that figures can be laid beside its table. `rows` is the only parameter.
-// dense_escapes is ours: text of which every third character is escaped in JSON.
-// pgz reads numeric from a table; here the same values are computed, so that each number of rows is a query of its own.
+// The read shapes of pgz's own benchmark, so that our figures can be compared with its table. `rows` is the only
+// parameter. dense_escapes is ours: text with an escape in JSON at every third character. pgz reads numeric from a
+// table; here the same values are computed, so that each number of rows is its own query.
 
 const tenInts = Array.from({ length: 10 }, (_, index) => (index ? `g+${index}` : "g")).join(",");
 
@@ -19,7 +19,7 @@ export const shapes = {
     `SELECT g::int4 AS id, repeat('"key":"C:\\dir\\f",', 4)||g AS text FROM generate_series(1, ${rows}) g`,
 };
 
-/** Those of `SHAPES=a,b`, or all; an unknown one is an error. */
+/** The shapes of `SHAPES=a,b`, or all. An unknown shape is an error. */
 export function wantedShapes(option) {
   const names = option("SHAPES")?.split(",") ?? Object.keys(shapes);
   return names.map((name) => {

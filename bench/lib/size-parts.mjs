@@ -1,5 +1,5 @@
-// Where the bytes of README's Worker lie. Knows the folders of js/ and what cargo links (it has the names of functions,
-// which wasm-opt takes away).
+// Splits the size of README's Worker into parts. Knows the folders of js/ and the file that cargo links (it still has
+// the names of functions, which wasm-opt removes).
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,15 +8,15 @@ import { readmeWorker } from "../../scripts/sizes.mjs";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const LINKED = "target/wasm32-unknown-unknown/release/pgz_edge_wasm.wasm";
 const CRATES = /base64ct|hmac|itoa|memchr|pbkdf2|serde_json|serde_core|sha2|talc|zmij|alloc|core/;
-/** Sections of a wasm module, by their numbers. */
+/** Numbers of the sections of a wasm module. */
 const CUSTOM = 0;
 const IMPORT = 2;
 const CODE = 10;
 const DATA = 11;
-/** In the section `name`: the names of functions. */
+/** The number of the function names in the section `name`. */
 const FUNCTION_NAMES = 1;
 
-/** `[folder, bytes]`: from the sources, since the bundle in dist/ has them all in one file. */
+/** Returns `[folder, bytes]` pairs, bundled from the sources, since the bundle in dist/ is one file. */
 export async function partsOfScript() {
   const { build } = await import("esbuild");
   const { metafile } = await build({
@@ -35,7 +35,7 @@ export async function partsOfScript() {
   return summed(Object.entries(inputs).map(([file, { bytesInOutput }]) => [path.dirname(file), bytesInOutput]));
 }
 
-/** package.json speaks of dist/: that this source has side effects has to be said here. */
+/** package.json describes dist/ only, so the side effects of this source must be declared here. */
 const workerd = {
   name: "workerd",
   setup: ({ onResolve }) =>
@@ -45,20 +45,20 @@ const workerd = {
     })),
 };
 
-/** `[module, bytes]`, such as `pgz_edge::types`. */
+/** Returns `[module, bytes]` pairs, for example of `pgz_edge::types`. */
 export function partsOfCore() {
   const { sizes, names, data } = functionsOf(readFileSync(path.join(root, LINKED)));
   return summed([["data", data], ...[...sizes].map(([index, bytes]) => [moduleOf(names.get(index) ?? ""), bytes])]);
 }
 
-/** Of a mangled name, such as `_ZN8pgz_edge5types6scalar…` or `_ZN50_$LT$pgz_edge..types..Plan$u20$as…`. */
+/** The module of a mangled name such as `_ZN8pgz_edge5types6scalar…` or `_ZN50_$LT$pgz_edge..types..Plan$u20$as…`. */
 function moduleOf(name) {
   if (name.startsWith("coreconnection")) return "the boundary";
   const [, module] = /pgz_edge(?:\.\.|\d+)([a-z_]+)/.exec(name) ?? [];
   return module ? `pgz_edge::${module}` : (CRATES.exec(name)?.[0] ?? "others");
 }
 
-/** The bytes of each function's code and its name, by its number, and the bytes of the data. */
+/** Returns the bytes of each function's code and its name, both by its number, and the bytes of the data. */
 function functionsOf(bytes) {
   const reader = new Reader(bytes, 8);
   const sizes = new Map();
@@ -101,7 +101,7 @@ class Reader {
   byte() {
     return this.bytes[this.at++];
   }
-  /** LEB128. */
+  /** Reads a LEB128 number. */
   number() {
     let value = 0;
     for (let shift = 0; ; shift += 7) {

@@ -1,4 +1,4 @@
-// Medians with their spread. A mean would let one busy neighbour speak for all trials.
+// Medians with their spread. In a mean, one busy moment of the machine would distort the result of all trials.
 
 export function summary(values) {
   const sorted = [...values].sort((a, b) => a - b);
@@ -19,7 +19,7 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** A random order, so that no library always runs behind the same other one. */
+/** Returns a random order, so that no library always runs after the same other one. */
 export function shuffled(values) {
   const order = values.map((value) => [Math.random(), value]).sort(([a], [b]) => a - b);
   return order.map(([, value]) => value);

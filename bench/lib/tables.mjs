@@ -1,9 +1,9 @@
-// The shapes as tables: a scan sends rows about twice as fast as the functions that compute them, so that a throughput
-// is less the server's and more the client's. Only in a server of our own; one of DATABASE_URL is left as it is and
-// computes.
+// Stores the shapes as tables. A scan sends rows about twice as fast as the functions that compute them, so a
+// throughput depends less on the server and more on the client. Tables are made only in a server of our own; a server
+// of DATABASE_URL is left unchanged and computes the rows.
 import pg from "pg";
 
-/** Shape -> its SQL over a table of so many rows. */
+/** Shape -> its SQL over a table of `rows` rows. */
 export async function asTables(server, shapes, rows) {
   if (!server.own) {
     console.log("DATABASE_URL: no tables are made there, rows are computed for workerd too");
@@ -16,7 +16,7 @@ export async function asTables(server, shapes, rows) {
     for (const [shape, sql] of shapes) {
       const table = `bench_${shape}_${rows}`;
       await client.query(`create table if not exists ${table} as ${sql(rows)}`);
-      await client.query(`vacuum analyze ${table}`); // else the first readers do the housekeeping
+      await client.query(`vacuum analyze ${table}`); // otherwise the first readers do the housekeeping
       found.set(shape, `select * from ${table}`);
     }
     return found;

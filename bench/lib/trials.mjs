@@ -1,13 +1,14 @@
-// Interleaved trials of contestants, and what the project wants of their costs.
+// Runs interleaved trials of contestants, and compares their costs with the project's goals.
 //
-// A contestant is `{ key, library, runtime, ask }`: one library on one runtime in its own process. A trial's CPU is the
-// process's own less what it needs when idle.
+// A contestant is `{ key, library, runtime, ask }`: one library on one runtime in its own process. A trial's CPU time
+// is that of the process, minus its idle CPU time.
 import { median, shuffled, summary } from "./statistics.mjs";
 
 /**
- * `trials` rounds in random order behind one warm-up round: key -> samples `{ cpu, wall, …answer }` in milliseconds.
- * `request` is for all, or gives each its own; `verify` gets each answer, the warm-up's too, and throws when it is
- * wrong. `idle: 0` where the process has nothing to do but the work: then there is nothing to take off.
+ * Runs one warm-up round and then `trials` rounds, each in random order. Returns key -> samples `{ cpu, wall, …answer
+ * }` in milliseconds. `request` is one request for all, or a function of the contestant. `verify` is called with each
+ * answer, also those of the warm-up, and throws when one is wrong. Pass `idle: 0` when the process does nothing but the
+ * work: then nothing is subtracted.
  */
 export async function interleaved(contestants, request, trials, verify, { idle: rest = 100 } = {}) {
   const samples = new Map(contestants.map(({ key }) => [key, []]));
@@ -25,7 +26,7 @@ export async function interleaved(contestants, request, trials, verify, { idle: 
   return samples;
 }
 
-/** Result rows of one contestant: `metrics` maps a name to `[unit, sample -> value]`. */
+/** Returns the result rows of one contestant. `metrics` maps a name to `[unit, sample -> value]`. */
 export function resultRows({ library, runtime }, shape, config, samples, metrics) {
   return Object.entries(metrics).map(([metric, [unit, value]]) => ({
     shape,
@@ -41,9 +42,9 @@ export function resultRows({ library, runtime }, shape, config, samples, metrics
 export const cost = (samples, key) => median(samples.get(key).map(({ cpu }) => cpu));
 
 /**
- * Says what share of a peer's CPU ours is, and gives `[failure]` or `[]`. `forms`: the peer's keys, of which the
- * cheapest counts; those that were not measured are left out, and a peer without any is not compared. Without `share`
- * it only says.
+ * Prints our CPU as a share of a peer's, and returns `[failure]` or `[]`. `forms` are the peer's keys, of which the
+ * cheapest counts. Forms that were not measured are left out, and a peer without any is not compared. Without `share`
+ * it only prints.
  */
 export function compareCpu(samples, shape, ours, peer, forms, share) {
   const measured = forms.filter((form) => samples.has(form));
@@ -56,8 +57,8 @@ export function compareCpu(samples, shape, ours, peer, forms, share) {
 }
 
 /**
- * Says how many times a peer's `value` (sample -> number, less is better) ours is, and gives `[failure]` or `[]`:
- * `wanted` has to be reached, if given. `peers` as in {@link compareCpu}.
+ * Prints our speed as a multiple of a peer's, by `value` (sample -> number, less is better), and returns `[failure]` or
+ * `[]`: `wanted`, if given, must be reached. `peers` as in {@link compareCpu}.
  */
 export function compareSpeed(samples, shape, ours, peer, peers, value, wanted) {
   const measured = peers.filter((form) => samples.get(form)?.length);
@@ -74,5 +75,5 @@ export function compareSpeed(samples, shape, ours, peer, peers, value, wanted) {
 
 const part = (share) => (share < 0.75 ? `1/${(1 / share).toFixed(1).replace(".0", "")}` : share.toFixed(2));
 
-/** Ours may need this share of the cheaper form of postgres.js and of pg, when rows become NDJSON. */
+/** The share that ours may need of the CPU of the cheaper form of postgres.js and of pg, when rows become NDJSON. */
 export const ndjsonShare = (shape) => ({ mixed_5col: 1 / 7, dense_escapes: 1 / 4 })[shape] ?? 1 / 8;

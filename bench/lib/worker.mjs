@@ -1,25 +1,30 @@
-// A library under measurement in a process of its own, pinned to a CPU: the case's side. It talks in lines of JSON over
-// stdin and stdout, because that is what Node, Deno, Bun and a Go program have in common (lib/child.mjs is the other
-// side).
+// The case's side of a library under measurement, which runs in a process of its own, pinned to a CPU. Both sides talk
+// in lines of JSON over stdin and stdout, because Node, Deno, Bun and a Go program all support this (lib/child.mjs is
+// the other side).
 //
-// The process stays for all trials of its library (warm code, as in a service). It ends when its stdin does, so none is
-// left over.
+// One process runs all trials of its library (warm code, as in a service). It ends when its stdin ends, so no process
+// is left over.
 import { spawn, spawnSync } from "node:child_process";
 import { createInterface } from "node:readline";
 
-/** The client under measurement and the server it asks each have a CPU of their own. */
+/** The client under measurement and its server each have a CPU of their own. */
 export const CLIENT_CPU = 0;
 export const SERVER_CPU = 1;
 
-/** Longer than any request takes: what is silent for so long hangs, and would keep the machine. */
+/**
+ * Milliseconds, longer than any request takes. A process that is silent for so long hangs, and would block the machine.
+ */
 const PATIENCE = 240_000;
 
 const hasTaskset = spawnSync("taskset", ["-p", String(process.pid)], { stdio: "ignore" }).status === 0;
 
-/** The command line that runs this one on that CPU. */
+/** Returns the command line that runs `command` on that CPU. */
 export const pinned = (command, cpu) => (hasTaskset ? ["taskset", "-c", String(cpu), ...command] : command);
 
-/** `{ pid, ask, stop }`. `ask` sends one request and gives its answer; one that says `error` throws. */
+/**
+ * Starts the program and returns `{ pid, ask, stop }`. `ask` sends one request and returns its answer. It throws if the
+ * answer has an `error`.
+ */
 export function start(name, command, { cpu = CLIENT_CPU, env = {} } = {}) {
   const [program, ...parameters] = pinned(command, cpu);
   const child = spawn(program, parameters, {
@@ -34,11 +39,11 @@ export function start(name, command, { cpu = CLIENT_CPU, env = {} } = {}) {
   };
   createInterface({ input: child.stdout }).on("line", (line) => {
     if (line.startsWith("{")) waiting?.resolve(JSON.parse(line));
-    else console.error(`${name}: ${line}`); // a library that talks
+    else console.error(`${name}: ${line}`); // output of the library
   });
   child.on("error", (error) => end(`did not start: ${error.message}`));
   child.on("exit", (code, signal) => end(`ended with ${signal ?? `status ${code}`}`));
-  child.stdin.on("error", () => {}); // "exit" says more
+  child.stdin.on("error", () => {}); // "exit" gives a better reason
   const answer = (request) =>
     new Promise((resolve, reject) => {
       if (gone) return reject(gone);
@@ -69,8 +74,8 @@ export function start(name, command, { cpu = CLIENT_CPU, env = {} } = {}) {
 }
 
 /**
- * No-op where there is no taskset or only one CPU: the figures then are what they are. Processes it starts later
- * inherit it.
+ * Pins a process to a CPU. Does nothing where taskset is missing or there is only one CPU; the figures are then not
+ * isolated. Processes that it starts later inherit the CPU.
  */
 export function pin(pid, cpu) {
   spawnSync("taskset", ["-a", "-p", "-c", String(cpu), String(pid)], { stdio: "ignore" });

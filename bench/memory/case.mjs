@@ -1,6 +1,6 @@
-// CASE=memory: is memory flat however long a result is? 10 million rows streamed as NDJSON and read as objects by
+// CASE=memory: is memory flat however long a result is? 10 million rows are streamed as NDJSON, and read as objects in
 // batches of 10,000: RSS above idle in Node (a process per measurement), heap and wasm memory in workerd. `drain` shows
-// what Node's own socket needs.
+// the memory of Node's own socket.
 //
 //   ROWS TRIALS          how much          SHAPES RUNTIMES          which, separated by commas; one shape by default
 import pg from "pg";
@@ -41,7 +41,7 @@ export async function run({ server, option }) {
   return result;
 }
 
-/** How long the NDJSON is that the server itself would write. */
+/** Returns the length of the NDJSON that the server itself would write. */
 async function serverBytes(server, sql) {
   const client = new pg.Client({ connectionString: server.appUrl });
   await client.connect();
@@ -138,8 +138,8 @@ async function inWorkerd({ url, shape, sql, truth, trials }) {
 }
 
 /**
- * The highest of samples taken while one answer is read: MiB of heap (V8's committed pages and ArrayBuffers), wasm
- * memory, and both.
+ * The maxima of samples taken while one response is read: MiB of heap (V8's committed pages and ArrayBuffers), of wasm
+ * memory, and of both.
  */
 async function sampled(form, url, query, { shape, sql, small }, truth) {
   const worker = await startWorkerd("pgz-edge", `${form} in workerd`, url, { inspectorPort: 0 });
@@ -171,7 +171,7 @@ async function sampled(form, url, query, { shape, sql, small }, truth) {
   }
 }
 
-/** `{ bytes }` of a stream, `{ rows }` that the Worker counted, or nothing where the driver has no `rows` yet. */
+/** Returns `{ bytes }` of a stream, `{ rows }` counted by the Worker, or nothing if the driver has no `rows` yet. */
 async function answered(worker, query) {
   if (!query.batches) return { bytes: (await post(worker.address, query)).bytes };
   try {

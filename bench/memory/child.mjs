@@ -1,10 +1,10 @@
-// Reads one long result on Node and says how far the process's memory went: `child.mjs <form> <url>`, one process per
+// Reads one long result on Node and reports the process's peak memory: `child.mjs <form> <url>`, one process per
 // measurement.
 //
-// Idle is what the process holds when the driver is loaded and connected and has run the same query over few rows. The
-// peaks, of a tenth of the rows and then of all, are the kernel's own high-water mark, set back before, so that nothing
-// between two samples is missed. What V8 lets stand before it collects for the first time is in both; what grows with
-// the result only in the second.
+// Idle memory is measured when the driver is loaded and connected and has run the same query over few rows. The peaks,
+// first of a tenth of the rows and then of all, are the kernel's high-water mark, reset before each, so that nothing
+// between two samples is missed. Both include the garbage that V8 keeps before its first collection; only the second
+// includes memory that grows with the result.
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
@@ -23,13 +23,13 @@ serve(async ({ hello, sql, small, tenth }) => {
   await pause(200);
   collect();
   const idle = memory("VmRSS");
-  writeFileSync("/proc/self/clear_refs", "5"); // sets VmHWM back (proc(5))
+  writeFileSync("/proc/self/clear_refs", "5"); // resets VmHWM (proc(5))
   await run(tenth);
   const peakOfTenth = memory("VmHWM");
   return { ...(await run(sql)), idle, peakOfTenth, peak: memory("VmHWM") };
 });
 
-/** MiB */
+/** In MiB. */
 function memory(name) {
   const [, kib] = new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync("/proc/self/status", "utf8"));
   return Number(kib) / 1024;
@@ -50,7 +50,7 @@ async function forms(name) {
   return typeof client.rows === "function" ? (sql) => batches(client, sql) : undefined;
 }
 
-/** A consumer that is slower than the driver: a millisecond's rest behind each MiB. */
+/** A consumer that is slower than the driver: it pauses for a millisecond after each MiB. */
 async function stream(client, sql) {
   let bytes = 0;
   let rest = PAUSE_EVERY;

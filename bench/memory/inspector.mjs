@@ -1,16 +1,15 @@
-// What an isolate of workerd holds, asked through its inspector (Miniflare's `inspectorPort`): the garbage collected
-// heap, and what lies outside of it in ArrayBuffers. Local workerd enforces no limit, so the figures are the only way
-// to see what a Worker would be charged. Runtime.evaluate finds no context there (seen), so wasm memory is asked of the
-// Worker itself.
+// Reads the memory of a workerd isolate through its inspector (Miniflare's `inspectorPort`): the garbage-collected
+// heap, and ArrayBuffers outside of it. Local workerd enforces no limit, so only these figures show what a Worker would
+// be charged. Runtime.evaluate finds no context there (tried), so the Worker itself reports its wasm memory.
 import { createRequire } from "node:module";
 
-// miniflare's own; Node 20 has no WebSocket.
+// miniflare's own copy, because Node 20 has no WebSocket.
 const require = createRequire(createRequire(import.meta.url).resolve("miniflare"));
 const WebSocket = require("ws");
 
 /**
- * `{ heap(), close() }`; `heap` gives V8's answer: usedSize, totalSize, embedderHeapUsedSize, backingStorageSize in
- * bytes.
+ * Returns `{ heap(), close() }`. `heap` returns V8's answer: usedSize, totalSize, embedderHeapUsedSize,
+ * backingStorageSize in bytes.
  */
 export async function inspect(inspector) {
   const targets = await (await fetch(new URL("/json", inspector.replace("ws:", "http:")))).json();

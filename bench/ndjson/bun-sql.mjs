@@ -1,4 +1,4 @@
-// Bun.sql: all rows at once, its only form. It gives int4[] as Int32Array, which JSON.stringify would print as an
+// Bun.sql: all rows at once, its only form. It returns int4[] as Int32Array, which JSON.stringify would print as an
 // object.
 const plain = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
 

@@ -1,10 +1,10 @@
 // One library as NDJSON source: `child.mjs <library> <url>`, on Node, Deno and Bun. Each request produces the NDJSON
-// bytes of a query, as for a Response, and gives their number; `check` keeps them all and gives hashes of bytes and of
-// content.
+// bytes of a query, as for a Response, and returns their number; `check` keeps them all and returns hashes of bytes and
+// of content.
 //
-// Every form is the idiomatic one of its library: buffered (all rows, then JSON) and cursor (as they come, 64 KiB
-// writes or so). A source is `open(url)` -> `{ run(sql, sink, format), backend }`, in a file of its own, so that a
-// runtime loads only what it can.
+// Every form is the idiomatic one of its library: buffered (all rows, then JSON) and cursor (as rows arrive, in writes
+// of about 64 KiB). A source is `open(url)` -> `{ run(sql, sink, format), backend }`, in its own file, so that a
+// runtime loads only what it supports.
 import process from "node:process";
 import { canonicalHash } from "../lib/content.mjs";
 import { runtimeVersion, serve, sha256, timed } from "../lib/child.mjs";
@@ -38,7 +38,7 @@ serve(async ({ hello, sql, format = "ndjson", times = 1, check }) => {
 
 async function checked(sql, format) {
   const chunks = [];
-  await run(sql, (chunk) => void chunks.push(Uint8Array.from(chunk)), format); // a copy: drain lends its buffer
+  await run(sql, (chunk) => void chunks.push(Uint8Array.from(chunk)), format); // a copy: drain reuses its buffer
   const all = Buffer.concat(chunks);
   const bytes = { bytes: all.length, sha256: sha256(all) };
   if (library === "drain") return bytes;

@@ -1,5 +1,5 @@
-// The floor: a socket without a driver that asks for the same binary rows and drops them. The core logs in (SCRAM),
-// then its last flight is sent as bytes and the answer is read until ReadyForQuery ends a chunk.
+// The lower bound: a socket without a driver that requests the same binary rows and drops them. The core logs in
+// (SCRAM); then the bytes of its last flight are sent, and the response is read until a chunk ends with ReadyForQuery.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import net from "node:net";
@@ -56,7 +56,7 @@ export async function open(url) {
       settle = resolve;
       events.length = 0;
       onChunk = (chunk) => {
-        const pointer = core.input(chunk.length); // may grow the memory, so the view comes after it
+        const pointer = core.input(chunk.length); // may grow the memory, so the view is made after it
         new Uint8Array(memory.buffer).set(chunk, pointer);
         step(core.receive(chunk.length));
       };
@@ -76,12 +76,12 @@ export async function open(url) {
     if (flights.has(sql)) return flights.get(sql);
     await conversation(() => step(core.describe(sql, 0)));
     const shape = events.findLast(({ kind }) => kind === "shape");
-    // What Bind and Parse end with (src/protocol/frontend.rs, `Statement`).
+    // The ends of Bind and Parse (src/protocol/frontend.rs, `Statement`).
     const formats = [shape.resultFormats.length, ...shape.resultFormats].flatMap((n) => [n >> 8, n & 255]);
     const statement = Buffer.concat([Buffer.from(formats), Buffer.from(`${sql}\0\0\0`)]);
     core.execute(1, statement, new Uint8Array(4), ROWS_NONE, new Float64Array());
     const bytes = core.take_output();
-    // once with the core, so that its books are closed when the bytes are sent again without it
+    // once with the core, so that its state is complete before the bytes are sent again without it
     await conversation(() => socket.write(bytes));
     flights.set(sql, bytes);
     return bytes;
@@ -93,7 +93,8 @@ export async function open(url) {
       onChunk = (chunk) => {
         sink(chunk);
         tail = chunk.length < 6 ? Buffer.concat([tail, chunk]).subarray(-6) : Buffer.from(chunk.subarray(-6));
-        // ReadyForQuery is the last message: 'Z', length 5, status. Rows of these shapes cannot end like it.
+        // ReadyForQuery is the last message: 'Z', length 5, status. Rows of these shapes cannot end with the same
+        // bytes.
         if (tail[0] === 0x5a && tail[4] === 5 && tail[5] === 0x49) resolve();
       };
       socket.write(bytes);
@@ -102,7 +103,7 @@ export async function open(url) {
   return { run, backend };
 }
 
-/** The core's events: JSON, one per line. */
+/** Parses the core's events: JSON, one per line. */
 function lines(text) {
   return text
     .split("\n")

@@ -1,11 +1,12 @@
-// Each output mode read back into NDJSON lines, so that one check serves all. Slow and simple: it only judges.
+// Converts each output mode back into NDJSON lines, so that one check serves all modes. Slow and simple, because it
+// only checks.
 
 /** The rows of `text` as one JSON text each. */
 export function linesOf(text, format) {
   return readers[format](text);
 }
 
-/** One for each format (tests/packaging/formats.test.ts compares). */
+/** One reader for each format (tests/packaging/formats.test.ts checks that none is missing). */
 export const readers = {
   ndjson(text) {
     const lines = text.split("\n");
@@ -26,7 +27,7 @@ export const readers = {
       .map((name) => (name.startsWith('"') ? JSON.parse(name) : name));
     return lines.map((line) => object(names, JSON.parse(`[${line}]`)));
   },
-  // The server's texts: numbers, booleans and json are read as what they are; an empty field without quotes is NULL.
+  // The server's texts: numbers, booleans and json are parsed; an empty field without quotes is NULL.
   csv(text) {
     const [names, ...rows] = csvRecords(text);
     return rows.map((row) =>
@@ -43,7 +44,7 @@ const object = (names, values) => JSON.stringify(Object.fromEntries(names.map((n
 function csvValue(text) {
   if (text === null) return null;
   if (text === "t" || text === "f") return text === "t";
-  // An array is the server's `{1,2}` or JSON's `[1,2]`: either is right here.
+  // An array is the server's `{1,2}` or JSON's `[1,2]`: both are accepted here.
   const json = /^\{-?\d+(,-?\d+)*\}$/.test(text) ? `[${text.slice(1, -1)}]` : text;
   try {
     return JSON.parse(json);
@@ -52,7 +53,7 @@ function csvValue(text) {
   }
 }
 
-/** Records of fields; `null` for an empty one without quotes. */
+/** Splits CSV into records of fields. An empty field without quotes is `null`. */
 function csvRecords(text) {
   const records = [];
   let record = [];

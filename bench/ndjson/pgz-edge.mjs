@@ -1,4 +1,4 @@
-// pgz-edge: the driver's stream of bytes, from the build of the runtime that this is.
+// pgz-edge: the driver's stream of bytes, from the build for the current runtime.
 const build = globalThis.Bun ? "bun" : globalThis.Deno ? "deno" : "node";
 
 export async function open(url) {

@@ -1,17 +1,17 @@
-// CASE=pool: what a server's workers get out of a pool. Seed 004's four cases (SELECT 1, mixed work in whole
-// transactions, COPY both ways), SELECT of a user's function, and the mixed work with transactions that an error cuts
-// short, direct and through PgBouncer 1.18 in transaction mode, with 16 and 100 workers; ours against pg.Pool,
-// postgres.js, Bun.sql and pgxpool. Then what acquiring and releasing an idle connection costs, and what each of ten
-// thousand waiters does.
+// CASE=pool: the throughput that a server's workers get from a pool. Seed 004's four cases (SELECT 1, mixed work in
+// whole transactions, COPY in both directions), SELECT of a user's function, and the mixed work with transactions that
+// an error cuts short. Each directly and through PgBouncer 1.18 in transaction mode, with 16 and 100 workers; ours
+// against pg.Pool, postgres.js, Bun.sql and pgxpool. Then the cost of acquiring and releasing an idle connection, and
+// the cost of each of ten thousand waiters.
 //
-// Everybody's pool has 16 connections, as the seed's scaled run has: one CPU of a server is busy with far fewer, and
-// behind 100 workers 84 wait, so that the queue is measured too. A trial is a time, not a number of tasks; each worker
-// finishes what it has begun. A query is what the server runs: BEGIN, COMMIT and ROLLBACK count, one COPY is one.
-// Percentiles are of tasks: one SELECT, a window of about twenty queries, five COPYs; those that fail or are cut short
-// are not among them.
+// Every pool has 16 connections, as the seed's scaled run has: far fewer saturate one CPU of a server, and of 100
+// workers 84 wait, so the queue is measured too. A trial lasts a fixed time, not a fixed number of tasks; each worker
+// finishes the task that it has begun. Queries are counted as the server runs them: BEGIN, COMMIT and ROLLBACK count,
+// and each COPY counts as one. Percentiles are of tasks: one SELECT, a window of about twenty queries, five COPYs.
+// Tasks that fail or are cut short are not among them.
 //
-// The children check every row and byte, the case what COPY has stored. Errors are counted by SQLSTATE; where more than
-// 0.1 % of the tasks fail no speed is said. The error that `mixed_dirty` is about is none.
+// The children check every row and byte, the case checks what COPY has stored. Errors are counted by SQLSTATE. If more
+// than 0.1 % of the tasks fail, no speed is reported. The intended error of `mixed_dirty` does not count as one.
 //
 //   TRIALS, MS milliseconds of a trial, WARM rounds before              how much; TRIALS=1 MS=200 for a try
 //   SHAPES RUNTIMES THROUGH=direct,pgbouncer WORKERS=16,100         which, separated by commas
@@ -89,7 +89,7 @@ export async function run({ server, option }) {
   return result;
 }
 
-/** The work, for a program that cannot read shapes.mjs. */
+/** The work, for a program that cannot import shapes.mjs. */
 function given({ runtime }) {
   if (runtime !== "native") return {};
   return {
@@ -150,7 +150,7 @@ function figures(contestant, shape, config, samples) {
   });
 }
 
-/** Of all trials. */
+/** Sums the failures of all trials. */
 function failures(samples) {
   const codes = {};
   let [failed, tasks] = [0, 0];
@@ -171,7 +171,7 @@ function targets(samples, shape, title) {
     console.log(said);
     if (name.startsWith("pgz-edge")) missed.push(said);
   }
-  // Who fails is fast for nothing.
+  // A library whose tasks fail must not win by speed.
   const sound = new Map([...samples].filter(([, found]) => !failures(found).failed));
   const npm = ["pg", "postgres.js"].map((name) => key(name, "node"));
   const ours = key("pgz-edge", "node");
@@ -216,7 +216,7 @@ function slowPairs(rows) {
   return median > PAIR_US ? [said] : [];
 }
 
-/** No connection is made for who only waits. */
+/** Checks that a pool makes no connections for waiters. */
 function stampedes(samples) {
   return [...samples].flatMap(([name, found]) => {
     const most = Math.max(...found.map(({ connections = 0 }) => connections));
@@ -237,7 +237,7 @@ class Table {
     return table;
   }
 
-  /** Asks, and looks whether the table has the rows of each COPY. */
+  /** Sends the request, and checks that the table has the rows of each COPY. */
   async checked({ key, ask }, request) {
     const got = await ask(request);
     if (request.shape !== "copy_in") return got;
@@ -248,7 +248,7 @@ class Table {
     );
     await this.client.query("truncate bench_pool_in");
     const [{ rows: count, good, sum }] = rows;
-    // What has failed has stored nothing.
+    // A COPY that failed must have stored nothing.
     const wanted = got.queries * COPY_ROWS;
     if (count !== wanted || good !== wanted || sum !== (wanted * (COPY_ROWS + 1)) / 2)
       throw new Error(`${key}: ${count} rows are stored, ${good} of them right, instead of ${wanted}`);

@@ -1,6 +1,7 @@
 // One library of libraries.mjs as workers that share its pools: `child.mjs <library> <max> <direct> <pgbouncer>`. A
-// request runs one shape with so many workers for so long, and waits until all of them have come to an end. Rows and
-// bytes are checked as they come: what is wrong ends the benchmark, what fails is counted by its SQLSTATE.
+// request runs one shape with the given number of workers for the given time, and waits until all of them have
+// finished. Rows and bytes are checked as they arrive: a wrong result ends the benchmark, a failed task is counted by
+// its SQLSTATE.
 import process from "node:process";
 import { collect, runtimeVersion, serve, timed } from "../lib/child.mjs";
 import { perCall } from "../lib/per-call.mjs";
@@ -13,7 +14,7 @@ const pools = { direct: await open(direct, true), pgbouncer: await open(pgbounce
 const bytes = Buffer.from(copied);
 const work = { mixed: windows(false), mixed_dirty: windows(true) };
 
-/** Rows, bytes or counts that are not what they must be. */
+/** Thrown for rows, bytes or counts that are wrong. */
 class Wrong extends Error {}
 
 async function one({ select }, shape, found) {
@@ -34,7 +35,7 @@ const ways = {
     } catch (error) {
       if (!isCut || pool.codeOf(error) !== INTENDED) throw error;
       found.cut++;
-      found.queries += 2; // it, and ROLLBACK
+      found.queries += 2; // the failed query, and ROLLBACK
       return false;
     }
     if (isCut) throw new Wrong("a division by zero has succeeded");
@@ -51,7 +52,7 @@ const ways = {
   copy_in: (pool, _, found) =>
     pool.borrow(async (on) => {
       for (let copy = 0; copy < COPIES; copy++) {
-        await on.copyIn(COPY_IN, bytes); // the case looks into the table
+        await on.copyIn(COPY_IN, bytes); // the case checks the table
         found.queries++;
       }
     }),
@@ -114,11 +115,14 @@ async function pairs({ pair }, times) {
   return {};
 }
 
-/** So many calls at once, of which all but `max` wait: bytes of each while they do, and what serving them takes. */
+/**
+ * Makes that many concurrent calls, of which all but `max` wait. Returns the bytes of each while it waits, and the time
+ * that serving them takes.
+ */
 async function waiters({ select, connections }, times) {
   const heap = () => {
     collect();
-    collect(); // what the first one has let go
+    collect(); // frees what the first collection released
     return process.memoryUsage().heapUsed;
   };
   const before = heap();
@@ -138,7 +142,7 @@ async function waiters({ select, connections }, times) {
   return { ...served, bytes, left: (heap() - before) / times, connections: connections?.() };
 }
 
-/** What a library has a way for. */
+/** The shapes that a library supports. */
 async function able() {
   const { borrow, pair } = pools.direct;
   const calls = [...Object.keys(SELECTS), "waiters_10000"];

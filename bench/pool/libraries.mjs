@@ -1,4 +1,4 @@
-// One pool each, in its library's idiom: `open(url, { max, named })` -> what a borrower and a worker can do with it.
+// Each library's pool, used in its own idiom: `open(url, { max, named })` -> the functions of a borrower and a worker.
 //
 //   select(shape)       the rows of that text of SELECTS, on whatever connection is free
 //   borrow(work)        `work(on)` with one connection: `on.rows(text, n)`, `on.transaction(work)`, `on.copyOut(sql,
@@ -7,8 +7,8 @@
 //   call()              what the library's own call of select_1 gives, for per-call.mjs
 //   codeOf(error)       its SQLSTATE, or what the library says instead
 //
-// `named`: statements may have names; not behind PgBouncer 1.18, where nobody's have. Every pool is as large as the
-// others, and nothing in it ends by age.
+// `named`: statements may have names. Through PgBouncer 1.18 no library uses names. All pools have the same size, and
+// no connection ends by age.
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createPgzPool } from "../lib/pgz-edge.mjs";
@@ -19,7 +19,10 @@ const codeOf = (error) => error.code ?? error.name;
 export const libraries = {
   "pgz-edge": (url, { max }) => ours(url, { max }),
 
-  /** Calls share a busy connection where no other can be made. A lease does not, so what borrows is the same. */
+  /**
+   * Calls share a busy connection when no other can be made. A lease does not, so borrowing is the same as without
+   * pipelining.
+   */
   async "pgz-edge pipelining"(url, { max }) {
     const { borrow: _, pair: __, ...calls } = await ours(url, { max, pipelining: 8 });
     return calls;
@@ -29,7 +32,7 @@ export const libraries = {
     const { default: pg } = await import("pg");
     const { from, to } = await import("pg-copy-streams");
     const pool = new pg.Pool({ connectionString: url, max, idleTimeoutMillis: 0 });
-    pool.on("error", () => {}); // of idle ones
+    pool.on("error", () => {}); // errors of idle connections
     const query = named
       ? (on, text, n) => on.query({ name: `t${text}`, text: texts[text], values: [n] })
       : (on, text, n) => on.query(texts[text], [n]);
@@ -73,8 +76,8 @@ export const libraries = {
   },
 
   /**
-   * COPY out is left out: behind one its socket may be paused for good (3.4.9), and the next query waits forever. With
-   * `fetch_types: false` a `reserve()` that makes a connection never resolves, so it asks for types at login.
+   * COPY out is left out: after a COPY out the socket may stay paused (3.4.9), and the next query then waits forever.
+   * With `fetch_types: false` a `reserve()` that makes a connection never resolves, so types are queried at login.
    */
   async "postgres.js"(url, { max, named }) {
     const { default: postgres } = await import("postgres");
@@ -111,7 +114,7 @@ export const libraries = {
     };
   },
 
-  /** It has no COPY. */
+  /** Bun.sql has no COPY. */
   async "bun.sql"(url, { max, named }) {
     const pool = new globalThis.Bun.SQL(url, { max, prepare: named, idleTimeout: 0, maxLifetime: 0 });
     return {

@@ -1,9 +1,11 @@
-// What CASE=pool runs: seed 004's four cases, and its mixed work with transactions that an error cuts short.
+// The shapes of CASE=pool: seed 004's four cases, and its mixed work with transactions that an error cuts short.
 //
-// Knows texts, values and what comes of them. Every library, the Go program too, gets the same list of windows, so
-// that a seed decides the work and not a library's random numbers.
+// Knows texts, values and their results. Every library, and the Go program too, gets the same list of windows, so that
+// a seed determines the work and not a library's random numbers.
 
-/** `n` is the only parameter of each: rows, but for the last, where 0 is an error (22012). */
+/**
+ * `n` is the only parameter of each text: the number of rows, except in the last text, where 0 causes an error (22012).
+ */
 export const texts = [
   "select generate_series(1, $1::int4) as i",
   "select i, i * 2 as d, i::text as t from generate_series(1, $1::int4) i",
@@ -11,21 +13,23 @@ export const texts = [
   "select 1 / $1::int4 as i",
 ];
 export const [SERIES, WIDE, HASHES, DIVISION] = texts.keys();
-/** What a worker of these shapes runs: a constant, and a function of the user's, behind which a pool might reset. */
+/**
+ * The texts of the two SELECT shapes: a constant, and a user's function, after which a pool might reset the session.
+ */
 export const SELECTS = { select_1: "SELECT 1 as x", select_function: "SELECT bench_pool_one() as x" };
-/** SQLSTATE of the error that `mixed_dirty` is about. */
+/** SQLSTATE of the intended error of `mixed_dirty`. */
 export const INTENDED = "22012";
 
 export const COPIES = 5;
 export const COPY_ROWS = 1_000;
 export const COPY_OUT = `COPY (SELECT i AS id, 'row_'||i::text AS name, i*10 AS value FROM generate_series(1,${COPY_ROWS}) i) TO STDOUT`;
 export const COPY_IN = "COPY bench_pool_in FROM STDIN";
-/** What the one gives and the other takes. */
+/** The rows of both COPY directions. */
 export const copied = Array.from({ length: COPY_ROWS }, (_, at) => `${at + 1}\trow_${at + 1}\t${(at + 1) * 10}\n`).join(
   "",
 );
 
-/** `unit`: what is counted as a query. */
+/** `unit`: the unit that is counted as a query. */
 export const shapes = {
   select_1: {},
   select_function: {},
@@ -40,8 +44,8 @@ const WINDOW_QUERIES = 20;
 
 /**
  * Windows of about twenty queries, cut at the ends of transactions: `{ isTransaction, steps: [[text, n], …] }` each, a
- * query alone or a transaction. `isDirty`: in two of three an error ends a transaction behind its first statement, and
- * nothing comes behind it.
+ * single query or a transaction. `isDirty`: in two of three an error ends a transaction after its first statement, and
+ * nothing follows.
  */
 export function windows(isDirty) {
   const random = generator(isDirty ? 2 : 1);
@@ -54,7 +58,7 @@ export function windows(isDirty) {
 
 const queriesOf = ({ isTransaction, steps }) => steps.length + (isTransaction ? 2 : 0);
 
-/** In the seed's shares. */
+/** Picks an item with the seed's shares. */
 function item(random) {
   const share = random(100);
   if (share < 50) return { isTransaction: false, steps: [[SERIES, 1 + random(100)]] };
@@ -71,7 +75,7 @@ function cut(items) {
   return [...items.slice(0, at), { isTransaction: true, steps: [first, [DIVISION, 0]] }];
 }
 
-/** Whole numbers below `end`, out of the generator of lib/data.mjs. */
+/** Returns whole numbers below `end`, from the generator of lib/data.mjs. */
 function generator(seed) {
   let state = seed;
   return (end) => {

@@ -1,8 +1,8 @@
 // CASE=profile: where the CPU of a small call goes, by part of the process, ours beside pg and a bare socket that
 // exchanges the driver's own bytes. V8's profiler samples the process every 100 us; idle time does not count.
 //
-// Client and server have a CPU each: a client that waits for its own CPU would seem to work. Sampling costs some
-// microseconds a query itself, so the sums are larger than those of CASE=query and CASE=pool: compare parts.
+// Client and server each have their own CPU, because a client that waits for a shared CPU would seem to work. Sampling
+// itself costs some microseconds a query, so the sums are larger than those of CASE=query and CASE=pool: compare parts.
 //
 //   ROWS queries per trial, TRIALS, WARM       how much
 import { TABLE } from "../adapters/libraries.mjs";

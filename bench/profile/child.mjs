@@ -1,5 +1,5 @@
-// One library in one shape: `child.mjs <shape> <library> <url>`. A request runs it so many times under V8's profiler, and
-// gives the microseconds of each part for one query. Rows are checked as they come.
+// One library in one shape: `child.mjs <shape> <library> <url>`. A request runs the shape the given number of times
+// under V8's profiler, and returns the microseconds of each part per query. Rows are checked as they arrive.
 import { Session } from "node:inspector/promises";
 import process from "node:process";
 import * as node from "../../dist/node.js";
@@ -10,16 +10,16 @@ import { libraries as pools } from "../pool/libraries.mjs";
 import { libraries as clients } from "../query/libraries.mjs";
 import { partsOf } from "./parts.mjs";
 
-/** Microseconds between two samples: a query takes some fifteen. */
+/** Microseconds between two samples. A query takes about fifteen. */
 const INTERVAL = 100;
 const WORKERS = 100;
 const CONNECTIONS = 16;
 
 const [shape, library, url] = process.argv.slice(2);
 
-/** Shape -> what runs it so many times. */
+/** Shape -> a function that runs it the given number of times. */
 const shapes = {
-  /** One row by its key, one query behind the other on one connection. */
+  /** One row by its key, one query after the other on one connection. */
   async select_arg() {
     const client = await clients[library](url);
     if (library === "bare") return bare(client);
@@ -44,7 +44,7 @@ const shapes = {
   drizzle_1: () => under("drizzle"),
 };
 
-/** One row by its key, under a library that is above the driver. */
+/** One row by its key, with a library on top of the driver. */
 async function under(name) {
   const opened = await (library === "pg" ? overPg : overPgzEdge(node))[name](url);
   return async (times) => {
@@ -55,7 +55,7 @@ async function under(name) {
   };
 }
 
-/** The driver's own bytes over a socket without a driver. */
+/** Sends the driver's own bytes over a socket without a driver. */
 async function bare(client) {
   const recording = await client.recorded("select_arg");
   return async (times) => {

@@ -1,11 +1,12 @@
-// A CPU profile of V8 -> microseconds in each part of the process that a reader can name.
+// Turns a CPU profile of V8 into microseconds in each part of the process that a reader can name.
 //
-// Knows where Node, the driver and its peers have their code. Must not know what ran. Idle time is no part.
+// Knows where Node, the driver and its peers have their code. Must not know what ran. Idle time is not part of the
+// result.
 import { readFileSync } from "node:fs";
 import { SourceMap } from "node:module";
 import { fileURLToPath } from "node:url";
 
-/** In the order in which a table shows them. */
+/** The parts, in the order in which a table shows them. */
 export const PARTS = [
   "system calls, and Node's own C++",
   "Node's sockets, streams and timers",
@@ -28,7 +29,7 @@ const [SYSTEM, NODE, COLLECTOR, LIBRARY, ADAPTER, CALLS, POOL, STATEMENT, CONNEC
   PARTS;
 const [PG, PG_POOL, BENCH] = OTHERS;
 
-/** Folders of js/. */
+/** The parts of the folders of js/. */
 const FOLDERS = {
   api: CALLS,
   util: CALLS,
@@ -43,7 +44,7 @@ const FOLDERS = {
   wasm: WASM,
 };
 
-/** `{ part: us }` of all samples. */
+/** Returns `{ part: us }` of all samples. */
 export function partsOf({ nodes, samples, timeDeltas }) {
   const partOfNode = new Map(nodes.map(({ id, callFrame }) => [id, partOf(callFrame)]));
   const parts = {};
@@ -72,5 +73,5 @@ function partOfSource(url, line, column) {
   if (!maps.has(url)) maps.set(url, new SourceMap(JSON.parse(readFileSync(`${fileURLToPath(url)}.map`, "utf8"))));
   const { originalSource = "" } = maps.get(url).findEntry(line, column);
   const [, folder] = /\bjs\/([a-z]+)\//.exec(originalSource) ?? [];
-  return FOLDERS[folder] ?? WASM; // what is left is the wasm's glue
+  return FOLDERS[folder] ?? WASM; // the only other code is the wasm's glue
 }

@@ -1,14 +1,14 @@
 // CASE=query: one query at a time on one connection, seed 001's four cases and seed 002's single executions, then a
 // hundred in flight. Wall time and process CPU per query, ours against the libraries of Node and Bun, tokio-postgres as
-// native line, and a bare socket that sends and awaits the driver's own bytes.
+// the native peer, and a bare socket that sends and awaits the driver's own bytes.
 //
-// Client and backend share one CPU (`PIN=split`: one each), because where the scheduler puts the backend decides more
-// than any library does. The rows of each run are counted and summed; those of a checked one are equal in every
-// library. What goes over the wire is counted through a proxy, by processes that are not timed: the first execution of
-// a statement, the second, and the ones behind. What one known call of each library leaves for the collector on Node,
-// promises and heap, is counted by processes of their own, too.
+// Client and backend share one CPU (`PIN=split`: one each), because otherwise the scheduler's placement of the backend
+// matters more than the library. The rows of each run are counted and summed; those of a checked run are equal in every
+// library. Traffic is counted through a proxy, by processes that are not timed: the first execution of a statement, the
+// second, and the later ones. Separate processes also count what one known call of each library leaves for the garbage
+// collector on Node, promises and heap.
 //
-// Each process runs a shape some thousand times before its trials: V8 makes good code of it only by then.
+// Each process runs a shape some thousand times before its trials, because V8 optimises its code only by then.
 //
 //   ROWS executions per trial, TRIALS, WARM          how much
 //   SHAPES RUNTIMES                            which, separated by commas
@@ -70,8 +70,8 @@ export async function run({ server, option }) {
 }
 
 /**
- * Each library's rows of one operation are the same; what a library does not decode (tokio-postgres: most of pg_type)
- * is left out.
+ * Checks that each library's rows of one operation are the same. Columns that a library does not decode
+ * (tokio-postgres: most of pg_type) are left out.
  */
 async function check(contestants, shape) {
   let reference;
@@ -87,7 +87,7 @@ async function check(contestants, shape) {
   }
 }
 
-/** JSON may come with its members in the server's order, so its letters are compared. */
+/** JSON is compared as text without its white space. Its members may come in the server's order. */
 const same1 = (a, b) =>
   a === b ||
   (typeof a === "string" && a.startsWith("{") && JSON.stringify(JSON.parse(a)) === JSON.stringify(JSON.parse(b)));
@@ -151,7 +151,7 @@ function targets(samples, shape) {
   ];
 }
 
-/** By a process of its own, in which nothing else is compiled or awaited. */
+/** Counts in a process of its own, in which nothing else is compiled or awaited. */
 async function perKnownCall(library, runtime, url, begin) {
   const one = begin(library, runtime, url);
   try {
@@ -176,7 +176,7 @@ async function onTheWire(library, runtime, url, begin, wanted) {
         ["second", 1],
         ["known", 10],
       ]) {
-        if (runtime === "native" && execution !== "known") continue; // it prepares when it connects
+        if (runtime === "native" && execution !== "known") continue; // it prepares its statements when it connects
         proxy.take();
         await one.ask({ shape, times });
         const counted = proxy.take();

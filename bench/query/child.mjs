@@ -1,5 +1,5 @@
-// One library of libraries.mjs, serial: `child.mjs <library> <url>`. A request runs one shape so many times, one behind
-// the other, and gives the rows and the sum of a column; `check` gives the rows themselves, canonical.
+// One library of libraries.mjs, serial: `child.mjs <library> <url>`. A request runs one shape the given number of times
+// in sequence, and returns the rows and the sum of a column; `check` returns the rows themselves, canonical.
 import process from "node:process";
 import { runtimeVersion, serve, timed } from "../lib/child.mjs";
 import { perCall } from "../lib/per-call.mjs";

@@ -1,6 +1,6 @@
-// One library each as source of rows, in its own idiom: `open(url)` -> `{ simple, select, … pipelined_100 }`, each `(i)
-// => rows` (pipelined_100: the rows of all hundred). A shape that a library has no way for is not there. `call`, on Node:
-// what the library's own call gives, for per-call.mjs.
+// Each library as source of rows, used in its own idiom: `open(url)` -> `{ simple, select, … pipelined_100 }`, each
+// `(i) => rows` (pipelined_100: the rows of all hundred). A shape that a library does not support is missing. `call`,
+// on Node: the library's own call without a wrapper, for per-call.mjs.
 import { openBare } from "../lib/bare.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
 import { args, IN_FLIGHT, simpleText } from "./shapes.mjs";
@@ -39,7 +39,7 @@ export const libraries = {
   },
 
   async slonik(url) {
-    // It is made for Node 24; this is all that Node 20 lacks.
+    // The library needs Node 24; only this function is missing in Node 20.
     Promise.withResolvers ??= function withResolvers() {
       const made = {};
       made.promise = new this((resolve, reject) => Object.assign(made, { resolve, reject }));
@@ -66,17 +66,17 @@ export const libraries = {
           sql.unsafe`SELECT ${i}::int4 as a, ${text}::text as b, ${time.toISOString()}::timestamptz as c, ${null}::int4 as d, ${true}::bool as e, ${sql.binary(bytes)}::bytea as f, ${sql.jsonb(json)} as g`,
         ),
       select_where: () => rows(sql.unsafe`select * from pg_catalog.pg_type where typname = ${"bool"}`),
-      simple: () => rows(sql.unsafe`SELECT id, name FROM harbors LIMIT 5`), // no values: it leaves as a simple query
+      simple: () => rows(sql.unsafe`SELECT id, name FROM harbors LIMIT 5`), // sent as a simple query
       singles_55000: (i) => rows(sql.unsafe`SELECT id, name FROM harbors LIMIT ${(i % 10) + 1}`),
     };
   },
 
-  /** Its driver has no form for types such as regproc in rows of `select_where`, and says so. */
+  /** Its driver does not support types such as regproc in rows of `select_where`, and says so. */
   async "@effect/sql-pg"(url) {
     const { Effect, Redacted, Scope } = await import("effect");
     const { PgClient } = await import("@effect/sql-pg");
     const { layer } = await import("effect/reactivity/Reactivity");
-    const scope = Effect.runSync(Scope.make()); // it stays open until the process ends
+    const scope = Effect.runSync(Scope.make()); // stays open until the process ends
     const opened = PgClient.makeClient({ url: Redacted.make(url) });
     const sql = await Effect.runPromise(opened.pipe(Scope.provide(scope), Effect.provide(layer)));
     const rows = (query) => Effect.runPromise(query);
@@ -109,8 +109,8 @@ export const libraries = {
   },
 
   /**
-   * The driver's own bytes, known statement, without the driver. Nothing is decoded: an operation gives the number of
-   * bytes.
+   * The driver's own bytes of a known statement, sent without the driver. Nothing is decoded: an operation returns the
+   * number of bytes.
    */
   async bare(url) {
     const bare = await openBare(url);
@@ -118,7 +118,7 @@ export const libraries = {
     const recordings = new Map();
     const recorded = async (shape) => {
       if (!recordings.has(shape)) {
-        // the statement gets its name with its second use
+        // the statement gets its name at its second run
         for (let time = 0; time < 5; time++) await bare.record(() => driver[shape](7));
         recordings.set(shape, await bare.record(() => driver[shape](7)));
         await bare.exchange(recordings.get(shape), { same: true });
@@ -182,7 +182,7 @@ async function pgOf(url, query) {
     select_where: () => rows("select_where", "select * from pg_catalog.pg_type where typname = $1", ["bool"]),
     simple: async () => (await client.query(simpleText)).rows,
     singles_55000: (i) => rows("singles", "SELECT id, name FROM harbors LIMIT $1", [(i % 10) + 1]),
-    // It queues, and sends each when the one before has been answered.
+    // It queues, and sends each query when the previous one has been answered.
     pipelined_100: () => gathered(hundred((i) => rows("select_arg", "SELECT $1::int4 as x", [i]))),
   };
 }

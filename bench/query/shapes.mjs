@@ -1,9 +1,9 @@
-// What CASE=query asks: seed 001's four cases and seed 002's table. The texts that every library shares; each writes
-// its own statement.
+// The queries of CASE=query: seed 001's four cases and seed 002's table. All libraries share these texts; the
+// statements that they make from them are their own.
 
 /**
- * Rows per text: `harbors` is seed 002's, of a hundred rows; a temporary table, so that a server that is not ours is
- * left as it is.
+ * The tables of the queries. `harbors` is seed 002's, with a hundred rows. It is a temporary table, so that a server
+ * that is not ours is left unchanged.
  */
 export const setup = [
   "create temp table harbors (id serial primary key, name varchar(255) not null)",
@@ -12,7 +12,7 @@ export const setup = [
 export const simpleText = "SELECT id, name FROM harbors LIMIT 5";
 export const IN_FLIGHT = 100;
 
-/** The parameters of select_args behind the first, which counts. */
+/** The parameters of select_args after the first, which counts. */
 export const args = {
   text: "Grüße, 'quoted' \\ and \"double\"",
   time: new Date("2026-02-03T04:05:06.789Z"),
@@ -21,10 +21,10 @@ export const args = {
 };
 
 /**
- * Shape -> `expected(times)`, the rows and the sum of `value(row)` over them for the operations 0 to times - 1, of
- * which operation i has the value i (pipelined_100: values 0 to 99 in each; singles_55000: i % 10 + 1 rows); `queries`,
- * of one operation; `more` where a trial has that many times the executions, in half the trials: seed 002's are ten
- * thousand where the others are two.
+ * Shape -> `expected(times)`: the rows, and the sum of `value(row)` over them, of the operations 0 to times - 1.
+ * Operation i has the value i (pipelined_100: values 0 to 99 in each; singles_55000: i % 10 + 1 rows). `queries`: the
+ * queries of one operation. `more`: a trial has that many times the executions, and there are half as many trials,
+ * because seed 002 has ten thousand where the others have two.
  */
 export const shapes = {
   select: { value: ({ x }) => x, expected: (times) => ({ rows: times, sum: times }) },
@@ -42,8 +42,8 @@ export const shapes = {
 };
 
 /**
- * A row as text that does not depend on what its library makes of a type: times and bytes in one form each, other
- * values printed.
+ * Returns a row as text that does not depend on the types of its library: times and bytes have one form each, other
+ * values are printed.
  */
 export function canonicalRow(row) {
   return Object.entries(row).map(([name, value]) => [

@@ -1,6 +1,6 @@
-// CASE=replay: the ceiling. A stand-in server answers with rows that were recorded from the real one, as fast as
-// loopback carries them, so what is measured is the client: rows per second of wall time and its CPU, for pgz-edge, its
-// peers on Node, pgx in Go, and a drain.
+// CASE=replay: the upper limit. A stand-in server answers with rows recorded from the real one, as fast as loopback
+// carries them, so only the client is measured: rows per second of wall time and its CPU, for pgz-edge, its peers on
+// Node, pgx in Go, and a drain.
 //
 //   ROWS per answer, TIMES answers per trial, TRIALS          how much
 //   SHAPES                                                which, separated by commas
@@ -59,7 +59,10 @@ export async function run({ server, option }) {
   }
 }
 
-/** The rows are the real server's, so is the truth. Gives each contestant's number of bytes for one answer. */
+/**
+ * Checks the rows against the real server, which produced them. Returns each contestant's number of bytes for one
+ * response.
+ */
 async function check(contestants, server, shape, sql) {
   const truth = await serverTruth(server.appUrl, sql);
   const expected = new Map();

@@ -1,11 +1,11 @@
-// A stand-in server that answers as fast as loopback carries it: `server.mjs <url>`, in a process of its own, says its
-// port when asked.
+// A stand-in server that answers as fast as loopback carries it: `server.mjs <url>`, in a process of its own. It
+// reports its port when asked.
 //
-// It invents nothing: a statement that it has not seen is put to the real server at <url> once per set of result
-// formats, and what came back is kept as bytes. From then on each Execute of it is one write of those bytes. It speaks
-// trust startup, simple statements, and Parse, Bind, Describe, Execute, Sync, Flush, Close without parameters and
-// without portals that pause: what the peers of CASE=replay send. Anything else ends the connection with a line on
-// stderr.
+// It invents nothing. The first time it gets a statement with a set of result formats, it sends the statement to the
+// real server at <url> and keeps the response as bytes. After that each Execute of the statement is one write of those
+// bytes. It supports trust startup, simple statements, and Parse, Bind, Describe, Execute, Sync, Flush and Close
+// without parameters and without suspended portals: the messages that the peers of CASE=replay send. Anything else ends
+// the connection with a line on stderr.
 import { createServer } from "node:net";
 import process from "node:process";
 import pg from "pg";
@@ -29,8 +29,8 @@ const parameterStatuses = Object.entries({
 // -- recording -------------------------------------------------------------------------------------------------------
 
 /**
- * Statement and formats -> a promise of `{ statement, portal, rows }`, bytes of the answers to the two Describes and to
- * Execute.
+ * Statement and formats -> a promise of `{ statement, portal, rows }`: the bytes of the responses to the two Describes
+ * and to Execute.
  */
 const recordings = new Map();
 
@@ -40,7 +40,7 @@ function recorded(sql, formats) {
   return recordings.get(key);
 }
 
-/** pg does the login, whatever the server wants; behind it its socket is ours. */
+/** Lets pg log in, with any authentication. Then this file uses pg's socket directly. */
 async function realServer(url) {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -69,7 +69,7 @@ function record(sql, formats) {
   }));
 }
 
-/** `[letter, bytes of the whole message]` up to ReadyForQuery. */
+/** Reads `[letter, bytes of the whole message]` up to ReadyForQuery. */
 function untilReady() {
   const reader = new wire.BackendReader();
   const messages = [];
@@ -104,7 +104,7 @@ class Session {
     this.socket = socket;
   }
 
-  /** What each message is answered with; each gets a reader of its body. */
+  /** The response to each message. Each function gets a reader of the message's body. */
   answers = {
     SSLRequest: () => Buffer.from("N"),
     GSSENCRequest: () => Buffer.from("N"),
@@ -160,7 +160,7 @@ const server = createServer({ noDelay: true }, async (socket) => {
   try {
     for await (const chunk of socket) {
       reader.push(chunk);
-      socket.cork(); // what answers one piece of the client's leaves in one call
+      socket.cork(); // the responses to one piece from the client leave in one write
       for (let message = reader.next(); message; message = reader.next()) await session.answer(message);
       socket.uncork();
     }

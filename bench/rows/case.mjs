@@ -1,9 +1,9 @@
 // CASE=rows: a query's rows as JavaScript objects: `query` (all at once) and `rows(…).batches(n)`, against postgres.js
-// and pg on Node and against Bun.sql on Bun. Process CPU less its idle, ROWS rows, every contestant in random order per
-// round.
+// and pg on Node and against Bun.sql on Bun. Process CPU minus its idle CPU, ROWS rows, every contestant in random
+// order per round.
 //
-// Each run's number of rows and the sum of a column are those of a checked run, whose every value is the server's own
-// to_json when differences of taste (numeric as text or number) are taken out.
+// Each run's number of rows and the sum of a column equal those of a checked run. Every value of the checked run equals
+// the server's own to_json, apart from differences in style (numeric as text or number).
 //
 //   ROWS TRIALS          how much          SHAPES RUNTIMES          which, separated by commas
 import { serverTruth } from "../lib/content.mjs";
@@ -18,7 +18,7 @@ const libraries = {
 };
 const child = new URL("child.mjs", import.meta.url);
 const key = (library, runtime) => `${library} on ${runtime}`;
-/** Ours may need this share of each peer's cheaper form. */
+/** The share that ours may need of the CPU of each peer's cheaper form. */
 const SHARE = 1 / 2;
 
 export async function run({ server, option }) {
@@ -52,7 +52,7 @@ const begin = (library, runtime, url) => ({
   ...start(key(library, runtime), command(runtime, child, library, url)),
 });
 
-/** Without those that this build of the driver does not have. */
+/** Returns the contestants that this build of the driver supports. */
 async function available(running) {
   const found = [];
   for (const one of running) {
@@ -64,7 +64,7 @@ async function available(running) {
 
 async function measure(contestants, server, shape, sql, { rows, trials }) {
   const truth = await serverTruth(server.appUrl, sql);
-  const sum = (rows * (rows + 1)) / 2; // of the column id
+  const sum = (rows * (rows + 1)) / 2; // the sum of the column id
   const verify = (contestant, got) => {
     if (got.rows !== rows || got.sum !== sum)
       throw new Error(

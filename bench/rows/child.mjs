@@ -1,7 +1,7 @@
 // One library as source of JavaScript objects: `child.mjs <library> <url>`. Each request runs a query, counts its rows
-// and sums one column; `check` makes of every row what to_json would, and hashes that.
+// and sums one column; `check` converts every row to the form of to_json and hashes it.
 //
-// A source is `open(url)` -> `(sql, take) => …`; `take` gets arrays of rows, all at once or as they come, and keeps
+// A source is `open(url)` -> `(sql, take) => …`. `take` gets arrays of rows, all at once or as they arrive, and keeps
 // none.
 import process from "node:process";
 import { canonicalHash } from "../lib/content.mjs";
@@ -67,5 +67,5 @@ serve(async ({ hello, sql, check }) => {
   return { rows, sum, canonical: canonicalHash(lines) };
 });
 
-/** Typed arrays are arrays here. */
+/** Converts typed arrays to arrays. */
 const plain = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);

@@ -1,8 +1,8 @@
-// CASE=server-json: rows that PostgreSQL 19 makes into JSON itself, COPY (…) TO STDOUT (FORMAT json), against our
+// CASE=server-json: rows that PostgreSQL 19 itself converts to JSON, COPY (…) TO STDOUT (FORMAT json), against our
 // encoding of the same rows in binary: CPU of our process and of the server's, on Node.
 //
-// It needs a server of version 19 or newer: `make bench CASE=server-json DATABASE_URL=postgres://…`, on this machine,
-// since the CPU of its process is read from /proc. Both ways must give the bytes of the server's own to_json.
+// It needs a server of version 19 or newer, `make bench CASE=server-json DATABASE_URL=postgres://…`, on this machine,
+// since the CPU of its process is read from /proc. Both ways must produce the bytes of the server's own to_json.
 //
 //   ROWS TRIALS          how much          SHAPES          which, separated by commas
 import { readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
 
 export const needsServer = false;
 
-/** How each is called in the results. */
+/** The names of the two ways in the results. */
 const labels = { rows: "pgz-edge", copy: "COPY (FORMAT json)" };
 const TICK_MS = 1000 / Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
@@ -54,7 +54,7 @@ export async function run({ option }) {
   }
 }
 
-/** Its answers have the CPU that its backend took meanwhile. */
+/** Starts one way. Its answers include the CPU that its backend used meanwhile. */
 async function startWay(way, url) {
   const worker = start(way, command("node", new URL("child.mjs", import.meta.url), way, url));
   const { backend, server } = await worker.ask({ hello: true });
@@ -67,7 +67,7 @@ async function startWay(way, url) {
   return { ...worker, key: way, library: labels[way], runtime: "node", server, ask };
 }
 
-/** Milliseconds of CPU, user and system: the 14th and 15th word, the second of which may have blanks in it. */
+/** Milliseconds of CPU, user plus system: the 14th and 15th word of the file, whose second word may contain blanks. */
 function cpuOf(pid) {
   const words = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /, "")

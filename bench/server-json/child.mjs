@@ -1,4 +1,4 @@
-// One way to have a query's rows as NDJSON: `child.mjs rows|copy <url>`.
+// One way to get a query's rows as NDJSON: `child.mjs rows|copy <url>`.
 import process from "node:process";
 import { serve, sha256, timed } from "../lib/child.mjs";
 import { connectPgz } from "../lib/pgz-edge.mjs";

@@ -1,13 +1,13 @@
-// CASE=startup: what the first row of a cold process costs, above the runtime alone. Each trial is a process that has
-// never run: it loads one library, connects, logs in by SCRAM, and asks for one row by its key.
+// CASE=startup: the cost of the first row in a cold process, above the runtime alone. Each trial is a new process that
+// loads one library, connects, logs in by SCRAM, and queries one row by its key.
 //
 //   first_row_ms   on Node, Deno and Bun from the start of the process to the row; in workerd, whose process is ready
 //                  then, from its first request to the answer
 //   cpu_ms         of the process, all threads, from its start to then
 //
-// `empty` is a process that loads nothing. Each figure of a library is its trial's less the one of `empty` in the same
-// round; `empty` itself is told as it is. The contestants of a round follow each other in random order. `tls`: with the
-// tests' certificate checked, which workerd cannot: it trusts public roots only.
+// `empty` is a process that loads nothing. Each figure of a library is its trial's value minus that of `empty` in the
+// same round; `empty` itself is reported unchanged. The contestants of a round run one after the other in random order.
+// `tls`: with the tests' certificate checked. workerd cannot do this, because it trusts public roots only.
 //
 //   TRIALS   how many rounds (20)        RUNTIMES LINKS LIBRARIES   which, separated by commas
 import { spawn } from "node:child_process";
@@ -23,7 +23,7 @@ import { ROW } from "./libraries.mjs";
 
 const LIBRARIES = ["empty", "pgz-edge", "postgres.js", "pg"];
 const LINKS = { workerd: ["plain"], node: ["plain", "tls"], deno: ["plain", "tls"], bun: ["plain", "tls"] };
-/** Longer than any first row takes. */
+/** Milliseconds, longer than any first row takes. */
 const PATIENCE = 60_000;
 
 export async function run({ server, option }) {
@@ -37,7 +37,7 @@ export async function run({ server, option }) {
   const contests = runtimes.flatMap((runtime) =>
     LINKS[runtime].filter((link) => links.includes(link)).map((link) => ({ runtime, link, samples: [] })),
   );
-  // The first round warms the caches of the machine, and is not kept.
+  // The first round warms the machine's caches, and is dropped.
   for (let trial = 0; trial <= trials; trial++)
     for (const contest of shuffled(contests)) {
       const round = {};
@@ -47,7 +47,7 @@ export async function run({ server, option }) {
   return { rows: contests.flatMap((contest) => figures(contest, libraries)), failures: [] };
 }
 
-/** The table that is asked, in the run itself. */
+/** Fills the table that each trial queries. */
 async function fill({ appUrl }) {
   const { createClient } = await import("../../dist/node.js");
   const client = createClient(appUrl);

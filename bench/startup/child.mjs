@@ -1,5 +1,5 @@
-// A cold process on Node, Deno and Bun: `child.mjs <library> <url> [<file of a certificate>]`. Loads one library, makes
-// its first query, says the rows in a line, and stays until its stdin ends, so that its CPU time can be read.
+// A cold process on Node, Deno and Bun: `child.mjs <library> <url> [<file of a certificate>]`. It loads one library,
+// makes its first query, prints the rows in a line, and stays until its stdin ends, so that its CPU time can be read.
 import process from "node:process";
 
 const [library, url, caFile] = process.argv.slice(2);

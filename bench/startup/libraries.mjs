@@ -1,11 +1,12 @@
-// One library each as the first call of a process needs it: `(module, { url, ca })` -> the rows of the first query. It
-// imports nothing, because runtimes and bundlers name the modules differently. The connection stays open: what an end
-// costs is not measured.
+// Each library's first call in a process: `(module, { url, ca })` -> the rows of the first query. This file imports
+// nothing, because runtimes and bundlers name the modules differently. The connection stays open, because closing is
+// not measured.
 //
-// One row by its key, a parameter, a password that is salted. `ca`: over TLS that checks the server's certificate.
+// The query reads one row by its key, with a parameter; the login uses a salted password (SCRAM). `ca`: TLS that checks
+// the server's certificate.
 const ID = 7;
 
-/** What it must give. */
+/** The row that the query must return. */
 export const ROW = { id: ID, label: "row 7" };
 
 export const libraries = {

@@ -1,10 +1,11 @@
 // CASE=stream: a query's rows as NDJSON bytes, ours against its peers on Node, Deno, Bun and in workerd, against pgx in
-// Go, and against a socket that drops the same rows; then the other output modes against NDJSON.
+// Go, and against a socket that drops the same rows. Then the other output modes against NDJSON.
 //
-// Three measurements: (1) process CPU less its idle, ROWS rows, every contestant in random order per round; (2) CPU of
-// each mode, ours on Node; (3) wall time of PAIR_ROWS rows in pairs (ours, drain), as the median of the paired ratios.
-// Each run's bytes are compared with those of a checked run, whose content is compared with the server's own to_json:
-// bytes (ours, pgx) or values (peers). The Workers, whose throughput is compared, read the same rows from tables.
+// Three measurements: (1) process CPU minus its idle CPU, ROWS rows, every contestant in random order per round; (2)
+// CPU of each mode, ours on Node; (3) wall time of PAIR_ROWS rows in pairs (ours, drain), as the median of the paired
+// ratios. Each run's number of bytes is compared with that of a checked run. The content of the checked run is compared
+// with the server's own to_json: bytes (ours, pgx) or values (peers). The Workers, whose throughput is compared, read
+// the same rows from tables.
 //
 //   ROWS TRIALS PAIR_ROWS PAIRS          how much          SHAPES RUNTIMES FORMATS          which, separated by commas
 import { formats as codes } from "../../tests/support/numbers.mjs";
@@ -53,7 +54,7 @@ export async function run({ server, option }) {
   }
 }
 
-/** COPY as text doubles backslashes, which pg-copy-streams leaves as they are. */
+/** COPY as text doubles backslashes, and pg-copy-streams does not undo this. */
 function can(shape) {
   return ({ library }) => shape !== "dense_escapes" || library !== "pg-copy-streams";
 }
@@ -83,8 +84,8 @@ async function cpu(contestants, server, shape, queries, { rows, trials }) {
 }
 
 /**
- * Each contestant's number of bytes, after their content has been found right. `queries`: contestant -> its request for
- * the same rows.
+ * Returns each contestant's number of bytes, after checking their content. `queries`: contestant -> its request for the
+ * same rows.
  */
 async function check(contestants, server, shape, queries) {
   const truth = await serverTruth(server.appUrl, queries(contestants[0]).sql);
@@ -110,7 +111,7 @@ function targets(samples, shape) {
   const on = (runtime, ...libraries) => libraries.map((library) => key(library, runtime));
   const compare = (runtime, peer, libraries, share) =>
     compareCpu(samples, shape, key("pgz-edge", runtime), peer, libraries, share);
-  // On Bun it is Bun.sql that has to be reached; both others are only shown.
+  // On Bun the goal refers to Bun.sql; both other peers are only shown.
   const failures = Object.entries({ node: ndjsonShare(shape), deno: ndjsonShare(shape), bun: undefined }).flatMap(
     ([runtime, share]) => [
       ...compare(runtime, "postgres.js", on(runtime, "postgres.js", "postgres.js cursor"), share),
@@ -137,7 +138,7 @@ function throughput(samples, shape, ours, forms, wanted) {
 
 // -- modes -----------------------------------------------------------------------------------------------------------
 
-/** Those of the output modes that this build of the driver has. */
+/** Returns the output modes that this build of the driver has. */
 async function availableModes(ours, wanted) {
   const found = [];
   for (const format of wanted) {
@@ -155,7 +156,7 @@ async function availableModes(ours, wanted) {
 async function modeCpu(ours, formats, server, shape, sql, { rows, trials }) {
   const truth = await serverTruth(server.appUrl, sql);
   const expected = new Map();
-  // One process for all modes: code that is warm for one is warm for all, and the order is random.
+  // One process for all modes: code that one mode has warmed is warm for all, and the order is random.
   const asModes = ["ndjson", ...formats].map((format) => ({
     key: format,
     ask: (request) => ours.ask({ format, ...request }),

@@ -1,4 +1,4 @@
-// Who takes part in CASE=stream: each library on each runtime, in a process of its own.
+// The contestants of CASE=stream: each library on each runtime, in a process of its own.
 import { command, pgx } from "../lib/runtimes.mjs";
 import { start } from "../lib/worker.mjs";
 import { startWorkerd } from "../workerd/contestant.mjs";
@@ -14,7 +14,7 @@ const child = new URL("../ndjson/child.mjs", import.meta.url);
 
 export const key = (library, runtime) => (runtime === "native" ? library : `${library} on ${runtime}`);
 
-/** `{ contestants, stop }`; a contestant is `{ key, library, runtime, ask }` and has answered once. */
+/** Returns `{ contestants, stop }`. A contestant is `{ key, library, runtime, ask }`, and has answered once. */
 export async function startContestants(runtimes, server) {
   const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
   const running = [];

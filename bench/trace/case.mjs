@@ -1,5 +1,5 @@
-// CASE=trace: what a successful call pays so that a failed one can show who made it (docs/errors.md, Where it
-// happened), on each runtime, without a connection. NOT REACHED where an await more costs a microsecond.
+// CASE=trace: the cost for a successful call of making a failed one show its caller (docs/errors.md, Where it
+// happened), on each runtime, without a connection. NOT REACHED if the additional await costs a microsecond.
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";

@@ -1,4 +1,4 @@
-// `child.mjs <bundle of measure.mjs>`: the best of several runs of each way, as a line of JSON.
+// `child.mjs <bundle of measure.mjs>`: prints the best of several runs of each way as a line of JSON.
 const [bundle] = globalThis.Deno ? Deno.args : process.argv.slice(2);
 const { run } = await import(bundle);
 const TIMES = 200_000;

@@ -1,5 +1,6 @@
-// What a successful call pays for its error's stack, in nanoseconds: an `await` more (`traced`, what calls do), beside
-// a call without it (`plain`) and one that records its stack at once (`recorded`, what option `debug` does).
+// Measures the cost of an error's stack for a successful call, in nanoseconds: an additional `await` (`traced`, as
+// calls do), beside a call without it (`plain`) and one that records its stack at once (`recorded`, as option `debug`
+// does).
 import { traced } from "../../js/util/trace.ts";
 
 const ways = {
@@ -11,7 +12,7 @@ const ways = {
   },
 };
 
-/** Runs one way so often, a few calls deep. */
+/** Runs one way `times` times, a few calls deep. */
 export async function run(way, times) {
   const call = ways[way];
   const inner = (value) => call(Promise.resolve(value));

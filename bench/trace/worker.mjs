@@ -1,4 +1,4 @@
-// The same in workerd, whose clock stands still while it computes: the host measures.
+// The same in workerd, whose clock does not advance while it computes, so the host measures.
 import { run } from "./measure.mjs";
 
 export default {

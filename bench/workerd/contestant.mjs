@@ -1,5 +1,5 @@
-// One library in a workerd of its own, as a Worker that answers with NDJSON: the case's side. A request is an HTTP
-// request, read to its end here; CPU time is the workerd process's, all threads, out of /proc.
+// The case's side of one library in its own workerd, as a Worker that answers with NDJSON. A request is an HTTP
+// request, read to its end here. CPU time is that of the workerd process, all threads, from /proc.
 import { readdirSync, readFileSync } from "node:fs";
 import http from "node:http";
 import { fileURLToPath } from "node:url";
@@ -10,10 +10,11 @@ import { start } from "../lib/worker.mjs";
 import { workerd } from "../../scripts/node/index.mjs";
 
 /**
- * `{ ask, stop, pid, inspector }`, with the requests and answers of ndjson/child.mjs. `options`: `{ inspectorPort }`.
+ * Returns `{ ask, stop, pid, inspector }`, with the requests and answers of ndjson/child.mjs. `options`: `{
+ * inspectorPort }`.
  */
 export async function startWorkerd(library, name, url, options = {}) {
-  // workerd inherits the CPU that its host is pinned to; who reads the answer is this process, which is not pinned.
+  // workerd inherits the CPU to which its host is pinned. This process reads the response, and is not pinned.
   const host = start(name, [
     workerd().execPath,
     fileURLToPath(new URL("host.mjs", import.meta.url)),
@@ -40,7 +41,9 @@ function checked({ bytes, chunks }, format = "ndjson") {
   return { bytes, sha256: sha256(all), lines: lines.length, canonical: canonicalHash(lines) };
 }
 
-/** Asks the Worker and reads its answer to the end: `{ bytes, chunks }`. A body that is broken off rejects. */
+/**
+ * Sends the Worker a request and reads its response to the end: `{ bytes, chunks }`. Rejects if the body breaks off.
+ */
 export function post(address, query, keep = false, onChunk = () => {}) {
   return new Promise((resolve, reject) => {
     const request = http.request(
@@ -71,7 +74,7 @@ export function post(address, query, keep = false, onChunk = () => {}) {
   });
 }
 
-/** The work's result, with what it cost that process. */
+/** Returns the work's result, with its cost in that process. */
 export async function timed(pid, work) {
   const cpu = cpuTime(pid);
   const start = performance.now();
@@ -81,8 +84,8 @@ export async function timed(pid, work) {
 }
 
 /**
- * Milliseconds on a CPU so far: of the living threads to the nanosecond (schedstat), else of the process to the tick
- * (stat).
+ * Milliseconds on a CPU so far: of the living threads to the nanosecond (schedstat), otherwise of the process to the
+ * tick (stat).
  */
 export function cpuTime(pid) {
   try {

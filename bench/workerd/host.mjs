@@ -1,6 +1,6 @@
 // A workerd with one library's Worker, in a process of its own: `host.mjs <options>`, with `{ library, bindings,
-// inspectorPort, folder, compatibilityFlags }`; that folder of bench/ has the Workers. Says its address and workerd's
-// pid when asked.
+// inspectorPort, folder, compatibilityFlags }`. That folder of bench/ has the Workers. It reports its address and
+// workerd's pid when asked.
 import { build } from "esbuild";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -21,7 +21,9 @@ const {
 const at = (name) => fileURLToPath(new URL(name, import.meta.url));
 const worker = library.split(" ")[0].replace(".", "-");
 
-/** What CommonJS requires of Node: esbuild leaves it to a `require` that a module in workerd has to make. */
+/**
+ * For CommonJS packages that require Node's modules: esbuild leaves a `require`, which a module in workerd must create.
+ */
 const commonJs = {
   external: ["cloudflare:*", "node:*", ...builtinModules],
   banner: { js: 'import { createRequire } from "node:module"; const require = createRequire("file:///worker.js");' },
@@ -74,6 +76,6 @@ function commandName(pid) {
   try {
     return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
   } catch {
-    return ""; // gone meanwhile
+    return ""; // the process has ended meanwhile
   }
 }

@@ -1,5 +1,5 @@
 // The Worker with pgz-edge: a plain connect() socket, no nodejs_compat, its own Response. `{ sql, format }` comes in
-// the body. GET answers with the bytes of wasm memory, which nothing outside of the isolate can see.
+// the body. GET returns the bytes of wasm memory, which no code outside the isolate can see.
 import { createClient } from "../../dist/workerd.js";
 
 let memory;
@@ -20,7 +20,7 @@ export default {
   },
 };
 
-/** Rows as objects, `batches` at a time, held no longer than that. */
+/** Reads rows as objects, `batches` at a time, and keeps none longer. */
 async function countRows(client, sql, batches) {
   let rows = 0;
   for await (const batch of client.rows(sql).batches(batches)) rows += batch.length;

@@ -1,6 +1,6 @@
 // The Worker with postgres.js: the same rows as the same lines, buffered or by its cursor. `{ sql, arrays }` comes in
-// the body; postgres.js reads its array types from the catalogue in a query of their own, so only where there are
-// arrays.
+// the body. postgres.js reads its array types from the catalogue with a separate query, so it does this only for shapes
+// with arrays.
 import postgres from "postgres";
 
 const ndjson = (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");

@@ -3,9 +3,9 @@
 //
 //   ALLOW=db.internal:5432,replica.internal:5432 PORT=8080 node proxy.mjs
 //
-// Only addresses of ALLOW are connected to: a proxy that takes any address is a way into the network that it runs in.
-// It speaks plain HTTP unless it has a certificate (TLS_CERT and TLS_KEY, files): TLS is mostly for the load balancer
-// in front of it. It does not look into the bytes: the password and the rows pass through as the client sends them.
+// It connects only to addresses in ALLOW: a proxy that takes any address would open the network in which it runs. It
+// speaks plain HTTP unless it has a certificate (the files TLS_CERT and TLS_KEY), because TLS is mostly the task of the
+// load balancer in front of it. It does not inspect the bytes: the password and the rows pass through unchanged.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -14,11 +14,11 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { WebSocketServer } from "ws";
 
-/** Bytes that wait for a client before its server is read on, and the longest message of a client. */
+/** Bytes queued for a client at which reading from its server pauses, and the longest message of a client in bytes. */
 const WAITING = 1 << 20;
 const LONGEST_MESSAGE = 16 << 20;
 
-/** Milliseconds of silence before the system asks whether the client is still there. */
+/** Milliseconds of silence before the system probes whether the client is still connected. */
 const KEEP_ALIVE = 60_000;
 
 /** Resolves with `{ port, stop }` when it listens. `allow`: addresses, as `host:port`. `tls`: `{ cert, key }` (PEM). */
@@ -28,8 +28,8 @@ export async function startProxy({ allow, port = 0, host = "0.0.0.0", tls, conne
   const explain = (_, response) => response.writeHead(426).end("This is a proxy for WebSockets.\n");
   const server = tls ? createTlsServer(tls, explain) : createServer(explain);
   server.on("upgrade", (request, client, head) => {
-    client.on("error", () => {}); // it closes too, which says all
-    client.setKeepAlive(true, KEEP_ALIVE); // without, a client whose machine is gone holds its session for good
+    client.on("error", () => {}); // "close" follows, and is handled
+    client.setKeepAlive(true, KEEP_ALIVE); // otherwise the session of a lost client never ends
     const address = new URL(request.url, "http://proxy").searchParams.get("address") ?? "";
     if (!allowed.has(address)) return refuse(client, "403 Forbidden", "This address is not one of ALLOW.");
     const colon = address.lastIndexOf(":");
@@ -58,9 +58,9 @@ function refuse(client, status, reason) {
 }
 
 /**
- * Each side waits for the other, and hears of its end. A client that closes gets nothing any more: what it wrote is
- * sent on, then the connection is destroyed. Only to end it would leave a server that waits to be read waiting for
- * good, with its query.
+ * Connects the two sides, with back-pressure in both directions, and passes on the end of each. After a client closes,
+ * its remaining bytes are sent on, then the server's connection is destroyed. Merely ending that connection would leave
+ * a server that is blocked in a write waiting for ever, with its query.
  */
 function join(socket, tcp) {
   tcp.on("data", (bytes) => {

@@ -1,8 +1,8 @@
 // Builds the documentation site: `make docs`, and with SERVE=1 serves it.
 //
-// The pages are copied to .cache/docs, the reference and what is drawn from bench/results are made beside them, and
-// VitePress turns all of it into .cache/site. It is files only: any server can serve them, and they ask no other host
-// for anything.
+// The pages are copied to .cache/docs. The reference and the charts of bench/results are added there, and VitePress
+// turns all of it into .cache/site. The site is files only: any server can serve it, and it sends no requests to other
+// hosts.
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -18,7 +18,7 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 const staged = path.join(root, ".cache/docs");
 const say = (text) => process.stdout.write(`[docs] ${text}\n`);
 
-/** Makes .cache/docs new. */
+/** Creates .cache/docs anew. */
 async function stage() {
   rmSync(staged, { recursive: true, force: true });
   const pages = sources();

@@ -1,12 +1,12 @@
-// Bars as static SVG. Lengths are parts of the width, so a chart fits a phone and a screen while its text keeps its
-// size; colours are classes, which the theme fills for light and dark.
+// Draws bars as static SVG. Lengths are fractions of the width, so a chart fits a phone and a screen while its text
+// keeps its size. Colours are classes, which the theme fills for light and dark.
 
 const ROW = 34;
 
 const escape = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 const percent = (part) => `${(part * 100).toFixed(2)}%`;
 
-/** Three digits, as docs/benchmarks.md has them. */
+/** Three digits, as in docs/benchmarks.md. */
 export function figure(value, unit) {
   const text =
     value >= 100 ? Math.round(value).toLocaleString("en") : value >= 10 ? value.toFixed(1) : value.toFixed(2);
@@ -14,8 +14,8 @@ export function figure(value, unit) {
 }
 
 /**
- * One bar for each of `bars`: `{ label, kind, median, min, max }`, with a line from the least to the greatest of the
- * trials. `kind` is `own`, `peer` or `floor`.
+ * Draws one bar for each of `bars`: `{ label, kind, median, min, max }`, with a line from the minimum to the maximum of
+ * the trials. `kind` is `own`, `peer` or `floor`.
  */
 export function barsOf(title, unit, bars) {
   const longest = Math.max(...bars.map(({ median, max }) => Math.max(median, max)));

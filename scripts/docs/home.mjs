@@ -1,17 +1,17 @@
-// The first page. What it claims is README's, taken from there: a heading or a marker that has gone fails the build.
-// Must not know how the page looks (.vitepress/theme/style.css).
+// The first page. Its claims are taken from README: if a heading or a marker there has gone, the build fails. Must not
+// know how the page looks (.vitepress/theme/style.css).
 import { pictureOf } from "./picture.mjs";
 
 const links = {
   "Start on your runtime": [
-    ["/workers", "Workers with Hyperdrive", "a client for each request, closed behind its Response"],
+    ["/workers", "Workers with Hyperdrive", "a client for each request, closed after its Response"],
     ["/durable-objects", "Durable Objects", "a pool that outlives requests, LISTEN for many clients"],
     ["/node", "Node", "one pool for the process, streams into `node:http`"],
     ["/deno", "Deno", "permissions, `deno serve`"],
     ["/bun", "Bun", "`bun server.ts`"],
     ["/vercel", "Vercel and Next", "where the pool belongs"],
   ],
-  "Go on from there": [
+  "Next steps": [
     ["/queries", "Writing queries", "templates, lists, identifiers"],
     ["/pg", "From pg", "the same API over this driver, and what differs"],
     ["/from-postgres", "From postgres.js", "call by call"],
@@ -22,7 +22,7 @@ const links = {
   ],
 };
 
-/** The text between two pieces of README. */
+/** Returns the part of README that the pattern captures. */
 function piece(readme, pattern) {
   const [, text] = pattern.exec(readme) ?? [];
   if (text === undefined) throw new Error(`README.md has no ${pattern}`);

@@ -1,10 +1,10 @@
-// Where a link of a page leads on the site. The files are written for GitHub: their links are relative paths, to other
-// pages and to files of the repository.
+// Translates the links of a page for the site. The files are written for GitHub: their links are relative paths to
+// other pages and to files of the repository.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { REPOSITORY, root, sources, titleOf } from "./pages.mjs";
 
-/** GitHub's rule, so that one `#anchor` is right in both places. */
+/** GitHub's rule, so that the same `#anchor` works in both places. */
 export function anchorOf(heading) {
   return heading
     .trim()
@@ -14,8 +14,8 @@ export function anchorOf(heading) {
 }
 
 /**
- * A plugin of markdown-it: a link to a page becomes one of the site, a link to another file one to the repository.
- * Throws for a file that is not there.
+ * A plugin of markdown-it: a link to a page becomes a link within the site, a link to another file becomes a link to
+ * the repository. Throws if the file does not exist.
  */
 export function siteLinks(markdown) {
   const pages = sources();
@@ -40,7 +40,7 @@ export function siteLinks(markdown) {
         token.attrSet("href", href);
         const [, page] = /^\/([^#]+\.md)/.exec(href) ?? [];
         const text = children[index + 1];
-        // A file's name says more on GitHub than on the site.
+        // A file's name is useful on GitHub; on the site the page's title is better.
         if (page !== undefined && /^[\w/-]+\.md$/.test(text?.content))
           text.content = titleOf(readFileSync(path.join(root, files.get(page)), "utf8"));
       }

@@ -9,11 +9,11 @@ import { fileURLToPath } from "node:url";
 import { REPOSITORY, navigation, root, sources } from "./pages.mjs";
 
 const OWN = "docs/contents.md";
-/** Files beside docs/ that npm's package has. */
+/** Files outside of docs/ that npm's package includes. */
 const PACKED = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 const WIDTH = 120;
 
-/** Sections of `{ title, page, file, says }`, without what the build makes, and without the decisions. */
+/** Returns sections of `{ title, page, file, says }`, without generated pages and without the decisions. */
 function contents() {
   const files = new Map([...sources()].map(([file, page]) => [page, file]));
   const sections = navigation().filter(({ text }) => text !== "Decisions");
@@ -29,7 +29,7 @@ function contents() {
 
 const textOf = (file) => readFileSync(path.join(root, file), "utf8");
 
-/** Of the first paragraph below the heading that is prose, or of its first item. */
+/** Returns the first sentence of the first paragraph of prose below the heading, or of its first item. */
 function firstSentence(text) {
   const paragraphs = text.replaceAll(/^```[^]*?^```$/gm, "").split(/\n{2,}/);
   const prose = paragraphs.find((one) => /^(- |[A-Z`"“[(*])/.test(one) && !one.startsWith("[!")) ?? "";
@@ -40,7 +40,7 @@ function firstSentence(text) {
   return /^.*?[.:](?= |$)/.exec(line)?.[0].replace(/:$/, ".") ?? line;
 }
 
-/** A list's item within the width of a page. */
+/** Wraps a list's item to the width of a page. */
 function wrapped(item) {
   const lines = [""];
   for (const word of item.split(" ")) {
@@ -59,7 +59,7 @@ function listed(heading, linkOf) {
   return `# ${heading}\n\n${lists.join("\n")}`;
 }
 
-/** docs/contents.md. Pages that are not in the package are links to the repository. */
+/** Returns docs/contents.md. Pages that are not in the package are links to the repository. */
 export function contentsPage() {
   const linkOf = ({ file }) => {
     if (file.startsWith("docs/")) return file.slice("docs/".length);
@@ -72,7 +72,7 @@ export function contentsPage() {
   );
 }
 
-/** llms.txt of a site whose pages are below `url`, and llms-full.txt. */
+/** Returns llms.txt for a site whose pages are below `url`, and llms-full.txt. */
 export function llms(url) {
   const full = contents().flatMap(({ pages }) => pages.map(({ file }) => textOf(file).trim()));
   return {

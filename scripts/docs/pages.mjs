@@ -1,7 +1,8 @@
-// Which pages the site has, and in which section of the navigation each stands.
+// Lists the pages of the site, and the section of the navigation that each is in.
 //
-// A page is a Markdown file of the repository, which reads well on GitHub too: those of docs/, and a few beside them.
-// The decisions are found by themselves, and all others are named here: a test fails for a page of docs/ that is not.
+// A page is a Markdown file of the repository, which also reads well on GitHub: the files of docs/ and a few others.
+// The decisions are found automatically. All other pages are named here: a test fails for a page of docs/ that is
+// missing.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,14 +10,14 @@ import { fileURLToPath } from "node:url";
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 export const REPOSITORY = "https://github.com/pgz-edge/pgz-edge";
 
-/** The path below which the site is served: `/`, or as BASE says, such as `/pgz-edge/` on GitHub Pages. */
+/** The path below which the site is served: `/`, or the value of BASE, such as `/pgz-edge/` on GitHub Pages. */
 export const base = process.env.BASE ?? "/";
 if (!/^\/(.*\/)?$/.test(base)) throw new Error(`BASE begins and ends with a slash, as /pgz-edge/; it is ${base}`);
 
-/** Where the site is served, without that path. */
+/** The address of the site, without that path. */
 export const SITE = process.env.SITE ?? "https://pgz-edge.github.io";
 
-/** Files outside of docs/ that are pages, and where they stand on the site. */
+/** Files outside of docs/ that are pages, and their places on the site. */
 const beside = new Map([
   ["README.md", "readme.md"],
   ["worker-example/README.md", "worker-example.md"],
@@ -25,10 +26,10 @@ const beside = new Map([
   ["SECURITY.md", "security.md"],
 ]);
 
-/** What the build makes: no file of the repository has them. */
+/** Pages that the build makes; they are not files of the repository. */
 export const made = ["index.md", "performance.md", "reference/index.md"];
 
-/** Title, then the pages in their order, as the site names them. */
+/** The title of each section, then its pages in the order of the navigation. */
 const chapters = [
   ["Start", ["readme", "comparison", "examples", "connecting", "logins", "bundlers", "worker-example"]],
   ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel", "next"]],
@@ -45,7 +46,7 @@ const chapters = [
   ["Inside", ["architecture", "boundary", "hacking", "security", "changelog"]],
 ];
 
-/** A file of the repository -> its page, for all that are pages. */
+/** Returns a map from each file of the repository that is a page to its page. */
 export function sources() {
   const docs = readdirSync(path.join(root, "docs"), { recursive: true })
     .filter((name) => name.endsWith(".md"))
@@ -84,7 +85,7 @@ export function navigation() {
   return [...sections, { text: "Decisions", collapsed: true, items }];
 }
 
-/** Pages that the navigation does not lead to. */
+/** Returns the pages that the navigation does not lead to. */
 export function unlisted() {
   const links = new Set(navigation().flatMap(({ items }) => items.map(({ link }) => link)));
   return [...sources().values()].filter((page) => !links.has(`/${page.replace(/(index)?\.md$/, "")}`));

@@ -1,13 +1,14 @@
-// The page of charts, from bench/results. Says which figures stand beside each other; must not hold a figure itself.
+// The page of charts, from bench/results. Decides which figures are shown side by side. Must not contain figures
+// itself.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { barsOf } from "./charts.mjs";
 import { root } from "./pages.mjs";
 
-/** Sockets without a driver: the least that any driver can cost. */
+/** Sockets without a driver: the lower bound of any driver's cost. */
 const FLOORS = ["drain", "bare"];
 
-/** Milliseconds of a round trip to the server. */
+/** The round trip to the server, in milliseconds. */
 const DISTANCE = 50;
 const away = (row) => row.config.round_trip_ms === DISTANCE;
 const plain = (row) => row.config.format === undefined;
@@ -16,13 +17,11 @@ const on =
   (row) =>
     runtimes.includes(row.runtime);
 
-/**
- * `shapes`: a group of bars each, with its name; `where` chooses among the rows of the case. `more`: greater is better.
- */
+/** `shapes`: one group of bars each, with its name. `where` selects rows of the case. `more`: greater is better. */
 const charts = [
   {
     title: "Rows to NDJSON on Node",
-    about: "Process CPU of the client for one result that is streamed. `drain` is a socket that throws the rows away.",
+    about: "Process CPU of the client for one streamed result. `drain` is a socket that drops the rows.",
     case: "stream",
     metric: "cpu_ms",
     where: (row) => on("node")(row) && plain(row),
@@ -55,18 +54,18 @@ const charts = [
   {
     title: "Round trips",
     about:
-      "How often a client has to wait for the server on an open socket. What each scenario does stands in " +
-      "[the tables](/benchmark-tables#round-trips).",
+      "How often a client has to wait for the server on an open socket. " +
+      "[The tables](/benchmark-tables#round-trips) describe each scenario.",
     case: "latency",
     metric: "flights",
     where: (row) => on("node", "native")(row) && away(row),
     shapes: {
       connect_new: "connect and one new statement",
       connect_known: "connect, server and statement known",
-      new_5: "five new statements made together",
-      known_5: "five known statements made together",
+      new_5: "five new statements at the same time",
+      known_5: "five known statements at the same time",
       transaction_3: "a transaction of three statements",
-      scope: "one statement behind a tenant's setting",
+      scope: "one statement under a tenant's setting",
     },
   },
   {
@@ -77,7 +76,7 @@ const charts = [
     where: (row) => on("node", "native")(row) && away(row),
     shapes: {
       connect_new: "connect and one new statement",
-      new_5: "five new statements made together",
+      new_5: "five new statements at the same time",
       transaction_3: "a transaction of three statements",
     },
   },
@@ -101,8 +100,8 @@ const charts = [
   {
     title: "Acquire and release",
     about:
-      "Taking an idle connection of a pool and giving it back. Most of ours is the stack that " +
-      "[`leakThreshold`](/pool#leases) takes.",
+      "Acquiring an idle connection of a pool and releasing it. Most of our cost is the stack trace that " +
+      "[`leakThreshold`](/pool#leases) records.",
     case: "pool",
     metric: "cpu_us_per_pair",
     shapes: { acquire_release: "one pair" },
@@ -145,7 +144,7 @@ const charts = [
   },
 ];
 
-/** What of `versions` a chart is about: its libraries, then what they ran on. */
+/** Returns the part of `versions` that a chart shows: its libraries, then their platforms. */
 function made({ date, machine, versions }, { case: name }, rows) {
   const [day] = date.split("T");
   const libraries = Object.keys(versions).filter((one) => rows.some(({ library }) => library.split(" ")[0] === one));
@@ -169,7 +168,7 @@ function draw(chart) {
   );
   const places = chart.split ?? [undefined];
   const drawn = [];
-  const ahead = []; // of each group with bars of ours and of peers: whether no peer is below ours
+  const ahead = []; // per group with bars of ours and of peers: no peer is below ours
   const figures = Object.entries(chart.shapes).flatMap(([shape, name]) =>
     places.flatMap((place) => {
       const rows = chosen.filter((row) => row.shape === shape && (place === undefined || row.runtime === place));
@@ -205,7 +204,7 @@ ${made(results, chart, drawn)}
 `;
 }
 
-/** So that nobody has to count. */
+/** Counts the groups for the reader. */
 function score(ahead) {
   if (ahead.length === 0) return "";
   return ` No peer is below pgz-edge in ${ahead.filter(Boolean).length} of ${ahead.length} groups that have both.`;

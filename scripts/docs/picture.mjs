@@ -1,7 +1,7 @@
-// The picture of the stream: README's drawing as HTML. Names, labels, and where the arrow back begins and ends are read
-// from the drawing, so that the two cannot differ. Must not know how the picture looks (.vitepress/theme/style.css).
+// The picture of the stream: README's drawing as HTML. Names, labels and the two ends of the arrow back are read from
+// the drawing, so that the two cannot differ. Must not know how the picture looks (.vitepress/theme/style.css).
 
-/** README's drawing has one line of stations with arrows between them, a line of `^` and `│`, and the arrow back. */
+/** README's drawing has a line of stations with arrows between them, a line of `^` and `│`, and the arrow back. */
 export function pictureOf(drawing) {
   const [line, ends, back] = drawing.split("\n");
   const parts = [...line.matchAll(/(?<station>[\w ]*\w)|──(?:(?<label>[^─>]+)──)?>/g)];

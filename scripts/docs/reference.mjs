@@ -1,5 +1,5 @@
-// The reference: TypeDoc reads the comments of what each entry of the package exports, and writes Markdown that is
-// built with the other pages. What an editor shows is so what the site shows (tests/packaging/tsdoc.test.ts).
+// The reference: TypeDoc reads the comments of each package entry's exports, and writes Markdown that is built with the
+// other pages. So the site shows the same text as an editor (tests/packaging/tsdoc.test.ts).
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { Application, OptionDefaults, ReflectionKind } from "typedoc";
@@ -7,7 +7,7 @@ import { REPOSITORY, root } from "./pages.mjs";
 
 const navigationFile = path.join(root, ".cache/docs/reference/navigation.json");
 
-/** A file of js/ -> what its users import, as package.json's exports say. */
+/** Returns a map from files of js/ to the names by which users import them, according to package.json's exports. */
 export function entries() {
   const { exports } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
   const typesOf = (entry) => (typeof entry === "string" ? undefined : (entry.types ?? typesOf(entry.default ?? {})));
@@ -27,7 +27,7 @@ export async function writeReference() {
     logLevel: "Error",
     entryPoints: [...files.keys()].map((file) => path.join(root, file)),
     tsconfig: path.join(root, "tsconfig.build.json"),
-    skipErrorChecking: true, // the linters have done it
+    skipErrorChecking: true, // the linters check errors
     basePath: root,
     readme: "none",
     disableGit: true,
@@ -42,8 +42,8 @@ export async function writeReference() {
     entryFileName: "index",
     navigationJson: navigationFile,
     hidePageHeader: true,
-    jsDocCompatibility: { defaultTag: false }, // a default is a value and its reason
-    blockTags: [...OptionDefaults.blockTags, "@unit", "@runtimes"], // of options: js/config/table.ts
+    jsDocCompatibility: { defaultTag: false }, // our defaults are a value with its reason
+    blockTags: [...OptionDefaults.blockTags, "@unit", "@runtimes"], // for options: js/config/table.ts
     useCodeBlocks: true,
     parametersFormat: "table",
     typeDeclarationFormat: "table",
@@ -61,7 +61,7 @@ export async function writeReference() {
   writeFileSync(path.join(out, "index.md"), overview(project, files));
 }
 
-/** Folders of what is called or made; types are on the pages of the entries. */
+/** Folders of classes, functions and variables. Types are on the pages of the entries. */
 const folders = new Map([
   [ReflectionKind.Class, "classes"],
   [ReflectionKind.Function, "functions"],

@@ -1,4 +1,4 @@
-// Serves the built site on this machine, for a look and for the tests. It knows no more than any server of files does.
+// Serves the built site on this machine, for a look and for the tests. It behaves like any static file server.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import path from "node:path";
@@ -13,7 +13,7 @@ const types = {
   ".svg": "image/svg+xml",
 };
 
-/** The site that was built for `base`. With port 0 the system chooses one. */
+/** Serves the site that was built for `base`. With port 0 the system chooses a port. */
 export async function serve(port, base) {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");

@@ -1,10 +1,10 @@
-// Which Node runs what, and which of the two workerds: the demo, tests and benchmarks ask here.
+// Chooses the Node binary and the workerd for the demo, tests and benchmarks.
 //
 //   nodeBinary(22)          // a Node from npm: optional packages `node-22-<platform>`, 24 and 26 likewise
 //   workerd("newest")       // { execPath, miniflare }: a Node, and the file of the miniflare that it runs
 //   workerd("node-20")      // the last miniflare for Node 20, with the workerd that it brings
 //
-// The newest miniflare wants Node 22; on a machine with Node 20 it runs in the Node 24 from npm.
+// The newest miniflare needs Node 22. On a machine with Node 20 it runs in the Node 24 from npm.
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ const { resolve } = createRequire(fileURLToPath(new URL("../../package.json", im
 const platform = `${process.platform}-${process.arch}`;
 const ownMajor = Number.parseInt(process.versions.node);
 
-/** The executable of that major version from npm. Throws, with what to do, where npm has none. */
+/** Returns npm's executable of that major version. Throws with instructions if npm has none. */
 export function nodeBinary(major) {
   try {
     return path.join(path.dirname(resolve(`node-${major}-${platform}/package.json`)), "bin/node");
@@ -25,9 +25,11 @@ export function nodeBinary(major) {
   }
 }
 
-/** Where to run miniflare, and which one. `import(miniflare)` has what the package exports. */
+/**
+ * Returns the Node that must run miniflare, and the file of miniflare. `import(miniflare)` has the package's exports.
+ */
 export function workerd(which = "newest") {
-  // By file name: from tests/, "miniflare" would be the one that wrangler brings.
+  // By file name, because from tests/ "miniflare" would resolve to wrangler's copy.
   if (which === "newest")
     return { execPath: ownMajor >= 22 ? process.execPath : nodeBinary(24), miniflare: resolve("miniflare") };
   if (which === "node-20") return { execPath: process.execPath, miniflare: resolve("miniflare-node-20") };

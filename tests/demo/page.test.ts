@@ -361,7 +361,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
   });
 
   test("Changes: rows as they become, and none is missing behind a pause", async () => {
-    expect(await press("changes", "Follow")).toMatch(/^Following, behind line \d+\.$/);
+    expect(await press("changes", "Follow")).toMatch(/^Following, after line \d+\.$/);
     const lines = section("changes").locator("li");
     const stir = section("changes").getByRole("button", { name: "Create, pay and delete an order" });
     await stir.click();
@@ -374,7 +374,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     const change = { reference: `MISSED-${name.toUpperCase()}`, customer: "Ada", total: 1 };
     const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(change) };
     for (const ask of [worker.globex, worker.acme]) expect((await ask("/api/orders", init)).status).toBe(201);
-    expect(await press("changes", "Follow")).toBe(`Following, behind line ${last}.`);
+    expect(await press("changes", "Follow")).toBe(`Following, after line ${last}.`);
     await lines.first().waitFor();
     expect(await lines.allInnerTexts()).toEqual([expect.stringContaining(change.reference)]);
     expect(await curl("changes")).toContain(`/changes?from=`);

@@ -1,6 +1,6 @@
 // The test certificates, made once by docker/make-certificates.sh and kept in .cache/tls/: a CA, `server` (localhost,
-// 127.0.0.1, ::1) and `elsewhere` (elsewhere.invalid, signed by the same CA: what a client must refuse). Made anew ten
-// days before they end.
+// 127.0.0.1, ::1) and `elsewhere` (elsewhere.invalid, signed by the same CA: a client must refuse it). They are renewed
+// ten days before they expire.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
@@ -8,7 +8,7 @@ import { cache, root } from "./home.mjs";
 
 const folder = path.join(cache, "tls");
 
-/** `{ ca, server: { certificate, key }, elsewhere: { certificate, key } }`, all file names. */
+/** Returns `{ ca, server: { certificate, key }, elsewhere: { certificate, key } }`, all file names. */
 export function certificates() {
   if (!stillGood()) make();
   const pair = (name) => ({ certificate: path.join(folder, `${name}.crt`), key: path.join(folder, `${name}.key`) });

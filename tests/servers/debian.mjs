@@ -1,7 +1,7 @@
-// Debian's packages, for servers that no registry of npm has: where apt gets them, and how a package is unpacked with
-// the libraries that it needs, beside what the machine has installed.
+// Debian's packages, for servers that npm does not have: finds apt's mirror, and unpacks a package with the libraries
+// that it needs, separate from the installed packages.
 //
-// Asks apt with lists of its own, and changes nothing of the system's. apt checks the signatures.
+// Runs apt with separate lists, and changes nothing of the system's. apt checks the signatures.
 import { execFile, execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -10,24 +10,25 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/** Where apt gets its packages. */
+/** Returns the address from which apt gets its packages. */
 export function mirror() {
   try {
     const words = ["indextargets", "--format", "$(REPO_URI)", "Label: Debian"];
     const [first] = execFileSync("apt-get", words, { encoding: "utf8" }).split("\n");
     if (first) return first;
   } catch {
-    // No Debian.
+    // This system is not Debian.
   }
   return "http://deb.debian.org/debian/";
 }
 
 /**
- * Unpacks packages of Debian's unstable release, and those of `experimental` that are newer there, into a folder, with
- * each library that they depend on. Rejects with why they cannot be had.
+ * Unpacks packages of Debian's unstable release into a folder, with each library that they depend on. Those named in
+ * `experimental` come from the experimental release if they are newer there. Rejects with the reason if they are
+ * unavailable.
  */
 export async function unpack(packages, experimental, folder) {
-  if (!existsSync(KEYS)) throw new Error(`${KEYS} is not there: packages of Debian cannot be checked`);
+  if (!existsSync(KEYS)) throw new Error(`${KEYS} is missing: the signatures of Debian's packages cannot be checked`);
   const apt = aptOf(folder, experimental);
   try {
     await apt("apt-get", ["update", "--quiet"]);
@@ -42,7 +43,7 @@ export async function unpack(packages, experimental, folder) {
   }
 }
 
-/** apt with lists, preferences and a cache below the folder, which knows of no installed package. */
+/** Returns an apt with lists, preferences and a cache below the folder. It sees no installed packages. */
 function aptOf(folder, experimental) {
   const at = (...names) => path.join(folder, "apt", ...names);
   for (const name of ["state/lists/partial", "cache/archives/partial", "etc"]) mkdirSync(at(name), { recursive: true });
@@ -59,10 +60,10 @@ function aptOf(folder, experimental) {
     "Dir::Etc::sourceparts": "/dev/null",
     "Dir::Etc::preferences": at("etc/preferences"),
     "Dir::Etc::preferencesparts": "/dev/null",
-    "APT::Sandbox::User": "", // the folder is ours
+    "APT::Sandbox::User": "", // we own the folder
     "Acquire::Languages": "none",
     "Acquire::Retries": "2",
-    "APT::Update::Error-Mode": "any", // else what could not be had is only warned of
+    "APT::Update::Error-Mode": "any", // otherwise a failed download is only a warning
   };
   const options = Object.entries(settings).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
   return async (program, words, cwd = folder) => {
@@ -76,7 +77,7 @@ function aptOf(folder, experimental) {
   };
 }
 
-/** The packages, and each library that one of them depends on. */
+/** Returns the packages, and each library that one of them depends on. */
 async function withLibraries(apt, packages) {
   const all = new Set(packages);
   for (let last = packages; last.length > 0;) {
@@ -89,8 +90,8 @@ async function withLibraries(apt, packages) {
 }
 
 /**
- * Puts a script in the place of each program: it starts the program by the loader and the libraries of its own folder.
- * This machine's C library may be older than what they were built with.
+ * Replaces each program by a script that starts it with the loader and the libraries of its own folder. This machine's
+ * C library may be older than the one that they were built with.
  */
 export function useOwnLibraries(folder, programs) {
   const libraries = readdirSync(path.join(folder, "usr/lib"), { withFileTypes: true })

@@ -1,2 +1,2 @@
-/** A new empty folder that the servers own. */
+/** Makes a new empty folder that the servers own. */
 export function scratch(prefix: string): string;

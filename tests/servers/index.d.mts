@@ -1,8 +1,8 @@
 export interface ServerDescriptor {
-  /** "18", "15", "pgbouncer", or "url-<major>" for the one of DATABASE_URL. */
+  /** "18", "15", "pgbouncer", or "url-<major>" for the server of DATABASE_URL. */
   name: string;
   major: number;
-  /** Started by us: it has the roles of tests/servers/postgres.mjs and may be treated badly. */
+  /** Started by us: it has the roles of tests/servers/postgres.mjs, and tests may crash or change it. */
   own: boolean;
   /** Offers TLS with a certificate that the CA of `caFile` signs. */
   tls: boolean;
@@ -15,7 +15,7 @@ export interface ServerDescriptor {
   appUrl: string;
   superuserUrl: string;
   caFile?: string;
-  /** Has its Unix socket. */
+  /** The folder of its Unix socket. */
   socketFolder?: string;
   log?: string;
   pid?: number;
@@ -27,7 +27,7 @@ export interface RunningServers {
   stop(): Promise<void>;
 }
 
-/** `databaseUrl` stands in for 18; by default the one of the environment. */
+/** `databaseUrl` replaces the server 18. The default is DATABASE_URL of the environment. */
 export function startServers(options?: {
   majors?: number[];
   pgbouncer?: boolean;

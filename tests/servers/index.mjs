@@ -3,9 +3,9 @@
 //   const { servers, pgbouncer, stop } = await startServers({ majors: [18, 15], pgbouncer: true });
 //
 // A server is a plain JSON descriptor: { name, major, own, tls, host, port, database, user, password, url, appUrl,
-// superuserUrl, caFile, log, pid }. With DATABASE_URL in the environment that server stands in for 18 and is left as it
-// is: `own` is false, it has only the URL's role, and `tls` says whether the URL asks for TLS. By hand: `node
-// tests/servers/index.mjs` starts both majors and PgBouncer and prints how to reach them.
+// superuserUrl, caFile, log, pid }. If the environment has DATABASE_URL, that server replaces 18 and is left unchanged:
+// `own` is false, it has only the URL's role, and `tls` says whether the URL asks for TLS. For manual use, `node
+// tests/servers/index.mjs` starts both majors and PgBouncer and prints their addresses.
 import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -20,7 +20,7 @@ export async function startServers({
   pgbouncer = false,
   databaseUrl = process.env.DATABASE_URL,
 } = {}) {
-  certificates(); // made before two servers want them at once
+  certificates(); // made here, before two servers need them at once
   const running = [];
   const stop = async () => void (await Promise.all(running.splice(0).map((server) => server.stop())));
   const start = async (major) => {
@@ -50,7 +50,7 @@ export async function startServers({
   }
 }
 
-/** The server of DATABASE_URL: asked for its version, otherwise untouched. */
+/** The server of DATABASE_URL. It is queried for its version, and otherwise left alone. */
 async function foreign(databaseUrl) {
   const address = new URL(databaseUrl);
   const mode = address.searchParams.get("sslmode") ?? "disable";
@@ -88,8 +88,8 @@ async function foreign(databaseUrl) {
 }
 
 /**
- * The path of a new log under .cache/logs. It has our process's number, since a demo or a benchmark may start servers
- * of the same names while tests read theirs. Logs of yesterday go.
+ * Returns the path of a new log in .cache/logs. The name includes our process id, since a demo or a benchmark may start
+ * servers of the same names while tests read theirs. Logs older than a day are deleted.
  */
 export function logFile(name) {
   const folder = path.join(cache, "logs");

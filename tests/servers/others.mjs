@@ -1,7 +1,7 @@
-// What the starters of servers that are no PostgreSQL share: h2.mjs, questdb.mjs, pglite.mjs.
+// Starts servers that are not PostgreSQL; h2.mjs, questdb.mjs and pglite.mjs share this code.
 //
-// They run as ourselves, on a loopback port of their own, in a folder that is thrown away; the jars are those that
-// scripts/setup has brought to .cache/jars. A server has started when its log says so.
+// They run as the current user, on a loopback port of their own, in a folder that is thrown away. scripts/setup has
+// downloaded the jars to .cache/jars. A server has started when its log says so.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -9,25 +9,25 @@ import { cache, scratch } from "./home.mjs";
 import { tail } from "./postgres.mjs";
 import { freePort, pause, supervise } from "./supervise.mjs";
 
-/** Java starts twice as fast without its second compiler, and these servers do not live long. */
+/** Java starts twice as fast without its second compiler, and these servers are short-lived. */
 const JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"];
 
-/** The command that runs `main` of the jar with that name. */
+/** Returns the command that runs `main` of the jar with that name. */
 export function java(name, main, ...parameters) {
   const folder = path.join(cache, "jars");
   const jar = existsSync(folder) ? readdirSync(folder).find((file) => file.startsWith(`${name}-`)) : undefined;
-  if (jar === undefined) throw new Error(`${name}.jar is not there: scripts/setup brings it`);
+  if (jar === undefined) throw new Error(`${name}.jar is missing: run scripts/setup`);
   if (spawnSync("java", ["-version"]).status !== 0)
-    throw new Error("java is not installed: scripts/setup does that, or apt-get install default-jre-headless");
+    throw new Error("java is not installed: run scripts/setup, or apt-get install default-jre-headless");
   return [...JAVA, "-cp", path.join(folder, jar), main, ...parameters];
 }
 
 /**
- * Starts what `command(port)` says. `account`: `{ user, password, database }`; `ready`: what it writes to its log when
- * it takes connections. Gives `{ name, options, stop }`, with the options to connect with.
+ * Starts the command that `command(folder, port)` returns. `account`: `{ user, password, database }`. `ready`: the
+ * pattern in its log once it accepts connections. Returns `{ name, options, stop }`, with the options to connect with.
  */
 export async function startOther({ name, prepare, log, account, command, ready }) {
-  // They start slowly enough for somebody else to take the port meanwhile.
+  // These servers start so slowly that another process may take the port meanwhile.
   for (let attempt = 1; ; attempt++) {
     const folder = scratch(name.toLowerCase());
     const port = await freePort();

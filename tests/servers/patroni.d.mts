@@ -1,22 +1,22 @@
-/** A server of PostgreSQL and its Patroni, and what can be done to them. */
+/** A PostgreSQL server and its Patroni, and functions that act on them. */
 export interface PatroniNode {
   readonly name: string;
   readonly port: number;
-  /** Patroni's REST API. */
+  /** The address of Patroni's REST API. */
   readonly api: string;
-  /** As the role `app`, in its database. */
+  /** The URL of the role `app` in its database. */
   readonly url: string;
-  /** As the superuser, in `postgres` unless another database is named. */
+  /** Runs a query as the superuser, in `postgres` unless another database is named. */
   ask(text: string, database?: string): Promise<Record<string, unknown>[]>;
-  /** Its Patroni and its server, from one moment to the next. */
+  /** Kills its Patroni and its server at once. */
   kill(): Promise<void>;
-  /** Its Patroni only: its server goes on, and nobody watches it. */
+  /** Kills its Patroni only. Its server keeps running without supervision. */
   orphan(): Promise<void>;
-  /** Its Patroni starts again. */
+  /** Starts its Patroni again. */
   revive(): void;
 }
 
-/** As Patroni's REST API lists it. */
+/** A member as Patroni's REST API lists it. */
 export interface PatroniMember {
   readonly name: string;
   readonly role: string;
@@ -27,17 +27,17 @@ export interface PatroniMember {
 }
 
 export interface PatroniCluster {
-  /** In the order in which they were made. */
+  /** The nodes in the order of their creation. */
   readonly nodes: readonly PatroniNode[];
   readonly etcd: { readonly port: number; readonly pid: number };
-  /** One node more. */
+  /** Adds a node. */
   add(): Promise<PatroniNode>;
   members(): Promise<PatroniMember[]>;
-  /** Waits for one. */
+  /** Waits for a leader. */
   leader(): Promise<PatroniNode>;
   /** Resolves when all other nodes stream from the leader, and one of them is the synchronous standby. */
   isWhole(): Promise<void>;
-  /** To a standby that may be promoted: resolves with it, when it is the leader. */
+  /** Switches over to a standby that may be promoted. Resolves with that node when it is the leader. */
   switchover(): Promise<PatroniNode>;
   stop(): Promise<void>;
 }
@@ -45,8 +45,8 @@ export interface PatroniCluster {
 export function startPatroni(options: {
   log: string;
   count?: number;
-  /** Of PostgreSQL. */
+  /** Parameters of PostgreSQL. */
   parameters?: Readonly<Record<string, string | number>>;
-  /** Of Patroni, on top of `synchronous_mode: true`. */
+  /** Settings of Patroni, in addition to `synchronous_mode: true`. */
   dynamic?: Readonly<Record<string, unknown>>;
 }): Promise<PatroniCluster>;

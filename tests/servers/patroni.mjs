@@ -1,13 +1,13 @@
-// Starts a cluster that Patroni runs: one etcd, and servers of PostgreSQL each of which has a Patroni.
+// Starts a cluster run by Patroni: one etcd, and several PostgreSQL servers, each with its own Patroni.
 //
 //   const { nodes, leader, add, stop } = await startPatroni({ log, count: 3 });
-//   await (await leader()).kill();      // its Patroni and its PostgreSQL: another node is promoted when its key expires
-//   await nodes[0].revive();            // its Patroni starts again: pg_rewind, and a standby of the new primary
-//   await (await leader()).orphan();    // its Patroni only: its PostgreSQL goes on as a primary that nobody watches
+//   await (await leader()).kill();      // its Patroni and its PostgreSQL: another is promoted when its key expires
+//   await nodes[0].revive();            // starts its Patroni again: pg_rewind, then a standby of the new primary
+//   await (await leader()).orphan();    // its Patroni only: its PostgreSQL remains a primary without supervision
 //
-// Patroni, etcd and PostgreSQL are packages of the system (`scripts/setup release`), since the npm packages have neither
-// pg_basebackup nor pg_rewind. Durability is off, as in postgres.mjs, but not towards standbys. Roles and the database
-// `app` are those of postgres.mjs. Must not know what is tested.
+// Patroni, etcd and PostgreSQL are packages of the system (`scripts/setup release`), since the npm packages have
+// neither pg_basebackup nor pg_rewind. Durability is off, as in postgres.mjs, but not towards standbys. Roles and the
+// database `app` are those of postgres.mjs. Must not know what is tested.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, identity, scratch } from "./home.mjs";
@@ -17,15 +17,20 @@ import { freePort, listens, pause, supervise } from "./supervise.mjs";
 const host = "127.0.0.1";
 const scope = "pgz-edge";
 const replicator = { username: "replicator", password: "replicator-secret" };
-/** The newest PostgreSQL of the system has its programs in `/usr/lib/postgresql/<major>/bin`. */
+/**
+ * The folder of the system's PostgreSQL versions. The programs of the newest are in `/usr/lib/postgresql/<major>/bin`.
+ */
 const POSTGRESQL = "/usr/lib/postgresql";
 
-/** Seconds. A leader whose Patroni is gone is replaced after `ttl`; newer versions of Patroni take 20 for less. */
+/**
+ * In seconds. A leader whose Patroni is gone is replaced after `ttl`. Newer versions of Patroni use 20 instead of a
+ * smaller value.
+ */
 const timing = { ttl: 6, loop_wait: 1, retry_timeout: 2 };
 
 /**
- * Runs a node's Patroni, and keeps the node's folder until it is told to end: then its server and its Patroni end at
- * once. A file `start` starts Patroni again after it has ended.
+ * Runs a node's Patroni. When it is told to end, its server and its Patroni end at once; until then the node's folder
+ * remains. After Patroni has ended, a file `start` starts it again.
  */
 const keeper = `
 folder=$1 patroni=
@@ -48,13 +53,13 @@ while :; do
 done
 `;
 
-/** `parameters` of PostgreSQL, and `dynamic` settings of Patroni's, such as `{ synchronous_mode: false }`. */
+/** `parameters` are PostgreSQL's. `dynamic` are Patroni's settings, such as `{ synchronous_mode: false }`. */
 export async function startPatroni({ log, count = 3, parameters = {}, dynamic = {} }) {
   const bin = programs();
   const running = [];
   const nodes = [];
   const stop = async () => {
-    // The servers before etcd, so that none of them looks for it meanwhile.
+    // Stops the servers before etcd, so that none of them searches for it meanwhile.
     const [etcd, ...others] = running.splice(0);
     await Promise.all(others.map((one) => one.stop()));
     await etcd?.stop();
@@ -89,7 +94,7 @@ function programs() {
   const majors = existsSync(POSTGRESQL) ? readdirSync(POSTGRESQL).sort((one, other) => other - one) : [];
   const bin = majors.map((major) => path.join(POSTGRESQL, major, "bin")).find((one) => existsSync(`${one}/pg_rewind`));
   if (bin && existsSync("/usr/bin/patroni") && existsSync("/usr/bin/etcd")) return bin;
-  throw new Error("Patroni, etcd and a PostgreSQL of the system are needed: scripts/setup release brings them");
+  throw new Error("Patroni, etcd and a PostgreSQL of the system are needed: run scripts/setup release");
 }
 
 async function startEtcd(log) {
@@ -119,7 +124,7 @@ async function startNode({ name, bin, etcd, log, parameters, dynamic }) {
     writeFileSync(path.join(folder, at), text, { mode: 0o600 });
     give(path.join(folder, at));
   };
-  // JSON is YAML.
+  // JSON is valid YAML.
   file("patroni.yml", JSON.stringify(configuration({ name, bin, etcd, folder, port, rest, parameters, dynamic })));
   mkdirSync(path.join(folder, "home"));
   give(path.join(folder, "home"));
@@ -177,7 +182,7 @@ function configuration({ name, bin, etcd, folder, port, rest, parameters, dynami
   };
 }
 
-/** One server with its Patroni, and what can be done to it. */
+/** Returns one server with its Patroni, and functions that act on them. */
 function nodeOf({ name, folder, port, rest, server, file }) {
   const api = `http://${host}:${rest}`;
   const pidOf = (at) => Number.parseInt(readFileSync(path.join(folder, at), "utf8"), 10);
@@ -186,22 +191,22 @@ function nodeOf({ name, folder, port, rest, server, file }) {
     port,
     api,
     url: `postgres://${app.user}:${app.password}@${host}:${port}/app`,
-    /** As the superuser, in `postgres` unless another database is named. */
+    /** Runs a query as the superuser, in `postgres` unless another database is named. */
     async ask(text, database = "postgres") {
       return (await withClient(server, port, database, (client) => client.query(text))).rows;
     },
-    /** Its Patroni and its server, from one moment to the next. */
+    /** Kills its Patroni and its server at once. */
     async kill() {
       const postmaster = pidOf("data/postmaster.pid");
       await node.orphan();
       process.kill(postmaster, "SIGKILL");
     },
-    /** Its Patroni only. */
+    /** Kills its Patroni only. */
     async orphan() {
       process.kill(pidOf("patroni.pid"), "SIGKILL");
       await eventually(() => !existsSync(path.join(folder, "patroni.pid")), `the Patroni of ${name} has ended`);
     },
-    /** Its Patroni starts again. */
+    /** Starts its Patroni again. */
     revive: () => file("start", ""),
   };
   return node;
@@ -209,14 +214,14 @@ function nodeOf({ name, folder, port, rest, server, file }) {
 
 const get = (url) => fetch(url, { signal: AbortSignal.timeout(2_000) });
 
-/** As the first Patroni says that answers. */
+/** Returns the members according to the first Patroni that answers. */
 async function membersOf(nodes) {
   const one = async ({ api }) => (await get(`${api}/cluster`)).json();
   return (await Promise.any(nodes.map(one))).members;
 }
 
 /**
- * Resolves when all nodes but the leader stream from it, and one may be promoted as the synchronous standby: Patroni
+ * Resolves when all nodes except the leader stream from it, and one may be promoted as the synchronous standby. Patroni
  * names it some seconds after it has found one that streams.
  */
 async function isWholeWith(nodes, isSynchronous) {
@@ -229,12 +234,12 @@ async function isWholeWith(nodes, isSynchronous) {
   }, "all nodes stream from the leader");
 }
 
-/** The node whose Patroni holds the leader's key and whose server takes writes; waits for one. */
+/** Returns the node whose Patroni holds the leader's key and whose server accepts writes. Waits for such a node. */
 async function leaderOf(nodes) {
   let leader;
   await eventually(async () => {
     for (const node of nodes) {
-      // Patroni answers 200 there only to who asks the leader.
+      // Patroni answers 200 there only if the node is the leader.
       const answer = await get(`${node.api}/primary`).catch(() => undefined);
       await answer?.body?.cancel();
       if (answer?.status === 200) leader = node;
@@ -244,7 +249,10 @@ async function leaderOf(nodes) {
   return leader;
 }
 
-/** To the synchronous standby, which alone may be promoted, or to any. Resolves when that is the leader. */
+/**
+ * Switches over to the synchronous standby, which alone may be promoted, or to any standby. Resolves when that node is
+ * the leader.
+ */
 async function switchover(nodes) {
   const [from, members] = [await leaderOf(nodes), await membersOf(nodes)];
   const standbys = members.filter(({ role }) => role !== "leader");
@@ -256,7 +264,7 @@ async function switchover(nodes) {
   return nodes.find((node) => node.name === name);
 }
 
-/** Asks until it holds. The slowest thing is a promotion, which waits for the leader's key to expire. */
+/** Waits until `holds` is true. The slowest wait is for a promotion, which waits for the leader's key to expire. */
 async function eventually(holds, what) {
   for (const deadline = Date.now() + 90_000; !(await holds()); await pause(50))
     if (Date.now() > deadline) throw new Error(`this never came to hold: ${what}`);

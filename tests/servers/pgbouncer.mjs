@@ -1,10 +1,10 @@
-// Starts PgBouncer (Debian's package, whose system service is not used, or a newer one) in transaction mode in front of
-// one of our servers. Logs in with the roles' plain passwords from its own user list and offers TLS with the same
-// certificate. Its pool is small, so that clients share and change server connections all the time. It refuses to run
-// as root and is started as the servers are: as another user then.
+// Starts PgBouncer (Debian's package, whose system service is not used, or a newer version) in transaction mode in
+// front of one of our servers. It logs in with the roles' plain passwords from its own user list, and offers TLS with
+// the same certificate. Its pool is small, so that clients share and switch server connections all the time. It refuses
+// to run as root, so it is then started as another user, like the servers.
 //
-// ignore_startup_parameters is what PgBouncer's manual recommends for other drivers; ours sends nothing that it would
-// refuse.
+// ignore_startup_parameters has the value that PgBouncer's manual recommends for other drivers. Ours sends no parameter
+// that PgBouncer would refuse.
 import { chmodSync, copyFileSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { certificates } from "./certificates.mjs";
@@ -13,19 +13,19 @@ import { app, superuser, tail } from "./postgres.mjs";
 import { freePort, listens, pause, supervise } from "./supervise.mjs";
 
 const programs = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];
-/** A newer one, which scripts/setup builds from Debian's source. */
+/** A newer version, which scripts/setup builds from Debian's source. */
 const NEWER = path.join(cache, "pgbouncer-1.24.1");
 
 /**
- * A descriptor like the server's, named `pgbouncer`. `poolSize`: server connections for each user; `settings`: more
- * lines of `[pgbouncer]`; `newer`: 1.24.1 and not the system's; `port`: this one, of a PgBouncer that was stopped.
+ * Returns a descriptor like the server's, named `pgbouncer`. `poolSize`: server connections for each user. `settings`:
+ * more lines of `[pgbouncer]`. `newer`: 1.24.1 instead of the system's version. `port`: the port of a PgBouncer that
+ * was stopped.
  */
 export async function startPgBouncer({ server, log, poolSize = 4, settings = "", newer = false, port }) {
   const installed = (newer ? [NEWER] : programs).find((file) => existsSync(file));
-  if (installed === undefined)
-    throw new Error(`PgBouncer${newer ? " 1.24.1" : ""} is not there: scripts/setup brings it`);
+  if (installed === undefined) throw new Error(`PgBouncer${newer ? " 1.24.1" : ""} is missing: run scripts/setup`);
   const folder = scratch("pgbouncer");
-  // Its user may not look into our cache.
+  // PgBouncer's user cannot read our cache.
   const program = path.join(folder, "pgbouncer");
   copyFileSync(installed, program);
   chmodSync(program, 0o755);

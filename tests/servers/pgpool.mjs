@@ -1,8 +1,9 @@
 // Starts pgpool-II (Debian's package, whose system service is not used) over a primary and a standby.
 //
-// It is no pooler in transaction mode: each client has one of its processes, and a server connection at each of the
-// two, until it leaves. The settings are those of docs/poolers.md: a client named `pgz-edge` is led to the primary, any
-// other reads from either. Logs in with the roles' plain passwords of its own file. No TLS, and no failover.
+// It does not pool by transaction: each client has one pgpool process, and one connection to each of the two servers,
+// until it leaves. The settings are those of docs/poolers.md: a client named `pgz-edge` is directed to the primary, any
+// other client reads from either. It logs in with the roles' plain passwords from its own file. It has no TLS and no
+// failover.
 import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, identity, scratch } from "./home.mjs";
@@ -11,10 +12,10 @@ import { freePort, listens, pause, supervise } from "./supervise.mjs";
 
 const programs = ["/usr/sbin/pgpool", "/usr/bin/pgpool", "/usr/local/bin/pgpool"];
 
-/** A descriptor like the server's, named `pgpool`. `settings`: more lines of its configuration. */
+/** Returns a descriptor like the server's, named `pgpool`. `settings`: more lines of its configuration. */
 export async function startPgpool({ primary, standby, log, settings = "" }) {
   const installed = programs.find((file) => existsSync(file));
-  if (installed === undefined) throw new Error("pgpool-II is not there: scripts/setup brings it");
+  if (installed === undefined) throw new Error("pgpool-II is missing: run scripts/setup");
   const folder = scratch("pgpool");
   const [port, pcpPort] = [await freePort(), await freePort()];
   const file = (name, text) => {

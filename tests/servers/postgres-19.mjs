@@ -1,19 +1,20 @@
-// PostgreSQL 19 for tests: Debian's package, since npm has none. It is unpacked once, beside what is installed.
+// PostgreSQL 19 for tests: Debian's package, since npm has none. It is unpacked once, separate from the installed
+// packages.
 import { existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
 import { unpack, useOwnLibraries } from "./debian.mjs";
 import { world } from "./home.mjs";
 
 const PACKAGES = ["postgresql-19", "postgresql-client-19"];
-/** Debian's unstable release has no PostgreSQL 19 before its first real release. */
+/** Debian's unstable release has no PostgreSQL 19 before its final release. */
 const EXPERIMENTAL = [...PACKAGES, "libpq5"];
 
-/** The folder of its binaries, as `native` of `newCluster`. Rejects with why it cannot be had. */
+/** Returns the folder of its binaries, as `native` of `newCluster`. Rejects with the reason if it is unavailable. */
 export async function postgres19() {
   const folder = path.join(world(), "postgresql-19");
   if (!existsSync(folder)) await bring(folder);
   const native = path.join(folder, "usr/lib/postgresql/19");
-  // Its scripts name the folder, so they are written when it has its name.
+  // The scripts contain the folder's name, so they are written after it has its final name.
   useOwnLibraries(folder, [path.join(native, "bin/postgres"), path.join(native, "bin/initdb")]);
   return native;
 }
@@ -25,6 +26,6 @@ async function bring(folder) {
     renameSync(partial, folder);
   } catch (error) {
     rmSync(partial, { recursive: true, force: true });
-    if (!existsSync(folder)) throw error; // else another run was quicker
+    if (!existsSync(folder)) throw error; // otherwise another run was faster
   }
 }

@@ -11,7 +11,7 @@ interface Process {
   ended: boolean;
 }
 
-/** A cluster that has never run. */
+/** Makes a cluster that has never run. */
 export function newCluster(major: number): Promise<Cluster>;
 
 /** Starts the server of a cluster. */
@@ -22,15 +22,15 @@ export function run(
     log: string;
     /** More settings. */
     extra?: Readonly<Record<string, string>>;
-    /** Resolves when it takes connections. */
+    /** Resolves when the server accepts connections. */
     prepare: (process: Process, port: number) => Promise<unknown>;
   },
 ): Promise<{ descriptor: ServerDescriptor & { pid: number }; stop(): Promise<void> }>;
 
-/** Of a cluster's first start: its roles and its database. */
+/** Prepares a cluster at its first start: its roles and its database. */
 export function prepare(process: Process, port: number): Promise<void>;
 
-/** A connection as the superuser, tried again until the server takes it. */
+/** Connects as the superuser, with retries until the server accepts the connection. */
 export function withClient<T>(
   process: Process,
   port: number,

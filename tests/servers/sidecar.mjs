@@ -1,11 +1,11 @@
-// A loopback HTTP server through which a test in any runtime asks a real server something as superuser, over a
-// connection of its own and through another driver (pg): what pg_stat_activity says while ours is busy, for example.
+// A loopback HTTP server through which a test in any runtime queries a real server as superuser, over a separate
+// connection and through another driver (pg). For example, a test reads pg_stat_activity while our connection is busy.
 //
 //   POST /sql  { server: "18", sql: "select …" }  ->  { rows: [["text", null], …] }  or  { error: "…" }
 import { createServer } from "node:http";
 import pg from "pg";
 
-/** `servers`: descriptors of index.mjs. Gives `{ url, stop }`. */
+/** `servers`: descriptors of index.mjs. Returns `{ url, stop }`. */
 export async function startSidecar(servers) {
   const pools = new Map(servers.map((server) => [server.name, pool(server)]));
   for (const one of pools.values()) one.on("error", () => {}); // an idle connection may be terminated by a test
@@ -37,7 +37,10 @@ export async function startSidecar(servers) {
 
 const QUERY_CANCELED = "57014";
 
-/** What else the server does. DROP DATABASE waits for each session, also for one that waits for its client to read. */
+/**
+ * Returns the other active sessions. DROP DATABASE waits for each session, also for one that waits for its client to
+ * read.
+ */
 async function busy(found) {
   const sessions = `select concat_ws(' ', pid, application_name, state, wait_event, left(query, 60))
     from pg_stat_activity where backend_type = 'client backend' and state <> 'idle' and pid <> pg_backend_pid()`;
@@ -45,8 +48,8 @@ async function busy(found) {
   return `sessions: ${rows.flat().join(" | ") || "none"}`;
 }
 
-// A statement that hangs ends before its test does, or four of them would make every later test wait for a connection.
-// Ours are asked in the clear whatever PGSSLMODE says; the one of DATABASE_URL as its URL says.
+// A statement that hangs must end before its test does; otherwise four of them would make every later test wait for a
+// connection. Our servers are queried without TLS whatever PGSSLMODE says, the server of DATABASE_URL as its URL says.
 function pool({ name, superuserUrl, own }) {
   const limit = name === "pgbouncer" ? {} : { statement_timeout: 20_000 }; // PgBouncer refuses it as a startup setting
   return new pg.Pool({

@@ -1,27 +1,27 @@
 import type { ServerDescriptor } from "./index.mjs";
 
-/** A server of a cluster, and what can be done to it. */
+/** A server of a cluster, and functions that act on it. */
 export interface ClusterNode {
   readonly name: string;
   readonly descriptor: ServerDescriptor;
   readonly url: string;
-  /** As the superuser, in `postgres` unless another database is named. */
+  /** Runs a query as the superuser, in `postgres` unless another database is named. */
   ask(text: string, database?: string): Promise<Record<string, unknown>[]>;
-  /** A setting, such as `name = 'value'`, from now on. */
+  /** Changes a setting, such as `name = 'value'`, from now on. */
   set(setting: string): Promise<void>;
-  /** How far it has received the log. */
+  /** Returns the position up to which it has received the log. */
   received(): Promise<bigint>;
-  /** Resolves when it has all that the other one has now. */
+  /** Resolves when it has replayed everything that the other one has now. */
   catchUp(other: ClusterNode): Promise<void>;
-  /** It replays nothing any more, until `resume`. */
+  /** Stops replay until `resume`. */
   pause(): Promise<void>;
   resume(): Promise<unknown>;
-  /** It replays each commit so many milliseconds later. */
+  /** Delays the replay of each commit by this time. */
   delay(milliseconds: number): Promise<void>;
   promote(): Promise<unknown>;
-  /** It streams from the other one from now on. */
+  /** Makes it stream from the other one. */
   follow(other: ClusterNode): Promise<void>;
-  /** From one moment to the next, without a checkpoint. */
+  /** Ends the server at once, without a checkpoint. */
   crash(): Promise<void>;
 }
 
@@ -36,6 +36,6 @@ export function startStandbys(options: {
   log: string;
   count?: number;
   settings?: Record<string, string>;
-  /** Each commit waits until one of the standbys shows it, with `synchronous_commit` set so. */
+  /** Each commit waits until one of the standbys shows it, if `synchronous_commit` is set accordingly. */
   isSynchronous?: boolean;
 }): Promise<ClusterOfServers>;

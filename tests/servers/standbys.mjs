@@ -1,15 +1,15 @@
-// Starts a primary and hot standbys that stream from it, each of which can be delayed, stopped, promoted and turned to
-// another primary.
+// Starts a primary and hot standbys that stream from it. Each standby can be delayed, paused, promoted, and redirected
+// to another primary.
 //
 //   const { primary, standbys, stop } = await startStandbys({ major: 18, log, count: 2 });
-//   await standbys[0].pause();          // it replays nothing any more: what it shows is old
-//   await standbys[1].delay(500);       // it shows each commit half a second late
+//   await standbys[0].pause();          // stops replay: its reads are stale from now on
+//   await standbys[1].delay(500);       // shows each commit half a second late
 //   await primary.crash();
 //   await standbys[1].promote();
 //   await standbys[0].follow(standbys[1]);
 //
-// The npm packages have no pg_basebackup, so each standby is a copy of the cluster that was made before its first start,
-// which is what pg_basebackup makes of one that nobody uses.
+// The npm packages have no pg_basebackup, so each standby is a copy of the cluster, made before the cluster's first
+// start. The copy equals that of pg_basebackup on an unused cluster.
 import { execFileSync } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -25,7 +25,7 @@ export async function startStandbys({ major = 18, log, count = 2, settings = {},
   const running = [];
   const stop = async () => void (await Promise.all(running.splice(0).map((server) => server.stop())));
   const start = async (from, name, ready) => {
-    // Standbys keep the log that another one may still need after a promotion.
+    // Standbys keep log that another one may still need after a promotion.
     const extra = { synchronous_commit: "local", wal_keep_size: "256MB", ...settings };
     const server = await run(from, { name: `${major}-${name}`, log: `${log}.${name}`, extra, prepare: ready });
     running.push(server);
@@ -46,7 +46,7 @@ export async function startStandbys({ major = 18, log, count = 2, settings = {},
       standbys.push(nodeOf(await start(copy, name, ready), name));
     }
     for (const standby of standbys) await standby.catchUp(primary);
-    // On each of them, since each may be the primary later.
+    // On each server, since each may become the primary.
     if (isSynchronous)
       for (const node of [...standbys, primary])
         await node.set(`synchronous_standby_names = 'ANY 1 (${standbys.map(nameOf).join(", ")})'`);
@@ -70,7 +70,7 @@ function conninfo({ host, port }, name) {
   return `host=${host} port=${port} user=${user} password=${password} dbname=postgres application_name=${name}`;
 }
 
-/** One server, and what can be done to it. */
+/** Returns one server, and functions that act on it. */
 function nodeOf({ descriptor, stop }, name = "primary") {
   const ask = async (text, database = "postgres") => {
     const work = (client) => client.query(text);
@@ -86,7 +86,7 @@ function nodeOf({ descriptor, stop }, name = "primary") {
     url: descriptor.url,
     ask,
     set,
-    /** Resolves when it has all that the other one has now. */
+    /** Resolves when it has replayed everything that the other one has now. */
     async catchUp(other) {
       await other.ask("select pg_logical_emit_message(true, 'flush', 'what waits')");
       const [{ lsn }] = await other.ask("select pg_current_wal_flush_lsn()::text as lsn");
@@ -94,29 +94,29 @@ function nodeOf({ descriptor, stop }, name = "primary") {
       for (const deadline = Date.now() + 20_000; !(await ask(isThere))[0].there; await pause(20))
         if (Date.now() > deadline) throw new Error(`${name} does not follow`);
     },
-    /** It replays nothing any more, until `resume`. */
+    /** Stops replay until `resume`. */
     async pause() {
       await ask("select pg_wal_replay_pause()");
       const isPaused = async () => (await ask("select pg_get_wal_replay_pause_state() as state"))[0].state === "paused";
       while (!(await isPaused())) await pause(10);
     },
     resume: () => ask("select pg_wal_replay_resume()"),
-    /** It replays each commit so many milliseconds later. */
+    /** Delays the replay of each commit by this time. */
     async delay(milliseconds) {
       await set(`recovery_min_apply_delay = ${milliseconds}`);
-      await pause(200); // until its startup process has read that too
+      await pause(200); // until its startup process has read the setting too
     },
     promote: () => ask("select pg_promote(true, 30)"),
-    /** How far it has received the log. */
+    /** Returns the position up to which it has received the log. */
     async received() {
       const [{ lsn }] = await ask(
         "select coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0' as lsn",
       );
       return BigInt(lsn);
     },
-    /** It streams from the other one from now on. */
+    /** Makes it stream from the other one. */
     follow: (other) => set(`primary_conninfo = '${conninfo(other.descriptor, name)}'`),
-    /** From one moment to the next, without a checkpoint. */
+    /** Ends the server at once, without a checkpoint. */
     async crash() {
       process.kill(descriptor.pid, "SIGQUIT");
       await stop();

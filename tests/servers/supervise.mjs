@@ -1,9 +1,9 @@
-// Runs one server process that cannot outlive us.
+// Runs one server process that cannot outlive this process.
 //
-// A shell stands between: it starts the server, and a watcher beside it waits for the shell's stdin to close. That
-// happens on `stop()` and just as well when this process is killed, so no server and no data folder is ever left over.
-// The shell leads its own process group because Ctrl-C would otherwise reach shell and server at once and the folder
-// would stay.
+// A shell is in between. It starts the server, and beside it a watcher that waits for the shell's stdin to close. That
+// happens on `stop()` and also when this process is killed, so no server and no data folder is left over. The shell
+// leads its own process group. Otherwise Ctrl-C would reach the shell and the server at once, and the folder would
+// remain.
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { connect, createServer } from "node:net";
@@ -22,8 +22,8 @@ rm -rf "$folder"
 `;
 
 /**
- * Starts `command` and gives `{ pid, ended, stop }`. `ended` turns true when the server is gone; `stop` sends `signal`
- * and waits until the server and its `folder` are.
+ * Starts `command` and returns `{ pid, ended, stop }`. `ended` becomes true when the server has ended. `stop` sends
+ * `signal` and waits until the server has ended and its `folder` is removed.
  */
 export async function supervise({ command, signal, folder, log, identity, env = {} }) {
   const output = openSync(log, "a");
@@ -46,11 +46,11 @@ export async function supervise({ command, signal, folder, log, identity, env = 
     shell.once("error", reject);
     shell.stdout.once("data", (line) => resolve(Number.parseInt(line, 10)));
   });
-  for (const handle of [shell, shell.stdin, shell.stdout]) handle.unref?.(); // Bun's pipes have none
+  for (const handle of [shell, shell.stdin, shell.stdout]) handle.unref?.(); // Bun's pipes have no unref
   return server;
 }
 
-/** A port on which nothing listened a moment ago. */
+/** Returns a port on which nothing listened a moment ago. */
 export function freePort() {
   return new Promise((resolve, reject) => {
     const server = createServer().once("error", reject);
@@ -61,7 +61,7 @@ export function freePort() {
   });
 }
 
-/** Whether something takes connections there. */
+/** Whether something accepts connections on that port. */
 export function listens(port) {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1", () => resolve(true) ?? socket.destroy());

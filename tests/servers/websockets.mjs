@@ -1,9 +1,9 @@
-// The proxy of docker/websocket-proxy in front of the servers of the tests, by ws: and by wss:.
+// The proxy of docker/websocket-proxy in front of the tests' servers, with ws: and with wss:.
 import { readFileSync } from "node:fs";
 import { startProxy } from "../../docker/websocket-proxy/proxy.mjs";
 import { certificates } from "./certificates.mjs";
 
-/** `nowhere` is allowed, and nobody listens there. */
+/** An allowed address on which nothing listens. */
 export const nowhere = "127.0.0.1:9";
 
 export async function startProxies(servers) {

@@ -1,11 +1,11 @@
-// Writes batches as src/encode/columns.rs does, for tests of what reads them.
+// Writes batches like src/encode/columns.rs, for tests of the code that reads them.
 export const INT = 0;
 export const BOOL = 1;
 export const FLOAT = 2;
 export const TEXT = 3;
 export const JSON_ = 4;
 
-/** A text may be given as bytes that are no UTF-8. */
+/** A text may be bytes that are not valid UTF-8. */
 export function batchOf(kinds: readonly number[], rows: readonly (readonly unknown[])[]): Uint8Array {
   const head = new Uint8Array((4 + kinds.length + 7) & ~7);
   new DataView(head.buffer).setUint32(0, kinds.length, true);

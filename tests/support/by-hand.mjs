@@ -1,7 +1,7 @@
-// What programs that are run by hand, in any of three runtimes, begin with: the runtime's name, its driver as it is
-// shipped, TypeScript of the tests, and errors that nobody has caught.
+// Shared code of programs that are run by hand in any of three runtimes: the runtime's name, its shipped driver, the
+// tests' TypeScript, and uncaught errors.
 //
-// Must not know what they test.
+// Must not know what the programs test.
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -10,7 +10,9 @@ import { build } from "esbuild";
 export const runtime = globalThis.Deno ? "deno" : process.versions.bun ? "bun" : "node";
 export const driver = await import(`../../dist/${runtime}.js`);
 
-/** The exports of a file in TypeScript: `import.meta.url` of who asks, and the file beside it. */
+/**
+ * Returns the exports of a TypeScript file. `from` is the caller's `import.meta.url`, and `name` is a file beside it.
+ */
 export async function bundled(from, name) {
   const entry = fileURLToPath(new URL(name, from));
   const folder = fileURLToPath(new URL("../../.cache/random", import.meta.url));
@@ -21,7 +23,7 @@ export async function bundled(from, name) {
   return import(pathToFileURL(outfile).href);
 }
 
-/** The errors that nobody catches from now on. */
+/** Returns an array that collects uncaught errors from now on. */
 export function watchUncaught() {
   const uncaught = [];
   for (const event of ["unhandledRejection", "uncaughtException"])

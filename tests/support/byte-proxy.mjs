@@ -1,19 +1,19 @@
-// A TCP proxy that counts: which messages the driver sent in which flight, and where the first row came back. It can
-// also harm: split everything into single bytes, delay, cut after so many bytes, or pretend that the rest never
-// arrived.
+// A TCP proxy that records which messages the driver sent in which flight, and when the first row came back. It can
+// also cause faults: split everything into single bytes, delay, cut after a number of bytes, or pretend that the rest
+// never arrived.
 //
-// A flight is a change of direction to client-to-server, so the count does not depend on how TCP cuts the bytes; it
-// needs a plain connection, because under TLS only the first bytes (SSLRequest or not) can be read. Knows the wire,
-// nothing of the driver.
+// A flight is a change of direction to client-to-server, so the count does not depend on how TCP cuts the bytes. It
+// needs a plain connection, because under TLS only the first bytes (SSLRequest or not) can be read. Knows the protocol,
+// but nothing of the driver.
 import { connect, createServer } from "node:net";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 
 import { BackendReader, FrontendReader } from "./wire.mjs";
 
 /**
- * Ports that a proxy of this process has had. The driver remembers by host and port what it has learned of a server,
- * its statements too; and once in a few hundred runs the system gives a port again, to a proxy that should not be
- * known.
+ * Ports that proxies of this process have had. The driver caches by host and port what it has learned of a server,
+ * including its statements. Once in a few hundred runs the system assigns a port again, to a proxy that must be unknown
+ * to the driver.
  */
 const used = new Set();
 
@@ -69,14 +69,14 @@ export class ByteProxy {
   }
 }
 
-/** What went over one connection, as it happens. */
+/** Records one connection's traffic as it happens. */
 class Recording {
   report = {
-    /** Names of the first message: "StartupMessage", "SSLRequest", "CancelRequest". */
+    /** The name of the first message: "StartupMessage", "SSLRequest", "CancelRequest". */
     first: "",
     /** `{ messages: ["Parse", …], statements: […], bytes }` per flight. */
     flights: [],
-    /** How many flights had left when the first DataRow came; 0: none came. */
+    /** The number of flights sent when the first DataRow came. 0: none came. */
     flightsToFirstRow: 0,
     /** The same for each DataRow that is the first of its result: one entry per result with rows. */
     flightsToRows: [],
@@ -131,7 +131,7 @@ class Recording {
   }
 }
 
-/** The statement's name in Parse, Bind, Describe and Close: "S name" or "P name" for the last two. */
+/** Returns the statement's name in Parse, Bind, Describe and Close: "S name" or "P name" for the last two. */
 function statementName({ letter, body }, index) {
   const kind = letter === "D" || letter === "C" ? `${String.fromCharCode(body[0])} ` : "";
   const names = body.toString("utf8", kind ? 1 : 0).split("\0");
@@ -153,7 +153,7 @@ async function pump(from, to, { segment, delay, cut, stall }, record) {
           await new Promise((resolve) => to.once("drain", resolve).once("close", resolve));
       }
       if (cut && passed >= limit) {
-        // An RST throws away what the kernel still has to send: time for the driver to read it.
+        // An RST discards bytes that the kernel has not sent yet, so the driver first gets time to read them.
         if (cut.how === "rst") await pause(50);
         if (cut.how === "rst") to.resetAndDestroy();
         else to.end();

@@ -1,15 +1,15 @@
-// A COPY that takes data and sends them nowhere, for tests of what feeds one.
+// A COPY target that accepts data and sends it nowhere, for tests of the code that feeds a COPY.
 //
 // Knows the contract of CopyTarget. Must not know formats.
 import { HEADER } from "../../js/wasm/messages.ts";
 import type { CopyTarget } from "../../js/statement/copy.ts";
 
 export class FakeTarget implements CopyTarget {
-  /** What each write has sent. */
+  /** The bytes of each write. */
   readonly writes: Buffer[] = [];
-  /** Nothing is wanted any more behind so many writes. */
+  /** The number of writes after which the target wants no more. */
   mostWrites = Infinity;
-  /** Resolves the write that waits, where `holds`. */
+  /** Resolves the pending write, if `holds`. */
   goOn = () => {};
   holds = false;
   #isOver = false;
@@ -18,7 +18,7 @@ export class FakeTarget implements CopyTarget {
   async write(buffer: Uint8Array, end: number): Promise<boolean> {
     this.writes.push(Buffer.from(buffer.slice(HEADER, end)));
     if (this.holds) await new Promise<void>((resolve) => (this.goOn = resolve));
-    // It may be overwritten from now on.
+    // The buffer may be overwritten from now on.
     if (this.writes.length >= this.mostWrites) this.end();
     return !this.over;
   }
@@ -34,7 +34,7 @@ export class FakeTarget implements CopyTarget {
     });
   }
 
-  /** As where the server refuses the data, or the call is aborted. */
+  /** Ends the target, as when the server refuses the data or the call is aborted. */
   end(): void {
     this.#isOver = true;
     for (const resolve of this.#waiting) resolve();

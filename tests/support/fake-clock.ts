@@ -1,5 +1,5 @@
-// A clock that only a test moves: timers, `performance.now`, `Date.now`, and dice that always show 0. It is cheap
-// enough to be set back ten thousand times, which vitest's own is not.
+// A clock that only a test moves: timers, `performance.now`, `Date.now`, and a `Math.random` that always returns 0.
+// Resetting it ten thousand times is cheap, unlike with vitest's own.
 import { vi } from "vitest";
 
 const { now } = Date;
@@ -12,11 +12,11 @@ interface Timer {
 
 export class FakeClock {
   now = 0;
-  /** By their ids; those of equal times run in the order in which they were set. */
+  /** The timers by their ids. Timers with equal times run in the order in which they were set. */
   #timers = new Map<number, Timer>();
   #lastId = 0;
 
-  /** Takes the place of the real one. */
+  /** Replaces the real clock. */
   install(): this {
     vi.stubGlobal("setTimeout", (run: () => void, delay = 0) => this.#set(run, delay));
     vi.stubGlobal("clearTimeout", (id: number) => this.#timers.delete(id));
@@ -32,7 +32,7 @@ export class FakeClock {
     Object.assign(Math, { random });
   }
 
-  /** A new beginning, without timers. */
+  /** Resets the clock, and removes all timers. */
   reset(): void {
     this.now = 1_000_000;
     this.#timers.clear();
@@ -43,7 +43,7 @@ export class FakeClock {
     return [...this.#timers.values()].map(({ at }) => at - this.now).sort((a, b) => a - b);
   }
 
-  /** Time passes, and timers are called when it is theirs. `settle` lets promises go on between two of them. */
+  /** Lets time pass and calls the timers that are due. `settle` lets promises run between two of them. */
   async advance(milliseconds: number, settle: () => Promise<void>): Promise<void> {
     const end = this.now + milliseconds;
     for (let next, count = 0; (next = this.#next(end));) {

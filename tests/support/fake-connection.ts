@@ -1,12 +1,13 @@
-// A connection that does nothing but write down what is done with it, in `log`, and answers statements as a test says.
+// A connection that only records in `log` what is done with it, and answers statements as a test says.
 //
-// For what a pool does with one connection (cleaning.ts, member-lifecycle.ts), whose every order of events no server would show.
+// For tests of a pool's work on one connection (cleaning.ts, member-lifecycle.ts): no real server would show every
+// order of events.
 import type { Connection } from "../../js/connection/connection.ts";
 import type { Conversation } from "../../js/connection/operation.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import type { CoreConnection } from "../../js/wasm/boundary.ts";
 
-/** How a statement is answered: by a row perhaps, with an error, by the end of the connection, or never. */
+/** The answer to a statement: a row or none, an error, the end of the connection, or none at all. */
 export type Answer = "done" | `row ${string}` | "error" | "lost" | "silence";
 
 export const LOST = new Error("lost") as unknown as PgzError;
@@ -32,11 +33,11 @@ export class FakeConnection {
   refusedWrite = false;
   staysRead = false;
   transactionStatus = "I";
-  /** To each statement, by what its text begins with. */
+  /** The answer to each statement, by the beginning of its text. */
   answers: Readonly<Record<string, Answer>> = {};
   #silent: ((error: PgzError) => void)[] = [];
 
-  /** As what it pretends to be. */
+  /** This object with the type of a real connection. */
   get real(): Connection {
     return this as unknown as Connection;
   }

@@ -1,4 +1,4 @@
-// What a first run sends, and what a server answers to it, for tests over sockets in memory.
+// The messages of a first run and the server's answers, for tests with sockets in memory.
 //
 // Knows messages and their order. Must not know sessions or clients.
 import { int4 } from "./memory-session.ts";
@@ -9,18 +9,21 @@ export const firstFlight = ["Close", "Parse", "Parse", "Bind", "Execute", "Descr
 /** The flight of a description. */
 export const described = ["Parse", "Describe", "Sync"];
 
-/** From the third one on, where the second has prepared the check. */
+/** The flight from the third first run on: the second has prepared the check. */
 export const laterFlight = ["Close", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
 
-/** With BEGIN or the like in front. */
+/** The flight with BEGIN or a similar statement before it. */
 export const behindPrelude = ["Close", "Parse", "Bind", "Execute", ...firstFlight.slice(1)];
 
-/** The answers up to the description, of a statement with these columns; `prelude`: the tag of what stands in front. */
+/**
+ * The answers up to the description, for a statement with these columns. `prelude`: the command tag of the statement
+ * before it.
+ */
 export function checked(columns = [int4], parameters: number[] = [], prelude?: string): Buffer {
   return answersOf([wire.parseComplete()], columns, parameters, prelude);
 }
 
-/** The same where the check was prepared before. */
+/** The same if the check was prepared before. */
 export function checkedLater(columns = [int4]): Buffer {
   return answersOf([], columns, []);
 }
@@ -43,7 +46,7 @@ export function texts(...values: (string | null)[]): Buffer {
   return Buffer.concat(values.map((value) => wire.dataRow([value === null ? null : Buffer.from(value)])));
 }
 
-/** What stands behind the rows. */
+/** The messages after the rows. */
 export function over(count: number, status = "I"): Buffer {
   return Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery(status as "I")]);
 }
@@ -55,12 +58,12 @@ export function failed(code: string, message = "no"): Buffer {
 
 const json = { name: "json", oid: 114, size: -1 };
 
-/** The catalog's answer to a question of the driver's own. */
+/** The catalog's answer to one of the driver's own queries. */
 export function says(answer: string): Buffer {
   return Buffer.concat([wire.rowDescription([json]), texts(answer), over(1)]);
 }
 
-/** A check that fails because the catalog has to be asked for these types of columns. */
+/** A check that fails because the driver must first query the catalog for these column types. */
 export function missesTypes(oids: readonly number[], status = "I"): Buffer {
   const message = `invalid input syntax for type integer: "pgz-edge: columns {${oids.join()}}"`;
   return Buffer.concat([

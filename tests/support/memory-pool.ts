@@ -1,29 +1,35 @@
-// A pool over sockets in memory, and a server that lets everybody in and answers each "select n" with one row.
+// A pool over sockets in memory, and a server that accepts every login and answers each "select n" with one row.
 import { createPool, type Pool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
 import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
 import { accepted, begun, int4, newServer, quiet, rows, shutdown, type Session } from "./memory-session.ts";
 import * as wire from "./wire.mjs";
 
-/** What a test may want of the server. */
+/** The settings that a test may change, and the events that it may read. */
 export interface MemoryServer {
-  /** Sessions that have been let in, in their order. */
+  /** Sessions that have logged in, in order. */
   readonly sessions: Session[];
-  /** Executions and Queries are not answered before this. */
+  /** Executions and Queries are answered only after this. */
   gate: Promise<unknown> | undefined;
-  /** So many executions are answered with the end of the session, before it has begun with them. */
+  /** The number of executions that are answered with the end of the session, before the execution begins. */
   farewells: number;
-  /** The next logins; `false` is one that is refused, since the server has no place. Others are let in. */
+  /**
+   * The outcomes of the next logins. `false` refuses the login, since the server has no free connection. Later logins
+   * are accepted.
+   */
   readonly logins: boolean[];
-  /** So many logins are answered with one message too many, as pgpool-II does behind a client that left too early. */
+  /**
+   * The number of logins that are answered with one message too many, as pgpool-II does after an earlier client left
+   * too early.
+   */
   strays: number;
-  /** Queries so far: the pool's own, such as signs of life and resets. */
+  /** The number of Queries so far. They are the pool's own, such as health checks and resets. */
   queries: number;
-  /** The transaction status behind each execution. */
+  /** The transaction status after each execution. */
   status: "I" | "T";
 }
 
-/** A promise, and what settles it. */
+/** A promise, and the function that resolves it. */
 export function gate(): { readonly closed: Promise<void>; open(): void } {
   let open = () => {};
   const closed = new Promise<void>((resolve) => (open = resolve));
@@ -32,7 +38,7 @@ export function gate(): { readonly closed: Promise<void>; open(): void } {
 
 let databases = 0;
 
-/** `traits`: what the runtime does in another way than Node. */
+/** `traits`: the runtime's differences from Node. */
 export function memoryPool(
   options: PoolOptions = {},
   traits: Partial<Runtime> = {},
@@ -62,7 +68,7 @@ async function answer(session: Session, server: MemoryServer): Promise<void> {
     const flight = await session.flight();
     const last = flight.at(-1);
     if (last === "StartupMessage" && server.logins.shift() === false) {
-      await quiet(); // a query that leaves with the login has left
+      await quiet(); // a query that is sent with the login has been sent
       session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many connections" }));
     } else if (last === "StartupMessage") {
       session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));

@@ -1,7 +1,7 @@
 // A client over sockets in memory, with the real wasm, and a server that does exactly what a test says.
 //
-// `useMemoryServer()` gives each test of a file a server and a client of its own, `server` and `client`. What only real
-// servers show is in tests/integration and tests/faults.
+// `useMemoryServer()` gives each test of a file its own server and client, `server` and `client`. Behaviour that only
+// real servers show is in tests/integration and tests/faults.
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
@@ -23,7 +23,7 @@ export function useMemoryServer(): void {
   afterEach(() => client.close());
 }
 
-/** Another server for the connections to come. */
+/** Makes another server for later connections. */
 export function newServer(traits?: Parameters<typeof memoryListener>[0]): void {
   server = memoryListener(traits);
   install(server.connect);
@@ -36,15 +36,15 @@ export function install(connect: Connector): void {
   installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities });
 }
 
-/** Another `client`. */
+/** Replaces `client`. */
 export function newClient(options?: Options): void {
   client = otherClient(options);
 }
 
-/** One beside `client`, for the test to close. */
+/** Returns a client in addition to `client`. The test must close it. */
 export function otherClient(options: Options = {}): Client {
-  // A database of its own, so that no test knows another's shapes.
-  // Two flights are easier to follow than one; first runs have tests of their own.
+  // Its own database, so that no test knows another test's cached shapes. Two flights are easier to follow than one;
+  // first runs have their own tests.
   const firstRun = "describe";
   return createClient({
     host: "memory",
@@ -64,12 +64,12 @@ export function rows(from: number, to: number): Buffer {
   return Buffer.concat(Array.from({ length: to - from }, (_, at) => wire.dataRow([wire.int32(from + at)])));
 }
 
-/** What stands before the rows of an execution. */
+/** The messages before the rows of an execution. */
 export function begun(): Buffer {
   return Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])]);
 }
 
-/** What stands behind them. */
+/** The messages after the rows. */
 export function ended(count: number): Buffer {
   return Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery()]);
 }
@@ -92,7 +92,7 @@ export class Session {
   readonly reader = new wire.FrontendReader();
   constructor(readonly peer: Peer) {}
 
-  /** The names of the messages up to and with the next Sync (or the message that stands for it). */
+  /** Returns the names of the messages up to and including the next Sync (or the message that acts as one). */
   async flight(): Promise<string[]> {
     const names: string[] = [];
     for (;;) {
@@ -103,7 +103,7 @@ export class Session {
     }
   }
 
-  /** The next message; `undefined` at the end. */
+  /** Returns the next message, or `undefined` at the end. */
   async message() {
     for (;;) {
       const message = this.reader.next();
@@ -119,12 +119,12 @@ export class Session {
   }
 }
 
-/** The next connection, before anything is read of it. */
+/** Returns the next connection, before any of its bytes are read. */
 export async function accepted(): Promise<Session> {
   return new Session(await server.accepted());
 }
 
-/** The next connection, logged in to a server that reports these settings too. */
+/** Returns the next connection after its login. The server also reports these settings. */
 export async function letIn(settings: Record<string, string> = {}): Promise<Session> {
   const session = await accepted();
   expect(await session.flight()).toEqual(["StartupMessage"]);
@@ -134,14 +134,14 @@ export async function letIn(settings: Record<string, string> = {}): Promise<Sess
   return session;
 }
 
-/** Answers the first flight of a statement that nobody knows, and takes the second. */
+/** Answers the first flight of an unknown statement, and receives the second. */
 export async function learn(session: Session): Promise<void> {
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
   session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
   expect(await session.flight()).toEqual(execution);
 }
 
-/** A session in which "select n" has run. */
+/** Returns a session in which "select n" has run. */
 export async function letInKnowing(): Promise<Session> {
   const learning = client.query("select n");
   const session = await letIn();
@@ -151,7 +151,7 @@ export async function letInKnowing(): Promise<Session> {
   return session;
 }
 
-/** A session whose first stream has begun with so many rows, and who reads that. */
+/** Returns a session whose first stream has begun with this number of rows, and the stream's reader. */
 export async function openStream(
   count: number,
 ): Promise<{ session: Session; reader: ReadableStreamDefaultReader<Uint8Array> }> {
@@ -165,18 +165,18 @@ export async function openStream(
 // -- time ------------------------------------------------------------------------------------------------------------
 
 /**
- * Waits until the driver has done all that it can do with the bytes it has. Sockets in memory answer by promises, and
- * those have all run when the event loop takes its next turn.
+ * Waits until the driver has done everything that it can do with the bytes it has. Sockets in memory answer through
+ * promises, and those have all run when the event loop takes its next turn.
  */
 export const quiet = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** Whether it is still pending when the driver has done all it can do. */
+/** Whether `work` is still pending after the driver has done everything that it can do. */
 export const isPending = async (work: Promise<unknown>) => {
   const pending = {};
   return (await Promise.race([work, quiet().then(() => pending)])) === pending;
 };
 
-/** Stops the driver's timers; `pass` lets so many milliseconds pass for them. */
+/** Stops the driver's timers. `pass` advances them by a number of milliseconds. */
 export function fakeClock(): Disposable & { pass: (milliseconds: number) => Promise<void> } {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   return {
@@ -189,7 +189,7 @@ export function fakeClock(): Disposable & { pass: (milliseconds: number) => Prom
   };
 }
 
-/** The texts of statements that the next flight prepares, and of a Query. `end`: the session ends. */
+/** Returns the texts of the statements that the next flight prepares, and of a Query. `end`: the session has ended. */
 export async function texts(session: Session): Promise<string[]> {
   const found: string[] = [];
   for (;;) {

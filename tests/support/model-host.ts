@@ -1,6 +1,6 @@
-// A host of the simulator's (its server, its pooler) for a driver that runs in real time, over sockets in memory.
+// Runs a host of the simulator (its server or its pooler) for a driver in real time, over sockets in memory.
 //
-// Knows the contract of such hosts. Must not know what they say.
+// Knows the contract of such hosts. Must not know their messages.
 import { readFileSync } from "node:fs";
 import { memoryListener } from "../../js/sockets/memory.ts";
 import { md5 } from "../../js/sockets/node.ts";
@@ -10,7 +10,7 @@ import type { Accepted, Clock, Dice, Host } from "../simulation/contract.ts";
 const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
 const capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
 
-/** The machine's own. */
+/** The machine's own clock. */
 export const clock: Clock = {
   get now() {
     return performance.now();
@@ -32,7 +32,7 @@ export function newDice(): Dice {
   return { below, pick: (choices) => choices[below(choices.length)]!, oneIn: (n) => below(n) === 0 };
 }
 
-/** The driver's sockets lead to `host`. */
+/** Connects the driver's sockets to `host`. */
 export function listen(host: Host): void {
   const { connect, accepted } = memoryListener();
   installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities, md5 });

@@ -1,6 +1,6 @@
-// A statement's course on a session that only notes what it is told, for tests of its decisions.
+// A statement's course on a session that only records its calls, for tests of the course's decisions.
 //
-// Knows what js/statement/course.ts needs of a call and a session. Must not know what it decides.
+// Knows what js/statement/course.ts needs of a call and a session. Must not know what the course decides.
 import { expect } from "vitest";
 import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
@@ -25,7 +25,7 @@ export const error = (code: string, more: object = {}) =>
   fromErrorResponse({ severity: "ERROR", message: "no", code, ...more });
 export const MISSES = { message: 'invalid input syntax for type integer: "pgz-edge: columns {20001}"' };
 
-/** An operation that is over: well, or failed with this. */
+/** Returns an operation that has ended: successfully, or with this failure. */
 export function over(failure?: PgzError, reached?: Reached, more: object = {}): Operation {
   const operation = Object.assign(new Operation({}), more);
   if (failure) operation.fail(failure, reached);
@@ -42,7 +42,7 @@ export interface Given {
   readonly text?: string;
 }
 
-/** A course on a session that notes what it is told. */
+/** Returns a course on a session that records its calls. */
 export function newCourse({
   knows,
   hasRun = true,
@@ -72,7 +72,7 @@ export function newCourse({
   return { course, call, transaction, statements, log };
 }
 
-/** The same, with its statement on the wire as it was known. */
+/** The same, with its statement sent, whose shape was known. */
 export function executing(given: Given = {}) {
   const knows = given.knows ?? newShape();
   const world = newCourse({ ...given, knows });
@@ -80,14 +80,14 @@ export function executing(given: Given = {}) {
   return { ...world, shape: knows };
 }
 
-/** The same, on the wire as a first run. */
+/** The same, with its statement sent as a first run. */
 export function runningFirst(given: Given = {}) {
   const world = newCourse({ firstRun: RUN, ...given });
   expect(world.course.begin()).toEqual({ do: "run first", run: RUN });
   return world;
 }
 
-/** What a first run tells at its end. */
+/** The result that a first run reports at its end. */
 export const told = (operation: Operation, mayBeDescribed = false, shape?: Shape): FirstEnded => ({
   operation,
   mayBeDescribed,

@@ -1,6 +1,6 @@
-// Statements on a connection that only notes what its core is told, for tests that answer each question by hand.
+// Statements on a connection that only records the commands to its core, for tests that answer each request by hand.
 //
-// Knows what js/session/statements.ts needs of a connection, a call and a session. Must not know wires.
+// Knows what js/session/statements.ts needs of a connection, a call and a session. Must not know sockets or bytes.
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation, type Conversation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
@@ -12,10 +12,10 @@ import { Learned } from "../../js/session/learned.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import type { Column, CoreConnection, EventOf } from "../../js/wasm/boundary.ts";
 
-/** A command of the core with what it was given. */
+/** A command to the core with its arguments. */
 export type Command = readonly [name: string, ...given: unknown[]];
 
-/** An operation that a call has put on the wire, with what the core was told for it. */
+/** An operation that a call has sent, with the commands that the core got for it. */
 export class Asked {
   readonly operation: Operation;
   constructor(
@@ -25,13 +25,13 @@ export class Asked {
     this.operation = new Operation(conversation);
   }
 
-  /** ReadyForQuery, behind this shape where one is given. */
+  /** ReadyForQuery, after this shape if one is given. */
   answer(shape?: LearnedShape): void {
     if (shape) this.operation.conversation.on!.shape!(shape as EventOf<"shape">);
     this.operation.end();
   }
 
-  /** The answer of a catalog. */
+  /** Answers as the catalog does. */
   tellTypes(...rows: unknown[]): void {
     const { rows: sink, on } = this.operation.conversation;
     sink!.rows(new TextEncoder().encode(JSON.stringify([rows])));
@@ -47,18 +47,18 @@ export class Asked {
 
 let servers = 0;
 
-/** A server that nobody knows. */
+/** Returns the name of a server that the driver does not know. */
 export const newServer = () => `noted ${++servers}`;
 
 export class NotedSession {
-  /** What the core was told outside of operations. */
+  /** The commands to the core outside of operations. */
   readonly log: Command[] = [];
   readonly asked: Asked[] = [];
   readonly catalog: Catalog;
   readonly told = new Learned();
   readonly changes = { key: "" };
   readonly block = { settings: [] as string[] };
-  /** Of types that the core can read in binary: all but these. */
+  /** The types that the core cannot read in binary. */
   readonly textTypes = new Set<number>();
   readonly connection;
   readonly statements: Statements;
@@ -120,12 +120,12 @@ export const columnOf = (typeOid: number, name = "n"): Column => ({
   formatCode: 0,
 });
 
-/** What the server says of a statement with columns of these types. */
+/** The server's description of a statement with columns of these types. */
 export const shapeOf = (typeOids: readonly number[], parameterTypes: readonly number[] = []): LearnedShape => ({
   parameterTypes,
   resultFormats: typeOids.map(() => 1),
   columns: typeOids.map((typeOid) => columnOf(typeOid)),
 });
 
-/** All that promises lead to. */
+/** Resolves when all promises that can run have run. */
 export const settled = () => new Promise<void>((resolve) => setImmediate(resolve));

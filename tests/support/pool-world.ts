@@ -1,7 +1,7 @@
-// A pool's places with everything around them made up: borrowers, waiters, and an owner whose work a test ends when it
-// likes. Each event is followed by a look at what must always hold; what does not is in `faults`.
+// A pool's slots with everything around them simulated: borrowers, waiters, and an owner whose work ends when a test
+// says. After each event all invariants are checked; violations are collected in `faults`.
 //
-// Knows `Slots` only by what it offers and by what it asks of its owner: the model beside it counts for itself.
+// Knows only the interface of `Slots` and of its owner. The model beside it counts on its own.
 import type { Connection } from "../../js/connection/connection.ts";
 import { Member } from "../../js/pool/member.ts";
 import type { PoolConfig } from "../../js/pool/options.ts";
@@ -11,7 +11,7 @@ import type { FakeClock } from "./fake-clock.ts";
 
 export type Rules = Partial<PoolConfig> & { readonly lifetime?: number; readonly ticks?: boolean };
 
-/** What the fake connection of a member can be told. */
+/** The members of a fake connection that the model sets. */
 type Fake = { -readonly [K in "closed" | "stopping"]: unknown } & {
   readonly listeners: Set<() => void>;
   readonly isHeld: boolean;
@@ -31,7 +31,7 @@ const DEFAULTS = { max: 2, min: 0, idleTimeout: 0, maxLifetime: 0, acquireTimeou
 const END = new Error("it has ended") as unknown as PgzError;
 const CLOSED = new Error("the pool is closed") as unknown as PgzError;
 
-/** Lets all promises go on that can. */
+/** Lets all promises run that can. */
 export async function settle(): Promise<void> {
   for (let n = 0; n < 10; n++) await null;
 }
@@ -44,30 +44,30 @@ export class World {
   readonly closes: OfMember[] = [];
   readonly cleans: OfMember[] = [];
   readonly checks: OfMember[] = [];
-  /** Connections that are open. */
+  /** Open connections. */
   readonly members: Member[] = [];
   readonly loans: Loan[] = [];
   readonly waiters: (Waiter & { readonly name: string })[] = [];
-  /** What waiters ended with. */
+  /** The errors of failed waiters. */
   readonly failures: unknown[] = [];
-  /** Why the last connect had failed when a waiter's time was over. */
+  /** The error of the last connect at the time when a waiter timed out. */
   readonly lateBecause: unknown[] = [];
   readonly error = END;
   readonly closedBecause = CLOSED;
   unreported = 0;
   looks = 0;
   isClosed = false;
-  /** Whether what comes back has to be cleaned. */
+  /** Whether a returned connection must be cleaned. */
   isDirty = false;
   readonly clock: FakeClock;
   readonly #lifetime: number;
   readonly #ticks: boolean;
-  /** Idle when the process was stopped, or suspected, and not asked since. */
+  /** Members that were idle when the process was stopped, or are suspected, and have not been checked since. */
   readonly #stale = new Set<Member>();
   #noConnectBefore = 0;
-  /** The pool may not have noticed yet: then it asks also what has come back since. */
+  /** Set while the pool may not have noticed the stop yet. It then also checks connections that were returned since. */
   #wasFrozen = false;
-  /** The last connect failed for good: who wants `min` connections does not insist. */
+  /** The last connect failed for good, so `min` is not enforced. */
   #hasGivenUp = false;
   #isEndingRest = false;
   #acquires = 0;
@@ -85,7 +85,7 @@ export class World {
 
   // -- what happens ---------------------------------------------------------------------------------------------------
 
-  /** Does it, lets everything go on that can, and looks whether all is well. */
+  /** Runs the event, lets all promises run that can, and checks the invariants. */
   async step(event: () => unknown): Promise<void> {
     this.clock.now++;
     await event();
@@ -116,7 +116,7 @@ export class World {
     return member;
   }
 
-  /** As the pool does: what can be had at once is not waited for. */
+  /** Acquires as the pool does: it waits only if no connection is available at once. */
   wait(isAlone: boolean, isStream = false): void {
     const free = this.take(isAlone);
     if (free && isStream) free.stream = free.call;
@@ -146,7 +146,7 @@ export class World {
     this.slots.leave(waiter!);
   }
 
-  /** `login`: what becomes of it where its first call may come before that. */
+  /** `login`: the outcome of the login, if the member's first call may come before it. */
   opened(login: Promise<unknown> = Promise.resolve()): void {
     const { resolve, generation } = this.opens.shift()!;
     const { now } = this.clock;
@@ -157,7 +157,7 @@ export class World {
   }
 
   notOpened(ends: Failure["ends"]): void {
-    // A pause begins, unless all that wait are told at once.
+    // A pause begins, unless all waiters get the failure at once.
     const { now } = this.clock;
     if (ends !== "all" && now >= this.#noConnectBefore) this.#noConnectBefore = now + 100;
     this.#hasGivenUp = ends === "all";
@@ -173,7 +173,7 @@ export class World {
     this.loans[at]!.member.call = { finished: true };
   }
 
-  /** The server, or the network, ends it. */
+  /** The server or the network ends the connection. */
   lose(member: Member): void {
     const connection = fakeOf(member);
     connection.closed = END;
@@ -181,7 +181,7 @@ export class World {
     for (const listener of connection.listeners) listener();
   }
 
-  /** The first of these that is under way is over; `isAlive`: its connection is still open then. */
+  /** Ends the first pending work of this kind. `isAlive`: its connection is still open then. */
   over(kind: "closes" | "cleans" | "checks", isAlive: boolean): void {
     const { member, resolve } = this[kind].shift()!;
     if (!isAlive && !member.connection.closed) this.lose(member);
@@ -189,11 +189,11 @@ export class World {
     resolve();
   }
 
-  /** The process is stopped: time passes, and no timer is called. */
+  /** Stops the process: time passes, and no timer is called. */
   freeze(): void {
     this.clock.now += 4_000;
     this.#wasFrozen = true;
-    // Only where a timer looks after idle connections can it be told; there is one as long as one is idle.
+    // Only a timer that checks idle connections can notice this. It exists as long as a connection is idle.
     if (this.#ticks && !this.isClosed) this.suspect();
   }
 
@@ -212,7 +212,7 @@ export class World {
     this.#isEndingRest = false;
   }
 
-  /** Everything that is under way ends well, and everything that is out comes back. */
+  /** Lets all pending work succeed, and returns all loans. */
   async windUp(): Promise<void> {
     for (let round = 0; round < 40; round++) {
       while (this.opens.length) await this.step(() => this.opened());
@@ -233,7 +233,10 @@ export class World {
 
   // -- what there is --------------------------------------------------------------------------------------------------
 
-  /** What the future depends on, as a text that is the same for states that differ only in names and dates. */
+  /**
+   * Returns everything that the future depends on, as a text. Two states that differ only in names and times have the
+   * same text.
+   */
   get state(): string {
     const { slots, clock } = this;
     const idle = this.members.filter(({ place }) => place === "idle").sort((a, b) => a.heard - b.heard);
@@ -283,18 +286,18 @@ export class World {
 
   #fault(what: string): void {
     this.faults.push(what);
-    // What is wrong without end would never return to be told.
+    // An endless series of faults would never return to be reported.
     if (this.faults.length > 20) throw new Error(what);
   }
 
-  /** Connections that count: one that was lost does until everything is done with it. */
+  /** The number of connections that count. A lost one counts until all work on it has ended. */
   get #total(): number {
     const used = [this.loans, this.cleans, this.checks].flat().filter(({ member }) => !member.ending);
     const all = [...used, ...this.closes].map(({ member }) => member);
     return this.opens.length + new Set([...this.members, ...all]).size;
   }
 
-  /** As it is lent. */
+  /** Checks a member when it is lent. */
   #lent(member: Member, isAlone: boolean): void {
     const { sharing } = this.config;
     const { now } = this.clock;
@@ -324,13 +327,13 @@ export class World {
     this.loans.push({ member, isAlone });
   }
 
-  /** On Workers no timer ends those. */
+  /** Whether the member has been idle for too long. On Workers no timer closes such members. */
   #isIdleTooLong(member: Member, now: number): boolean {
     const { idleTimeout } = this.config;
     return !this.#ticks && idleTimeout > 0 && now - member.since >= idleTimeout;
   }
 
-  /** Calls on each member that one more could share, before `lent` got its own. */
+  /** Returns the number of calls on each member that one more call could share, before `lent` got its own. */
   #shareable(lent?: Member): number[] {
     const { sharing } = this.config;
     return this.members.flatMap((member) => {
@@ -341,7 +344,7 @@ export class World {
     });
   }
 
-  /** After each event. */
+  /** Checks the invariants after each event. */
   #look(): void {
     const { slots, config } = this;
     const [first] = this.waiters;

@@ -1,6 +1,6 @@
-// Numbers that a seed repeats, the same on every runtime.
+// Pseudo-random numbers from a seed, the same on every runtime.
 
-/** 0 to below `below` (xorshift, 32 bits). */
+/** Returns numbers from 0 to below `below` (xorshift, 32 bits). */
 export function generator(seed: number): (below: number) => number {
   let state = (Math.imul(seed, 2654435761) ^ 0x9e3779b9) | 1;
   return (below) => {

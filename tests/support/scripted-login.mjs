@@ -1,11 +1,12 @@
-// The scripted server's login: its one user, SCRAM-SHA-256 from the server's side, and what it says of itself after.
+// The scripted server's login: its one user, SCRAM-SHA-256 from the server's side, and the messages after
+// authentication.
 import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from "node:crypto";
 import * as wire from "./wire.mjs";
 
 export const user = "scripted";
 export const password = "correct horse #1";
 
-/** What an honest server says after authentication; PostgreSQL 18 sends these names. */
+/** The parameters that an honest server reports after authentication. PostgreSQL 18 sends these names. */
 export const parameterStatuses = [
   ["in_hot_standby", "off"],
   ["integer_datetimes", "on"],
@@ -34,8 +35,8 @@ const saltedPassword = (count) => {
 };
 
 /**
- * SCRAM-SHA-256 from the server's side; true when the client proved the password.
- * `change` replaces single steps: `challenge`, `final` (texts), `afterInitial`, `afterResponse` (what is sent instead).
+ * SCRAM-SHA-256 from the server's side. Returns true when the client has proved the password. `change` replaces single
+ * steps: `challenge`, `final` (texts), `afterInitial`, `afterResponse` (the messages that are sent instead).
  */
 export async function authenticate(io, change = {}) {
   await io.send(wire.authenticationSasl(...(change.mechanisms ?? ["SCRAM-SHA-256"])));
@@ -90,11 +91,11 @@ export async function authenticate(io, change = {}) {
   return true;
 }
 
-/** Names that the driver asks for; the others are there for a login that is cut at each byte. */
+/** Names that the driver reads. The others are for a login that is cut at each byte. */
 const asked = ["in_hot_standby", "integer_datetimes", "default_transaction_read_only", "server_version"];
 const briefly = parameterStatuses.filter(([name]) => asked.includes(name));
 
-/** The server believes everybody. */
+/** The server trusts every client. */
 export async function trust(io) {
   await io.send(wire.authenticationOk());
   return true;

@@ -1,10 +1,10 @@
-// A PostgreSQL server that does what a test tells it to: SCRAM-SHA-256 (scripted-login.mjs) and a few statements
-// (scripted-session.mjs) done properly, and then, on the first connection of a plan, exactly one thing wrong: a cut
-// or silence after so many bytes, or a scenario of `../faults/scenarios.mjs`.
+// A PostgreSQL server that follows a test's script. It does SCRAM-SHA-256 (scripted-login.mjs) and a few statements
+// (scripted-session.mjs) properly. On the first connection of a plan exactly one thing goes wrong: a cut or silence
+// after a number of bytes, or a scenario of `../faults/scenarios.mjs`.
 //
-// Each plan is a port of its own. The first connection meets the fault, every later one the honest server, so that "the
-// next connection works" is tested against the same address, with whatever the driver remembers of it. What was
-// received and sent is reported per connection. Knows nothing of the driver; runs in Node, on loopback only.
+// Each plan has its own port. The first connection meets the fault, every later one the honest server. So "the next
+// connection works" is tested against the same address, with everything that the driver has cached for it. Received and
+// sent bytes are reported per connection. Knows nothing of the driver; runs in Node, on loopback only.
 import { createServer } from "node:net";
 import { Duplex } from "node:stream";
 import { createSecureContext, TLSSocket } from "node:tls";
@@ -14,14 +14,14 @@ import * as wire from "./wire.mjs";
 
 const LEFT_OPEN_AFTER = 2000;
 /**
- * A driver waits three seconds for the end of a CancelRequest that nobody answers; a busy workerd's timers are late.
+ * A driver waits three seconds for the end of an unanswered CancelRequest, and the timers of a busy workerd are late.
  */
 const CANCEL_LEFT_OPEN_AFTER = 6000;
 const RECEIVED_KEPT = 1 << 16;
 
 /**
- * Ports of the last plans, the oldest first. The system gives a port again, now and then at once: a CancelRequest's
- * socket on its way to the plan before would then be the first connection of this one, and meet its fault.
+ * Ports of the last plans, the oldest first. The system assigns a port again, sometimes at once. The socket of a
+ * CancelRequest for the previous plan would then be the first connection of this one, and meet its fault.
  */
 const recent = new Set();
 const MOST_RECENT = 4_000;
@@ -55,7 +55,10 @@ export class Plan {
   }
 
   async listen() {
-    /** They are kept until there is a port: some systems give the one that was closed last again and again. */
+    /**
+     * Refused ports stay open until another is found, because some systems assign the port that was closed last again
+     * and again.
+     */
     const refused = [];
     for (;;) {
       this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
@@ -94,7 +97,7 @@ export class Plan {
 }
 
 /**
- * One accepted socket. Scenarios are given it as `io`: `next()` reads a message, `send()` writes some, `close()` ends.
+ * One accepted socket. Scenarios get it as `io`: `next()` reads a message, `send()` writes messages, `close()` ends.
  */
 export class Connection {
   key = Buffer.alloc(0);
@@ -151,7 +154,7 @@ export class Connection {
     }
   }
 
-  /** The next message, or null when the driver (or a cut) ended the connection. */
+  /** Returns the next message, or null when the driver (or a cut) has ended the connection. */
   async next() {
     while (!this.#over) {
       const message = this.#reader.next();
@@ -171,14 +174,14 @@ export class Connection {
     }
   }
 
-  /** Ends in order, as a server that exits does. */
+  /** Ends the connection normally, as a server that exits does. */
   close() {
     if (!this.report.cut) (this.#tls ?? this.socket).end();
   }
   reset() {
     this.socket.resetAndDestroy();
   }
-  /** Does nothing more until the driver goes away. */
+  /** Does nothing until the driver disconnects. */
   async hang() {
     while (await this.next());
   }
@@ -186,7 +189,7 @@ export class Connection {
     await new Promise((resolve) => setTimeout(resolve, n * 1000));
   }
 
-  /** Resolves when a CancelRequest for this session came, or the driver left. */
+  /** Resolves when a CancelRequest for this session has arrived, or the driver has disconnected. */
   cancellation() {
     return new Promise((resolve) => {
       this.#wake = resolve;
@@ -197,12 +200,14 @@ export class Connection {
     this.#wake?.();
   }
 
-  /** Bytes that came before a complete message did: what a server that is no PostgreSQL would see. */
+  /**
+   * Resolves when any bytes have arrived, complete message or not: all that a server other than PostgreSQL would see.
+   */
   async anyBytes() {
     while (!this.#over && this.report.receivedBytes === 0) await new Promise((resolve) => (this.#waiting = resolve));
   }
 
-  /** Answers `S` and goes on under TLS. `stuffed` follows the `S` in the same segment. */
+  /** Answers `S` and continues with TLS. `stuffed` follows the `S` in the same segment. */
   async acceptTls(stuffed = Buffer.alloc(0)) {
     await this.#write(Buffer.concat([Buffer.from("S"), stuffed]));
     if (this.limit?.unit === "record" && this.limit.after === 0) this.#cut();
@@ -223,12 +228,12 @@ export class Connection {
       },
     });
     this.pipe = pipe;
-    // A context of its own: no session can be resumed, so every handshake has the same records.
+    // A new context each time: no session can be resumed, so every handshake has the same records.
     const secureContext = createSecureContext(this.plan.certificate);
     this.#tls = new TLSSocket(pipe, { isServer: true, secureContext, ALPNProtocols: ["postgresql"] });
     this.#tls.on("data", (chunk) => this.#plain(chunk));
     this.#tls.on("error", (error) => {
-      // A driver may go without waiting for our close_notify.
+      // A driver may disconnect without waiting for our close_notify.
       if (this.report.sessionRecords === 0) this.report.problem ||= `tls: ${error.code ?? error.message}`;
       this.socket.destroy();
     });
@@ -260,7 +265,7 @@ export class Connection {
     if (this.report.cut) return;
     this.report.cut = true;
     const { how } = this.limit;
-    // It hears and does what it is told, and nothing of that is heard of.
+    // The server still receives and processes messages, but sends nothing.
     if (how === "silence") return;
     if (how === "half-open") this.#vanish();
     else if (how === "rst") this.socket.resetAndDestroy();
@@ -269,7 +274,9 @@ export class Connection {
     this.#resume();
   }
 
-  /** As a machine that has lost its network: it reads nothing, the end of the socket neither, nor any CancelRequest. */
+  /**
+   * Acts like a machine that has lost its network: it reads nothing, not even the end of the socket or a CancelRequest.
+   */
   #vanish() {
     this.plan.fault.holdCancel = true;
     this.socket.pause();
@@ -309,11 +316,11 @@ export class Connection {
     this.#resume();
     this.#wake?.();
     this.#sawEnd();
-    // The driver is done; so are we, unless a cut already ended our half.
+    // The driver has ended, so this side ends too, unless a cut has already ended it.
     if (how === "fin") this.socket.end();
   }
 
-  /** Resolves once no more is to come: the driver closed its side, or had 2 s to do so. */
+  /** Resolves once no more bytes can arrive: the driver closed its side, or had 2 s to do so. */
   async settled() {
     if (this.socket.isPaused()) this.socket.resume();
     let timer;
@@ -323,7 +330,7 @@ export class Connection {
   }
 }
 
-/** TLS bytes in any split -> whole records, each handed on before the next. */
+/** Turns TLS bytes in any split into whole records, and passes each one on before the next. */
 class RecordSplitter {
   #bytes = Buffer.alloc(0);
   constructor(each) {

@@ -1,7 +1,6 @@
-// What the scripted server says on a connection, from the first message to Terminate. `io` is the connection that it
-// speaks on (scripted-server.mjs); a scenario may replace single steps, and answers to messages by what these are
-// about: its `statement`, `check` (of that statement), `transaction` and `catalog` are the roles of
-// scripted-statements.mjs.
+// The scripted server's side of a connection, from the first message to Terminate. `io` is the connection
+// (scripted-server.mjs). A scenario may replace single steps, and the answers to messages by their role: `statement`,
+// `check` (of that statement), `transaction` and `catalog` are the roles of scripted-statements.mjs.
 import { authenticate, greet, trust } from "./scripted-login.mjs";
 import { find } from "./scripted-statements.mjs";
 import * as wire from "./wire.mjs";
@@ -43,7 +42,7 @@ async function cancelRequest(io, { body }) {
   else await io.hang();
 }
 
-/** Simple and extended query until Terminate. Answers leave at Sync, Flush and Query, as a server's do. */
+/** Simple and extended queries until Terminate. Answers are sent at Sync, Flush and Query, as by a real server. */
 async function queries(io) {
   const session = new Session(io.report.committed);
   let answers = [];
@@ -53,7 +52,7 @@ async function queries(io) {
       io.report.sessionRecords = io.report.records;
       return io.close();
     }
-    // A first run begins with Close of the one before it, which is about what comes next.
+    // A first run begins with Close of the previous one. That Close has the role of the message after it.
     upcoming = beginsFirstRun(message) ? await io.next() : undefined;
     if (session.failed && message.name !== "Sync") continue;
     const role = session.roleOf(upcoming ?? message);
@@ -72,22 +71,22 @@ function beginsFirstRun({ name, body }) {
   return name === "Close" && new wire.BodyReader(body.subarray(1)).cstring() === "pgz_first_run";
 }
 
-/** What the server remembers between two messages. */
+/** The session's state between two messages. */
 class Session {
   statements = new Map();
   portals = new Map();
-  /** Messages are skipped until Sync. */
+  /** Set while messages are skipped until Sync. */
   failed = false;
-  /** Of the transaction, as ReadyForQuery tells it. */
+  /** The transaction status, as in ReadyForQuery. */
   status = "I";
-  /** What INSERT has put into the ledger, and what of that is there for good. */
+  /** The rows that INSERT has put into the ledger, and those of them that are committed. */
   #uncommitted = [];
   #committed;
-  /** What a scenario does when the answers have left. */
+  /** The function of a scenario that runs after the answers have been sent. */
   thereupon = null;
-  /** Of the statement that the last message was about: Sync is about the same. */
+  /** The role of the last message's statement. Sync has the same role. */
   #role = "other";
-  /** Of the statement that was parsed last, which a check behind it is for. */
+  /** The role of the statement that was parsed last; a check after it belongs to it. */
   #parsed = "other";
 
   constructor(committed) {
@@ -103,13 +102,13 @@ class Session {
   rollBack() {
     this.#uncommitted = [];
   }
-  /** At the end of what runs without BEGIN. */
+  /** Ends an implicit transaction. */
   sync() {
     this.failed = false;
     if (this.status === "I") this.commit();
   }
 
-  /** Before the message is answered: Close forgets what it is about. */
+  /** Returns the message's role. Must be called before the message is answered, because Close forgets its statement. */
   roleOf({ name, body }) {
     const role = this.#statementOf(name, new wire.BodyReader(body))?.role ?? this.#role;
     if (name === "Parse" && role !== "check") this.#parsed = role;
@@ -128,7 +127,7 @@ class Session {
     return isStatement ? this.statements.get(target) : this.portals.get(target)?.statement;
   }
 
-  /** ErrorResponse, and what it does to the session. */
+  /** Returns an ErrorResponse, and changes the session as an error does. */
   fail(fields) {
     this.failed = true;
     this.rollBack();
@@ -137,7 +136,7 @@ class Session {
   }
 }
 
-/** What an honest server replies to one message. */
+/** Returns an honest server's reply to one message. */
 async function answer(io, session, { name, body }) {
   const reader = new wire.BodyReader(body);
   const { statements, portals } = session;

@@ -1,9 +1,9 @@
-// The statements that the scripted server can run: what they take, what they give, in text and in binary.
+// The statements that the scripted server can run, with their parameters and results, in text and in binary.
 //
-// `run(parameters, session)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [],
-// hangs: true }` (until a cancel). A statement's `role` says who may misbehave in it: `statement` is under test,
-// `other` stands beside it, `check` goes in front of a first run, `settings` in front of each statement of a scope,
-// `transaction` is BEGIN and its kin, `catalog` asks for types.
+// `run(parameters, session)` returns `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [],
+// hangs: true }` (until a cancel). A statement's `role` selects the scenarios that may change its answers: `statement`
+// is under test, `other` is an accompanying one, `check` precedes a first run, `settings` precedes each statement of a
+// scope, `transaction` is BEGIN and similar ones, `catalog` queries types.
 import { int32 } from "./wire.mjs";
 
 const INT4 = 23;
@@ -17,9 +17,9 @@ const PAIR = 16_400;
 const encoders = {
   [INT4]: (value, format) => (format === 0 ? Buffer.from(String(value)) : int32(value)),
   [TEXT]: (value) => Buffer.from(value),
-  // Its text has as many digits as a session asks for that says nothing of extra_float_digits.
+  // Its text has 15 digits, as in a session that does not set extra_float_digits.
   [FLOAT8]: (value, format) => (format === 0 ? Buffer.from(String(+value.toPrecision(15))) : float8(value)),
-  // In binary seconds since 2000, as of a server without integer_datetimes.
+  // In binary it is seconds since 2000, as in a server without integer_datetimes.
   [TIMESTAMPTZ]: (value, format) =>
     format === 0 ? Buffer.from(value) : float8((Date.parse(value) - Date.UTC(2000, 0)) / 1000),
   [JSON_]: (value) => Buffer.from(value),
@@ -110,7 +110,7 @@ const catalogue = {
   "select pg_sleep(60)": { columns: columns({ pg_sleep: TEXT }), run: () => ({ rows: [], hangs: true }) },
 };
 
-/** A first run's: no rows, and it passes where a parameter is the text of a statement that is there. */
+/** The check of a first run: it returns no rows, and succeeds if a parameter is the text of an existing statement. */
 function check(sql) {
   const looksAtTypes = sql.includes("where statement = $1");
   const failed = {
@@ -128,17 +128,20 @@ function check(sql) {
   };
 }
 
-/** A scope's: nobody here reads them. */
+/** The settings of a scope. No code here reads them. */
 const settings = { role: "settings", columns: [], run: () => ({ rows: [] }) };
 
-/** What the catalog says of PAIR. */
+/** The catalog's description of PAIR. */
 const question = {
   role: "catalog",
   columns: columns({ json_agg: JSON_ }),
   run: () => ({ rows: [[JSON.stringify([[PAIR, "c", "pair", [INT4, TEXT], ["a", "b"]]])]] }),
 };
 
-/** BEGIN, SAVEPOINT, COMMIT, ROLLBACK: the session's `status` is the transaction's, as ReadyForQuery tells it. */
+/**
+ * BEGIN, SAVEPOINT, COMMIT, ROLLBACK. They change the session's `status`, the transaction status that ReadyForQuery
+ * reports.
+ */
 function transaction(verb) {
   const run = (_values, session) => {
     const { status } = session;
@@ -153,7 +156,10 @@ function transaction(verb) {
   return { role: "transaction", columns: [], run, ends: verb === "COMMIT" || verb === "ROLLBACK" };
 }
 
-/** The statement of this text, with white space as it comes, or undefined. A first run's may end in a comment. */
+/**
+ * Returns the statement with this text in any white space, or undefined. The text of a first run may end with a
+ * comment.
+ */
 export function find(text) {
   const sql = text
     .replace(/\n\/\* \w+ \*\/$/, "")

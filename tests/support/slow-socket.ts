@@ -4,13 +4,13 @@
 import { install, server, type Session } from "./memory-session.ts";
 
 export interface SlowSocket {
-  /** Writes wait from now on. */
+  /** While true, new writes wait. */
   holds: boolean;
-  /** Ends the write that waits. */
+  /** Completes the waiting write. */
   goOn(): void;
 }
 
-/** The sockets of all connections to come. */
+/** Controls the sockets of all later connections. */
 export function slowSockets(): SlowSocket {
   const slow: SlowSocket = { holds: false, goOn: () => {} };
   const { connect } = server;
@@ -25,7 +25,7 @@ export function slowSockets(): SlowSocket {
   return slow;
 }
 
-/** The names of the messages in the next write. */
+/** Returns the names of the messages in the next write. */
 export async function written(session: Session): Promise<string[]> {
   const names: string[] = [];
   const bytes = await session.peer.received();

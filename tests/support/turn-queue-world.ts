@@ -1,7 +1,7 @@
-// A line of calls on one connection, without a connection: calls and sessions are stand-ins that a test moves on, and
-// what happens is written down.
+// A queue of calls on one connection, without a connection: calls and sessions are stand-ins that a test advances, and
+// all events are recorded.
 //
-// Knows what turn-queue.ts asks of calls and sessions. Must not know queues or clients.
+// Knows what turn-queue.ts needs of calls and sessions. Must not know queues or clients.
 import { TurnQueue, type Ending, type QueuedCall, type Way } from "../../js/api/turn-queue.ts";
 import type { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
@@ -15,7 +15,7 @@ interface Extra {
   call?: object;
 }
 
-/** One line, and what has happened on it, in `log`. */
+/** One turn queue, and its events in `log`. */
 export class TurnQueueWorld {
   readonly log: string[] = [];
   readonly line: TurnQueue;
@@ -39,7 +39,7 @@ export class TurnQueueWorld {
     } as never;
   }
 
-  /** A call of this name, which is in the line from now on. */
+  /** Queues a call with this name. */
   call(name: string, { way = "shared", connected, body, next = "fail", call: more }: Extra = {}) {
     let ending!: Ending;
     const call = {
@@ -63,7 +63,7 @@ export class TurnQueueWorld {
     this.line.run(visitor as unknown as QueuedCall<void>);
     return {
       call,
-      /** It has said all it has to say. */
+      /** The call has sent its last message. */
       says: (bytes = 1) => {
         const { follower } = call;
         call.follower = undefined;
@@ -74,7 +74,7 @@ export class TurnQueueWorld {
     };
   }
 
-  /** What has happened since the last look; which calls have left is said at its end. */
+  /** Returns the events since the last look. The calls that have left come last. */
   async news(): Promise<string[]> {
     await quiet();
     const isFree = (line: string) => line.endsWith("is free");

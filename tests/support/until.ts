@@ -1,20 +1,26 @@
-// How a test waits: for a condition, with a bound that only a broken driver or server reaches. Knows no server and no
+// Waiting in tests: for a condition, with a limit that only a broken driver or server reaches. Knows no server and no
 // runtime.
 //
-// A busy machine makes each step slow, so a test that concludes from the clock that the driver is wrong fails without a
-// fault. Waits and clocks that are left are listed, with the reason for each, in tests/clocks.md.
+// A busy machine makes each step slow, so a test that infers a fault of the driver from elapsed time fails without a
+// fault. The remaining waits and clocks are listed in tests/clocks.md, each with its reason.
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two checks of the condition. */
 const STEP = 20;
-/** What takes this long never comes: on two cores with twelve busy processes the slowest took less than two seconds. */
+/**
+ * Milliseconds after which a condition counts as never true: on two cores with twelve busy processes the slowest
+ * condition took less than two seconds.
+ */
 const LONGEST = 20_000;
 
-/** Lets some time pass. A condition is better: each use outside this file is counted in tests/clocks.md. */
+/** Lets some time pass. Waiting for a condition is better: tests/clocks.md counts each use outside this file. */
 export const pause = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
 
-/** Waits until it holds; rejects, showing the condition, when that takes much longer than any machine needs. */
+/**
+ * Waits until the condition holds. Rejects with the text of the condition when that takes much longer than any machine
+ * needs.
+ */
 export async function until(holds: () => boolean | Promise<boolean>, what = String(holds)): Promise<void> {
-  // Counted in pauses, not by a clock: those of a busy machine take longer, and workerd's clock is frozen while a
+  // Counted in pauses, not by a clock: pauses take longer on a busy machine, and workerd's clock is frozen while a
   // request computes.
   for (let waited = 0; !(await holds()); waited += STEP) {
     if (waited >= LONGEST) throw new Error(`This never came to hold: ${what}`);
@@ -22,7 +28,7 @@ export async function until(holds: () => boolean | Promise<boolean>, what = Stri
   }
 }
 
-/** What `work` settles with; rejects when that takes much longer than any machine needs. */
+/** Settles like `work`. Rejects when that takes much longer than any machine needs. */
 export async function inTime<T>(work: Promise<T>): Promise<T> {
   let isSettled = false;
   const settle = () => void (isSettled = true);

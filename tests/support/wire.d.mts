@@ -1,9 +1,9 @@
-// The types of wire.mjs, as far as TypeScript tests use it.
+// The types of wire.mjs that TypeScript tests use.
 export const cstring: (text: string) => Buffer;
 export const int16: (n: number) => Buffer;
 export const int32: (n: number) => Buffer;
 export const message: (letter: string, ...parts: Uint8Array[]) => Buffer;
-/** With a length of its own, right or wrong. */
+/** A message with any length word, right or wrong. */
 export const raw: (letter: string, length: number, ...parts: Uint8Array[]) => Buffer;
 export const authentication: (code: number, ...rest: Uint8Array[]) => Buffer;
 export const authenticationOk: () => Buffer;

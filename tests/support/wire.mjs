@@ -1,8 +1,7 @@
-// PostgreSQL's protocol 3 from the server's side, for tests: backend messages are written here, frontend messages are
-// read.
+// PostgreSQL's protocol 3 from the server's side, for tests: builds backend messages, and reads frontend messages.
 //
 // Knows the documentation page "Message Formats" and nothing of the driver: where the two disagree, the test fails.
-// Does no I/O. Malformed messages are built on purpose by `raw`, which believes whatever length it is told.
+// Does no I/O. `raw` builds malformed messages on purpose, with any length that it is given.
 
 const SSL_REQUEST = 80877103;
 const CANCEL_REQUEST = 80877102;
@@ -75,8 +74,8 @@ export const dataRow = (cells) => message("D", int16(cells.length), ...cells.map
 export const cell = (value) => (value === null ? int32(-1) : Buffer.concat([int32(value.length), value]));
 
 /**
- * Frontend bytes in any split -> messages `{ name, letter, body }`, `size` being the bytes on the wire.
- * The first message of a connection has no letter; after SSLRequest and GSSENCRequest the next one has none either.
+ * Turns frontend bytes in any split into messages `{ name, letter, body }`; `size` is the number of bytes on the wire.
+ * The first message of a connection has no letter. After SSLRequest and GSSENCRequest the next one has none either.
  */
 export class FrontendReader {
   #bytes = Buffer.alloc(0);
@@ -86,7 +85,7 @@ export class FrontendReader {
     this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
   }
 
-  /** Bytes that have not yet made a message. */
+  /** Bytes that are not a complete message yet. */
   get rest() {
     return this.#bytes;
   }
@@ -117,7 +116,7 @@ export class FrontendReader {
   }
 }
 
-/** Backend bytes in any split -> `{ letter, body }`; for the proxy, which needs to know where the first DataRow is. */
+/** Turns backend bytes in any split into `{ letter, body }`, for the proxy, which must find the first DataRow. */
 export class BackendReader {
   #bytes = Buffer.alloc(0);
 
@@ -189,7 +188,7 @@ export class BodyReader {
   }
 }
 
-/** The pairs of a StartupMessage as an object. */
+/** Returns the pairs of a StartupMessage as an object. */
 export function startupParameters(body) {
   const reader = new BodyReader(body);
   const pairs = {};
@@ -197,7 +196,7 @@ export function startupParameters(body) {
   return pairs;
 }
 
-/** Bind as an object; `values` are Buffers or null. */
+/** Returns Bind as an object. `values` are Buffers or null. */
 export function bind(body) {
   const reader = new BodyReader(body);
   const list = (n, read) => Array.from({ length: n }, read);

@@ -1,5 +1,5 @@
-// As much of workerd as worker-example uses, for the compiler of this repository, whose globals are the DOM's. A copy of
-// the example has all of it by `wrangler types` (tests/demo/copied.test.ts).
+// The part of workerd's types that worker-example uses, for the compiler of this repository, whose globals are the
+// DOM's. A copy of the example has all types from `wrangler types` (tests/demo/copied.test.ts).
 
 declare module "*.html" {
   const text: string;
@@ -34,7 +34,7 @@ interface DurableObjectNamespace {
   get(id: unknown): { fetch(request: Request): Promise<Response> };
 }
 
-// workerd's own, beside what the DOM has.
+// workerd's own, in addition to the DOM's.
 interface SubtleCrypto {
   timingSafeEqual(one: ArrayBuffer, other: ArrayBuffer): boolean;
 }

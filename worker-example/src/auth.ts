@@ -1,16 +1,16 @@
 /**
- * Who asks: the tenant whose token stands in `authorization: Bearer …`.
+ * Authentication: finds the tenant whose token is in `authorization: Bearer …`.
  *
- * Knows the secret TOKENS, each tenant's own. Must not know routes or SQL. The tenant that it returns is the only
- * one that a request has: none is ever read from an address or a body.
+ * Knows the secret TOKENS, which has each tenant's tokens. Must not know routes or SQL. The tenant of a request comes
+ * from here only, never from an address or a body.
  *
- * Tokens are compared by their SHA-256 and in constant time, with all tenants' each time: how long it takes tells
- * neither how much of a token was right nor whose it is.
+ * Tokens are compared by their SHA-256 and in constant time, each time with the tokens of all tenants. So the time
+ * reveals neither how much of a token was right nor which tenant it belongs to.
  */
 import type { AuthEnv } from "./env.ts";
 import { Problem } from "./problem.ts";
 
-/** Shorter ones could be guessed. */
+/** Minimum characters of a token. A shorter token could be guessed. */
 const SHORTEST = 32;
 
 export async function tenantOf(request: Request, { TOKENS }: AuthEnv): Promise<string> {
@@ -29,7 +29,7 @@ interface Known {
   readonly hash: ArrayBuffer;
 }
 
-let known: { text: string; tokens: Known[] } | undefined; // hashed once in an isolate
+let known: { text: string; tokens: Known[] } | undefined; // hashed once per isolate
 
 async function knownTokens(text = "{}"): Promise<Known[]> {
   if (known?.text === text) return known.tokens;
@@ -39,7 +39,7 @@ async function knownTokens(text = "{}"): Promise<Known[]> {
   return tokens;
 }
 
-/** A tenant's name becomes part of a channel's and of a file's name. */
+/** Checks names and tokens. A tenant's name becomes part of a channel's name and of a file's name. */
 function parsed(text: string): [string, string][] {
   const entries = Object.entries(JSON.parse(text) as Record<string, string | string[]>);
   const pairs = entries.flatMap(([tenant, tokens]) =>

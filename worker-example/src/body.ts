@@ -1,6 +1,6 @@
 /**
- * The body of a request as text or JSON, never more of it than is allowed: a length that was announced is looked at
- * before anything is read, one that was not while it is.
+ * Reads the body of a request as text or JSON, never more than is allowed. An announced length is checked before
+ * anything is read, an unannounced one while the body is read.
  */
 import { Problem } from "./problem.ts";
 

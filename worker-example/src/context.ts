@@ -1,9 +1,9 @@
 /**
- * What each route is given, and a tenant's database.
+ * The context that each route is given, and the tenant's database.
  *
- * Knows the tenant and the scope. Must not know routes. `tenant` is here because of a token (auth.ts), and
- * each query of a route goes through its scope: the setting `app.tenant` travels in front of it, in the same round
- * trip, and the policies of schema.sql read it.
+ * Knows the tenant and the scope. Must not know routes. `tenant` comes from a token (auth.ts), and each query of a
+ * route goes through the tenant's scope: the setting `app.tenant` is sent before the query, in the same round trip, and
+ * the policies of schema.sql read it.
  */
 import { createClient, type Client, type ClientOptions, type Scope } from "pgz-edge";
 import type { Env } from "./env.ts";
@@ -20,7 +20,7 @@ export interface Context {
   readonly id: string;
 }
 
-/** The tenant's queries, and then the connection's end. `timeout` is for each of them. */
+/** Runs `work` with the tenant's database, then closes the connection. `timeout` applies to each query. */
 export async function withTenant<T>(
   context: Context,
   work: (database: Scope) => Promise<T>,
@@ -30,7 +30,7 @@ export async function withTenant<T>(
   return await work(scopeOf(client, context));
 }
 
-/** For a response that streams: pass `closeWhenDone` to its call. */
+/** The tenant's database for a response that streams. Pass `closeWhenDone` to its call. */
 export function tenantStream(context: Context): Scope {
   return scopeOf(tenantClient(context, requests.timeout), context);
 }
@@ -46,7 +46,7 @@ export function clientOptions({ request }: Pick<Context, "request">, timeout: nu
     timeout,
     observer,
     int8: "number",
-    numeric: "string", // money keeps its digits in whatever reads the JSON
+    numeric: "string", // amounts of money keep all digits in any JSON parser
   };
 }
 
@@ -58,5 +58,5 @@ export function tenantScope({ tenant }: Pick<Context, "tenant">) {
   return { settings: { "app.tenant": tenant } };
 }
 
-/** Headers of each answer with data. */
+/** Headers of each response with data. */
 export const noStore = { "cache-control": "no-store, no-transform", "x-content-type-options": "nosniff" };

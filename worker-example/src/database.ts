@@ -1,15 +1,16 @@
 /**
- * A Durable Object with a pool: its connections outlive requests, which those of a plain Worker may not.
+ * A Durable Object with a pool. Its connections outlive requests; those of a plain Worker may not.
  *
  *   /user?id=7   one row, by a connection of the pool
- *   /listen      what becomes of the tenant's orders, as server-sent events: one LISTEN for all clients (fan-out.ts)
+ *   /listen      changes of the tenant's orders, as server-sent events: one LISTEN for all clients (fan-out.ts)
  *
- * All requests of an object share its sockets and timers, so a pool that is made once serves them all. It connects to
- * PostgreSQL itself: Hyperdrive has a pool of its own, and no LISTEN. It has a login of its own too, because who may
- * run SQL can end the sessions of the role that it runs as.
+ * All requests of an object share its sockets and timers, so one pool serves them all. The pool connects to PostgreSQL
+ * directly, because Hyperdrive has a pool of its own and no LISTEN. It has a login of its own, because a caller that
+ * can run SQL can end other sessions of the same role.
  *
- * PostgreSQL asks for no permission to listen, so the Worker says who hears what: each tenant has an object of its own,
- * which hears that tenant's channel. One tenant's clients then cannot use up another's room either.
+ * PostgreSQL requires no permission to listen, so the Worker decides who hears what: each tenant has its own object,
+ * which listens on that tenant's channel only. This also keeps one tenant's clients from using up another tenant's
+ * share of clients.
  */
 import { DurableObject } from "cloudflare:workers";
 import { createPool, sql, type Pool } from "pgz-edge";
@@ -32,18 +33,19 @@ export class Database extends DurableObject<DatabaseEnv> {
       max: 5,
       observer,
       applicationName: "pgz-edge-example object",
-      // An open socket keeps its object in memory, but for 15 minutes only. Behind that an object may be evicted in the
-      // middle of a query, so connections are replaced before.
+      // An open socket keeps its object in memory for 15 minutes only. After that the object may be evicted in the
+      // middle of a query, so connections are replaced earlier.
       maxLifetime: 12 * MINUTE,
-      // Timers of an object outlive requests, so idle connections can be looked after: one that is lost is noticed
-      // before somebody wants it, and one that nobody wants ends. Without any, the object may sleep, and costs nothing.
+      // Timers of an object outlive requests, so the pool can check idle connections: it notices a lost connection
+      // before a request needs it, and closes an unused one. An object without connections may sleep, and costs
+      // nothing.
       healthCheckInterval: MINUTE / 2,
       idleTimeout: MINUTE,
     });
     this.#fanOut = new FanOut(this.pool, listening);
   }
 
-  /** Requests come from this Worker only: it has looked at the token, and names the channel. */
+  /** Requests come from this Worker only. It has checked the token, and it names the channel. */
   override async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
     const requestId = searchParams.get("request") ?? "";
@@ -77,17 +79,19 @@ export class Database extends DurableObject<DatabaseEnv> {
   }
 }
 
-/** The changes of the tenant's orders: the trigger of schema.sql notifies this channel. */
+/** Streams the changes of the tenant's orders. The trigger of schema.sql notifies this channel. */
 export function listen(context: Context): Promise<Response> {
   return ask(context, context.tenant, "listen", { channel: `orders_${context.tenant}` });
 }
 
-/** One object for all: its pool is the one that everybody shares. No tenant's name has a space. */
+/**
+ * Asks the one object whose pool all tenants share. A tenant's name has no space, so no tenant has this object's name.
+ */
 export function askObject(context: Context): Promise<Response> {
   return ask(context, " shared", "user", { id: context.url.searchParams.get("id") ?? "" });
 }
 
-/** Without the request's headers: the token ends here. */
+/** Forwards to an object without the request's headers, so the token goes no further. */
 async function ask(
   { env: { DATABASE: objects }, request: { signal }, requestId: id }: Context,
   name: string,
@@ -96,5 +100,5 @@ async function ask(
 ): Promise<Response> {
   const url = `http://object/${path}?${new URLSearchParams({ ...parameters, request: id })}`;
   const response = await objects.get(objects.idFromName(name)).fetch(new Request(url, { signal }));
-  return new Response(response.body, response); // with headers that may be set
+  return new Response(response.body, response); // a copy, because the headers of the original are immutable
 }

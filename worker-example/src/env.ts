@@ -1,8 +1,11 @@
-/** Bindings, variables and secrets: what wrangler.jsonc and `wrangler secret put` give. Must not know who uses them. */
+/**
+ * Bindings, variables and secrets, as wrangler.jsonc and `wrangler secret put` provide them. Must not know which code
+ * uses them.
+ */
 export interface AuthEnv {
   /**
-   * `{"acme":"…","globex":["…","…"]}`: `wrangler secret put TOKENS`. A tenant has several while one takes another's
-   * place. `openssl rand -hex 32` makes a token.
+   * `{"acme":"…","globex":["…","…"]}`: `wrangler secret put TOKENS`. A tenant has several tokens while one replaces
+   * another. `openssl rand -hex 32` makes a token.
    */
   TOKENS?: string;
 }
@@ -14,9 +17,12 @@ export interface DatabaseEnv {
 
 export interface FeedEnv {
   FEED: DurableObjectNamespace;
-  /** PostgreSQL's own address, with the login of changes.sql: `wrangler secret put CHANGES_URL`. Without: no feed. */
+  /**
+   * PostgreSQL's own address, with the login of changes.sql: `wrangler secret put CHANGES_URL`. If unset, there is no
+   * feed.
+   */
   CHANGES_URL?: string;
-  /** The replication slot. Slots are the server's, not a database's. */
+  /** The name of the replication slot. Slots belong to the server, not to a database. */
   CHANGES_SLOT?: string;
 }
 
@@ -25,7 +31,7 @@ interface Hyperdrive {
 }
 
 export interface Env extends AuthEnv, DatabaseEnv, FeedEnv {
-  /** The role that may only read (the SQL box, `/users`). */
+  /** The read-only role (the SQL box, `/users`). */
   HYPERDRIVE: Hyperdrive;
   /** The role of the routes below /api. */
   HYPERDRIVE_APP: Hyperdrive;

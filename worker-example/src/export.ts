@@ -2,9 +2,9 @@
  * `GET /api/export?format=csv|ndjson|columnar`: all of the tenant's orders as a file.
  *
  * The rows stream from PostgreSQL to the client, so an export of any length needs a few hundred kilobytes here. A
- * client that leaves cancels the query. Who sends `accept-encoding: gzip` gets a fifth of the bytes or less.
+ * client that leaves cancels the query. With `accept-encoding: gzip` the response has a fifth of the bytes or less.
  *
- * A file that broke off, because of a cap or an error behind the first row, has no clean end: a client that sees the
+ * A file that breaks off, because of a cap or an error after the first row, has no clean end. So a client that sees the
  * end has all rows.
  */
 import { sql, type Format } from "pgz-edge";
@@ -26,7 +26,7 @@ export function exportOrders(context: Context): Promise<Response> {
   return tenantStream(context).respond(sql`select ${columns} from orders order by id`, {
     ...exporting,
     format,
-    // People open it in spreadsheets, which run a cell that begins with = as a formula.
+    // People open the file in spreadsheets, which run a cell that begins with = as a formula.
     csvFormulas: "escape",
     gzip: /\bgzip\b/.test(acceptedEncoding(request)),
     closeWhenDone: true,
@@ -38,7 +38,10 @@ export function exportOrders(context: Context): Promise<Response> {
   });
 }
 
-/** Cloudflare's edge asks for gzip in every client's name, and says what the client itself has asked for. */
+/**
+ * Cloudflare's edge requests gzip on behalf of every client. `cf.clientAcceptEncoding` has what the client itself
+ * accepts.
+ */
 function acceptedEncoding(request: Request & { cf?: { clientAcceptEncoding?: string } }): string {
   return request.cf?.clientAcceptEncoding ?? request.headers.get("accept-encoding") ?? "";
 }

@@ -1,15 +1,15 @@
 /**
- * Notifications of PostgreSQL for many clients: one LISTEN for each channel, however many clients hear it, each by
- * server-sent events (the page's `new EventSource(url)`).
+ * Delivers PostgreSQL's notifications to many clients. Each channel has one LISTEN, however many clients listen to it;
+ * each client gets server-sent events (the page's `new EventSource(url)`).
  *
- * Knows channels, clients and how far behind a client may be. Must not know requests, routes or SQL.
+ * Knows channels, clients and how far a client may lag. Must not know requests, routes or SQL.
  *
  *   pool.listen("orders") ──> Channel ──> Client (its own queue) ──> body of a response
  *                                    └──> Client …
  *
  * A client is sent three kinds of events:
  *
- *   listening      the LISTEN is in force: what is notified from now on comes
+ *   listening      the LISTEN is in force: later notifications arrive
  *   notification   { channel, payload }
  *   missed         notifications may be missing here, because the connection was lost for a while, or because the
  *                  client was too slow: read the tables again
@@ -17,11 +17,14 @@
 import type { Listener, Pool } from "pgz-edge";
 
 export interface Caps {
-  /** Clients, of all channels. */
+  /** Maximum number of clients, over all channels. */
   readonly clients: number;
-  /** Characters that wait for one client. Beyond that they are dropped, and it is told `missed`. */
+  /** Maximum characters queued for one client. Beyond that the queue is dropped, and the client gets `missed`. */
   readonly behind: number;
-  /** Milliseconds between two comments that keep the stream alive. A client that takes none in between is ended. */
+  /**
+   * Milliseconds between two comments that keep the stream alive. A client that has read nothing between two comments
+   * is disconnected.
+   */
   readonly keepAlive: number;
 }
 
@@ -42,8 +45,8 @@ export class FanOut {
   }
 
   /**
-   * The body of a response with a channel's notifications, when the LISTEN is in force. `undefined`: there are too many
-   * clients. Rejects with why LISTEN failed.
+   * Returns the body of a response with a channel's notifications, once the LISTEN is in force, or `undefined` when
+   * there are too many clients. Rejects with the reason when LISTEN fails.
    */
   async subscribe(name: string): Promise<ReadableStream<Uint8Array> | undefined> {
     if (this.clients >= this.#caps.clients) return undefined;
@@ -59,7 +62,7 @@ export class FanOut {
   }
 }
 
-/** One LISTEN and who hears it. It ends with its last client. */
+/** One LISTEN and its clients. It ends with its last client. */
 class Channel {
   readonly #name: string;
   readonly #caps: Caps;
@@ -80,7 +83,7 @@ class Channel {
   }
 
   start(pool: Pick<Pool, "listen">): void {
-    // A listener connects again by itself. What was notified meanwhile is lost, as PostgreSQL has it.
+    // A listener reconnects by itself. PostgreSQL does not keep what was notified meanwhile.
     const onReconnect = () => this.#tell(event("missed", { reason: "connection lost" }));
     this.#listener = pool.listen(this.#name, { signal: this.#stop.signal, onReconnect });
     this.#listener.then((listener) => this.#read(listener)).catch(() => this.#end());
@@ -89,7 +92,7 @@ class Channel {
 
   async add(): Promise<ReadableStream<Uint8Array>> {
     const client = new Client(this.#caps.behind, () => this.#remove(client));
-    this.#clients.add(client); // at once, so that the last one of the others does not end the channel meanwhile
+    this.#clients.add(client); // first: other clients may leave during the await
     try {
       await this.#listener;
     } catch (error) {
@@ -105,7 +108,7 @@ class Channel {
     for await (const { channel, payload } of listener) {
       const text = event("notification", { channel, payload });
       this.#tell(text);
-      // Many may come at once. Who reads as they come gets the time to.
+      // Many notifications may arrive at once. The pause lets clients that keep up read theirs.
       if ((told += text.length) < this.#caps.behind / 4) continue;
       told = 0;
       await new Promise((resolve) => setTimeout(resolve));
@@ -125,7 +128,7 @@ class Channel {
     if (!this.#clients.size) this.#end();
   }
 
-  /** The last client has left, or the listener is over for good. */
+  /** Ends the channel, because the last client has left or the listener has ended for good. */
   #end(): void {
     if (this.#stop.signal.aborted) return;
     if (this.#timer !== undefined) clearInterval(this.#timer);
@@ -136,8 +139,7 @@ class Channel {
 }
 
 /**
- * One client's queue. It is taken from only when the client reads: where the client is slow, the queue is what grows,
- * and it is bounded.
+ * One client's queue. It is emptied only when the client reads, so a slow client makes the queue grow, up to its limit.
  */
 class Client {
   readonly body: ReadableStream<Uint8Array>;
@@ -145,7 +147,7 @@ class Client {
   readonly #left: () => void;
   #queue: string[] = [];
   #length = 0;
-  /** Since the last keep-alive. */
+  /** Whether the client has read since the last keep-alive. */
   #hasTaken = true;
   #wake: (() => void) | undefined;
   #fail: (() => void) | undefined;
@@ -156,7 +158,7 @@ class Client {
     this.body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
-          // A browser's EventSource then connects again.
+          // After this error a browser's EventSource reconnects.
           this.#fail = () => controller.error(new Error("The client was left."));
         },
         pull: (controller) => this.#pull(controller),
@@ -177,7 +179,7 @@ class Client {
     this.#wake?.();
   }
 
-  /** False: it has taken nothing since the last time, though there was something. */
+  /** Returns false if the client has read nothing since the last call although something was queued. */
   keepAlive(): boolean {
     if (this.#queue.length && !this.#hasTaken) return false;
     this.#hasTaken = false;

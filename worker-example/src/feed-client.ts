@@ -1,16 +1,16 @@
 /**
- * One client of the feed: its lines as server-sent events, each with its number as `id`.
+ * One client of the feed. It gets lines as server-sent events, each with its number as `id`.
  *
- * Knows how far its client is. Must not know where lines come from. A client asks for the next lines when it has room,
- * so one that is slow costs no memory: its lines wait in the log. Three kinds of events:
+ * Knows how far its client has read. Must not know where lines come from. A client asks for the next lines when it has
+ * room, so a slow client costs no memory: its lines wait in the log. There are three kinds of events:
  *
- *   ready    { from }        what commits from now on comes; lines behind `from` come first
+ *   ready    { from }        later commits arrive; stored lines after `from` arrive first
  *   change   the line        as docs/changes.md of the driver has it
- *   missed   { from }        lines are not kept any more: read the table again; those behind `from` come
+ *   missed   { from }        lines are not kept any more: read the table again; those after `from` arrive
  */
 import type { FeedLog } from "./feed-log.ts";
 
-/** Lines that one reading of the log takes. */
+/** Maximum number of lines per read of the log. */
 const LINES = 100;
 
 const encoder = new TextEncoder();
@@ -26,13 +26,13 @@ export class FeedClient {
   #lastAsked = Date.now();
   #fail: (() => void) | undefined;
 
-  /** `from`: the last line that it has; without, lines of the past are not for it. */
+  /** `from` is the number of the last line that the client has. Without it the client gets no earlier lines. */
   constructor(log: FeedLog, tenant: string, from: number | undefined, keepAlive: number, left: () => void) {
     this.#log = log;
     this.#tenant = tenant;
     this.#keepAlive = keepAlive;
     const { end, oldest } = log;
-    // Behind the end: its number is of another log, such as one that was deleted.
+    // A number after the end belongs to another log, for example one that was deleted.
     const isGone = from !== undefined && (from < oldest - 1 || from > end);
     this.#at = from === undefined || isGone ? end : from;
     this.#head = (isGone ? event("missed", { from: end }) : "") + event("ready", { from: this.#at });
@@ -48,17 +48,17 @@ export class FeedClient {
     );
   }
 
-  /** There may be new lines. */
+  /** Tells the client that there may be new lines. */
   wake(): void {
     this.#waiting?.();
   }
 
-  /** It takes what it is sent, or there is nothing for it. */
+  /** Whether the client reads what it is sent, or has nothing to read. */
   isAlive(now: number): boolean {
     return this.#waiting !== undefined || now - this.#lastAsked < 2 * this.#keepAlive;
   }
 
-  /** Breaks its stream off: it comes back with the number of its last line. */
+  /** Breaks the client's stream off. The client reconnects with the number of its last line. */
   end(): void {
     this.#fail?.();
     this.wake();
@@ -73,10 +73,10 @@ export class FeedClient {
     const text = this.#lines();
     if (text) return text;
     await this.#wait();
-    return this.#lines() || ":\n\n"; // a comment: proxies end a stream that is silent
+    return this.#lines() || ":\n\n"; // a comment, because proxies end a silent stream
   }
 
-  /** It was slower than lines are kept. */
+  /** The event for a client that was so slow that its next lines are not kept any more. */
   #missed(): string {
     this.#at = this.#log.end;
     return event("missed", { from: this.#at });
@@ -84,7 +84,7 @@ export class FeedClient {
 
   #lines(): string {
     const lines = this.#log.after(this.#tenant, this.#at, LINES);
-    // Where there are fewer, the lines up to the end are other tenants'.
+    // When there are fewer than LINES, the remaining lines up to the end belong to other tenants.
     this.#at = lines.length < LINES ? this.#log.end : lines.at(-1)!.number;
     return lines.map(({ number, line }) => `id: ${number}\nevent: change\ndata: ${line}\n\n`).join("");
   }

@@ -1,18 +1,18 @@
 /**
- * The stored part of the feed: lines of changes by number, in the SQLite of a Durable Object.
+ * The stored part of the feed: numbered lines of changes in the SQLite of a Durable Object.
  *
- * Knows lines, whose they are, and up to where they count. Must not know PostgreSQL or clients.
+ * Knows lines, their tenants, and which lines are committed. Must not know PostgreSQL or clients.
  *
  *   number   1 … 7      8 … 9                 10 11
  *            ├─ kept ───┼─ kept ──────────────┤├─ not committed ┤
  *            oldest                        end ↑
  *
- * Lines are stored as they come, also those of a transaction whose commit is still on its way: they count from their
- * commit on, which moves `end` and `position` in one write. So a transaction of any length needs no memory, and after a
- * break, wherever it happened, the feed goes on at `position`: no line is missing and none comes twice.
+ * Lines are stored as they arrive, also while their transaction has not committed yet. They count from their commit on,
+ * which moves `end` and `position` in one write. So a transaction of any length needs no memory. After an interruption
+ * at any point the feed continues at `position`: no line is missing and none comes twice.
  */
 
-/** Whose line: a tenant's, or everybody's. */
+/** The tenant of a line that goes to all tenants. */
 export const EVERYBODY = "";
 
 export interface Line {
@@ -25,11 +25,11 @@ export class FeedLog {
   readonly #keep: number;
   #next: number;
   #end: number;
-  /** Behind the last gap. */
+  /** The first line after the last gap. */
   #first: number;
   #position: string | undefined;
 
-  /** `keep`: how many lines, so that storage has a bound. */
+  /** `keep` is the maximum number of lines kept, so that storage has a bound. */
   constructor(storage: DurableObjectStorage, keep: number) {
     this.#storage = storage;
     this.#keep = keep;
@@ -45,17 +45,17 @@ export class FeedLog {
     this.discard();
   }
 
-  /** Behind the last commit that is stored: where PostgreSQL is asked to go on. */
+  /** The position after the last stored commit. PostgreSQL is asked to continue from it. */
   get position(): string | undefined {
     return this.#position;
   }
 
-  /** The last line that counts. */
+  /** The number of the last committed line. */
   get end(): number {
     return this.#end;
   }
 
-  /** The first line that is kept. */
+  /** The number of the first line that is kept. */
   get oldest(): number {
     return Math.max(this.#first, this.#end - this.#keep + 1);
   }
@@ -64,18 +64,18 @@ export class FeedLog {
     this.#storage.sql.exec("insert into lines values (?, ?, ?)", this.#next++, tenant, line);
   }
 
-  /** Drops what has not committed: it begins again. */
+  /** Drops the lines of the uncommitted transaction, which will be sent again from its beginning. */
   discard(): void {
     this.#storage.sql.exec("delete from lines where number > ?", this.#end);
     this.#next = this.#end + 1;
   }
 
-  /** What was added counts from now on. When this promise resolves, a crash cannot undo it. */
+  /** Commits the added lines. Once this promise resolves, a crash cannot undo it. */
   commit(position: string): Promise<void> {
     return this.#go(this.#next - 1, this.#first, position);
   }
 
-  /** Changes are missing here: what was before counts no more. */
+  /** Records that changes are missing here. Earlier lines no longer count. */
   gap(): Promise<void> {
     return this.#go(this.#end + 1, this.#end + 2, undefined);
   }
@@ -93,7 +93,7 @@ export class FeedLog {
     await this.#storage.sync();
   }
 
-  /** A tenant's lines behind `number`, at most so many. */
+  /** Returns a tenant's lines after `number`, at most `most` of them. */
   after(tenant: string, number: number, most: number): Line[] {
     const text =
       "select number, line from lines where tenant in (?, ?) and number > ? and number <= ? order by number limit ?";

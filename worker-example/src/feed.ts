@@ -1,17 +1,18 @@
 /**
- * A Durable Object that keeps a feed of what becomes of the orders, by logical replication:
+ * A Durable Object that keeps a feed of the changes of orders, by logical replication:
  *
  *   PostgreSQL ── changes(…) ──> Feed ──> FeedLog (its SQLite) ──> FeedClient ──> body of a response
  *                                 ^            └── position            └──> FeedClient …
  *                                 └── alarm
  *
- * Knows when PostgreSQL is read, and whose a change is. A notification (fan-out.ts) says that something happened, to
- * who listens at that moment; here each row is told, in order, and a client that comes back with the number of its last
- * line gets what it has missed.
+ * Knows when PostgreSQL is read, and to which tenant a change belongs. A notification (fan-out.ts) only tells the
+ * clients that listen at that moment that something happened. The feed sends each row, in order, and a client that
+ * reconnects with the number of its last line gets what it has missed.
  *
- * One object reads for all tenants: the server decodes its log once for each slot. It reads while somebody follows, and
- * else for a moment each time its alarm goes off, because the server keeps its log until the slot has acknowledged it.
- * The alarm also begins anew where an object was evicted: a socket keeps it in memory for 15 minutes only.
+ * One object reads for all tenants, because the server decodes its log once per slot. It reads while a client follows
+ * the feed. Otherwise it reads for a moment each time its alarm fires, because the server keeps its log until the slot
+ * has acknowledged it. The alarm also restarts reading after the object was evicted: a socket keeps an object in memory
+ * for 15 minutes only.
  */
 import { DurableObject } from "cloudflare:workers";
 import { createClient, sql, type Client } from "pgz-edge";
@@ -33,7 +34,7 @@ export class Feed extends DurableObject<FeedEnv> {
   readonly #clients = new Set<FeedClient>();
   #slot: Promise<void> | undefined;
   #reading: AbortController | undefined;
-  /** When something was last read. */
+  /** The time of the last read. */
   #lastRead = 0;
 
   constructor(context: DurableObjectState, env: FeedEnv) {
@@ -41,7 +42,7 @@ export class Feed extends DurableObject<FeedEnv> {
     this.#log = new FeedLog(context.storage, feeding.keep);
   }
 
-  /** Requests come from this Worker only: it has looked at the token, and names the tenant. */
+  /** Requests come from this Worker only. It has checked the token, and it names the tenant. */
   override async fetch(request: Request): Promise<Response> {
     const { searchParams } = new URL(request.url);
     try {
@@ -81,7 +82,7 @@ export class Feed extends DurableObject<FeedEnv> {
     });
   }
 
-  /** The slot is there: what commits from now on comes. */
+  /** Resolves once the slot exists, so that later commits arrive. */
   #prepared(): Promise<void> {
     this.#slot ??= this.#prepare().catch((error: unknown) => {
       this.#slot = undefined;
@@ -95,7 +96,7 @@ export class Feed extends DurableObject<FeedEnv> {
     const { rows } = await client.query(sql`
       select (pg_create_logical_replication_slot(${this.#slotName}, 'pgoutput')).slot_name::text
       where not exists (select from pg_replication_slots where slot_name = ${this.#slotName})`);
-    // Somebody has dropped the slot, and with it what happened since.
+    // The slot was dropped, and with it the changes since.
     if (rows.length > 0 && this.#log.position !== undefined) await this.#log.gap();
   }
 
@@ -107,7 +108,10 @@ export class Feed extends DurableObject<FeedEnv> {
     return createClient(this.env.CHANGES_URL!, { applicationName: "pgz-edge-example feed" });
   }
 
-  /** Reads on, unless it does already. Where that fails its clients are left: they come back, and begin it again. */
+  /**
+   * Starts reading, unless it is reading already. If reading fails, the clients are disconnected. They reconnect, which
+   * starts reading again.
+   */
   #read(): void {
     if (this.#reading) return;
     const reading = (this.#reading = new AbortController());
@@ -117,13 +121,13 @@ export class Feed extends DurableObject<FeedEnv> {
       .catch((error: unknown) => {
         if (reading.signal.aborted) return;
         console.error("feed:", error);
-        this.#slot = undefined; // it may be what is missing
+        this.#slot = undefined; // the missing slot may be the reason
         for (const client of this.#clients) this.#leave(client);
       })
       .finally(() => {
         clearInterval(timer);
         this.#reading = undefined;
-        if (this.#clients.size) this.#read(); // one has come while it ended
+        if (this.#clients.size) this.#read(); // a client has connected while reading ended
       });
   }
 
@@ -144,7 +148,7 @@ export class Feed extends DurableObject<FeedEnv> {
       slot: this.#slotName,
       publication: "orders_feed",
       from: this.#log.position,
-      // As in the answers of /api/orders.
+      // The same forms as in the responses of /api/orders.
       int8: "number",
       numeric: "string",
       signal,
@@ -156,7 +160,7 @@ export class Feed extends DurableObject<FeedEnv> {
     this.#lastRead = Date.now();
     switch (change.kind) {
       case "begin":
-        return this.#log.discard(); // behind a lost connection it comes again
+        return this.#log.discard(); // after a lost connection the transaction is sent again
       case "insert":
         return this.#log.add(tenantOf(change.new), JSON.stringify(change));
       case "update":
@@ -168,12 +172,12 @@ export class Feed extends DurableObject<FeedEnv> {
       case "commit":
         await this.#log.commit(change.position);
         for (const client of this.#clients) client.wake();
-        // What is stored is stored: PostgreSQL need not keep it.
+        // The change is stored, so PostgreSQL need not keep it.
         return change.acknowledge();
     }
   }
 
-  /** A row that moves to another tenant is gone for the one, and new for the other. */
+  /** A row that moves to another tenant is a delete for the old tenant and an insert for the new one. */
   #update(change: Update<Order>): void {
     const { old, new: row, unchanged: _, ...place } = change;
     const [before, after] = [tenantOf(old ?? row), tenantOf(row)];
@@ -183,19 +187,19 @@ export class Feed extends DurableObject<FeedEnv> {
   }
 }
 
-/** Never a guess: a line without a tenant would be somebody else's. */
+/** Returns the row's tenant. It never guesses: a line with the wrong tenant would go to another tenant's clients. */
 function tenantOf({ tenant }: Partial<Order>): string {
   if (!tenant) throw new Error("A change does not say whose row it was: orders needs replica identity full.");
   return tenant;
 }
 
-/** What becomes of the tenant's orders. `?from=` or `last-event-id`: behind that line. */
+/** Streams the changes of the tenant's orders. With `?from=` or `last-event-id` it begins after that line. */
 export async function follow(context: Context): Promise<Response> {
   const { env, request, requestId, tenant, url } = context;
   const from = url.searchParams.get("from") ?? request.headers.get("last-event-id");
   const asked = new URLSearchParams({ tenant, request: requestId, ...(from !== null && { from }) });
-  const { signal } = request; // without the request's headers: the token ends here
+  const { signal } = request; // without the request's headers, so the token goes no further
   const feed = env.FEED.get(env.FEED.idFromName("orders"));
   const response = await feed.fetch(new Request(`http://object/?${asked}`, { signal }));
-  return new Response(response.body, response); // with headers that may be set
+  return new Response(response.body, response); // a copy, because the headers of the original are immutable
 }

@@ -1,6 +1,6 @@
 /**
- * `GET /health`, for who watches the service: 200 when PostgreSQL answers, else 503. It needs no token, so anybody may
- * ask it at any rate: an isolate asks the database at most once in five seconds.
+ * `GET /health`, for monitoring: 200 when PostgreSQL answers, else 503. It needs no token and may be called at any
+ * rate, so an isolate asks the database at most once in five seconds.
  */
 import { createClient } from "pgz-edge";
 import type { Context } from "./context.ts";
@@ -11,7 +11,7 @@ const last = { at: 0, ok: true };
 
 export async function showHealth({ env, requestId }: Pick<Context, "env" | "requestId">): Promise<Response> {
   if (Date.now() - last.at > MAX_AGE) {
-    last.at = Date.now(); // before the question, so that nobody asks beside us
+    last.at = Date.now(); // before the query, so that no concurrent request asks too
     last.ok = await answers(env, requestId);
   }
   return Response.json({ ok: last.ok }, { status: last.ok ? 200 : 503, headers: noStore });

@@ -3,13 +3,13 @@
  *
  *   body ──> Upload (counts, caps) ──> COPY ──> staging, a table of this transaction ──> insert into orders
  *
- * COPY asks the client for more when the socket has taken what there was, so a file of any length needs 64 KiB here.
- * `staging` has the checks of `orders`, so COPY says which line is wrong. The insert then goes through the policy and
- * the trigger, which a COPY into `orders` itself could not: COPY FROM does not work on a table with row level security.
- * A reference that is there already is left as it was and counted as skipped: a file may be sent twice.
+ * COPY asks the client for more once the socket has taken the previous piece, so a file of any length needs 64 KiB
+ * here. `staging` has the checks of `orders`, so COPY reports which line is wrong. The insert then goes through the
+ * policy and the trigger. A COPY into `orders` itself is not possible: COPY FROM does not work on a table with row
+ * level security. An existing reference is left unchanged and counted as skipped, so a file may be sent twice.
  *
- * Answers 200 and { rows, bytes, inserted, skipped }. With `accept: application/x-ndjson` it tells how far it has come
- * while it does: lines { rows, bytes }, and at the end { done } or { problem }.
+ * Answers 200 and { rows, bytes, inserted, skipped }. With `accept: application/x-ndjson` it reports progress as lines
+ * { rows, bytes }, and ends with { done } or { problem }.
  */
 import { PgzError, PostgresError } from "pgz-edge";
 import { checkLength, tooLarge } from "./body.ts";
@@ -17,9 +17,9 @@ import { noStore, withTenant, type Context } from "./context.ts";
 import { importing, requests } from "./limits.ts";
 import { Problem, problemBody, problemOf } from "./problem.ts";
 
-/** Of the file, in this order: its first line names them. */
+/** The file's columns, in this order. Its first line names them. */
 const COLUMNS = "reference, customer, status, total";
-/** Spreadsheets write it in front of UTF-8. PostgreSQL would take it for a part of the first column's name. */
+/** Spreadsheets write this before UTF-8 text. PostgreSQL would take it for a part of the first column's name. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 interface Counts {
@@ -48,14 +48,14 @@ async function store(context: Context, upload: Upload, signal = context.request.
       (database) =>
         database.transaction(
           async (tx) => {
-            // The identity numbers the rows: they are stored in the file's order.
+            // The identity column keeps the file's order.
             await tx.exec(
               "create temporary table staging (like orders including defaults including constraints including identity) " +
                 "on commit drop",
             );
             const copy = `copy staging (${COLUMNS}) from stdin (format csv, header match)`;
             const { rowCount: rows } = await tx.copyFrom(copy, upload.pieces());
-            if (rows! > importing.maxRows) throw tooManyRows(); // the server counts what we only estimate on its way
+            if (rows! > importing.maxRows) throw tooManyRows(); // the upload's own count is an estimate
             const { rowCount: inserted } = await tx.exec(
               `insert into orders (${COLUMNS}) select ${COLUMNS} from staging order by id ` +
                 "on conflict (tenant, reference) do nothing",
@@ -76,7 +76,10 @@ function tooManyRows(): Problem {
   return new Problem(413, "TOO_MANY_ROWS", `A file may have ${importing.maxRows} rows.`);
 }
 
-/** `where` is `COPY staging, line 3, column total: "x"`: where in the file, and then what stands there. */
+/**
+ * Turns a COPY error into one that names the line. `where` is `COPY staging, line 3, column total: "x"`: the place in
+ * the file, then its value.
+ */
 function ofLine(error: unknown): unknown {
   if (error instanceof PgzError && error.code === "COPY_SOURCE_FAILED")
     return error.cause instanceof Problem
@@ -97,14 +100,14 @@ function ofLine(error: unknown): unknown {
   });
 }
 
-/** The file on its way: how much of it has come. More than is allowed ends it. */
+/** The file while it arrives, and how much of it has arrived. A file over the limits ends the import. */
 class Upload {
   bytes = 0;
   /** Line breaks outside of quotes: \n, \r or \r\n, as COPY takes them. */
   #records = 0;
   #isQuoted = false;
   #wasReturn = false;
-  /** The read that is under way. */
+  /** The pending read. */
   #reading: Promise<unknown> | undefined;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
 
@@ -112,7 +115,7 @@ class Upload {
     this.#reader = body?.getReader();
   }
 
-  /** Without the header. */
+  /** The number of rows, without the header. */
   get rows(): number {
     return Math.max(0, this.#records - 1);
   }
@@ -127,9 +130,9 @@ class Upload {
   }
 
   /**
-   * Reads on behind an error, as far as the file may be long. Who still sends when the answer comes finds the
-   * connection closed, and most clients then do not look at the answer, which has the line. COPY may have left `pieces`
-   * in the middle of a read, and workerd refuses a second one beside it.
+   * Reads the rest of the file after an error, up to the maximum length. A client that is still sending when the
+   * response arrives finds the connection closed, and most clients then ignore the response, which names the line. COPY
+   * may have left `pieces` with a read pending, and workerd refuses a second read beside it.
    */
   async discard(): Promise<void> {
     try {
@@ -141,7 +144,7 @@ class Upload {
     }
   }
 
-  /** Without a byte order mark, which may come in pieces itself. */
+  /** Returns the first piece without the byte order mark, which may itself arrive in pieces. */
   async #first(): Promise<Uint8Array | undefined> {
     let first = await this.#next();
     while (first && first.length < BYTE_ORDER_MARK.length) {
@@ -173,8 +176,8 @@ class Upload {
 }
 
 /**
- * The import's progress as lines. Each is made when the client has taken the one before, so a client that reads none
- * holds nothing up. One that leaves ends the import.
+ * Streams the import's progress as lines. Each line is made when the client reads it, so a client that does not read
+ * holds nothing up. A client that leaves cancels the import.
  */
 function told(context: Context, upload: Upload): ReadableStream<Uint8Array> {
   const leaving = new AbortController();

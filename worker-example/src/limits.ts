@@ -1,10 +1,10 @@
 /**
- * What a request may cost. These are constants, so that whoever changes one reads the reason beside it. The driver
- * enforces those on results while it reads from PostgreSQL, so a result over its cap is cancelled there, not only cut
- * here.
+ * What a request may cost. These are constants, so that anyone who changes one reads the reason beside it. The driver
+ * enforces the limits on results while it reads from PostgreSQL: a result over its cap is cancelled in PostgreSQL, not
+ * only cut off here.
  */
 
-/** One query of the SQL box. */
+/** Limits of one query of the SQL box. */
 export const limits = {
   /** Rows: five times the demo's table. More rows for a typed query mean a forgotten `limit` or a cross join. */
   maxRows: 1_000_000,
@@ -17,65 +17,71 @@ export const limits = {
   timeout: 60_000,
 };
 
-/** Characters of SQL text. Typed text fits; a megabyte of text would only keep the parser busy. */
+/** Maximum characters of SQL text. Typed text fits; a megabyte of text would only keep the parser busy. */
 export const maxQueryLength = 65_536;
 
-/** One request below /api. */
+/** Limits of one request below /api. */
 export const requests = {
-  /** Rows of a page, unless the client asks for fewer or more. */
+  /** Rows of a page, if the client does not say how many. */
   page: 50,
-  /** Rows of a page at most: as JSON they are in memory together. Who wants all of them asks for the export. */
+  /** Maximum rows of a page: they are in memory together as JSON. A client that wants all rows uses the export. */
   maxPage: 1_000,
-  /** Bytes of a JSON body: an order is a few hundred. */
+  /** Maximum bytes of a JSON body: an order has a few hundred. */
   bodyBytes: 16_384,
-  /** Milliseconds for all of it. */
+  /** Milliseconds for the whole request. */
   timeout: 10_000,
 };
 
-/** One export. */
+/** Limits of one export. */
 export const exporting = {
   /** Rows: fifty times what the demo's larger tenant has. */
   maxRows: 1_000_000,
-  /** Bytes before they are compressed. None of it is held here. */
+  /** Bytes before compression. None of them are held here. */
   maxBytes: 256 * 1024 * 1024,
-  /** Milliseconds: until a slow client has read all of it. */
+  /** Milliseconds until a slow client has read all of it. */
   timeout: 120_000,
 };
 
-/** One import. */
+/** Limits of one import. */
 export const importing = {
   /** Bytes of the file. Cloudflare itself takes 100 MB on most plans. */
   maxBytes: 64 * 1024 * 1024,
-  /** Rows: what one transaction stores in some seconds. */
+  /** Rows: what one transaction stores in a few seconds. */
   maxRows: 500_000,
-  /** Milliseconds: a transaction that is open for long holds back what VACUUM may remove. */
+  /** Milliseconds. A long transaction holds back what VACUUM may remove. */
   timeout: 60_000,
-  /** Milliseconds between two lines that tell how far it has come. */
+  /** Milliseconds between two lines of progress. */
   tellEvery: 200,
 };
 
-/** What listening may cost (fan-out.ts). Each tenant has an object, so these are a tenant's. */
+/** Limits of listening (fan-out.ts). Each tenant has its own object, so they apply per tenant. */
 export const listening = {
-  /** Clients at a time. */
+  /** Concurrent clients. */
   clients: 1_000,
   /**
-   * Characters that wait for one client: hundreds of notifications. With all clients slow, half of a Worker's 128 MB.
+   * Characters queued for one client: hundreds of notifications. If all clients are slow, this takes half of a Worker's
+   * 128 MB.
    */
   behind: 32_768,
-  /** Milliseconds between two comments on a stream: proxies end one that is silent, often after a minute. */
+  /** Milliseconds between two comments on a stream: proxies end a silent stream, often after a minute. */
   keepAlive: 15_000,
 };
 
-/** What the feed may cost (feed.ts). One object keeps it for all tenants. */
+/** Limits of the feed (feed.ts). One object serves all tenants. */
 export const feeding = {
-  /** Clients at a time, of all tenants. */
+  /** Concurrent clients, over all tenants. */
   clients: 1_000,
-  /** Lines that are kept for clients that come back: some hundred bytes each. Beyond that they read the table again. */
+  /**
+   * Lines kept for clients that reconnect: some hundred bytes each. A client that missed more reads the table again.
+   */
   keep: 100_000,
-  /** Milliseconds between two comments on a stream, as above. One that takes nothing between two of them is ended. */
+  /**
+   * Milliseconds between two comments on a stream, as above. A client that has read nothing between two comments is
+   * disconnected.
+   */
   keepAlive: 15_000,
-  /** Milliseconds without a change and a client, behind which PostgreSQL is read no more, and the object sleeps. */
+  /** Milliseconds without a change or a client, after which the object stops reading from PostgreSQL and sleeps. */
   quiet: 30_000,
-  /** Milliseconds until it looks again: for so long a slot without clients holds back the server's log. */
+  /** Milliseconds until the object reads again. A slot without clients holds back the server's log for this long. */
   wake: 300_000,
 };

@@ -7,11 +7,11 @@
  *   PATCH  /api/orders/7               the members that change
  *   DELETE /api/orders/7               204
  *
- * Pages go by the last id (`after`), not by OFFSET: the thousandth page costs what the first one does, and no row comes
- * twice when others are added meanwhile. Another tenant's order is a 404, as one that does not exist: the policy hides
- * it.
+ * Pages go by the last id (`after`), not by OFFSET. So the thousandth page costs as much as the first, and no row comes
+ * twice when rows are added meanwhile. Another tenant's order is a 404, like an order that does not exist, because the
+ * policy hides it.
  *
- * Knows the columns of `orders` and what a client may write into them. Must not know the tenant: that is the scope's.
+ * Knows the columns of `orders` and what a client may write into them. Must not know the tenant: the scope does.
  */
 import { sql } from "pgz-edge";
 import { readJson } from "./body.ts";
@@ -40,7 +40,7 @@ export async function listOrders(context: Context): Promise<Response> {
   if (request.headers.get("accept")?.includes("application/x-ndjson"))
     return tenantStream(context).respond(page(limit), { format: "ndjson", closeWhenDone: true, headers: noStore });
 
-  // One more than is wanted: then there is a next page.
+  // Asks for one row more: if it arrives, there is a next page.
   const { rows } = await reading(context, (database) => database.query<Order>(page(limit + 1)));
   const items = rows.slice(0, limit);
   const next = rows.length > limit ? `/api/orders?after=${items.at(-1)!.id}&limit=${limit}` : null;
@@ -83,7 +83,10 @@ export async function deleteOrder(context: Context): Promise<Response> {
   return new Response(null, { status: 204, headers: { ...noStore, ...headers } });
 }
 
-/** What a client may write, and what each has to be. schema.sql says the same: the server has the last word. */
+/**
+ * The members that a client may write, and the rule for each. schema.sql has the same rules, and the server's check is
+ * final.
+ */
 const members: Readonly<Record<string, readonly [fits: (value: unknown) => boolean, detail: string]>> = {
   reference: [matches(/^[A-Z0-9][A-Z0-9-]{0,39}$/), "1 to 40 capital letters, digits and hyphens"],
   customer: [matches(/^[^\0\p{Surrogate}]{1,200}$/su), "1 to 200 characters"],
@@ -98,7 +101,7 @@ function matches(pattern: RegExp) {
   return (value: unknown) => typeof value === "string" && pattern.test(value);
 }
 
-/** A 422 names all that is wrong at once. */
+/** Checks all members, so that one 422 names everything that is wrong. */
 function checked(body: unknown, required: readonly string[]): Record<string, unknown> {
   if (typeof body !== "object" || body === null || Array.isArray(body))
     throw new Problem(422, "INVALID", "The body is a JSON object.");

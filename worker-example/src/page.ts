@@ -1,6 +1,6 @@
 /**
- * The page. It holds no data and no secret, so everybody may load it: its requests bear the token that its reader
- * gives. Only its own script and style run, by a nonce, and it may talk to this Worker alone.
+ * The page. It holds no data and no secret, so anyone may load it. Its requests send the token that the visitor enters.
+ * A nonce allows only its own script and style, and it may connect to this Worker only.
  */
 import html from "./page.html";
 

@@ -1,9 +1,9 @@
 /**
- * Errors as answers: RFC 9457's `application/problem+json`.
+ * Errors as responses: RFC 9457's `application/problem+json`.
  *
- * Knows which status belongs to which SQLSTATE, and what of an error a client may read: a text of ours, the code, and
- * the names of a constraint or column, which are the API's own. Never the server's texts, which name hosts, roles and
- * SQL: those go to the log, under the id that the answer has too.
+ * Knows which status belongs to which SQLSTATE, and what a client may read of an error: a text of ours, the code, and
+ * the names of a constraint or column, which are part of the API. A client never gets the server's texts, which name
+ * hosts, roles and SQL. They go to the log, under the id that the response also has.
  */
 import {
   AuthenticationError,
@@ -28,7 +28,7 @@ export class Problem extends Error {
   }
 }
 
-/** By SQLSTATE, or by its class, which are its first two characters. */
+/** Statuses by SQLSTATE, or by its class, which is its first two characters. */
 const statuses: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   "22": [400, "A value does not fit its column."],
   "23502": [422, "A value is missing."],
@@ -42,7 +42,7 @@ const statuses: Readonly<Record<string, readonly [status: number, detail: string
   "57014": [504, "It took too long, and was cancelled."],
 };
 
-/** What the client is told of any error. */
+/** Returns what the client is told of any error. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof PostgresError) return ofServer(error);
@@ -61,7 +61,7 @@ export function unavailable(): Problem {
 }
 
 function ofServer({ code, constraint, column }: PostgresError): Problem {
-  if (code.startsWith("3D")) return unavailable(); // a database that is not there
+  if (code.startsWith("3D")) return unavailable(); // the database does not exist
   const [status, detail] = statuses[code] ??
     statuses[code.slice(0, 2)] ?? [500, "That did not work. The log says why."];
   if (status === 500) return new Problem(500, "INTERNAL", detail);
@@ -69,7 +69,7 @@ function ofServer({ code, constraint, column }: PostgresError): Problem {
   return new Problem(status, code, detail, names, status === 503 ? { "retry-after": "1" } : {});
 }
 
-/** `type` is left out, which means about:blank: the title is the status' own. */
+/** `type` is left out, which means about:blank: the title is that of the status. */
 export function problemBody({ status, code, message, members }: Problem, requestId: string) {
   return { title: titles[status] ?? "Error", status, detail: message, code, ...members, requestId };
 }

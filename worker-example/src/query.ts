@@ -1,10 +1,10 @@
 /**
- * The SQL box: `/query?q=…&format=…`, or the same two as a JSON body. It runs what its caller typed.
+ * The SQL box: `/query?q=…&format=…`, or the same two as a JSON body. It runs the SQL that its caller typed.
  *
- * Four things together keep that harmless: the connection's role may only read `users` and `events`, and no tenant's
- * rows (schema.sql); every query runs in a read-only transaction; `limits.ts` bounds its cost; and a cancelled request
- * cancels the query in PostgreSQL. It is here to show the driver: leave it out of an application that has no use for
- * it.
+ * Four things together keep that harmless. The connection's role may only read `users` and `events`, and no tenant's
+ * rows (schema.sql). Every query runs in a read-only transaction. `limits.ts` bounds its cost. A cancelled request
+ * cancels the query in PostgreSQL. The box is here to show the driver: leave it out of an application that does not
+ * need it.
  */
 import {
   createClient,
@@ -31,15 +31,15 @@ export async function runQuery({ request, env, url, requestId }: Context): Promi
   try {
     await client.query(sql`begin read only`, { signal, timeout: limits.timeout });
   } catch (error) {
-    // Before the caller's SQL has run, a failure concerns the operator only: it goes to the log, not to the caller.
+    // Before the caller's SQL has run, a failure concerns the operator only. It goes to the log, not to the caller.
     if (!signal.aborted) console.error(`${requestId}: the database cannot be reached:`, error);
     await client.close();
     throw unavailable();
   }
 
   try {
-    // The extended protocol takes one statement only, so "commit; drop table users" is refused. The client is closed
-    // after the last row, and PostgreSQL rolls back: there is nothing to commit.
+    // The extended query protocol takes one statement only, so "commit; drop table users" is refused. The client is
+    // closed after the last row, and PostgreSQL rolls back: there is nothing to commit.
     const options = { format, ...limits, signal, closeWhenDone: true, headers: noStore };
     return await client.respond(sql.unsafe(text), options);
   } catch (error) {
@@ -65,7 +65,7 @@ function checked(fields: unknown): { text: string; format: Format } {
   return { text, format };
 }
 
-/** The SQL is the caller's own, so here the server's words are too. */
+/** The SQL is the caller's own, so the caller also gets the server's texts. */
 function ofCaller(error: unknown): unknown {
   if (error instanceof PostgresError)
     return new Problem(400, error.code, error.message, { hint: error.hint, position: error.position });

@@ -1,19 +1,19 @@
 /**
- * Reads from a standby near the Worker, where the binding HYPERDRIVE_STANDBY names one, and never from before the
- * client's own last write: the position of that travels in a cookie.
+ * Reads from a standby near the Worker, if the binding HYPERDRIVE_STANDBY names one. A read never shows a state older
+ * than the client's own last write: a cookie carries the position of that write.
  *
  *   POST /api/orders ──> primary    ──> set-cookie: position=…
  *   GET  /api/orders ──> standby, if it has come as far as the cookie says; else the primary
  *
- * Without the binding both are the one client of context.ts. Knows the cookie. Must not know routes. The cookie is not
- * signed: who makes a position up can only send his own reads to the primary.
+ * Without the binding, reads and writes both use the client of context.ts. Knows the cookie. Must not know routes. The
+ * cookie is not signed: a client that invents a position can only send its own reads to the primary.
  */
 import type { Scope } from "pgz-edge";
 import { createCluster, type Cluster } from "pgz-edge/cluster";
 import { clientOptions, tenantScope, withTenant, type Context } from "./context.ts";
 import { requests } from "./limits.ts";
 
-/** What a route does with its tenant's rows. */
+/** The calls that a route makes on its tenant's rows. */
 type Calls = Pick<Scope, "query" | "exec">;
 
 export async function reading<T>(context: Context, work: (database: Calls) => Promise<T>): Promise<T> {
@@ -22,7 +22,7 @@ export async function reading<T>(context: Context, work: (database: Calls) => Pr
   return await work(cluster.reads.after(positionOf(context.request)).scope(tenantScope(context)));
 }
 
-/** The result, and headers that make the client's next reads show it. */
+/** Returns the result, and headers that make the client's next reads include the write. */
 export async function writing<T>(
   context: Context,
   work: (database: Calls) => Promise<T>,
@@ -33,7 +33,10 @@ export async function writing<T>(
   return [value, { "set-cookie": `position=${position}; Path=/api; Max-Age=60; HttpOnly; Secure; SameSite=Lax` }];
 }
 
-/** Sockets belong to a request. Which of the two is the primary the isolate knows from the first one on. */
+/**
+ * Made per request, because sockets belong to a request. From the first request on the isolate knows which of the two
+ * is the primary.
+ */
 function clusterOf(context: Context): Cluster {
   const { HYPERDRIVE_APP, HYPERDRIVE_STANDBY } = context.env;
   return createCluster([HYPERDRIVE_APP, HYPERDRIVE_STANDBY!], {

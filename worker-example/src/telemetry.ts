@@ -1,14 +1,15 @@
 /**
- * A span around each request, with the driver's spans beneath it: those of workerd itself, by OpenTelemetry's names.
- * Cloudflare collects them where `observability.traces` is on (wrangler.jsonc), and sends them on by OTLP.
+ * Makes a span around each request, with the driver's spans below it. They are workerd's own spans, with
+ * OpenTelemetry's names. Cloudflare collects them where `observability.traces` is on (wrangler.jsonc), and exports them
+ * by OTLP.
  *
- * Knows workerd's `tracing`. Where there is none, as before 2026-06, nothing is traced and nothing else changes. The
- * span of a request ends with the head of its answer; that of a query that streams goes on until its last row.
+ * Knows workerd's `tracing`. Where it is missing, as before 2026-06, nothing is traced and nothing else changes. The
+ * span of a request ends with the head of its response; the span of a streaming query lasts until its last row.
  */
 import * as workers from "cloudflare:workers";
 import { workersTracing } from "pgz-edge/otel/workers";
 
-/** For each client: its calls become spans. */
+/** Passed to each client: its calls become spans. */
 export const observer = workersTracing();
 
 interface Span {
@@ -22,7 +23,10 @@ interface Tracing {
   withActiveSpan<T>(span: Span, work: () => T): T;
 }
 
-/** `route` is a pattern, so that all orders have one name; none: what was asked for is no route, and gives no name. */
+/**
+ * Runs `work` in a span. `route` is a pattern, so that all orders share one name. It is undefined when the path is no
+ * route; the name is then the method only.
+ */
 export async function traced(
   { method, route, requestId }: { method: string; route: string | undefined; requestId: string },
   work: () => Promise<Response>,

@@ -1,8 +1,8 @@
 /**
- * A small application over PostgreSQL. This file is its table of routes, and what happens around each of them: who may
- * ask, what an error becomes, a line in the log, a span. A route's own file says the rest.
+ * A small application on PostgreSQL. This file has the table of routes, and what surrounds each route: authentication,
+ * turning errors into responses, a line in the log, a span. The rest is in each route's own file.
  *
- * Every route but the page and /health wants `authorization: Bearer …` (auth.ts), and knows its tenant from it.
+ * Every route except the page and /health requires `authorization: Bearer …` (auth.ts), which determines the tenant.
  */
 import { tenantOf } from "./auth.ts";
 import type { Context } from "./context.ts";
@@ -50,7 +50,7 @@ export default {
     const started = Date.now();
     const requestId = request.headers.get("cf-ray") ?? crypto.randomUUID();
     const { method } = request;
-    const { pathname: path } = new URL(request.url); // not its parameters, which may be data
+    const { pathname: path } = new URL(request.url); // without its parameters, which may contain data
     const seen: { tenant?: string } = {};
     const [, id] = /^\/api\/orders\/([^/]*)$/.exec(path) ?? [];
     const route = id === undefined ? path : "/api/orders/:id";
@@ -70,7 +70,7 @@ async function answer(asked: Omit<Context, "tenant">, route: string, seen: { ten
   const isOpen = open[`${request.method} ${route}`];
   if (isOpen) return isOpen(asked);
 
-  // Another site's page must not use what lets this visitor in, such as Cloudflare Access.
+  // Another site's page must not use a visitor's access, such as a session of Cloudflare Access.
   if (!["same-origin", "none", null].includes(request.headers.get("sec-fetch-site")))
     throw new Problem(403, "CROSS_SITE", "Only this Worker's own page may ask.");
   const tenant = (seen.tenant = await tenantOf(request, env));
@@ -86,12 +86,12 @@ async function answer(asked: Omit<Context, "tenant">, route: string, seen: { ten
 function answerTo(error: unknown, { request, requestId }: Pick<Context, "request" | "requestId">): Response {
   const problem = problemOf(error);
   const isForLog = problem.status >= 500 || problem.status === 403;
-  // A client that has left is the reason of its own error.
+  // A client that has left caused its own error, so it is not logged.
   if (isForLog && !(error instanceof Problem) && !request.signal.aborted) console.error(`${requestId}:`, error);
   return problemResponse(problem, requestId);
 }
 
-/** Of a route that there is none: no method. */
+/** The methods of a route; none if the route does not exist. */
 function methodsOf(route: string): string[] {
   return Object.keys({ ...open, ...withToken }).flatMap((name) => {
     const [method, path] = name.split(" ");

@@ -1,4 +1,4 @@
-// The Worker of CASE=adapters: a request opens a library, whose sockets are the request's, and runs one shape.
+// The Worker of CASE=adapters. A request opens a library, whose sockets belong to the request, and runs one shape.
 import { operate } from "../libraries.mjs";
 
 export const worker = (libraries) => ({

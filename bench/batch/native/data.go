@@ -4,7 +4,7 @@ import "fmt"
 
 const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// textRows gives the rows of bench/lib/data.mjs: the same generator, the same seed.
+// textRows returns the rows of bench/lib/data.mjs: the same generator, the same seed.
 func textRows(rows, columns, size int) [][]any {
 	state := uint32(1)
 	made := make([][]any, rows)

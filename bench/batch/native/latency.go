@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pgx in CASE=latency: the shapes of bench/latency/shapes.mjs, each trial on connections of its own. A connection of
-// pgx runs one query at a time, so it has no calls made together. It names a statement with its first run.
+// pgx in CASE=latency: the shapes of bench/latency/shapes.mjs, each trial on its own connections. A connection of pgx
+// runs one query at a time, so it has no concurrent calls. It names a statement at its first run.
 const single = "select $1::int4 as n, 'single' as t"
 
 var five = []string{
@@ -32,7 +32,7 @@ type latencyRow struct {
 	T string
 }
 
-// The measured part of a trial gives rows; measured compares them.
+// The measured part of a trial returns rows; measured compares them.
 type latencyWork func(ctx context.Context) ([]latencyRow, error)
 type latencyTrial func(ctx context.Context, asked request) (reply, error)
 
@@ -83,7 +83,8 @@ func connectKnown(ctx context.Context, asked request) (reply, error) {
 	return connectNew(ctx, asked)
 }
 
-// onConnection measures work on a connection that is open and has run a statement, behind so many runs of work itself.
+// onConnection measures work on an open connection that has run a statement, after the given number of runs of work
+// itself.
 func onConnection(
 	before int, expected []latencyRow, work func(context.Context, *pgx.Conn) ([]latencyRow, error),
 ) latencyTrial {
@@ -142,7 +143,7 @@ func inTransaction(ctx context.Context, conn *pgx.Conn) ([]latencyRow, error) {
 	return found, transaction.Commit(ctx)
 }
 
-// A batch of its own flight: BEGIN, the setting, the statement, COMMIT.
+// A batch in one flight: BEGIN, the setting, the statement, COMMIT.
 func ofTenant(ctx context.Context, conn *pgx.Conn) ([]latencyRow, error) {
 	batch := &pgx.Batch{}
 	batch.Queue("begin")

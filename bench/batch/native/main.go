@@ -20,16 +20,16 @@ type request struct {
 	Shape string `json:"shape"`
 	// Executions, rows, or whatever the shape counts.
 	Times int `json:"times"`
-	// Of CASE=copy: the file with the bytes to send.
+	// For CASE=copy: the file with the bytes to send.
 	File string `json:"file"`
-	// Of CASE=latency: where to connect, and where to say that the measured part begins and ends.
+	// For CASE=latency: the server's URL, and the URL for the marks that begin and end the measured part.
 	URL  string `json:"url"`
 	Mark string `json:"mark"`
 }
 
 type reply map[string]any
 
-// A shape does its work so many times; what has to be made beforehand is made by the outer call.
+// A shape runs its work the given number of times. The outer call makes beforehand what must not be timed.
 type shape func(asked request) (work func() (reply, error), err error)
 
 func main() {

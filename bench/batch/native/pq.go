@@ -7,7 +7,8 @@ import (
 	"github.com/lib/pq"
 )
 
-// openPq: lib/pq's CopyIn, which is a prepared statement of database/sql inside a transaction. Cells are strings: bytes it would send as hex.
+// openPq opens lib/pq's CopyIn, which is a prepared statement of database/sql inside a transaction. Cells are strings,
+// because lib/pq would send bytes as hex.
 func openPq(ctx context.Context, url string) (map[string]shape, error) {
 	db, err := sql.Open("postgres", url)
 	if err != nil {
@@ -39,7 +40,7 @@ func copyIn(ctx context.Context, db *sql.DB, table string, columns []string, row
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() // nothing behind Commit
+	defer tx.Rollback() // has no effect after Commit
 	statement, err := tx.PrepareContext(ctx, pq.CopyIn(table, columns...))
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// One library as a Worker: a request is one trial, as child.mjs has it.
+// One library as a Worker: a request is one trial, as in child.mjs.
 import { trial } from "../shapes.mjs";
 
 export const worker = (library) => ({

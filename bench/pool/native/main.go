@@ -1,6 +1,6 @@
 // pgxpool as the native peer of CASE=pool: `native <max> <direct> <pgbouncer>`. It answers lines of JSON on stdin, as
-// bench/pool/child.mjs does, with the same shapes, checks and facts. The work comes with the first request, so that it
-// is the same as everybody's.
+// bench/pool/child.mjs does, with the same shapes, checks and facts. The work comes with the first request, so that
+// every library has the same work.
 package main
 
 import (
@@ -28,7 +28,7 @@ type request struct {
 	Times    int     `json:"times"`
 }
 
-// What bench/pool/shapes.mjs exports.
+// The exports of bench/pool/shapes.mjs.
 type work struct {
 	Select1  string              `json:"select_1"`
 	Texts    []string            `json:"texts"`
@@ -58,7 +58,7 @@ func main() {
 	fatal(err)
 	ctx := context.Background()
 	pools := map[string]*pgxpool.Pool{}
-	// Behind PgBouncer 1.18 no statement has a name.
+	// Through PgBouncer 1.18 no statement has a name.
 	for through, mode := range map[string]pgx.QueryExecMode{
 		"direct":    pgx.QueryExecModeCacheStatement,
 		"pgbouncer": pgx.QueryExecModeExec,

@@ -28,7 +28,8 @@ type wrong struct{ what string }
 
 func (w wrong) Error() string { return w.what }
 
-// A way runs one task, and gives how many queries were run and whether an error that is intended has cut it.
+// A way runs one task. It returns the number of queries that were run, and whether the intended error has cut the task
+// short.
 type way func(ctx context.Context, pool *pgxpool.Pool, asked work, index int) (queries int, isCut bool, err error)
 
 var ways = map[string]way{
@@ -39,7 +40,7 @@ var ways = map[string]way{
 	"copy_in":     copyIn,
 }
 
-// What one worker has found.
+// The results of one worker.
 type finding struct {
 	queries, tasks, failed, cut int
 	errors                      map[string]int
@@ -163,7 +164,7 @@ func mixedDirty(ctx context.Context, pool *pgxpool.Pool, asked work, index int) 
 	if err == nil {
 		return queries, false, wrong{"a division by zero has succeeded"}
 	}
-	return queries + 2, true, nil // it, and ROLLBACK
+	return queries + 2, true, nil // the failed query, and ROLLBACK
 }
 
 type querier interface {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// From a binary value to JSON, appended; by type OID. Only the types of the benchmark's shapes.
+// Encoders by type OID. Each appends a binary value as JSON. Only the types of the benchmark's shapes are there.
 var encoders = map[uint32]func(out, value []byte) []byte{
 	16:   appendBool,
 	23:   appendInt4,
@@ -60,7 +60,7 @@ func appendText(out, value []byte) []byte {
 	return append(out, '"')
 }
 
-// float8out: the shortest digits; an exponent below 1e-4 and from 1e15, which is where strconv's %g does not agree with it.
+// Like float8out: the shortest digits, with an exponent below 1e-4 and from 1e15. strconv's %g differs in that range.
 func appendFloat8(out, value []byte) []byte {
 	number := math.Float64frombits(binary.BigEndian.Uint64(value))
 	if math.IsNaN(number) || math.IsInf(number, 0) {
@@ -72,7 +72,8 @@ func appendFloat8(out, value []byte) []byte {
 	return strconv.AppendFloat(out, number, 'f', -1, 64)
 }
 
-// Header: dimensions, flags, element type; per dimension its length and lower bound; then length and value of each element.
+// Header: dimensions, flags, element type. Per dimension its length and lower bound. Then length and value of each
+// element.
 func appendInt4Array(out, value []byte) []byte {
 	if binary.BigEndian.Uint32(value) == 0 {
 		return append(out, '[', ']')
@@ -92,7 +93,7 @@ func appendInt4Array(out, value []byte) []byte {
 	return out
 }
 
-// Header: digits, weight of the first, sign, scale; then the digits in base 10000.
+// Header: number of digits, weight of the first, sign, scale. Then the digits in base 10000.
 func appendNumeric(out, value []byte) []byte {
 	count := int(binary.BigEndian.Uint16(value))
 	weight := int(int16(binary.BigEndian.Uint16(value[2:])))

@@ -1,8 +1,8 @@
 // pgx, tuned by hand: the native peer of CASE=stream and CASE=replay.
 //
-// One connection, one prepared statement per query, every column in binary, values taken where they lie in pgx's read buffer, JSON
-// appended to one reused buffer that goes to a discarding writer in pieces of 64 KiB. The bytes are those of pgz-edge, which the case
-// checks by hash. It answers lines of JSON on stdin, as bench/lib/child.mjs does.
+// One connection, one prepared statement per query, every column in binary. Values are read in place from pgx's read
+// buffer, and JSON is appended to one reused buffer, which goes to a discarding writer in pieces of 64 KiB. The bytes
+// are those of pgz-edge, which the case checks by hash. It answers lines of JSON on stdin, as bench/lib/child.mjs does.
 package main
 
 import (

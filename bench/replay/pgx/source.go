@@ -15,14 +15,14 @@ type source struct {
 	buffer     []byte
 }
 
-// What is known of a query once it is prepared.
+// The cached description of a prepared query.
 type plan struct {
 	name    string
 	columns []column
 }
 
 type column struct {
-	// `{"id":` of the first column, `,"name":` of the others.
+	// `{"id":` for the first column, `,"name":` for the others.
 	key    string
 	encode func(out, value []byte) []byte
 }

@@ -1,10 +1,10 @@
-// VitePress' settings. Pages, charts and reference are made beforehand (../build.mjs), in .cache/docs.
+// VitePress' settings. ../build.mjs first makes pages, charts and reference in .cache/docs.
 import path from "node:path";
 import { anchorOf, siteLinks } from "../links.mjs";
 import { REPOSITORY, SITE, base, navigation, root } from "../pages.mjs";
 import { referenceNavigation } from "../reference.mjs";
 
-/** A line of code that goes on below is set in by two columns more than it begins with (style.css). */
+/** Indents the continuation of a wrapped line of code by two columns more than its first line (style.css). */
 const hanging = {
   name: "hanging-indent",
   line(line, number) {
@@ -22,14 +22,14 @@ export default {
   cacheDir: path.join(root, ".cache/vitepress"),
   head: [["link", { rel: "icon", type: "image/svg+xml", href: `${base}mark.svg` }]],
   sitemap: { hostname: SITE + base },
-  /** What is shown of a page where somebody has shared its address. */
+  /** The preview that other sites show for a shared link. */
   transformHead({ title, description, pageData: { relativePath } }) {
     const page = relativePath.replace(/(index)?\.md$/, (_, index) => (index ? "" : ".html"));
     const facts = { type: "website", site_name: "pgz-edge", title, description, url: SITE + base + page };
     const tags = Object.entries(facts).map(([name, content]) => ["meta", { property: `og:${name}`, content }]);
     return [...tags, ["meta", { name: "twitter:card", content: "summary" }]];
   },
-  router: { prefetchLinks: false }, // a phone loads what its reader opens
+  router: { prefetchLinks: false }, // a phone loads only the pages that its reader opens
   markdown: {
     anchor: { slugify: anchorOf },
     theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
@@ -38,8 +38,8 @@ export default {
   },
   themeConfig: {
     logo: { src: "/mark.svg", alt: "", width: 24, height: 24 },
-    // No other host is asked for anything: the index of the search is a file of the site.
-    // A guide says more to who searches than the page of an interface.
+    // No request goes to another host: the search index is a file of the site. Guides rank above the reference, because
+    // they help a searching reader more.
     search: {
       provider: "local",
       options: {

@@ -1,5 +1,5 @@
-// One client's session through the guard, plain PostgreSQL on both sides. It handles one flight at a time: a Query, or
-// the messages of the extended protocol up to Sync.
+// One client's session through the guard, with plain PostgreSQL on both sides. It handles one flight at a time: a
+// Query, or the messages of the extended query protocol up to Sync.
 //
 //   client            guard                                       server
 //   Query "select …"  ->  Parse Bind Execute "begin read only"    ->      if it fails, the server skips up to Sync
@@ -12,13 +12,15 @@
 //     ^                                                                         |
 //     +---- the server is idle, and no cancel is under way; else rollback again +
 //
-// open: messages pass as they come, since a client may wait for an answer (Flush). Behind an error, of the server or
-// of the guard, they are dropped up to Sync, as a server does.
-// closing: what the client sends waits. Only one flight is on the wire, so that a cancel cannot meet another one.
+// open: messages pass as they arrive, because a client may wait for an answer (Flush). After an error of the server or
+// of the guard, messages are dropped up to Sync, as a server does.
 //
-// The rollback undoes what a function may have set (`set_config`), so each flight begins as the first. The clock of a
-// flight is the guard's own: the client can switch off the server's. It runs from the first message to the end of the
-// flight, and waits for nobody. `guard` is the one place where a session ends, in whatever state.
+// closing: the client's messages wait. Only one flight is on the wire, so that a cancel cannot hit another flight.
+//
+// The rollback undoes the settings that a function may have changed (`set_config`), so each flight begins in the same
+// state as the first. The guard times each flight itself, because the client can switch off the server's timeout. The
+// time runs from the first message to the end of the flight, and never pauses for a slow side. A session ends only in
+// `guard`, whatever its state.
 //
 // Knows messages and the caps. Must not know sockets of a runtime, nor how tenants are told apart.
 import type { Handover } from "pgz-edge";
@@ -26,37 +28,37 @@ import { Ended, errorResponse, joined, message, Messages, texts, type Message } 
 import { mayPass } from "./reading.ts";
 
 export interface Caps {
-  /** Rows of one flight, and bytes of its answer. */
+  /** Maximum rows of one flight, and bytes of its answer. */
   readonly rows: number;
   readonly bytes: number;
-  /** Bytes of one message of either side, which the guard holds. */
+  /** Maximum bytes of one message of either side. The guard holds a whole message. */
   readonly message: number;
-  /** Of one flight, and of a login. */
+  /** Time limit of one flight, and of a login. */
   readonly milliseconds: number;
 }
 
 export interface Client {
   readonly messages: Messages;
-  /** Resolves when it has left, also while nobody reads. */
+  /** Resolves when the client has left, even while the guard is not reading. */
   readonly left: Promise<unknown>;
-  /** Never rejects: a client whose connection broke is one that has left. */
+  /** Never rejects: a client whose connection broke counts as a client that has left. */
   write(bytes: Uint8Array): Promise<void>;
 }
 
-/** What the client sent and the guard put around it, until the server is idle again. */
+/** The client's messages and those that the guard adds around them, until the server is idle again. */
 class Flight {
-  /** Which of the three lines above the server answers. */
+  /** Which of the three lines above the server is answering. */
   phase: "begin" | "client" | "rollback" = "begin";
-  /** The client sent Query: it does not expect what Parse and Bind are answered. */
+  /** The client sent Query, so it does not expect the answers to Parse and Bind. */
   isQuery = false;
-  /** The client has an ErrorResponse, and gets no more of this flight but ReadyForQuery. */
+  /** The client has got an ErrorResponse. Of this flight it gets only ReadyForQuery after that. */
   hasFailed = false;
-  /** Said behind the answers to what came before it. The server has its Sync. */
+  /** The guard's error, sent after the answers to the client's earlier messages. The server has its Sync already. */
   refusal?: Uint8Array;
   rows = 0;
   bytes = 0;
   cancelling: Promise<void> = Promise.resolve();
-  /** Is told the transaction status behind a rollback. */
+  /** Called with the transaction status after a rollback. */
   rolledBack?: (status: string) => void;
 }
 
@@ -66,24 +68,24 @@ const EXECUTE = message("E", "", 0);
 const BIND = message("B", "", "", NONE, NONE, NONE);
 const BEGIN = joined([message("P", "", "begin read only", NONE), BIND, EXECUTE]);
 const SYNC = message("S");
-/** A rollback leaves advisory locks of the session. */
+/** A rollback does not release the session's advisory locks, so they are released explicitly. */
 const ROLLBACK = message("Q", "rollback; select pg_catalog.pg_advisory_unlock_all()");
 const ONLY_READS = "the guard passes statements that only read: select, with, values, table, show, explain";
 /** Parse, Bind, Describe, Execute, Close, Flush: what a flight may hold before its Sync. */
 const EXTENDED = "PBDECH";
 
-/** Passes flights until one side ends. Both have logged in, and are the caller's to close. */
+/** Passes flights until one side ends. Both sides have logged in, and the caller closes them. */
 export async function guard(client: Client, server: Handover, caps: Caps): Promise<void> {
   const session = new Session(client, server, caps);
   try {
     await Promise.race([client.left, session.fromClient(), session.fromServer()]);
   } finally {
     session.isOver = true;
-    if (session.isBusy) await server.cancel(); // nothing goes on for a client that has left
+    if (session.isBusy) await server.cancel(); // no query continues for a client that has left
   }
 }
 
-/** @throws Ended when the work takes longer; it goes on, and nobody waits for it. */
+/** @throws Ended when `work` takes longer than `milliseconds`. `work` then continues, and its result is ignored. */
 export async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout>;
   const late = new Promise<never>((_, reject) => {
@@ -94,14 +96,14 @@ export async function within<T>(milliseconds: number, work: Promise<T>): Promise
 }
 
 class Session {
-  /** What the server says to the cancel is not the client's. */
+  /** Set at the end of the session: the server's answer to the cancel is not for the client. */
   isOver = false;
   readonly #client: Client;
   readonly #server: Handover;
   readonly #caps: Caps;
-  /** The one that is not over. */
+  /** The flight in progress. */
   #flight: Flight | undefined;
-  /** For the server, until the guard waits for somebody. */
+  /** Messages for the server. They are sent before the guard waits for either side. */
   #out: Uint8Array[] = [];
 
   constructor(client: Client, server: Handover, caps: Caps) {
@@ -121,7 +123,7 @@ class Session {
       if (!(await within(this.#caps.milliseconds, this.#fly(first)))) return;
   }
 
-  /** The client's next message; `undefined` when it leaves. */
+  /** The client's next message, or `undefined` when the client leaves. */
   async #next(): Promise<Message | undefined> {
     const { messages } = this.#client;
     let next;
@@ -132,7 +134,7 @@ class Session {
     return next.type === "X" ? undefined : next;
   }
 
-  /** A flight, from its first message to the end. `false`: the client has left in the middle. */
+  /** Runs a flight from its first message to its end. Returns `false` when the client leaves before Sync. */
   async #fly(first: Message): Promise<boolean> {
     const flight = (this.#flight = new Flight());
     this.#out.push(BEGIN);
@@ -148,7 +150,7 @@ class Session {
       this.#out.push(ROLLBACK);
       await this.#send();
       status = await answer;
-      await flight.cancelling; // it may have met the rollback
+      await flight.cancelling; // the cancel may have hit the rollback
     }
     this.#flight = undefined;
     return true;
@@ -167,7 +169,7 @@ class Session {
     else this.#refuse(flight);
   }
 
-  /** It is said at once, and not behind the client's Sync, which may wait for it. */
+  /** Refuses the flight at once, not at the client's Sync: the client may wait for the error before it sends Sync. */
   #refuse(flight: Flight): void {
     flight.refusal = errorResponse("ERROR", "25006", ONLY_READS);
     this.#out.push(SYNC);
@@ -189,12 +191,12 @@ class Session {
     }
   }
 
-  /** What the client gets of a message of the server's. */
+  /** Returns the messages that the client gets for one message of the server. */
   #answered({ type, bytes }: Message): Uint8Array[] {
     const flight = this.#flight;
-    if (!flight) return [bytes]; // the end of an idle session
+    if (!flight) return [bytes]; // the server ends an idle session
     if (type === "Z") return this.#ready(flight, bytes);
-    if (flight.phase !== "client" && type === "S") return [bytes]; // ParameterStatus of a setting that is back
+    if (flight.phase !== "client" && type === "S") return [bytes]; // a setting that the rollback restored
     if (flight.phase === "rollback" || flight.hasFailed) return [];
     if (type === "E") return this.#failed(flight, bytes);
     if (flight.phase === "client") return this.#counted(flight, type, bytes);

@@ -1,14 +1,14 @@
-// Messages of PostgreSQL's protocol as bytes: taken out of a stream, and the few that the guard says itself.
+// Messages of PostgreSQL's protocol as bytes: reads them from a stream, and builds the few that the guard sends itself.
 //
 // Knows framing (https://www.postgresql.org/docs/current/protocol-message-formats.html). Must not know what may pass.
 
-/** A message as it stood on the wire. `type` is its first byte as a letter; `""` for those of a startup. */
+/** A message as it was on the wire. `type` is its first byte as a letter, or `""` for the messages of a startup. */
 export interface Message {
   readonly type: string;
   readonly bytes: Uint8Array;
 }
 
-/** Ends a session; its client is told why. */
+/** Ends a session. The client is told the reason. */
 export class Ended extends Error {
   readonly code: string;
 
@@ -18,9 +18,9 @@ export class Ended extends Error {
   }
 }
 
-/** Takes whole messages out of what one side sends. One that is too long is refused before it is kept. */
+/** Reads whole messages from what one side sends. A message that is too long is refused before it is buffered. */
 export class Messages {
-  /** Bytes of one message, at most. */
+  /** Maximum bytes of one message. */
   longest: number;
   readonly #read: () => Promise<Uint8Array | null>;
   #rest: Uint8Array = new Uint8Array();
@@ -30,7 +30,10 @@ export class Messages {
     this.#read = read;
   }
 
-  /** The next whole message of what has been read. Those of a startup have no type, but a code behind their length. */
+  /**
+   * Returns the next whole message of the bytes read so far. A startup message has no type, but a code after its
+   * length.
+   */
   next(isStarting = false): Message | undefined {
     //  type (1 byte, not in a startup)   length (int32, counts itself)   body
     const head = isStarting ? 0 : 1;
@@ -45,7 +48,10 @@ export class Messages {
     return { type: isStarting ? "" : String.fromCharCode(bytes[0]!), bytes };
   }
 
-  /** Waits for more; `false` at the end. Bytes are copied, since a socket may read the next into the same memory. */
+  /**
+   * Waits for more bytes. Returns `false` at the end. Bytes are copied, because a socket may read the next ones into
+   * the same memory.
+   */
   async more(): Promise<boolean> {
     const chunk = await this.#read();
     if (chunk) this.#rest = joined([this.#rest, chunk]);
@@ -53,7 +59,7 @@ export class Messages {
   }
 }
 
-/** A message: strings end with a zero byte, numbers are int32. */
+/** Builds a message: strings end with a zero byte, numbers are int32. */
 export function message(type: string, ...parts: readonly (string | number | Uint8Array)[]): Uint8Array {
   const body = joined(
     parts.map((part) => (typeof part === "object" ? part : typeof part === "string" ? text(part) : number(part))),

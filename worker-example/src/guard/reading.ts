@@ -1,22 +1,22 @@
-// Which statements may pass: those that begin with a word that can only read.
+// Decides which statements may pass: those that begin with a word that can only read.
 //
-// It does not try to understand SQL. A statement that begins so and writes all the same (`with x as (delete …)`) is the
-// server's to refuse: it runs in a read-only transaction, under a role without grants to write. What this list keeps
-// out are the words that could end that transaction (`commit`, `do`, `call`) or change the session behind it.
+// This does not try to understand SQL. A statement that begins with such a word and still writes (`with x as (delete
+// …)`) is refused by the server: it runs in a read-only transaction, under a role without grants to write. This list
+// keeps out the words that could end that transaction (`commit`, `do`, `call`) or change the session after it.
 
 const READS = new Set(["select", "with", "values", "table", "show", "explain"]);
 
-/** PostgreSQL's blanks, and the semicolon of an empty statement. */
+/** PostgreSQL's white space, and the semicolon of an empty statement. */
 const BLANK = /[ \t\n\r\f\v;]/;
 
-/** Whether the text may run. An empty one may: the server answers it with nothing. */
+/** Whether the text may run. An empty text may: the server answers it with EmptyQueryResponse. */
 export function mayPass(text: string): boolean {
   const rest = withoutComments(text);
   const word = /^[a-z]*/i.exec(rest)![0].toLowerCase();
   return rest === "" || (word === "" ? rest.startsWith("(") : READS.has(word));
 }
 
-/** From the first word on. Comments of PostgreSQL may stand in each other. */
+/** Returns the text from its first word on. PostgreSQL's comments can be nested. */
 function withoutComments(text: string): string {
   let at = 0;
   let depth = 0;

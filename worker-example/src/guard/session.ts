@@ -1,5 +1,5 @@
-// A client of the guard, from its first byte to its last: its startup and password, the login of its tenant's role, and
-// what it is told when it has to go.
+// One client of the guard, from its first byte to its last: its startup and password, the login with its tenant's role,
+// and the error that it gets when the guard ends its session.
 //
 // Knows tenants and the streams of a socket. Must not know what may pass (guard.ts).
 import { logIn, type Handover } from "pgz-edge";
@@ -13,18 +13,18 @@ export interface Inbound {
 }
 
 export interface Tenant {
-  /** What its code logs in with. */
+  /** The password that the tenant's code logs in with. */
   readonly password: string;
   /** `postgres://tenant_a:…@db.example.com/app?sslmode=verify-full` */
   readonly url: string;
 }
 
-/** By the user name that its code logs in with. */
+/** The tenants by the user name that their code logs in with. */
 export type Tenants = Readonly<Record<string, Tenant>>;
 
 /**
- * Of each session. The second is the server's own word beside the guard's BEGIN; the first ends what runs too long with
- * an error, where the guard's clock ends the session.
+ * Settings of each server session. The first ends a statement that runs too long with an error, where the guard's time
+ * limit would end the session. With the second the server refuses writes by itself, in addition to the guard's BEGIN.
  */
 const SETTINGS = { statement_timeout: "10s", default_transaction_read_only: "on" };
 
@@ -34,11 +34,14 @@ const VERSION_3 = 3;
 const AUTHENTICATION_OK = 0;
 const CLEARTEXT_PASSWORD = 3;
 
-/** Bytes of a startup and of a password. */
+/** Maximum bytes of a startup or password message. */
 const LONGEST_LOGIN = 10_000;
-/** What a client may have sent ahead while its end is still seen. */
+/**
+ * Bytes that the guard buffers of a client that sends ahead. Up to this number it still notices that the client has
+ * left.
+ */
 const AHEAD = 64 << 10;
-/** How long a client that does not read may hold up its own end. */
+/** Milliseconds that the guard waits for a client that does not read, before it aborts the connection. */
 const LAST_WORDS = 1_000;
 
 export async function serve(socket: Inbound, tenants: Tenants, caps: Caps): Promise<void> {
@@ -60,7 +63,7 @@ export async function serve(socket: Inbound, tenants: Tenants, caps: Caps): Prom
   }
 }
 
-/** The startup and the password of a client: its tenant, or `undefined` when it leaves. */
+/** Reads the startup and the password of a client. Returns its tenant, or `undefined` when the client leaves. */
 async function greet(client: Client, tenants: Tenants): Promise<Tenant | undefined> {
   const next = async (isStarting: boolean) => {
     for (;;) {
@@ -74,8 +77,8 @@ async function greet(client: Client, tenants: Tenants): Promise<Tenant | undefin
     await client.write(new TextEncoder().encode("N")); // the link never leaves the runtime
     startup = await next(true);
   }
-  if (!startup || int32(startup, 4) >> 16 !== VERSION_3) return undefined; // a CancelRequest: leaving cancels too
-  //  names at even places, their values behind them
+  if (!startup || int32(startup, 4) >> 16 !== VERSION_3) return undefined; // ignores a CancelRequest: leaving cancels
+  // names at even indexes, each followed by its value
   const pairs = texts(startup, 8);
   const user = pairs.find((_, at) => at % 2 === 1 && pairs[at - 1] === "user") ?? "";
   await client.write(message("R", CLEARTEXT_PASSWORD));
@@ -86,7 +89,7 @@ async function greet(client: Client, tenants: Tenants): Promise<Tenant | undefin
   throw new Ended("28P01", "password authentication failed");
 }
 
-/** In a time that does not tell where they differ. */
+/** Compares hashes in constant time, so the time does not reveal where the two differ. */
 async function isSame(given: string, wanted: string): Promise<boolean> {
   const hash = (text: string) => crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   const [a, b] = (await Promise.all([hash(given), hash(wanted)])).map((bytes) => new Uint8Array(bytes));
@@ -98,16 +101,19 @@ function welcome(server: Handover): Uint8Array {
   return joined([message("R", AUTHENTICATION_OK), ...statuses, message("Z", new TextEncoder().encode("I"))]);
 }
 
-/** Hosts and roles are not the client's to know. */
+/** The error message that ends the session. It names no host and no role; the log has the details. */
 function farewell(error: unknown): Uint8Array {
   if (error instanceof Ended) return errorResponse("FATAL", error.code, error.message);
   console.error(error);
   return errorResponse("FATAL", "08006", "the guard has no connection to the database");
 }
 
-/** The two streams as a client, and its end: with last words, if there are any, but it waits for nobody. */
+/**
+ * Wraps the two streams as a client and an `end` function. `end` sends the last message, if there is one, and waits for
+ * the client at most LAST_WORDS milliseconds.
+ */
 function opened({ readable, writable }: Inbound) {
-  // What is sent ahead waits in here, and the end is seen behind it.
+  // Buffers what the client sends ahead, so that the end of the stream is seen even while the guard is not reading.
   const ahead = new TransformStream<Uint8Array, Uint8Array>(
     undefined,
     undefined,

@@ -1,8 +1,8 @@
-//! tokio-postgres, the native line of CASE=query: prepared statements, every column decoded to a Rust value, one
+//! tokio-postgres, the native peer of CASE=query: prepared statements, every column decoded to a Rust value, one
 //! thread. It answers lines of JSON on stdin, as bench/query/child.mjs does, with the same shapes, counts and sums.
 //!
-//! Of `select_where`, whose row has columns that tokio-postgres has no Rust type for (regproc, pg_node_tree), only
-//! typname is decoded.
+//! In `select_where`, whose row has columns without a Rust type in tokio-postgres (regproc, pg_node_tree), only typname
+//! is decoded.
 use std::io::{BufRead, Write, stdin, stdout};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -87,7 +87,7 @@ fn timed(work: impl FnOnce() -> Result<Value, Error>) -> Result<Value, Error> {
     Ok(result)
 }
 
-/// Seconds, user and system.
+/// CPU time in seconds, user plus system.
 fn cpu_time() -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: getrusage fills what it is given, and with RUSAGE_SELF it cannot fail.
@@ -134,7 +134,7 @@ impl Peer {
         })
     }
 
-    /// Rows and the sum over them of what shapes.mjs calls their value.
+    /// Returns the number of rows, and the sum over them of the value that shapes.mjs defines.
     async fn run(&self, shape: &str, index: i32) -> Result<(i64, i64), Error> {
         match shape {
             "select" => Ok(summed(
@@ -211,7 +211,7 @@ impl Peer {
         Ok(rows.collect())
     }
 
-    /// The rows of the operation with the value 7, as `[name, text]` pairs.
+    /// Returns the rows of the operation with the value 7, as `[name, text]` pairs.
     async fn checked(&self, shape: &str) -> Result<Vec<Value>, Error> {
         let harbors = |rows: &[(i32, String)]| {
             rows.iter()

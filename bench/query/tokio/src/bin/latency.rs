@@ -1,7 +1,8 @@
-//! tokio-postgres, a native line of CASE=latency: the shapes of bench/latency/shapes.mjs, one trial for each line of
-//! JSON on stdin. A statement that is known is one that was prepared; one that is not goes as text, which prepares it.
+//! tokio-postgres, a native peer of CASE=latency: the shapes of bench/latency/shapes.mjs, one trial for each line of
+//! JSON on stdin. A known statement is a prepared one; any other is sent as text, which prepares it.
 //!
-//! A mark says to the case that the measured part begins or ends. It may block: nothing else is to happen meanwhile.
+//! A mark tells the case that the measured part begins or ends. It may block, because nothing else must happen
+//! meanwhile.
 use std::error::Error;
 use std::future::Future;
 use std::io::{BufRead, Read, Write, stdin, stdout};
@@ -135,7 +136,7 @@ async fn on_connection(client: &mut Client, shape: &str, mark: &str) -> Result<V
     Ok(measured)
 }
 
-/// Made together they leave together; COMMIT is a call of its own.
+/// Concurrent queries leave in one flight. COMMIT is a separate call.
 async fn of_tenant(client: &mut Client, set: &Statement, select: &Statement) -> Result<()> {
     let transaction = client.transaction().await?;
     let (_, row) = try_join(

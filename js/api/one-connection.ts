@@ -42,7 +42,7 @@ export abstract class OneConnection extends TransactionCalls {
       counters,
       begin,
       turn: before,
-      front: this.#running,
+      earlier: this.#running,
       connect,
       made: (call) => void this.#transactions.add(call),
       begins: (running) => void (this.#running = running),

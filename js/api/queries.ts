@@ -29,7 +29,7 @@ import {
   type QueryInput,
   type RowInput,
   type RowOf,
-  type SomeSaid,
+  type SomeHaveRow,
 } from "../statement/sql.ts";
 import { serialized } from "../values/serialize.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
@@ -309,11 +309,11 @@ export abstract class Queries extends Queue {
    * ]);
    */
   batch<const Queries extends readonly QueryInput[] | readonly []>(
-    queries: Queries & SomeSaid<Queries>,
+    queries: Queries & SomeHaveRow<Queries>,
     options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined },
   ): Promise<{ -readonly [Index in keyof Queries]: QueryResult<RowOf<Queries[Index]>> }>;
   batch<const Queries extends readonly QueryInput[] | readonly []>(
-    queries: Queries & SomeSaid<Queries>,
+    queries: Queries & SomeHaveRow<Queries>,
     options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined },
   ): Promise<{ -readonly [Index in keyof Queries]: PromiseSettledResult<QueryResult<RowOf<Queries[Index]>>> }>;
   batch<Row = Record<string, unknown>>(

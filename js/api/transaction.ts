@@ -110,7 +110,7 @@ interface TransactionHost {
   /** Resolves when it is the transaction's turn. */
   readonly turn: Promise<void> | undefined;
   /** The transaction that was running when this one was made. This one may be inside its callback. */
-  readonly front: Running | undefined;
+  readonly earlier: Running | undefined;
   /** Resolves with `undefined` if the call was over before. */
   readonly connect: (call: AnyTransaction) => Promise<Session | undefined>;
   /** Called when the transaction is made and waits for its turn. */
@@ -127,13 +127,13 @@ export function runTransaction<T>(
   options: TransactionOptions,
   client: TransactionHost,
 ): { result: Promise<T>; released: Promise<void> } {
-  const { config, counters, begin, turn, front, connect, made, begins, settled } = client;
+  const { config, counters, begin, turn, earlier, connect, made, begins, settled } = client;
   const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: () => settled(call) } });
   made(call);
   call.heed(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
-    if (front) void endWaitFor(front, call);
+    if (earlier) void endWaitFor(earlier, call);
     await turn;
     if (call.finished) return;
     const running = new Running(call, counters);
@@ -191,7 +191,7 @@ export class Running {
   }
 
   /** Number of calls made so far; equal numbers mean that none ran in between. `undefined`: a call is running. */
-  get idleBehind(): number | undefined {
+  get idleMark(): number | undefined {
     return this.transaction?.isBusy ? undefined : this.#counters.queries;
   }
 }
@@ -202,18 +202,18 @@ export class Running {
  * transaction made beside the other. AsyncLocalStorage would, but it needs a flag in workerd, and before Node 24 it
  * slows down each promise of the process.
  */
-async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
-  const over = new Promise<void>((resolve) => [front.call, call].forEach((one) => one.whenOver(resolve)));
+async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
+  const over = new Promise<void>((resolve) => [earlier.call, call].forEach((one) => one.whenOver(resolve)));
   for (;;) {
-    const idle = front.idleBehind;
+    const idle = earlier.idleMark;
     await withDeadline(LONGEST_IDLE, over);
-    if (call.finished || front.call.finished) return;
-    if (idle !== undefined && front.idleBehind === idle) break;
+    if (call.finished || earlier.call.finished) return;
+    if (idle !== undefined && earlier.idleMark === idle) break;
   }
   call.fail(
     new UsageError(
       "TRANSACTION_OPEN",
-      `The transaction in front has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
+      `An earlier transaction has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
         "call tx.transaction() inside its callback; else let it end, or use another client.",
       { retryable: true },
     ),

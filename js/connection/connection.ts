@@ -93,7 +93,7 @@ export class Connection {
    * A byte has arrived (over TLS, if it is on). A failure before that belongs to the handshake, whatever workerd calls
    * it.
    */
-  #heard = false;
+  #hasReceived = false;
   /** Nothing has been written since the last bytes arrived. */
   #isAnswered = true;
 
@@ -270,10 +270,10 @@ export class Connection {
   }
 
   /**
-   * Ends the connection now. Every operation in flight rejects with `error`. `behindLogin`: operations that follow an
+   * Ends the connection now. Every operation in flight rejects with `error`. `afterLogin`: operations that follow an
    * unfinished login reject with this error instead.
    */
-  destroy(error: PgzError, behindLogin = error): void {
+  destroy(error: PgzError, afterLogin = error): void {
     if (this.#closed) return;
     this.#closed = error;
     if (this.#established && !this.#leaving) this.#tellLoss(error);
@@ -281,7 +281,7 @@ export class Connection {
     this.#outbox.close();
     this.core.free(error);
     void this.#link.socket.close();
-    for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : behindLogin);
+    for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : afterLogin);
     for (const listener of this.#closeListeners) listener(error);
   }
 
@@ -357,7 +357,7 @@ export class Connection {
         if (this.#closed) break;
         // If the driver has not sent Terminate, an end is a loss. The old workerd reports even an RST as a clean end.
         if (!chunk) throw this.#lost("the server closed it");
-        this.#heard = true;
+        this.#hasReceived = true;
         this.#isAnswered = true;
         this.#drain(this.core.receive(chunk));
       }
@@ -524,7 +524,7 @@ export class Connection {
     operation.status = status;
     operation.end();
     const next = this.#inflight[0];
-    if (next) this.#comesFirst(next);
+    if (next) this.#isNext(next);
     else this.#endIfSpent();
   }
 
@@ -534,10 +534,10 @@ export class Connection {
     if (!this.integerDatetimes) this.tell((handle) => handle.float_times());
   }
 
-  #comesFirst(operation: Operation): void {
+  #isNext(operation: Operation): void {
     if (operation.abandoned) return this.#discard();
     try {
-      operation.conversation.comesFirst?.();
+      operation.conversation.isNext?.();
     } catch (cause) {
       this.interrupt(operation, cause as PgzError);
     }
@@ -567,7 +567,7 @@ export class Connection {
   #lost(reason: string, cause?: unknown): PgzError {
     if (this.#leaving) return this.#leaving;
     // If there is no cause, the server just closed the connection.
-    if (this.#link.encrypted && !this.#heard)
+    if (this.#link.encrypted && !this.#hasReceived)
       return explained(
         cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause),
         this.config,

@@ -95,7 +95,7 @@ export interface Conversation {
   /** The driver sends data while responses arrive, so the pump does not wait for writes. */
   readonly duplex?: boolean;
   /** Called when all earlier operations are over. If it throws, the operation is interrupted with that error. */
-  readonly comesFirst?: () => void;
+  readonly isNext?: () => void;
   /** The operation has several transactions, and one CancelRequest stops only the one that runs. */
   readonly isolated?: boolean;
 }
@@ -210,7 +210,7 @@ export class Operation {
   }
 
   /** The operation was canceled, perhaps by a CancelRequest for another operation. */
-  get wasHitBesides(): boolean {
+  get wasHitByOtherCancel(): boolean {
     return this.exposed && this.canceled;
   }
 

@@ -37,7 +37,7 @@ import { checkSession } from "./session-attrs.ts";
  */
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
   const { signal } = config;
-  tellOfNotices(config);
+  announceNotices(config);
   const stop = onAbort(signal, () => giveUp.abort(new AbortError(signal?.reason, { retryable: true })));
   try {
     const connection = await firstSuitable(config, giveUp.signal);
@@ -54,11 +54,11 @@ export async function openConnection(config: Config, giveUp: AbortController): P
   }
 }
 
-const told = new WeakSet<Config>();
+const announced = new WeakSet<Config>();
 
-function tellOfNotices(config: Config): void {
-  if (told.has(config)) return;
-  told.add(config);
+function announceNotices(config: Config): void {
+  if (announced.has(config)) return;
+  announced.add(config);
   for (const message of config.notices) emit(config.observer, "onNotice", { severity: "NOTICE", message });
 }
 

@@ -19,7 +19,7 @@ export class HookThrew {
 }
 
 /** Reports an error that no call rejects with. */
-export function tellThrow({ hook, error }: HookThrew, { observer, host, port, database }: Config): void {
+export function reportThrow({ hook, error }: HookThrew, { observer, host, port, database }: Config): void {
   if (observer?.onHookError) emit(observer, "onHookError", { host, port, database, hook, error });
   // eslint-disable-next-line no-console -- without a call and an observer there is no other place for it
   else console.warn(`pgz-edge: the hook ${hook} threw: ${String(error)}`);

@@ -217,7 +217,7 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   #member: Member | undefined;
   #isBack = false;
   /** The session had ended before the call began on it. */
-  #isUnheard = false;
+  #goesElsewhere = false;
 
   constructor(lender: Lender, job: Job<T>) {
     this.#lender = lender;
@@ -270,13 +270,13 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   }
 
   failed(error: unknown, session: Session): "fail" | "leave" {
-    this.#isUnheard = this.#lender.leaves(this.job, error, session);
-    return this.#isUnheard ? "leave" : "fail";
+    this.#goesElsewhere = this.#lender.leaves(this.job, error, session);
+    return this.#goesElsewhere ? "leave" : "fail";
   }
 
   free(): void {
     if (!this.#isBack) void this.#lender.giveBack(this.#member!);
-    this.#lender.ended(this.job, this.#isUnheard);
+    this.#lender.ended(this.job, this.#goesElsewhere);
   }
 
   // -- as its call settles --------------------------------------------------------------------------------------------

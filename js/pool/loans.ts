@@ -17,7 +17,7 @@ interface Loan {
    * Undefined once the lease is watched. Most leases are released before that, and watching costs more than all else.
    */
   lease: Lease | undefined;
-  isTold: boolean;
+  isReported: boolean;
   giveBack(): Promise<void> | undefined;
 }
 
@@ -75,7 +75,7 @@ export class Loans {
       return giveBack(member);
     };
     const lease = new Lease(this.#config, this.#counters, member, back);
-    const loan: Loan = { member, trace, lease, isTold: false, giveBack: back };
+    const loan: Loan = { member, trace, lease, isReported: false, giveBack: back };
     this.#loans.add(loan);
     if (!this.#looks) this.#watch(loan);
     if (until) stop = onAbort(until, releaser(new WeakRef(lease)));
@@ -99,8 +99,8 @@ export class Loans {
   }
 
   #tell(loan: Loan, now: number): void {
-    if (loan.isTold || !this.#threshold) return;
-    loan.isTold = true;
+    if (loan.isReported || !this.#threshold) return;
+    loan.isReported = true;
     const { observer } = this.#config;
     const event = { heldMs: now - loan.member.since, stack: loan.trace?.stack ?? "" };
     if (observer?.onLeaseLeak) {

@@ -7,7 +7,7 @@ import type { Connection } from "../connection/connection.ts";
 import { openConnection } from "../connection/startup.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
 import { clean, isDemoted, ping } from "./cleaning.ts";
-import { HookThrew, runHook, tellThrow } from "./hooks.ts";
+import { HookThrew, runHook, reportThrow } from "./hooks.ts";
 import { Lease } from "./lease.ts";
 import { Member } from "./member.ts";
 import type { PoolConfig, PoolHooks } from "./options.ts";
@@ -28,7 +28,10 @@ interface Pool {
   readonly demoted: (member: Member) => void;
 }
 
-export class MemberLifecycle implements Pick<MemberActions, "open" | "close" | "clean" | "check" | "judge" | "untold"> {
+export class MemberLifecycle implements Pick<
+  MemberActions,
+  "open" | "close" | "clean" | "check" | "judge" | "unreported"
+> {
   readonly #config: Config;
   readonly #counters: Counters;
   readonly #pool: PoolConfig;
@@ -83,8 +86,8 @@ export class MemberLifecycle implements Pick<MemberActions, "open" | "close" | "
     return { error: cause, ends: this.#isTransient(cause) ? "none" : "all" };
   }
 
-  untold(cause: unknown): void {
-    if (cause instanceof HookThrew) tellThrow(cause, this.#config);
+  unreported(cause: unknown): void {
+    if (cause instanceof HookThrew) reportThrow(cause, this.#config);
   }
 
   /** A pool that has never connected reports at once that there is no server: its configuration is wrong. */
@@ -116,7 +119,7 @@ export class MemberLifecycle implements Pick<MemberActions, "open" | "close" | "
     const { afterConnect } = this.#pool;
     await clean(member, this.#pool, async () => {
       // `#prepare` has closed the connection if it fails. The borrower's call has settled and cannot reject with this.
-      if (afterConnect) await this.#prepare(member, afterConnect).catch((cause: unknown) => this.untold(cause));
+      if (afterConnect) await this.#prepare(member, afterConnect).catch((cause: unknown) => this.unreported(cause));
     });
     if (member.mayBeDemoted && !member.connection.closed && (await isDemoted(member))) this.#demoted(member);
     if (member.connection.closed || (await this.agrees(member, "afterRelease"))) return;

@@ -112,7 +112,7 @@ export class Pool extends TransactionCalls {
       unref: (timer) => pool.holdProcess || runtime().unref?.(timer),
       late: (cause) => this.#late(cause),
       judge: (cause) => lifecycle.judge(cause),
-      untold: (cause) => lifecycle.untold(cause),
+      unreported: (cause) => lifecycle.unreported(cause),
     };
     this.#lifecycle = lifecycle;
     this.#loans = loans;
@@ -164,7 +164,7 @@ export class Pool extends TransactionCalls {
       counters,
       begin,
       turn: undefined,
-      front: undefined,
+      earlier: undefined,
       connect: async (call) => {
         member = this.#lender.atOnce(true) ?? (await this.#lender.borrowFor(call, aloneFromNow()));
         this.#transactions++;
@@ -228,7 +228,7 @@ export class Pool extends TransactionCalls {
 
   /**
    * Stops using the present connections, for example after a failover: idle connections end now, those in use when they
-   * come back.
+   * come back. If the last connect failed, the pool tries again at once.
    *
    * @example
    * process.on("SIGHUP", () => pool.reset());

@@ -41,7 +41,7 @@ const ENDING_FUNCTIONS = `
 /** Words that may come between EXPLAIN and its statement. */
 const EXPLAIN_OPTIONS = "analyze analyse verbose";
 /** Words that may come between the INTO of a SELECT and the table's name. */
-const BEHIND_INTO = "local global unlogged table";
+const AFTER_INTO = "local global unlogged table";
 /** Settings of `set local`, `set transaction` and `set constraints` end with the transaction. */
 const OF_A_TRANSACTION = "local transaction constraints";
 
@@ -126,7 +126,7 @@ class Statement {
       updates ||= name === "update";
       // The view's rule calls set_config for each updated row.
       if (name === "pg_settings" && updates) return true;
-      if (isDoubtful && (isTemporary(name) || isOneOf(BEHIND_INTO, name))) return true;
+      if (isDoubtful && (isTemporary(name) || isOneOf(AFTER_INTO, name))) return true;
       isDoubtful = false;
       if (name !== "into") return false;
       if (before !== "insert" && before !== "merge") return true;

@@ -53,7 +53,7 @@ export interface MemberActions {
   /** Decides which waiters fail after a failed connect. */
   judge(cause: unknown): Failure;
   /** Called for a failed connect that would have ended a waiter, but there is none. */
-  untold(cause: unknown): void;
+  unreported(cause: unknown): void;
 }
 
 /** Counters since the pool was made. Times are in milliseconds. */
@@ -120,7 +120,7 @@ export class Slots {
   #tick: ReturnType<typeof setTimeout> | undefined;
   #lastTick = { monotonic: 0, wall: 0 };
   /** When the process last resumed after a suspension. A server that was last heard before that may be gone. */
-  #wentOn = 0;
+  #resumedAt = 0;
   /** Set when the pool is closed: connections are made only for streams that wait. */
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
@@ -250,12 +250,18 @@ export class Slots {
     this.#serve();
   }
 
-  /** Lends no present connection again. Does nothing if `generation` is over already. */
+  /**
+   * Lends no present connection again. Does nothing if `generation` is over already. Ends the pause after a failed
+   * connect: the caller knows that things have changed.
+   */
   renew(generation = this.#generation): void {
     if (generation !== this.#generation) return;
     this.#generation++;
     this.#failures = 0;
     this.#endIdle();
+    if (this.#pause === undefined) return;
+    clearTimeout(this.#pause);
+    this.#goOn();
   }
 
   /** Lends no connection any more, except to streams that wait, and ends those that come back. Other waiters fail. */
@@ -344,7 +350,7 @@ export class Slots {
     if (member.connection.closed) return this.#remove(member);
     if (this.#isTicking) this.#heedFreeze(now);
     // A member that was lent during a suspension is as doubtful as an idle one.
-    member.isSuspect = !isAlive && member.since < this.#wentOn;
+    member.isSuspect = !isAlive && member.since < this.#resumedAt;
     member.place = "idle";
     member.since = member.heard = now;
     const isOver = this.#staying > this.max || member.generation !== this.#generation;
@@ -422,7 +428,7 @@ export class Slots {
     this.counts.failedConnects++;
     this.#failure = error;
     if (ends === "first" && first) this.#fail(first, error);
-    else if (ends === "first") this.#actions.untold(cause);
+    else if (ends === "first") this.#actions.unreported(cause);
     this.#tell();
     if (this.#closed && !this.#waiters.size) return;
     if (ends === "all") return this.#failAll(error);
@@ -433,13 +439,16 @@ export class Slots {
 
   #connectLater(failures: number): void {
     const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
-    this.#pause = setTimeout(() => {
-      this.#pause = undefined;
-      this.fill();
-      this.#serve();
-    }, pause);
+    this.#pause = setTimeout(() => this.#goOn(), pause);
     // A later waiter sets `#patience`, which keeps the process alive.
     if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#pause);
+  }
+
+  /** Connects again after a pause. */
+  #goOn(): void {
+    this.#pause = undefined;
+    this.fill();
+    this.#serve();
   }
 
   #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {
@@ -554,7 +563,7 @@ export class Slots {
 
   #heedFreeze(now: number): void {
     if (!this.#wasFrozen(now)) return;
-    this.#wentOn = now;
+    this.#resumedAt = now;
     this.suspectAll();
   }
 

@@ -130,8 +130,8 @@ export class Rows<Row> implements AsyncIterable<Row> {
     const turns: (() => void)[] = [];
     let waiting = 0;
     let left = false;
-    const more = async (isBehind: boolean): Promise<IteratorResult<Row, undefined>> => {
-      if (isBehind) await new Promise<void>((resolve) => turns.push(resolve));
+    const more = async (isLater: boolean): Promise<IteratorResult<Row, undefined>> => {
+      if (isLater) await new Promise<void>((resolve) => turns.push(resolve));
       try {
         if (at >= batch.length) {
           const { done, value } = await batches.next();

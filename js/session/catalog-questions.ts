@@ -180,6 +180,6 @@ async function askOnce<Answer>(
   await asking.done;
   // The user did not ask this, so it does not count for observers.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
-  if (asking.wasHitBesides && !call.finished && mayAskAgain(connection.transactionStatus)) return AGAIN;
+  if (asking.wasHitByOtherCancel && !call.finished && mayAskAgain(connection.transactionStatus)) return AGAIN;
   return asking.error ?? unreadable;
 }

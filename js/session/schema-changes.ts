@@ -34,10 +34,10 @@ export class SchemaChanges {
    */
   #uncommitted: string | undefined;
 
-  constructor(connection: Connection, server: string, told: Learned) {
+  constructor(connection: Connection, server: string, learned: Learned) {
     this.#connection = connection;
     this.#server = server;
-    this.#learned = told;
+    this.#learned = learned;
     const hears = (command: string) => this.#hear(command);
     connection.hears = hears;
   }

@@ -36,8 +36,8 @@ export class Session {
   constructor(
     connection: Connection,
     scope?: ScopeSettings,
-    told = new Learned(),
-    changes = new SchemaChanges(connection, serverKey(connection.config), told),
+    learned = new Learned(),
+    changes = new SchemaChanges(connection, serverKey(connection.config), learned),
     front: readonly string[] = [],
   ) {
     const server = serverKey(connection.config);
@@ -46,12 +46,12 @@ export class Session {
     this.transaction = new TransactionBlock(connection, scope, front);
     this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
       catalog: this.catalog,
-      told,
+      learned,
       changes,
       block: this.transaction,
     });
     this.isScoped = scope !== undefined;
-    this.#learned = told;
+    this.#learned = learned;
     this.#changes = changes;
     this.#front = front;
   }

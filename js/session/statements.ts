@@ -58,7 +58,7 @@ export interface BoundStatement {
 /** The parts of a session that its statements need. */
 interface Parts {
   readonly catalog: Catalog;
-  readonly told: Learned;
+  readonly learned: Learned;
   readonly changes: SchemaChanges;
   readonly block: Pick<TransactionBlock, "settings">;
 }
@@ -93,7 +93,7 @@ export class Statements {
     this.#connection = connection;
     this.#server = server;
     this.#catalog = parts.catalog;
-    this.#learned = parts.told;
+    this.#learned = parts.learned;
     this.#changes = parts.changes;
     this.#block = parts.block;
   }
@@ -128,7 +128,7 @@ export class Statements {
     { form, limits }: RowRequest,
     rows: RowSink,
   ): Operation {
-    const told = this.#tellColumns(shape, rows);
+    const known = this.#tellColumns(shape, rows);
     this.#learned.remember(shape);
     return transaction.flight((preludes) => {
       const command = (handle: CoreConnection) => {
@@ -138,7 +138,7 @@ export class Statements {
           shape.id,
           this.#encoded(shape, call),
           parameters,
-          told ? form | COLUMNS_KNOWN : form,
+          known ? form | COLUMNS_KNOWN : form,
           limits,
         );
       };
@@ -146,9 +146,9 @@ export class Statements {
         rows,
         on: this.handlers,
         // An earlier operation may have received other columns since.
-        comesFirst: () => {
+        isNext: () => {
           const columns = this.#learned.columns(shape);
-          if (told && columns && told !== columns) rows.columns?.(columns);
+          if (known && columns && known !== columns) rows.columns?.(columns);
         },
       });
     });
@@ -329,7 +329,7 @@ export class Statements {
       noteNodes(this.#connection.config);
       return this.#found(call, this.#describe(call, text, named, id), named);
     }
-    if (!operation.wasHitBesides || !mayAskAgain(this.#connection.transactionStatus))
+    if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))
       return operation.error ?? this.#withTypes(call, answer.shape!);
     await this.#connection.stopping;
     return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);

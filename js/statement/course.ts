@@ -190,12 +190,12 @@ export class Course {
   #executionFailed(operation: Operation, { error, bound, before }: Failure): Step {
     const { statements } = this.#session;
     const { shape, wasKnown, hadRun } = this.#sent!;
-    const { wasHitBesides } = operation;
+    const { wasHitByOtherCancel } = operation;
     if (error.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     const asText = refusesBinary(error) && statements.refuseBinary(shape);
     if (this.#call.finished) return LEAVE;
-    if (wasHitBesides || asText) {
-      const step = this.#rolledBack(wasHitBesides ? "cancel" : "no binary form", operation, error);
+    if (wasHitByOtherCancel || asText) {
+      const step = this.#rolledBack(wasHitByOtherCancel ? "cancel" : "no binary form", operation, error);
       if (step) return step;
     }
     // After BindComplete something may have run, and been committed (DO and CALL can). Before BindComplete nothing has
@@ -224,7 +224,7 @@ export class Course {
       return ended ? { do: "end", operation: ended } : LEAVE;
     }
     const { error, before } = outcome;
-    if (operation.wasHitBesides) {
+    if (operation.wasHitByOtherCancel) {
       const step = this.#rolledBack("cancel", operation, error);
       if (step) return step;
     }

@@ -135,7 +135,7 @@ export class FirstExecution {
     // An early query is sent before BackendKeyData arrives, which would show a pooler.
     const mayBePooled = connection.isPooled || connection.processId === undefined;
     const said = this.#run.text + this.#call.comment;
-    const text = mayBePooled ? nobodyElses(said) : said;
+    const text = mayBePooled ? madeUnique(said) : said;
     const { form, limits } = this.#request;
     const checkId = this.#session.statements.checkIdFor(check, mayBePooled);
     const command = (handle: CoreConnection) => {
@@ -263,6 +263,6 @@ function recordAsText({ name }: Column): UsageError {
  * Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another TimeZone
  * (docs/decisions/0020).
  */
-function nobodyElses(text: string): string {
+function madeUnique(text: string): string {
   return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;
 }

@@ -8,24 +8,24 @@ import { checkObject } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { shownWith } from "../util/shown.ts";
 import { shownSql } from "../util/shown-sql.ts";
-import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
+import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../util/limits.ts";
 import { isText, JsonText, MUST } from "../util/text.ts";
 import type { TakenBy } from "../values/parameter-types.ts";
 
 /** Exists only in types: no query has such a member. */
 declare const ROW: unique symbol;
-interface Says<Said> {
+interface HasRow<Said> {
   [ROW]?(said: Said): void;
 }
 /** If no row type is given, there is nothing from which the compiler could infer one. */
-type Said<Row> = [Row] extends [never] ? object : { readonly row: Row };
+type RowMark<Row> = [Row] extends [never] ? object : { readonly row: Row };
 
 /**
  * A statement: text with `$1`, `$2` … and one value for each. `Row` is the type of its rows, if one was given
  * (docs/queries.md); it exists only for the compiler. A query with a row type can be used as a query without one, and
  * the other way round, because the parameters of a method may differ in both directions.
  */
-export interface Query<Row = never> extends Says<Said<Row>> {
+export interface Query<Row = never> extends HasRow<RowMark<Row>> {
   readonly text: string;
   readonly values: readonly unknown[];
 }
@@ -38,17 +38,17 @@ export type QueryInput<Row = never> = Query<Row> | string;
  * members, and finds no `Row` if none was given. From {@link Query} it would infer by the name, and find `never`.
  */
 export type RowInput<Row> = RowQuery<Row> | string;
-interface RowQuery<Row> extends Says<Said<Row>> {
+interface RowQuery<Row> extends HasRow<RowMark<Row>> {
   readonly text: string;
   readonly values: readonly unknown[];
 }
 
 /** The rows of a query; `Otherwise` if it has no row type. */
 export type RowOf<Input, Otherwise = Record<string, unknown>> =
-  Input extends Says<infer Found> ? (Found extends { readonly row: infer Row } ? Row : Otherwise) : Otherwise;
+  Input extends HasRow<infer Found> ? (Found extends { readonly row: infer Row } ? Row : Otherwise) : Otherwise;
 
 /** `unknown` if at least one query of the list has a row type; otherwise `never`. */
-export type SomeSaid<Queries extends readonly QueryInput[]> = [RowOf<Queries[number], never>] extends [never]
+export type SomeHaveRow<Queries extends readonly QueryInput[]> = [RowOf<Queries[number], never>] extends [never]
   ? never
   : unknown;
 
@@ -364,7 +364,12 @@ function compile(parts: Parts): Query {
   let steps = 0;
   const step = (key: unknown) => {
     let next: Node | undefined;
-    if (node && key !== undefined && ++steps <= LONGEST_WAY && !(typeof key === "string" && key.length > LONGEST_KEY)) {
+    if (
+      node &&
+      key !== undefined &&
+      ++steps <= LONGEST_TEMPLATE &&
+      !(typeof key === "string" && key.length > LONGEST_KEY)
+    ) {
       next = node.get(key);
       if (!next) {
         node.set(key, (next = new Map()));
@@ -375,7 +380,7 @@ function compile(parts: Parts): Query {
   };
   const walk = ({ strings, values: own }: Parts): void => {
     // A template is identified by itself, anything else by its content.
-    step(isTemplate(strings) ? strings : strings.length > LONGEST_WAY ? undefined : JSON.stringify(strings));
+    step(isTemplate(strings) ? strings : strings.length > LONGEST_TEMPLATE ? undefined : JSON.stringify(strings));
     for (const value of own) {
       const nested = partsOf(value);
       if (nested) walk(nested);
@@ -407,19 +412,19 @@ function isList(value: unknown): value is readonly unknown[] {
 function textOf(parts: Parts): string {
   let text = "";
   let parameters = 0;
-  let behindParameter = false;
+  let followsParameter = false;
   const append = ({ strings, values: own }: Parts): void => {
     strings.forEach((piece, index) => {
       // `${a}0` must not turn $1 into $10.
-      text += behindParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
-      behindParameter &&= piece === "";
+      text += followsParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
+      followsParameter &&= piece === "";
       if (index >= own.length) return;
       const value = own[index];
       const nested = partsOf(value);
       if (nested) return append(nested);
       if (isList(value)) return value.forEach((item) => append(partsOf(item)!));
       text += `$${++parameters}`;
-      behindParameter = true;
+      followsParameter = true;
     });
   };
   append(parts);

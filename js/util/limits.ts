@@ -44,7 +44,7 @@ export const MOST_STEPS = 10_000;
  * Maximum steps of a cached statement, and maximum characters of SQL that is not a template: a list of a thousand
  * values is seldom used again.
  */
-export const LONGEST_WAY = 64,
+export const LONGEST_TEMPLATE = 64,
   LONGEST_KEY = 1_000;
 
 /**

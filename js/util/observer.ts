@@ -178,7 +178,10 @@ export interface RouteEvent extends Place {
   readonly reason: RouteReason;
   /** By how much the standby lags at most, in milliseconds. */
   readonly lagMs?: number | undefined;
-  /** Milliseconds that the call has waited for a standby to come as far as the position. */
+  /**
+   * Milliseconds that the call has waited for a standby to come as far as the position. From PostgreSQL 19 on it waits
+   * in the standby that it goes to: that is still to come when this is told.
+   */
   readonly waitedMs: number;
 }
 

@@ -143,10 +143,10 @@ function timeText(where: Where, value: unknown, { takes }: TimeType): string {
   // Most values are a Date of the years 1 to 9999, which needs no change.
   if (text.length === 24 && text > "0001") return text;
   if (text.startsWith("-P")) return text.slice(1).replace(/\d[\d.]*/g, "-$&");
-  const behindYear = text.indexOf("-", 1);
-  if (behindYear < 0) return text;
+  const afterYear = text.indexOf("-", 1);
+  if (afterYear < 0) return text;
   const year = parseInt(text);
-  const rest = text.slice(behindYear);
+  const rest = text.slice(afterYear);
   if (year < -4713 || (year === -4713 && rest < "-11-24")) return outOfRange(where, "PostgreSQL has no such time");
   return `${String(year > 0 ? year : 1 - year).padStart(4, "0")}${rest}${year > 0 ? "" : " BC"}`;
 }

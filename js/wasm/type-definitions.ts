@@ -14,19 +14,19 @@ export interface Definition {
   readonly names: readonly string[];
 }
 
-/** Passes definitions to a core of types that it does not know yet. `told`: the definitions that it has received. */
+/** Passes definitions to a core of types that it does not know yet. `known`: the definitions that it has received. */
 export function define(
   handle: CoreConnection,
-  told: Map<number, Definition>,
+  known: Map<number, Definition>,
   definitions: readonly Definition[],
 ): void {
-  if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
-  for (const definition of definitions) told.set(definition.oid, definition);
+  if (definitions.every((definition) => known.get(definition.oid) === definition)) return;
+  for (const definition of definitions) known.set(definition.oid, definition);
   const types: number[] = [];
   const attributes: number[] = [];
   let names = "";
   let length = 0;
-  for (const definition of [...told.values()].sort((a, b) => a.oid - b.oid)) {
+  for (const definition of [...known.values()].sort((a, b) => a.oid - b.oid)) {
     types.push(definition.oid, definition.code, definition.of, attributes.length / 3);
     definition.names.forEach((name, index) => {
       const start = length;

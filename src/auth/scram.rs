@@ -402,8 +402,8 @@ impl<'a> Attributes<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.0?;
         let end = memchr(b',', rest);
-        let (attribute, behind) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-        self.0 = behind.get(1..);
+        let (attribute, after) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+        self.0 = after.get(1..);
         Some(attribute)
     }
 

@@ -12,7 +12,7 @@
 //! columns: an event per item would cost more than the item.
 
 use super::event::{Event, Events, Part};
-use super::extended_query::Ahead;
+use super::extended_query::Preceding;
 use super::limits::RowSink;
 use super::outcomes::Outcomes;
 use super::statements::Statements;
@@ -102,7 +102,7 @@ impl Statement {
 /// An execution that has not been answered completely.
 struct Item {
     statement: usize,
-    ahead: Ahead,
+    preceding: Preceding,
     parse: bool,
     describe: bool,
 }
@@ -212,10 +212,10 @@ impl Batch {
         }
         // Closes are written only in front of the first item: later, the batch itself may use a statement that others
         // have given up meanwhile.
-        let ahead = match self.writing {
-            Writing::First => Ahead::write(flight, statements, &self.preludes)?,
-            _ if self.isolated => Ahead::write_preludes(flight, &self.preludes)?,
-            _ => Ahead::default(),
+        let preceding = match self.writing {
+            Writing::First => Preceding::write(flight, statements, &self.preludes)?,
+            _ if self.isolated => Preceding::write_preludes(flight, &self.preludes)?,
+            _ => Preceding::default(),
         };
         self.writing = Writing::Items;
         let name = &statement.name;
@@ -246,7 +246,7 @@ impl Batch {
         frontend::execute(flight, b"", 0)?;
         self.items.push_back(Item {
             statement: number,
-            ahead,
+            preceding,
             parse,
             describe,
         });
@@ -275,9 +275,9 @@ impl Batch {
     /// The answers that must come before the first item's own, for the walk over all states.
     #[cfg(test)]
     pub fn awaits(&self) -> (usize, usize) {
-        self.items
-            .front()
-            .map_or((0, 0), |item| (item.ahead.closes, item.ahead.preludes))
+        self.items.front().map_or((0, 0), |item| {
+            (item.preceding.closes, item.preceding.preludes)
+        })
     }
 
     #[cfg(test)]
@@ -301,10 +301,10 @@ impl Batch {
         if self.step != Step::Ready
             && let Some(item) = self.items.front_mut()
         {
-            if item.ahead.answered_by(&message) {
+            if item.preceding.answered_by(&message) {
                 return Ok(Progress::Continue);
             }
-            if !item.ahead.is_over() {
+            if !item.preceding.is_over() {
                 return Err(Failure::unexpected("batch", tag));
             }
         }
@@ -356,7 +356,10 @@ impl Batch {
     fn error(&mut self, fields: Fields<'_>, context: &mut Context) {
         let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
         let is_ahead = self.step != Step::Ready
-            && self.items.front().is_some_and(|item| !item.ahead.is_over());
+            && self
+                .items
+                .front()
+                .is_some_and(|item| !item.preceding.is_over());
         self.failed(fields.get(b'C'), &mut context.statements);
         self.tell(&mut context.events);
         if is_ahead {

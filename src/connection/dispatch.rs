@@ -246,7 +246,7 @@ impl State {
 
     /// The hot path: passes rows directly to the front operation.
     #[inline]
-    fn data_rows<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>) -> Result<(), Failure> {
+    fn data_rows<'a>(&mut self, body: &'a [u8], following: &mut Frames<'a>) -> Result<(), Failure> {
         // Not `front_mut`, which is not inlined: it costs 3 % for a narrow row.
         let sink = match (self.phase, self.operations.get_mut(0)) {
             (Phase::Ready, Some(operation)) => operation.row_sink(),
@@ -255,7 +255,7 @@ impl State {
         let Some(sink) = sink else {
             return self.row_without_sink();
         };
-        let read = self.context.rows(body, behind, sink);
+        let read = self.context.rows(body, following, sink);
         read.or_else(|failure| self.unreadable(failure))
     }
 
@@ -322,9 +322,11 @@ impl State {
     }
 
     /// Passes COPY data directly to its operation, as with rows: data that arrives together is read in one loop.
-    fn copied<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>) -> Result<(), Failure> {
+    fn copied<'a>(&mut self, body: &'a [u8], following: &mut Frames<'a>) -> Result<(), Failure> {
         match self.operations.front_mut() {
-            Some(Operation::Simple(operation)) => operation.data(body, behind, &mut self.context),
+            Some(Operation::Simple(operation)) => {
+                operation.data(body, following, &mut self.context)
+            }
             _ => Err(out_of_place()),
         }
     }

@@ -69,7 +69,7 @@ pub(super) struct Request<'a> {
 /// One operation: `describe` or `execute`.
 pub(super) struct ExtendedQuery {
     pub step: Step,
-    pub ahead: Ahead,
+    pub preceding: Preceding,
     shape: u32,
     reference: Use,
     columns_known: bool,
@@ -94,7 +94,7 @@ impl ExtendedQuery {
             0 => Use::UNNAMED,
             shape => statements.touch_beside(shape, 0),
         };
-        let ahead = Ahead::write(flight, statements, preludes)?;
+        let preceding = Preceding::write(flight, statements, preludes)?;
         let name = statements.name(reference.number);
         let mut step = Step::Parameters;
         if reference.parse {
@@ -104,7 +104,7 @@ impl ExtendedQuery {
         frontend::describe_statement(flight, &name)?;
         frontend::sync(flight)?;
         Ok(ExtendedQuery {
-            ahead,
+            preceding,
             shape,
             reference,
             ..Self::new(step, RowSink::default())
@@ -122,7 +122,7 @@ impl ExtendedQuery {
             0 => Use::UNNAMED,
             shape => statements.touch(shape),
         };
-        let ahead = Ahead::write(flight, statements, request.preludes)?;
+        let preceding = Preceding::write(flight, statements, request.preludes)?;
         let name = statements.name(reference.number);
         let mut step = Step::Bind;
         if reference.parse {
@@ -140,7 +140,7 @@ impl ExtendedQuery {
         frontend::execute(flight, &portal, maximum_rows)?;
         frontend::sync(flight)?;
         Ok(ExtendedQuery {
-            ahead,
+            preceding,
             shape: request.shape,
             reference,
             columns_known: request.columns_known,
@@ -164,7 +164,7 @@ impl ExtendedQuery {
         frontend::close_portal(flight, &statements.portal())?;
         frontend::sync(flight)?;
         Ok(ExtendedQuery {
-            ahead: Ahead::CLOSE,
+            preceding: Preceding::CLOSE,
             ..Self::new(Step::Ready, RowSink::default())
         })
     }
@@ -172,7 +172,7 @@ impl ExtendedQuery {
     fn new(step: Step, sink: RowSink) -> Self {
         ExtendedQuery {
             step,
-            ahead: Ahead::default(),
+            preceding: Preceding::default(),
             shape: 0,
             reference: Use::UNNAMED,
             columns_known: false,
@@ -190,12 +190,12 @@ impl ExtendedQuery {
         context: &mut Context,
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
-        if self.ahead.answered_by(&message) {
+        if self.preceding.answered_by(&message) {
             return Ok(Progress::Continue);
         }
         self.step = match message {
             M::ErrorResponse { fields } => self.failed(fields, context),
-            _ if !self.ahead.is_over() => {
+            _ if !self.preceding.is_over() => {
                 return Err(Failure::unexpected("extended query", tag));
             }
             M::ReadyForQuery { status } if self.step == Step::Ready => {
@@ -297,12 +297,12 @@ impl ExtendedQuery {
     /// Handles an error: the server skips to the Sync, including any remaining Closes and preludes.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
         self.blame(fields.get(b'C'), &mut context.statements);
-        if self.ahead.is_over() {
+        if self.preceding.is_over() {
             context.events.error(self.is_bound(), fields);
         } else {
             context.events.error_before(Part::Prelude, fields);
         }
-        self.ahead = Ahead::default();
+        self.preceding = Preceding::default();
         self.sink.discard = true;
         Step::Ready
     }
@@ -355,7 +355,7 @@ fn write_unseen(flight: &mut Vec<u8>, sql: &[u8]) -> Result<(), TooLong> {
 
 /// The messages of a flight that come before the statement and are answered first: Closes, then preludes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ahead {
+pub(super) struct Preceding {
     /// CloseComplete messages still expected.
     pub closes: usize,
     /// Messages expected after those: [`ANSWERS`] for each prelude.
@@ -368,21 +368,21 @@ pub(super) struct Ahead {
 /// Number of answers to a prelude: ParseComplete, BindComplete, CommandComplete.
 const ANSWERS: usize = 3;
 
-impl Ahead {
+impl Preceding {
     /// A single Close.
-    const CLOSE: Ahead = Ahead {
+    const CLOSE: Preceding = Preceding {
         closes: 1,
         preludes: 0,
         begins: false,
     };
     /// A single prelude.
-    pub const PRELUDE: Ahead = Ahead {
+    pub const PRELUDE: Preceding = Preceding {
         closes: 0,
         preludes: ANSWERS,
         begins: false,
     };
     /// A single prelude that is already prepared: its first answer is BindComplete.
-    pub const BOUND: Ahead = Ahead {
+    pub const BOUND: Preceding = Preceding {
         closes: 0,
         preludes: ANSWERS - 1,
         begins: false,
@@ -398,15 +398,15 @@ impl Ahead {
         for number in &closing {
             frontend::close_statement(flight, &statements.name(*number))?;
         }
-        Ok(Ahead {
+        Ok(Preceding {
             closes: closing.len(),
             ..Self::write_preludes(flight, preludes)?
         })
     }
 
     /// The same with one more Close in front.
-    pub fn behind_close(self) -> Self {
-        Ahead {
+    pub fn after_close(self) -> Self {
+        Preceding {
             closes: self.closes.saturating_add(1),
             ..self
         }
@@ -417,7 +417,7 @@ impl Ahead {
         for sql in preludes {
             write_unseen(flight, sql)?;
         }
-        Ok(Ahead {
+        Ok(Preceding {
             closes: 0,
             preludes: ANSWERS * preludes.len(),
             begins: preludes
@@ -429,7 +429,7 @@ impl Ahead {
     /// Whether `message` is the answer that is expected next; if so, counts it.
     pub fn answered_by(&mut self, message: &BackendMessage<'_>) -> bool {
         use BackendMessage as M;
-        let Ahead {
+        let Preceding {
             closes,
             preludes,
             begins,
@@ -449,6 +449,6 @@ impl Ahead {
 
     /// Whether everything is answered, so the execution's own answers are next.
     pub fn is_over(&self) -> bool {
-        *self == Ahead::default()
+        *self == Preceding::default()
     }
 }

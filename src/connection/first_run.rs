@@ -25,7 +25,7 @@
 //! told.
 
 use super::event::{Event, Events, Part};
-use super::extended_query::Ahead;
+use super::extended_query::Preceding;
 use super::limits::RowSink;
 use super::statements::{Statements, Use};
 use super::{Context, Progress};
@@ -51,7 +51,7 @@ pub(super) enum Step {
     Parse,
     /// All answers to the check.
     Check,
-    /// An error came in place of CloseComplete (`ahead` still has the Close) or of an answer to the check. The next
+    /// An error came in place of CloseComplete (`preceding` still has the Close) or of an answer to the check. The next
     /// message shows whether the server skips to the Sync.
     Refused,
     Parameters,
@@ -82,11 +82,11 @@ pub(super) struct Request<'a> {
 /// One operation.
 pub(super) struct FirstRun {
     pub step: Step,
-    pub ahead: Ahead,
+    pub preceding: Preceding,
     /// How the flight refers to the check.
     check: Use,
     /// The answers to the check that are still expected.
-    pub check_answers: Ahead,
+    pub check_answers: Preceding,
     /// The fields of the error that led to [`Step::Refused`].
     refusal: Vec<u8>,
     /// The caller has been told that the server is odd.
@@ -121,7 +121,7 @@ impl FirstRun {
             0 => Use::UNNAMED,
             shape => statements.touch(shape),
         };
-        let ahead = Ahead::write(flight, statements, request.preludes)?.behind_close();
+        let preceding = Preceding::write(flight, statements, request.preludes)?.after_close();
         statements.note_use(request.shape);
         frontend::parse_untyped(flight, NAME, request.query)?;
         write_check(request, check, flight, statements)?;
@@ -131,11 +131,11 @@ impl FirstRun {
         frontend::sync(flight)?;
         Ok(FirstRun {
             step: Step::Parse,
-            ahead,
+            preceding,
             check,
             check_answers: match check.parse {
-                true => Ahead::PRELUDE,
-                false => Ahead::BOUND,
+                true => Preceding::PRELUDE,
+                false => Preceding::BOUND,
             },
             refusal: Vec::new(),
             is_odd: false,
@@ -161,16 +161,16 @@ impl FirstRun {
         if self.step == Step::Refused {
             self.resume(tag, &message, context)?;
         }
-        if self.ahead.closes > 0 && message == M::ParseComplete {
+        if self.preceding.closes > 0 && message == M::ParseComplete {
             self.odd(context);
-            self.ahead.closes = 0;
+            self.preceding.closes = 0;
         }
-        if self.ahead.answered_by(&message) {
+        if self.preceding.answered_by(&message) {
             return Ok(Progress::Continue);
         }
         self.step = match message {
             M::ErrorResponse { fields } => self.failed(fields, context),
-            _ if !self.ahead.is_over() => return Err(unexpected(tag)),
+            _ if !self.preceding.is_over() => return Err(unexpected(tag)),
             M::ReadyForQuery { status } if self.step == Step::Ready => {
                 self.ended(status, context);
                 return Ok(Progress::Done);
@@ -236,9 +236,9 @@ impl FirstRun {
         use BackendMessage as M;
         match message {
             M::ReadyForQuery { .. } => self.tell_refusal(context),
-            _ if self.ahead.closes > 0 => {
+            _ if self.preceding.closes > 0 => {
                 self.odd(context);
-                self.ahead.closes = self.ahead.closes.saturating_sub(1);
+                self.preceding.closes = self.preceding.closes.saturating_sub(1);
                 self.step = Step::Parse;
             }
             M::ParameterDescription { .. } => {
@@ -257,7 +257,7 @@ impl FirstRun {
 
     /// Reports the refusal: the server has skipped to the Sync, so nothing has run.
     fn tell_refusal(&mut self, context: &mut Context) {
-        let part = match self.ahead.closes {
+        let part = match self.preceding.closes {
             0 => Part::Check,
             _ => Part::Close,
         };
@@ -268,7 +268,7 @@ impl FirstRun {
 
     /// Whether the answer to the check's Execute is expected.
     fn runs_check(&self) -> bool {
-        self.step == Step::Check && self.ahead.is_over() && self.check_answers.preludes == 1
+        self.step == Step::Check && self.preceding.is_over() && self.check_answers.preludes == 1
     }
 
     /// Handles a DataRow where none is expected. The check returns no rows, so a row of the check is dropped.
@@ -403,12 +403,12 @@ impl FirstRun {
         }
         self.blame(fields.get(b'C'), &mut context.statements);
         // Nothing follows a fatal error.
-        if (self.ahead.closes > 0 || self.step == Step::Check) && !fields.are_fatal() {
+        if (self.preceding.closes > 0 || self.step == Step::Check) && !fields.are_fatal() {
             self.refusal = fields.body().to_vec();
             return Step::Refused;
         }
         let is_bound = matches!(self.step, Step::Rows | Step::NoRows | Step::Ready);
-        if !self.ahead.is_over() {
+        if !self.preceding.is_over() {
             context.events.error_before(Part::Prelude, fields);
         } else if self.step == Step::Check {
             context.events.error_before(Part::Check, fields);
@@ -425,13 +425,13 @@ impl FirstRun {
     /// Learns from the error whether the check's name exists on the server.
     fn blame(&self, code: Option<&[u8]>, statements: &mut Statements) {
         let Use { number, parse } = self.check;
-        if parse && self.check_answers == Ahead::PRELUDE {
+        if parse && self.check_answers == Preceding::PRELUDE {
             statements.parse_failed(number);
         }
         // The name may also be missing because an earlier flight did not get to its Parse.
         if !parse
             && self.step == Step::Check
-            && self.check_answers == Ahead::BOUND
+            && self.check_answers == Preceding::BOUND
             && code == Some(b"26000")
             && statements.knows(number)
         {
@@ -441,7 +441,7 @@ impl FirstRun {
 
     fn skip(&mut self) {
         self.step = Step::Ready;
-        self.ahead = Ahead::default();
+        self.preceding = Preceding::default();
         self.command_tag = None;
         self.sink.drop_held();
         self.sink.discard = true;

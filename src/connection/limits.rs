@@ -198,14 +198,19 @@ impl RowSink {
         self.byte_count
     }
 
-    /// Takes one DataRow body (or, with `raw`, a row to pass through unchanged), together with the rows `behind` it
+    /// Takes one DataRow body (or, with `raw`, a row to pass through unchanged), together with the rows `following` it
     /// that need no individual check. `Some(limit)`: the row was not written, and no later row will be.
     ///
     /// Rows that arrive together are written together, as if there were no cap. If one of them trips a cap or is
     /// malformed, all of them are removed and taken again one at a time. So the result does not depend on which rows
     /// arrived together.
     #[inline]
-    pub fn take<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>, rows: &mut Rows) -> Taken {
+    pub fn take<'a>(
+        &mut self,
+        body: &'a [u8],
+        following: &mut Frames<'a>,
+        rows: &mut Rows,
+    ) -> Taken {
         if self.discard {
             return Ok(None);
         }
@@ -219,7 +224,7 @@ impl RowSink {
         }
         let Some(plan) = &self.plan else {
             self.row_count = row_count;
-            return Ok(self.without_plan(body, behind, rows));
+            return Ok(self.without_plan(body, following, rows));
         };
         if body.len() > self.examined_from {
             let mut examination = core::mem::take(&mut self.examination);
@@ -230,11 +235,11 @@ impl RowSink {
         let (start, mark) = (rows.buffer.len(), rows.blocks.mark());
         loop {
             // A field cannot be longer than all unread bytes.
-            let alone = self.one_by_one || over(behind.unread() as u64, self.caps.field_bytes);
+            let alone = self.one_by_one || over(following.unread() as u64, self.caps.field_bytes);
             let mut others = if alone {
                 Bodies::default()
             } else {
-                behind.bodies(if self.is_copied { b'd' } else { b'D' })
+                following.bodies(if self.is_copied { b'd' } else { b'D' })
             };
             let (count, written, encoded) = self.write(plan, body, &mut others, rows);
             let row_count = before.saturating_add(count);
@@ -243,7 +248,7 @@ impl RowSink {
             let trips = over(with_tail, self.caps.bytes) || over(row_count, self.caps.rows);
             if !trips && encoded.is_ok() {
                 if !alone {
-                    behind.resume(&others);
+                    following.resume(&others);
                 }
                 (self.row_count, self.byte_count) = (row_count, byte_count);
                 return Ok(None);
@@ -329,7 +334,7 @@ impl RowSink {
     fn without_plan<'a>(
         &mut self,
         body: &'a [u8],
-        behind: &mut Frames<'a>,
+        following: &mut Frames<'a>,
         rows: &mut Rows,
     ) -> Option<Limit> {
         if !self.takes_raw() {
@@ -342,14 +347,14 @@ impl RowSink {
         self.put_raw(body, rows);
         // With a cap, each row is checked on its own.
         if self.caps == Caps::default() {
-            let mut others = behind.bodies(b'd');
+            let mut others = following.bodies(b'd');
             while rows.buffer.len() < MOST_ROW_BYTES
                 && let Some(body) = others.next()
             {
                 self.row_count = self.row_count.saturating_add(1);
                 self.put_raw(body, rows);
             }
-            behind.resume(&others);
+            following.resume(&others);
         }
         None
     }

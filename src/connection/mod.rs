@@ -143,15 +143,15 @@ impl Context {
         Ok(())
     }
 
-    /// Passes `body` to the sink, together with those rows `behind` it that [`RowSink::take`] takes.
+    /// Passes `body` to the sink, together with those rows `following` it that [`RowSink::take`] takes.
     #[inline]
     fn rows<'a>(
         &mut self,
         body: &'a [u8],
-        behind: &mut Frames<'a>,
+        following: &mut Frames<'a>,
         sink: &mut RowSink,
     ) -> Result<(), Failure> {
-        match sink.take(body, behind, &mut self.rows) {
+        match sink.take(body, following, &mut self.rows) {
             Ok(None) => Ok(()),
             Ok(Some(limit)) => {
                 self.events.push(limit.into());

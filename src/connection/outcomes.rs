@@ -88,7 +88,7 @@ mod tests {
     const ITEM: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
 
     #[test]
-    fn many_are_told_in_pieces_before_what_comes_behind_them() {
+    fn many_are_told_in_pieces_before_what_follows_them() {
         let mut connection = Connection::new(Settings::default());
         connection.start(&Login::default());
         let mut pieces: Vec<usize> = vec![];

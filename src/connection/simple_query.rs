@@ -211,7 +211,7 @@ impl SimpleQuery {
                 let row = if self.begun {
                     Some(part.body)
                 } else {
-                    behind_header(part.body)
+                    after_header(part.body)
                 };
                 let length = row.map_or(0, |row| {
                     part.length
@@ -236,11 +236,11 @@ impl SimpleQuery {
         arriving
     }
 
-    /// Takes the data of one CopyData, together with the messages `behind` it that need no individual check.
+    /// Takes the data of one CopyData, together with the messages `following` it that need no individual check.
     pub fn data<'a>(
         &mut self,
         data: &'a [u8],
-        behind: &mut Frames<'a>,
+        following: &mut Frames<'a>,
         context: &mut Context,
     ) -> Result<(), Failure> {
         if self.sink.discard {
@@ -252,7 +252,7 @@ impl SimpleQuery {
             Copy::Rows => self.row_of(data)?,
         };
         match row {
-            Some(row) => context.rows(row, behind, &mut self.sink),
+            Some(row) => context.rows(row, following, &mut self.sink),
             None => Ok(()),
         }
     }
@@ -261,7 +261,7 @@ impl SimpleQuery {
         let row = if self.begun {
             Some(data)
         } else {
-            behind_header(data)
+            after_header(data)
         };
         self.begun = true;
         match row {
@@ -277,7 +277,7 @@ impl SimpleQuery {
 
 /// Skips what comes before the first row: the signature, int32 flags, the int32 length of an extension, and the
 /// extension.
-fn behind_header(data: &[u8]) -> Option<&[u8]> {
+fn after_header(data: &[u8]) -> Option<&[u8]> {
     let rest = data.strip_prefix(BINARY_SIGNATURE)?.get(4..)?;
     let (length, rest) = rest.split_first_chunk()?;
     rest.get(u32::from_be_bytes(*length) as usize..)

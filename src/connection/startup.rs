@@ -10,14 +10,15 @@
 //! connection before a byte of the password is sent. Once SASL has begun, AuthenticationOk counts only after a verified
 //! SASLFinal. JavaScript computes the steps in brackets.
 //!
-//! A guess saves a round trip: the answer is sent with StartupMessage, and the server reads it after it has asked.
+//! A probe answers the request that the server is expected to make. It is sent with StartupMessage, and the server reads
+//! it after it has asked. That saves a round trip.
 //!
 //! ```text
-//! guessed:    StartupMessage SASLInitialResponse ─> SASL SASLContinue ─> …
+//! probing:    StartupMessage SASLInitialResponse ─> SASL SASLContinue ─> …
 //! otherwise:  StartupMessage ─> SASL   SASLInitialResponse ─> SASLContinue ─> …
 //! ```
-//! A server that requests another method takes the guess for the answer to that method and fails the login (FATAL
-//! 08P01). So the connection ends here, and JavaScript opens another one without a guess. A guess of SCRAM contains a
+//! A server that requests another method takes the probe for the answer to that method and fails the login (FATAL
+//! 08P01). So the connection ends here, and JavaScript opens another one without a probe. A probe of SCRAM contains a
 //! nonce and nothing derived from the password.
 
 use super::event::{Event, Mechanisms, Text};
@@ -45,7 +46,7 @@ pub(super) enum Step {
 
 /// The answer that was sent with StartupMessage, before the server asked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Guess {
+enum Probe {
     #[default]
     None,
     /// SASLInitialResponse.
@@ -61,7 +62,7 @@ const SCRAM_SHA_256_PLUS: &[u8] = b"SCRAM-SHA-256-PLUS";
 #[derive(Default)]
 pub(super) struct Startup {
     pub step: Step,
-    guess: Guess,
+    probe: Probe,
     protocol_version: u32,
     password: Option<Vec<u8>>,
     /// Bits of [`login`].
@@ -79,7 +80,7 @@ impl Startup {
     pub fn new(login: &Login<'_>) -> Self {
         Startup {
             step: Step::Authentication,
-            guess: Guess::None,
+            probe: Probe::None,
             protocol_version: login.protocol_version,
             password: login.password.map(|text| text.as_bytes().to_vec()),
             options: login.options,
@@ -91,19 +92,19 @@ impl Startup {
         }
     }
 
-    /// Writes StartupMessage, and the guess if one is wanted and there is a password.
+    /// Writes StartupMessage, and the probe if one is wanted and there is a password.
     pub fn begin(&mut self, parameters: &[u8], output: &mut Vec<u8>) -> Result<(), TooLong> {
         frontend::startup_message(output, self.protocol_version, parameters)?;
         let Some(password) = &self.password else {
             return Ok(());
         };
         if self.options & login::SCRAM_FIRST != 0 {
-            self.guess = Guess::Scram;
+            self.probe = Probe::Scram;
             self.is_bound = self.options & login::SCRAM_PLUS_FIRST != 0;
             return self.sasl_initial_response(output);
         }
         if self.options & login::CLEARTEXT_FIRST != 0 {
-            self.guess = Guess::Cleartext;
+            self.probe = Probe::Cleartext;
             return frontend::password_message(output, password);
         }
         Ok(())
@@ -113,7 +114,7 @@ impl Startup {
     pub fn has_answered(&self) -> bool {
         match self.step {
             Step::SaslFinal | Step::AuthenticationOk | Step::Ready => true,
-            Step::Authentication => self.guess == Guess::Cleartext,
+            Step::Authentication => self.probe == Probe::Cleartext,
             Step::Md5 | Step::SaslContinue | Step::KeyDerivation => false,
         }
     }
@@ -121,12 +122,12 @@ impl Startup {
     /// Name of the state, for the walk over all states.
     #[cfg(test)]
     pub fn state(&self) -> alloc::string::String {
-        let guess = match (self.step, self.guess) {
-            (Step::Authentication, Guess::Scram) => " behind SASLInitialResponse",
-            (Step::Authentication, Guess::Cleartext) => " behind PasswordMessage",
+        let probe = match (self.step, self.probe) {
+            (Step::Authentication, Probe::Scram) => " after SASLInitialResponse",
+            (Step::Authentication, Probe::Cleartext) => " after PasswordMessage",
             _ => "",
         };
-        alloc::format!("startup {:?}{guess}", self.step)
+        alloc::format!("startup {:?}{probe}", self.step)
     }
 
     /// Drops the password after the first ReadyForQuery: it is not needed again.
@@ -241,19 +242,19 @@ impl Startup {
     }
 
     fn trust(&self) -> Result<Step, Failure> {
-        self.asked(login::AUTH_TRUST, Guess::None)?;
+        self.asked(login::AUTH_TRUST, Probe::None)?;
         Ok(Step::Ready)
     }
 
     fn cleartext(&self, context: &mut Context) -> Result<Step, Failure> {
-        if !self.asked(login::AUTH_CLEARTEXT, Guess::Cleartext)? {
+        if !self.asked(login::AUTH_CLEARTEXT, Probe::Cleartext)? {
             frontend::password_message(&mut context.output, self.password()?)?;
         }
         Ok(Step::AuthenticationOk)
     }
 
     fn md5(&self, salt: u32, context: &mut Context) -> Result<Step, Failure> {
-        self.asked(login::AUTH_MD5, Guess::None)?;
+        self.asked(login::AUTH_MD5, Probe::None)?;
         self.password()?;
         context.events.push(Event::Notice { fields: MD5_NOTICE });
         context.events.push(Event::Md5 { salt });
@@ -276,7 +277,7 @@ impl Startup {
                 }));
             }
         }
-        let is_answered = self.asked(login::AUTH_SCRAM_SHA_256, Guess::Scram)?;
+        let is_answered = self.asked(login::AUTH_SCRAM_SHA_256, Probe::Scram)?;
         if is_answered && is_bound != self.is_bound {
             return Err(Failure::new(&WRONG_GUESS));
         }
@@ -342,14 +343,14 @@ impl Startup {
         Ok(Step::SaslFinal)
     }
 
-    /// Checks that `method`, which the server requests and `guess` answers, is allowed. Returns whether the answer has
+    /// Checks that `method`, which the server requests and `probe` answers, is allowed. Returns whether the answer has
     /// been sent already.
-    fn asked(&self, method: u32, guess: Guess) -> Result<bool, Failure> {
+    fn asked(&self, method: u32, probe: Probe) -> Result<bool, Failure> {
         self.allow(method)?;
-        if self.guess != Guess::None && self.guess != guess {
+        if self.probe != Probe::None && self.probe != probe {
             return Err(Failure::new(&WRONG_GUESS));
         }
-        Ok(self.guess != Guess::None)
+        Ok(self.probe != Probe::None)
     }
 
     #[inline(never)]

@@ -193,13 +193,13 @@ impl Blocks {
 }
 
 impl Plan {
-    /// Appends `body`, then the rows in `behind`, until slots and blocks together have `most` bytes. Slots go to
+    /// Appends `body`, then the rows in `following`, until slots and blocks together have `most` bytes. Slots go to
     /// `slots`, everything else to `blocks`. Returns the number of rows appended, and the error if one ended them;
     /// nothing of the failed row remains.
     pub fn encode_values<'a>(
         &self,
         mut body: &'a [u8],
-        behind: &mut impl Iterator<Item = &'a [u8]>,
+        following: &mut impl Iterator<Item = &'a [u8]>,
         most: usize,
         slots: &mut Output,
         blocks: &mut Blocks,
@@ -242,7 +242,7 @@ impl Plan {
                         if slots.position().wrapping_add(bytes) >= most {
                             return Ok(());
                         }
-                        match behind.next() {
+                        match following.next() {
                             Some(next) => body = next,
                             None => return Ok(()),
                         }

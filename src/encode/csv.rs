@@ -174,7 +174,7 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
         let mut rest = text;
         let mut plain = !text.is_empty();
         while plain {
-            let Some((block, behind)) = rest.split_first_chunk() else {
+            let Some((block, after)) = rest.split_first_chunk() else {
                 // The zeros after the text are not special.
                 let last = padded(rest);
                 if special(&last) != 0 {
@@ -183,15 +183,15 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
                 return out.put_block(&last, rest.len());
             };
             out.put(block);
-            rest = behind;
+            rest = after;
             plain = special(block) == 0;
         }
         out.truncate(start);
         out.put(b"\"");
         rest = text;
-        while let Some((block, behind)) = rest.split_first_chunk() {
+        while let Some((block, after)) = rest.split_first_chunk() {
             append_doubled(out, block, BLOCK);
-            rest = behind;
+            rest = after;
         }
         append_doubled(out, &padded(rest), rest.len());
         out.put(b"\"");

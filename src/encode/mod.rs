@@ -326,13 +326,13 @@ impl Plan {
         self.encode_rows(body, &mut core::iter::empty(), 0, out).1
     }
 
-    /// Appends `body` like [`Plan::encode_row`], then the rows in `behind`, until `out` has `most` bytes. Returns the
+    /// Appends `body` like [`Plan::encode_row`], then the rows in `following`, until `out` has `most` bytes. Returns the
     /// number of rows appended, and the error if one ended them. One call takes many rows so that the position in `out`
     /// stays in a register from row to row.
     pub fn encode_rows<'a>(
         &self,
         mut body: &'a [u8],
-        behind: &mut impl Iterator<Item = &'a [u8]>,
+        following: &mut impl Iterator<Item = &'a [u8]>,
         most: usize,
         out: &mut impl Target,
     ) -> (u64, Result<(), RowError>) {
@@ -348,7 +348,7 @@ impl Plan {
                 if out.position() >= most {
                     return (count, Ok(()));
                 }
-                match behind.next() {
+                match following.next() {
                     Some(next) => body = next,
                     None => return (count, Ok(())),
                 }
@@ -418,22 +418,22 @@ impl Plan {
                 return Err(RowError::FieldLength { column: index });
             };
             let length = i32::from_be_bytes(*length);
-            let (value, behind) = if length == -1 {
+            let (value, following) = if length == -1 {
                 (None, fields)
             } else {
-                let Some((value, behind)) = usize::try_from(length)
+                let Some((value, following)) = usize::try_from(length)
                     .ok()
                     .and_then(|length| fields.split_at_checked(length))
                 else {
                     return Err(RowError::FieldLength { column: index });
                 };
-                (Some(value), behind)
+                (Some(value), following)
             };
             take(column, value, fields).map_err(|error| RowError::Value {
                 column: index,
                 error,
             })?;
-            (rest, columns) = (behind, others);
+            (rest, columns) = (following, others);
         }
         if !rest.is_empty() {
             return Err(RowError::TrailingBytes);

@@ -167,11 +167,11 @@ impl<'a> Shape<'a> {
         let mut sizes = [1; MAX_DIMENSIONS];
         let mut count = usize::from(dimensions > 0);
         for size in sizes.iter_mut().take(dimensions) {
-            let (&[a, b, c, d, _, _, _, _], behind) =
+            let (&[a, b, c, d, _, _, _, _], after) =
                 rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
             *size = u32::from_be_bytes([a, b, c, d]) as usize;
             count = count.checked_mul(*size).ok_or(BAD_HEADER)?;
-            rest = behind;
+            rest = after;
         }
         // Each element takes at least its length field, so a false count is refused before it costs anything.
         if count > rest.len() / 4 {

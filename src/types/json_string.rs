@@ -39,29 +39,29 @@ pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
     out.lend(|out| {
         out.put(b"\"");
         let mut rest = value;
-        while let Some((block, behind)) = rest.split_first_chunk::<BLOCK>() {
+        while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
             let mask = escape_mask(block);
             if mask == 0 {
                 out.put(block);
-                rest = behind;
+                rest = after;
                 continue;
             }
             if let Some(window) = rest.first_chunk()
                 && has_letters(block, mask)
             {
                 append_letters(out, window, mask);
-                rest = behind;
+                rest = after;
                 continue;
             }
             // Continues at the byte after the escape, wherever that is: cheaper than going through the block byte by
             // byte.
             let clean = mask.trailing_zeros() as usize;
             out.put_block(block, clean);
-            let Some((&byte, behind)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
+            let Some((&byte, after)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
                 break;
             };
             append_escape(out, byte);
-            rest = behind;
+            rest = after;
         }
         let block = padded(rest);
         let mask = escape_mask(&block) & !(u32::MAX << rest.len());

@@ -388,9 +388,9 @@ fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
         // The last block overlaps the one before it.
         Some(last) if bytes.len() < LONG => {
             let mut rest = bytes;
-            while let Some((block, behind)) = rest.split_first_chunk::<BLOCK>() {
+            while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
                 out.put(block);
-                rest = behind;
+                rest = after;
             }
             out.at = end.wrapping_sub(BLOCK);
             out.put(last);

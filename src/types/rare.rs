@@ -209,15 +209,15 @@ pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, &'stati
         return Ok(None);
     }
     let length = usize::try_from(length).map_err(|_| WRONG_LENGTH)?;
-    let (field, behind) = rest.split_at_checked(length).ok_or(WRONG_LENGTH)?;
-    *rest = behind;
+    let (field, after) = rest.split_at_checked(length).ok_or(WRONG_LENGTH)?;
+    *rest = after;
     Ok(Some(field))
 }
 
 /// Reads the next four bytes.
 pub(super) fn fixed(rest: &mut &[u8]) -> Result<[u8; 4], &'static str> {
-    let (bytes, behind) = rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
-    *rest = behind;
+    let (bytes, after) = rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
+    *rest = after;
     Ok(*bytes)
 }
 

@@ -75,7 +75,7 @@ export const planted = [
   {
     name: "a call waits for a connection that is being cleaned, though there is room",
     file: "js/pool/slots.ts",
-    from: "    // That may take long. Who waits and has counted on this one may have another.\n    this.#serve();\n",
+    from: "    // Cleaning may take long. A waiter that counted on this member may get another connection.\n    this.#serve();\n",
     to: "",
     mends: "1c06eb5",
   },

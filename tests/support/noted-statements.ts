@@ -81,7 +81,7 @@ export class NotedSession {
     };
     this.statements = new Statements(this.connection as unknown as Connection, server, {
       catalog,
-      told: this.told,
+      learned: this.told,
       changes: this.changes as SchemaChanges,
       block: this.block,
     });

@@ -54,7 +54,7 @@ export class World {
   readonly lateBecause: unknown[] = [];
   readonly error = END;
   readonly closedBecause = CLOSED;
-  untold = 0;
+  unreported = 0;
   looks = 0;
   isClosed = false;
   /** Whether what comes back has to be cleaned. */
@@ -254,6 +254,7 @@ export class World {
 
   renew(): void {
     this.#generation++;
+    this.#noConnectBefore = 0; // it ends a pause too
     this.slots.renew();
   }
 
@@ -399,7 +400,7 @@ export class World {
       look: () => void this.looks++,
       late: (cause) => (this.lateBecause.push(cause), END),
       judge: (cause) => cause as Failure,
-      untold: () => void this.untold++,
+      unreported: () => void this.unreported++,
     };
   }
 }

@@ -202,7 +202,7 @@ for (const [name, [pool, wrong, error, first, later]] of Object.entries(failures
     expect(told).toEqual(hasConnected ? ["connect"] : []);
     const made = connections.slice(hasConnected ? 1 : 0);
     if (pool.afterConnect) expect(made.map(({ log }) => log)).toEqual([["close"]]);
-    lifecycle.untold(cause);
+    lifecycle.unreported(cause);
     const hook = Object.keys(pool)[0];
     expect(told.slice(hasConnected ? 1 : 0)).toEqual(ends === "first" ? [[hook, error]] : []);
   });

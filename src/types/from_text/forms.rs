@@ -73,9 +73,9 @@ pub(super) fn append_address(rare: Rare, out: &mut Writer<'_>, text: &[u8]) -> O
         return None;
     }
     let mut binary = [0; 20];
-    let (head, behind) = binary.split_first_chunk_mut()?;
+    let (head, after) = binary.split_first_chunk_mut()?;
     *head = [family, bits, 0, bytes.len() as u8];
-    behind.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    after.get_mut(..bytes.len())?.copy_from_slice(bytes);
     let binary = binary.get(..bytes.len().wrapping_add(4))?;
     append_same(Scalar::Rare(rare), binary, out, text)
 }

@@ -283,7 +283,7 @@ describe("servers that only speak the protocol", () => {
   });
 });
 
-describe("nobody, or somebody else", () => {
+describe("without a server, or with another kind of server", () => {
   const listening: Server[] = [];
   afterAll(() => listening.forEach((one) => one.close()));
   const listen = async (answer: string | undefined) => {

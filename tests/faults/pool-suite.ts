@@ -29,7 +29,7 @@ export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
   const waits = ({ how }: Mode) => how === "silence" || how === "half-open";
 
   const play = ({ how, pipelining }: Mode) => {
-    test(`by ${how} behind bytes`, { timeout: 300_000 }, async () => {
+    test(`settles its calls rightly when cut by ${how} after any byte`, { timeout: 300_000 }, async () => {
       const { end, steps } = await whole(stage, "pool", false, pipelining);
       const offsets = sampled(range(from, end), EACH);
       const cut: Cut = { script: "pool", unit: "byte", how, tls: false, steps, pipelining };
@@ -47,7 +47,7 @@ export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
     beforeAll(() => stage.begin());
     modes.filter((mode) => !waits(mode)).forEach(play);
     // Sessions that wait for a silent server leave the processor to others.
-    describe.concurrent("and nobody tells", () => modes.filter(waits).forEach(play));
+    describe.concurrent("without a signal from the network", () => modes.filter(waits).forEach(play));
     afterAll(async () => {
       expect(await uncaught(), "an error was left uncaught").toEqual([]);
     });

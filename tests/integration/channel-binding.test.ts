@@ -1,4 +1,4 @@
-// A man in the middle with a certificate of his own, in front of a real server: the attack that channel binding
+// A man in the middle with his own certificate, in front of a real server: the attack that channel binding
 // prevents. Runs on Node, Deno and Bun; Workers always verify, and refuse to require channel binding.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

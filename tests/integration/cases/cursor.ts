@@ -52,7 +52,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "leaving a cursor early ends its own transaction and the portal, and the client goes on",
+    name: "leaving a cursor early ends its own transaction and the portal, and the client still works",
     run: (t) =>
       withClient(t, async (client) => {
         const state = await sessionState(t, client);

@@ -88,6 +88,21 @@ test("a reset of the pool ends the count too, and tells the next generation", as
   expect(world.slots.idle).toBe(0);
 });
 
+test("a reset ends the pause: those who wait are connected at once", async () => {
+  const world = new World(clock, { max: 2 });
+  world.wait(true);
+  await world.step(() => world.notOpened("none"));
+  expect(world.opens.length).toBe(0);
+  await world.step(() => world.renew());
+  expect(world.opens.length).toBe(1);
+  expect(clock.timers).toEqual([]);
+  await world.step(() => world.opened());
+  expect(world.loans.length).toBe(1);
+  // Without a pause it makes no connection that nobody waits for.
+  await world.step(() => world.renew());
+  expect(world.opens.length).toBe(0);
+});
+
 test("a failure that no waiter can be ended with is told, and the pauses grow", async () => {
   const world = new World(clock, { max: 2, min: 1 });
   await world.step(() => world.notOpened("first"));

@@ -1,5 +1,5 @@
-//! No heap allocation per row once the buffers have their size: counted for every shape of the benchmark, in the row
-//! formats.
+//! No row allocates on the heap once the buffers have grown. The test counts allocations for every shape of the
+//! benchmark, in the row formats.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -36,7 +36,7 @@ fn no_allocation_per_row() {
                     blocks.seal(&mut out, &[], usize::MAX);
                 }
             };
-            // The first pass lets the output grow to its size.
+            // The first pass lets the output grow to its final size.
             pass();
             let counted = allocation_counter::measure(pass);
             println!(

@@ -1,7 +1,7 @@
-//! What is written from the Rust side for others to read: js/wasm/numbers.ts, js/wasm/messages.ts, docs/boundary.md.
+//! Writes the files that others read from the Rust side: js/wasm/numbers.ts, js/wasm/messages.ts, docs/boundary.md.
 //!
-//! All are committed. A test fails when one differs from what Rust says now; `BOUNDARY=write cargo test --test
-//! boundary` writes them anew.
+//! All are committed. A test fails when a file differs from the Rust code; `BOUNDARY=write cargo test --test boundary`
+//! writes the files.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -75,7 +75,7 @@ fn types_of_messages_in_typescript() {
     committed("js/wasm/messages.ts", &text);
 }
 
-/// `ReadyForQuery` as `READY_FOR_QUERY`.
+/// Turns `ReadyForQuery` into `READY_FOR_QUERY`.
 fn constant(name: &str) -> String {
     let mut constant = String::new();
     for (index, letter) in name.char_indices() {
@@ -96,13 +96,13 @@ fn names_of(doc: &str, name: &str, messages: &[Named]) -> String {
     text + "};\n"
 }
 
-/// The numbers of the row formats, the one for no rows included.
+/// Returns the numbers of the row formats, including the number for no rows.
 fn row_formats() -> &'static [Number] {
     let is_of_formats = |group: &&Group| group.numbers.iter().any(|it| it.name == "ROWS_NONE");
     GROUPS.iter().find(is_of_formats).unwrap().numbers
 }
 
-/// A format that one of the two tables lacks could not be asked for, or would have no number.
+/// A format that is missing in one of the two tables could not be requested, or would have no number.
 #[test]
 fn every_number_of_a_format_has_its_row_in_the_table_of_formats() {
     for number in row_formats() {
@@ -175,7 +175,7 @@ fn the_page_of_the_boundary() {
     committed("docs/boundary.md", &page);
 }
 
-/// The methods of this class, one after the other.
+/// Returns the methods of this class as Markdown.
 fn calls_of(file: &str, class: &str) -> String {
     let source = read(file);
     let (_, source) = source.split_once(&format!("\nimpl {class} {{")).unwrap();
@@ -184,9 +184,9 @@ fn calls_of(file: &str, class: &str) -> String {
 
 /// A method of a class.
 struct Call {
-    /// As JavaScript sees it: `receive(count) -> number`.
+    /// The signature as JavaScript sees it: `receive(count) -> number`.
     signature: String,
-    /// Paragraphs of its comment; those of a list begin with `- `.
+    /// Paragraphs of its comment; items of a list begin with `- `.
     doc: Vec<String>,
 }
 
@@ -199,7 +199,7 @@ impl Call {
     }
 }
 
-/// The public methods of a class, in their order there. Each must have a comment.
+/// Returns the public methods of a class, in source order. Each must have a comment.
 fn calls(source: &str, class: &str) -> Vec<Call> {
     let mut calls = vec![];
     let mut doc: Vec<String> = vec![];
@@ -227,14 +227,14 @@ fn calls(source: &str, class: &str) -> Vec<Call> {
     calls
 }
 
-/// Whether the body behind this head ends with the status.
+/// Returns whether the body of this method ends with the status.
 fn returns_status(source: &str, head: &str) -> bool {
     let body = source.split_once(head).unwrap().1;
     let (body, _) = body.split_once("\n    }").unwrap();
     body.ends_with("self.inner.status()")
 }
 
-/// `receive(&mut self, count: usize) -> u32 {` as JavaScript sees it.
+/// Turns `receive(&mut self, count: usize) -> u32 {` into the signature that JavaScript sees.
 fn javascript(class: &str, signature: &str, returns_status: bool) -> String {
     let (name, rest) = signature.split_once('(').unwrap();
     let (parameters, result) = rest.split_once(')').unwrap();
@@ -278,7 +278,7 @@ fn sentence(lines: &[&str]) -> String {
     words.join(" ")
 }
 
-/// Lines of at most `WIDTH`. `first` stands in front of the first, `rest` in front of the others.
+/// Wraps the text to `WIDTH`. `first` precedes the first line, `rest` the others.
 fn wrap(text: &str, first: &str, rest: &str) -> String {
     let mut wrapped = first.to_owned();
     let mut width = first.len();
@@ -297,7 +297,7 @@ fn wrap(text: &str, first: &str, rest: &str) -> String {
     wrapped + "\n"
 }
 
-/// A comment on what follows it in TypeScript.
+/// Returns a comment in TypeScript for the code that follows it.
 fn comment(lines: &[&str]) -> String {
     let text = sentence(lines);
     if text.len() + "/**  */".len() <= WIDTH {

@@ -1,7 +1,7 @@
-//! Our JSON against the server's own: the golden values of tests/oracle (its `generate` says how they came to be).
+//! Compares our JSON with the server's own: the golden values of tests/oracle (its `generate` says how they were made).
 //!
-//! Two differences are decided and applied here by rule: an oid is a bare number where the server quotes it, and CR and
-//! LF between the tokens of a json value are dropped. Any other difference fails.
+//! Two differences are intended and applied here by rule: an oid is a bare number where the server quotes it, and CR
+//! and LF between the tokens of a json value are dropped. Any other difference fails.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ struct Line {
     type_oid: u32,
     binary: Vec<u8>,
     json: String,
-    /// The server's text, under its default settings and, where it is another, under odd ones.
+    /// The server's text under its default settings, and also under odd settings if that text differs.
     texts: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ fn line(text: &str) -> Line {
     }
 }
 
-/// The server's text with the two decided differences.
+/// Returns the server's JSON with the two intended differences.
 fn decided(line: &Line) -> String {
     match line.type_oid {
         oid::OID | oid::OID_ARRAY | oid::OIDVECTOR => line.json.replace('"', ""),
@@ -104,7 +104,7 @@ fn binary_values_equal_to_json() {
     }
     for (type_name, count) in &counts {
         println!("{type_name}: {count} values");
-        // bool has two values, and all of them are there.
+        // bool has only two values, and both are there.
         let wanted = if type_name == "bool" { 2 } else { 200 };
         assert!(*count >= wanted, "only {count} values of {type_name}");
     }
@@ -129,8 +129,8 @@ fn binary_values_equal_to_json() {
     }
 }
 
-/// Text by other names; a record, which tests/integration compares; vectors, whose arrays nobody makes (the vectors
-/// themselves have values, as arrays of their elements).
+/// Types that are text by another name; a record, which tests/integration compares; and vectors, because arrays of them
+/// are not used (the vectors themselves have values, as arrays of their elements).
 const WITHOUT_VALUES: &[&str] = &[
     "unknown",
     "refcursor",
@@ -140,7 +140,7 @@ const WITHOUT_VALUES: &[&str] = &[
     "oidvector",
 ];
 
-/// From the server's text, under any settings that we read, comes what comes from binary.
+/// The server's text, under any settings that we read, gives the same JSON as binary.
 #[test]
 fn text_values_equal_binary_ones() {
     let json_as_text = Strings {
@@ -168,7 +168,7 @@ fn text_values_equal_binary_ones() {
     assert_eq!(odd.len(), 10);
 }
 
-/// The same in every format, and for JavaScript.
+/// The same holds for rows in every format, and for JavaScript.
 #[test]
 fn rows_of_text_equal_binary_ones() {
     let forms = RowFormat::ALL
@@ -205,10 +205,10 @@ fn rows_of_text_equal_binary_ones() {
     }
 }
 
-/// Numbers that have a slot of a float from binary.
+/// Types whose binary values use the slot of a float.
 const SLOTS_OF_FLOATS: [u32; 3] = [oid::INT8, oid::OID, oid::FLOAT8];
 
-/// A plan for one column, and a row of it.
+/// Returns a plan for one column, and a row of it.
 fn row(type_oid: u32, form: RowForm, format_code: i16, value: &[u8]) -> (Plan, Vec<u8>) {
     let column = ColumnDescription {
         name: b"c",
@@ -220,7 +220,8 @@ fn row(type_oid: u32, form: RowForm, format_code: i16, value: &[u8]) -> (Plan, V
     (plan, [&[0, 1], &length[..], value].concat())
 }
 
-/// What JavaScript makes of a batch of one value, as JSON. What is not finite it makes a number of, from text too.
+/// Returns, as JSON, what JavaScript makes of a batch of one value. It turns infinities and NaN into numbers, from text
+/// too.
 fn javascript(type_oid: u32, strings: Strings, format_code: i16, value: &[u8]) -> String {
     let form = RowForm {
         strings,
@@ -254,7 +255,7 @@ fn javascript(type_oid: u32, strings: Strings, format_code: i16, value: &[u8]) -
     }
 }
 
-/// For JavaScript objects int8 and numeric are strings, also inside arrays; nothing else changes.
+/// In JavaScript objects int8 and numeric are strings, also inside arrays; nothing else differs.
 #[test]
 fn objects_quote_what_a_javascript_number_cannot_hold() {
     for line in lines() {
@@ -279,7 +280,7 @@ fn objects_quote_what_a_javascript_number_cannot_hold() {
     }
 }
 
-/// Puts every bare number between quotes.
+/// Quotes every bare number.
 fn quote_numbers(json: &str) -> String {
     json.split_inclusive([',', '[', ']'])
         .map(|piece| {
@@ -295,7 +296,7 @@ fn quote_numbers(json: &str) -> String {
         .collect()
 }
 
-/// pg_type of PostgreSQL 18 without arrays and without pseudo-types that no column has.
+/// The types of pg_type of PostgreSQL 18 without arrays, and without pseudo-types that no column can have.
 #[rustfmt::skip]
 const BUILT_IN: &[(&str, u32)] = &[
     ("bool", 16), ("bytea", 17), ("char", 18), ("name", 19), ("int8", 20), ("int2", 21), ("int2vector", 22),
@@ -314,7 +315,7 @@ const BUILT_IN: &[(&str, u32)] = &[
     ("tstzmultirange", 4534), ("datemultirange", 4535), ("int8multirange", 4536), ("pg_snapshot", 5038), ("xid8", 5069),
 ];
 
-/// docs/types.md says of every built-in type in which form it travels, and of no other.
+/// docs/types.md names the wire format of every built-in type, and of no other type.
 #[test]
 fn the_documented_wire_format_is_the_one_asked_for() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/types.md");
@@ -340,7 +341,7 @@ fn the_documented_wire_format_is_the_one_asked_for() {
         assert_eq!(documented.remove(name), Some(wire), "{name}");
     }
     assert!(documented.is_empty(), "{documented:?}");
-    // Two stand-ins for types of extensions, and arrays; all else that has a decoder is in the list.
+    // Two examples of types of extensions, and arrays; every other type with a decoder is in the list.
     let listed = |type_oid: u32| BUILT_IN.iter().any(|(_, listed)| *listed == type_oid);
     let is_array = |type_oid: u32| {
         oid::ARRAYS

@@ -1,8 +1,8 @@
 //! Replays every transcript of a replication connection natively, in every split.
 //! `tests/unit/replication-transcripts.test.ts` does the same through wasm.
 //!
-//! `TRANSCRIPTS=rewrite cargo test --features replication --test replication` writes what the core says now into the
-//! files: look at the diff before you keep it.
+//! `TRANSCRIPTS=rewrite cargo test --features replication --test replication` writes the core's present behaviour into
+//! the files: look at the diff before you keep it.
 
 #![allow(
     clippy::unwrap_used,
@@ -72,7 +72,7 @@ fn every_line_is_written_as_the_printer_writes_it() {
     }
 }
 
-/// By the first byte of what CopyData holds, and of the message within XLogData: all of pgoutput's four versions.
+/// The kinds are the first bytes of CopyData, and of the message within XLogData: all of pgoutput's four versions.
 #[test]
 fn every_message_of_a_stream_occurs() {
     let mut seen = BTreeSet::new();
@@ -97,7 +97,7 @@ fn every_message_of_a_stream_occurs() {
     assert!(missing.is_empty(), "no transcript has {missing:?}");
 }
 
-/// The runner in JavaScript has no parser of its own: it takes the steps as JSON from here (`REPLICATION_STEPS` says
+/// The runner in JavaScript has no parser of its own: this test gives it the steps as JSON (`REPLICATION_STEPS` says
 /// where to write them).
 #[test]
 fn steps_for_the_wasm_runner() {

@@ -1,7 +1,7 @@
 //! Replays every transcript natively, in every split. `tests/unit/transcripts.test.ts` does the same through wasm.
 //!
-//! `TRANSCRIPTS=rewrite cargo test --test transcripts` writes what the core says now into the files: look at the diff
-//! before you keep it.
+//! `TRANSCRIPTS=rewrite cargo test --test transcripts` writes the core's present behaviour into the files: look at the
+//! diff before you keep it.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use std::{env, fs};
 use trace::Printer;
 use transcript::{Action, Outcome, Transcript};
 
-/// Compares with what the file expects; the difference is shown in its lines.
+/// Compares with the file's expectation, and shows the difference by its lines.
 fn check(transcript: &Transcript, outcome: &Outcome) {
     let name = transcript.path.file_name().unwrap().display();
     for (number, (step, output)) in transcript.steps.iter().zip(&outcome.outputs).enumerate() {
@@ -121,7 +121,7 @@ fn every_transcript_ends_in_a_known_state() {
     }
 }
 
-/// The runner in JavaScript has no parser of its own: it takes the steps as JSON from here (`TRANSCRIPT_STEPS` says
+/// The runner in JavaScript has no parser of its own: this test gives it the steps as JSON (`TRANSCRIPT_STEPS` says
 /// where to write them).
 #[test]
 fn steps_for_the_wasm_runner() {

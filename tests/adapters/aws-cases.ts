@@ -1,5 +1,5 @@
-// `pgz-edge/aws` on each runtime, Workers too: the tokens of a fixed time, and a login by one. What AWS's own signers
-// give is tests/unit/aws.test.ts, from which these tokens are.
+// `pgz-edge/aws` on each runtime, Workers too: the tokens for a fixed time, and a login with one. The tokens are from
+// tests/unit/aws.test.ts, which compares them with those of AWS's own signers.
 import type * as driver from "../../js/index.ts";
 import type * as adapter from "../../js/adapters/aws.ts";
 import { equal } from "./websocket-cases.ts";
@@ -7,13 +7,13 @@ import { equal } from "./websocket-cases.ts";
 export interface Setting {
   readonly pgz: typeof driver;
   readonly aws: typeof adapter;
-  /** Of a role that may make roles, with sslmode=disable. */
+  /** The URL of a role that may create roles, with sslmode=disable. */
   readonly url: string;
 }
 
 const NOW = Date.UTC(2026, 10, 27, 13, 5, 9);
 
-/** Runs `work` at that time. */
+/** Runs `work` with the clock at that time. */
 async function then<T>(work: () => Promise<T>): Promise<T> {
   const Now = globalThis.Date;
   globalThis.Date = class extends Now {
@@ -37,14 +37,14 @@ const environment = {
 const host = "db.c1x.eu-west-1.rds.amazonaws.com";
 const database = "app";
 
-/** Of @aws-sdk/rds-signer 3.1175.0. */
+/** The token of @aws-sdk/rds-signer 3.1175.0. */
 const RDS =
   "db.c1x.eu-west-1.rds.amazonaws.com:5432/?Action=connect&DBUser=app&X-Amz-Algorithm=AWS4-HMAC-SHA256&" +
   "X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20261127%2Feu-west-1%2Frds-db%2Faws4_request&" +
   "X-Amz-Date=20261127T130509Z&X-Amz-Expires=900&X-Amz-Security-Token=IQoJb3JpZ2luX2VjE%2F%2Fa%2Bb%3D%3D&" +
   "X-Amz-Signature=3300d1ad2da2873df0a9e2ed6370e965915727fc25f6d9c66f20d2d3fc94d837&X-Amz-SignedHeaders=host";
 
-/** Of @aws-sdk/dsql-signer 3.1142.0. */
+/** The token of @aws-sdk/dsql-signer 3.1142.0. */
 const DSQL =
   "abc.dsql.us-east-1.on.aws/?Action=DbConnectAdmin&X-Amz-Algorithm=AWS4-HMAC-SHA256&" +
   "X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20261127%2Fus-east-1%2Fdsql%2Faws4_request&" +
@@ -52,7 +52,7 @@ const DSQL =
   "X-Amz-Signature=69035fb637662328e8f6b46a901d5cf99ad7114192383bc382bd935dfe976910&X-Amz-SignedHeaders=host";
 
 export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>> = {
-  async "tokens for RDS and DSQL"({ aws }) {
+  async "tokens for RDS and DSQL equal those of AWS's signers"({ aws }) {
     const rds = () => aws.rdsPassword({ environment })({ host, port: 5432, user: "app", database });
     equal(await then(rds), RDS);
     const dsql = () =>
@@ -60,7 +60,7 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     equal(await then(dsql), { password: DSQL, expiresAt: NOW + 3_600_000 });
   },
 
-  async "a login by a token"({ pgz, aws, url }) {
+  async "a token works as the password of a login"({ pgz, aws, url }) {
     const user = `aws_${Math.random().toString(36).slice(2)}`;
     const password = aws.rdsPassword({ environment, region: "eu-west-1", host, port: 5432 });
     const token = await then(async () => password({ host, port: 5432, user, database }));
@@ -77,7 +77,7 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     }
   },
 
-  async "no credentials: the login's error has the reason"({ pgz, aws, url }) {
+  async "without credentials the login's error has the reason"({ pgz, aws, url }) {
     const password = aws.rdsPassword({ region: "eu-west-1", environment: { AWS_EC2_METADATA_DISABLED: "true" } });
     await using db = pgz.createClient(url, { password });
     const error = (await db.query("select 1").catch((one: unknown) => one)) as driver.PgzError;

@@ -1,6 +1,6 @@
 // What an application does with `pg`, over pgz-edge/pg: written once, run on Node, Deno, Bun and in workerd.
 //
-// Each case gets the module and a URL. tests/ecosystem runs node-postgres' own tests besides.
+// Each case gets the module and a URL. In addition, tests/ecosystem runs node-postgres' own tests.
 import type { EventEmitter } from "node:events";
 import { assert } from "../integration/assert.ts";
 
@@ -19,7 +19,7 @@ const withClient = async (pg: Pg, url: string, work: (client: Client) => Promise
   }
 };
 
-/** What a promise rejects with. */
+/** Returns the error with which a promise rejects. */
 const failure = async (work: Promise<unknown>): Promise<Error & Record<string, unknown>> =>
   work.then(
     () => {
@@ -32,7 +32,7 @@ const event = (emitter: EventEmitter, name: string) =>
   new Promise<Record<string, unknown>>((resolve) => emitter.once(name, resolve));
 
 export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
-  "a query with values gives rows, fields and counts": (pg, url) =>
+  "a query with values returns rows, fields and counts": (pg, url) =>
     withClient(pg, url, async (client) => {
       const result = await client.query("select $1::int4 as id, $2::text as name, $3::int8 as big", [
         7,
@@ -86,7 +86,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       equal(rows[0].u, null);
     }),
 
-  "several statements in one text give several results": (pg, url) =>
+  "several statements in one text return several results": (pg, url) =>
     withClient(pg, url, async (client) => {
       const results = (await client.query(
         "select 1 as a; create temp table t_several (id int4); select 2 as b",
@@ -101,7 +101,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       );
     }),
 
-  "rowMode array, parsers per query, and names that repeat": (pg, url) =>
+  "rowMode array, parsers per query and repeated names work": (pg, url) =>
     withClient(pg, url, async (client) => {
       const types = { getTypeParser: (oid: number) => (value: string) => `${oid}:${value}` };
       const { rows } = await client.query({ text: "select 1 as a, 2 as a", rowMode: "array", types });
@@ -110,7 +110,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       equal(Object.keys((await client.query('select 1 as "__proto__"')).rows[0]), ["__proto__"]);
     }),
 
-  "a named statement is prepared once, and its name is of one text": (pg, url) =>
+  "a named statement is prepared once, and its name belongs to one text": (pg, url) =>
     withClient(pg, url, async (client) => {
       for (const id of [1, 2])
         equal((await client.query({ name: "n", text: "select $1::int4 as id", values: [id] })).rows, [{ id }]);
@@ -119,7 +119,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       assert(error.message.includes("Prepared statements must be unique"), error.message);
     }),
 
-  "an error has the server's fields, and the client goes on": (pg, url) =>
+  "an error has the server's fields, and the client still works": (pg, url) =>
     withClient(pg, url, async (client) => {
       await client.query("create temp table t_error (id int4 constraint one primary key)");
       await client.query("insert into t_error values (1)");
@@ -150,7 +150,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       equal([channel, payload], ["facade", "x"]);
     }),
 
-  "rows are events where somebody listens for them": (pg, url) =>
+  "rows are events when there is a listener for them": (pg, url) =>
     withClient(pg, url, async (client) => {
       const query = new pg.Query("select i from generate_series(1, 3) i");
       const rows: unknown[] = [];
@@ -170,7 +170,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       equal(wrong, []);
     }),
 
-  "a pipelined client sends all at once, and each query has its own answer": (pg, url) =>
+  "a pipelined client sends all queries at once, and each gets its own result": (pg, url) =>
     withClient(
       pg,
       url,
@@ -186,7 +186,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       { pipeline: true },
     ),
 
-  "an error of a password function is the one that it threw": async (pg, url) => {
+  "a password function's error is passed on unchanged": async (pg, url) => {
     const client = new pg.Client({ connectionString: url });
     const thrown = new Error("vault is sealed");
     client.password = () => Promise.reject(thrown);
@@ -194,7 +194,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
     equal(error === thrown, true);
   },
 
-  "a wrong password and a refused connection say so by their codes": async (pg, url) => {
+  "a wrong password and a refused connection are errors with their codes": async (pg, url) => {
     const wrong = new pg.Client({ connectionString: url.replace(/:[^:@/]+@/, ":wrong@") });
     equal((await failure(wrong.connect()))["code"], "28P01");
     const client = new pg.Client({ connectionString: url.replace(/:\d+\//, ":1/") });
@@ -218,7 +218,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
     assert(new pg.Pool() instanceof pg.Pool && new pg.Pool().constructor.name.includes("Pool"), "a Pool by name");
   },
 
-  "pool.query keeps the connection behind an error of the server": async (pg, url) => {
+  "pool.query keeps the connection after an error of the server": async (pg, url) => {
     const pool = new pg.Pool({ connectionString: url, max: 1 });
     const before = (await pool.query("select pg_backend_pid() as pid")).rows[0].pid;
     equal((await failure(pool.query("select 1/0")))["code"], "22012");
@@ -235,14 +235,14 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
     await pool.end();
   },
 
-  "a query that takes too long rejects, and so do those behind its end": (pg, url) =>
+  "a query that takes too long rejects, and the next query waits for its end": (pg, url) =>
     withClient(pg, url, async (client) => {
       const error = await failure(client.query({ text: "select pg_sleep(0.3)", query_timeout: 50 }));
       equal(error.message, "Query read timeout");
       equal((await client.query("select 1 as a")).rows, [{ a: 1 }]);
     }),
 
-  "cancel ends what runs": (pg, url) =>
+  "cancel ends the running query": (pg, url) =>
     withClient(pg, url, async (client) => {
       const query = new pg.Query("select pg_sleep(10)");
       const error = event(query, "error");
@@ -251,7 +251,7 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       equal((await error)["code"], "57014");
     }),
 
-  "a query that throws in submit fails alone, and who wants to read the socket hears what to use": (pg, url) =>
+  "a query that throws in submit fails alone, and its error says how to read the socket": (pg, url) =>
     withClient(pg, url, async (client) => {
       const told: Error[] = [];
       const reader = {

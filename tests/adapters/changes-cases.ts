@@ -1,4 +1,4 @@
-// `pgz-edge/changes` over a real server: what is yielded, what is acknowledged, and that nothing is lost or doubled.
+// `pgz-edge/changes` over a real server: what it yields and acknowledges, and that no change is lost or doubled.
 import type * as driver from "../../js/index.ts";
 import type * as ofChanges from "../../js/adapters/changes.ts";
 import { assert, AssertionError } from "../integration/assert.ts";
@@ -15,7 +15,7 @@ export const cases: Record<string, Case> = {
   ...openCases,
   ...tablesCases,
 
-  async "a transaction is what has happened, in its order, with the values of rows()"(world) {
+  async "a transaction's changes arrive in order, with the values of rows()"(world) {
     const { name, pool } = world;
     const types = `${name}_types`;
     await pool.simple(`create schema ${types}; create type ${types}.temper as enum ('calm', 'glad');
@@ -47,7 +47,7 @@ export const cases: Record<string, Case> = {
     for (const { position } of seen) assert.match(position, /^[0-9A-F]+\/[0-9A-F]{4,}$/);
   },
 
-  async "the replica identity says what is known of old rows, and what is TOASTed and unchanged is named"(world) {
+  async "the replica identity decides which old values are known, and unchanged TOASTed values are named"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, body text");
     await pool.simple(`alter table ${name} alter body set storage external`);
@@ -73,7 +73,7 @@ export const cases: Record<string, Case> = {
     assert.deepEqual([tables, cascade, restartIdentity], [[{ schema: "public", table: name }], true, true]);
   },
 
-  async "a table that changes between its changes is told of as it is now"(world) {
+  async "a table altered between its changes is described as it is now"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, created_at text");
     const work = async () => {
@@ -96,7 +96,7 @@ export const cases: Record<string, Case> = {
     assert.equal(seen.filter(({ kind }) => kind === "schema").length, 4);
   },
 
-  async "the slot stays where it was acknowledged, and the next reader begins behind it"(world) {
+  async "the slot stays where it was acknowledged, and the next reader begins after it"(world) {
     await world.table("id int4 primary key");
     const working = started(
       world.streaming().then(async () => {
@@ -128,7 +128,7 @@ export const cases: Record<string, Case> = {
     assert.deepEqual(newRows(behind), [{ id: 4 }]);
   },
 
-  async "with connections that are lost at any time nothing is lost, and nothing whole comes twice"(world) {
+  async "when connections are lost at any time, nothing is lost, and no whole transaction arrives twice"(world) {
     await world.table("id int4 primary key");
     const most = 200;
     const working = started(
@@ -146,7 +146,7 @@ export const cases: Record<string, Case> = {
       if (change.kind === "insert") begun.push(change.new["id"] as number);
       if (change.kind !== "commit") continue;
       whole.push(...begun);
-      // Most of what was yielded is not acknowledged when its connection is lost.
+      // Most of what was yielded has not been acknowledged when the connection is lost.
       if (whole.length % 7 === 0) await change.acknowledge();
       if (whole.length === most) break;
     }
@@ -157,7 +157,7 @@ export const cases: Record<string, Case> = {
     );
   },
 
-  async "a consumer that stops is not dropped"(world) {
+  async "a consumer that stops reading is not dropped"(world) {
     await world.table("id int4 primary key");
     const working = started(world.streaming().then(() => world.insert(1)));
     let pid: unknown;
@@ -170,7 +170,7 @@ export const cases: Record<string, Case> = {
       await working;
       if (pid === undefined) {
         pid = await reader();
-        // Longer than the server waits for a status.
+        // This is longer than the server waits for a status.
         await world.pool.query("select pg_sleep(3)");
         await world.insert(2);
         continue;
@@ -180,7 +180,7 @@ export const cases: Record<string, Case> = {
     }
   },
 
-  async "what no table of the publication is in the server need not keep"(world) {
+  async "changes outside the publication let the server discard its log"(world) {
     const { pool, name } = world;
     const { sql } = world.pgz;
     await world.table("id int4 primary key");
@@ -206,7 +206,7 @@ export const cases: Record<string, Case> = {
     await working;
   },
 
-  async "transactions come whole, and one that is too long is an error"(world) {
+  async "transactions arrive whole, and one that is too long is an error"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key");
     const working = started(
@@ -232,7 +232,7 @@ export const cases: Record<string, Case> = {
         ["number", "insert"],
       ],
     );
-    // Those that came whole are acknowledged, and this one is not.
+    // The whole transactions were acknowledged, and this one was not.
     await world.free();
     for await (const { changes } of world.changes(pool, given).transactions()) {
       assert.equal(changes.filter(({ kind }) => kind === "insert").length, 1_991);
@@ -241,7 +241,7 @@ export const cases: Record<string, Case> = {
     await assert.rejects(world.changes(pool, given).transactions({ maxBytes: 0 }).next(), { code: "INVALID_OPTION" });
   },
 
-  async "as NDJSON a reader of a few lines makes a replica of it"(world) {
+  async "a reader of a few lines can build a replica from the NDJSON"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, name text, amount int8");
     const working = started(
@@ -275,7 +275,7 @@ export const cases: Record<string, Case> = {
     );
   },
 
-  async "what is behind is known: to stats() and the observer"(world) {
+  async "the lag is known to stats() and the observer"(world) {
     const { name } = world;
     const events: driver.ChangesEvent[] = [];
     const observer = { onChanges: (event: driver.ChangesEvent) => void events.push(event) };
@@ -312,7 +312,7 @@ export const cases: Record<string, Case> = {
     assert.equal(feed.stats().state, "over");
   },
 
-  async "what is wrong is told at once"(world) {
+  async "invalid options and missing objects are refused at once"(world) {
     const { changes, name, pool } = world;
     await world.table("id int4 primary key");
     const options = { slot: name, publication: name };
@@ -354,7 +354,7 @@ export const cases: Record<string, Case> = {
     );
   },
 
-  async "changes are read once, and a temporary slot ends with its connection"(world) {
+  async "changes can be read only once, and a temporary slot ends with its connection"(world) {
     await world.table("id int4 primary key");
     const twice = world.changes(world.pool, { ...world.options, createSlot: "temporary" });
     const next = started(twice[Symbol.asyncIterator]().next());
@@ -364,7 +364,7 @@ export const cases: Record<string, Case> = {
     await assert.rejects(next, { code: "57P01" });
   },
 
-  async "a signal ends it while its slot waits for a transaction that is open"(world) {
+  async "a signal ends the stream while its slot waits for an open transaction"(world) {
     const { pool, name } = world;
     const { sql } = world.pgz;
     await world.table("id int4 primary key");
@@ -383,7 +383,7 @@ export const cases: Record<string, Case> = {
     await assert.rejects(aborted[Symbol.asyncIterator]().next(), { code: "ABORTED" });
   },
 
-  async "a signal, and leaving, end it within a second"(world) {
+  async "a signal, or leaving the loop, ends the stream within a second"(world) {
     await world.table("id int4 primary key");
     const controller = new AbortController();
     const iterator = world.changes(world.pool, { ...world.options, signal: controller.signal })[Symbol.asyncIterator]();

@@ -1,14 +1,14 @@
-// Transactions that are not over: parts of large ones, and those that are prepared.
+// Transactions that have not ended: parts of large ones, and prepared ones.
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
 import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export const openCases: Record<string, Case> = {
-  async "with streaming, parts of a transaction come before it is over, and what is rolled back is told"(world) {
+  async "with streaming, parts of a transaction arrive before its end, and a rollback is reported"(world) {
     const { name, pool } = world;
     const { sql } = world.pgz;
     await world.table("id int4 primary key, body text");
-    // The server decodes so much before it sends a part.
+    // The server decodes so many changes before it sends a part.
     await using db = world.pgz.createPool(world.url, { options: "-c logical_decoding_work_mem=64kB" });
     const insert = (from: number) =>
       sql`insert into ${sql.identifier(name)} select i, repeat('x', 100)
@@ -48,7 +48,7 @@ export const openCases: Record<string, Case> = {
       parts.some((change) => change.kind === "abort" && change.xid === commit.xid && change.subxid !== undefined),
       "its subtransaction was rolled back",
     );
-    // Nothing was acknowledged, so all of it comes again.
+    // Nothing was acknowledged, so everything arrives again.
     await world.free();
     for await (const whole of world.changes(db, { ...world.options, streaming: true }).transactions()) {
       const ids = newRows(whole.changes).map(({ id }) => id as number);
@@ -61,7 +61,7 @@ export const openCases: Record<string, Case> = {
     }
   },
 
-  async "with twoPhase, a transaction comes when it is prepared, and its end is told"(world) {
+  async "with twoPhase, a transaction arrives when it is prepared, and its end is reported"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key");
     const options = { ...world.options, twoPhase: true };

@@ -1,11 +1,10 @@
-// All rows of the tables in front of their changes: each once, those of the publication, and no slot that is left
-// behind.
+// A snapshot of all rows before their changes: each row once, only those of the publication, and no slot left over.
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
 import { started, type AnyChange, type Case } from "./changes-world.ts";
 
 export const snapshotCases: Record<string, Case> = {
-  async "a snapshot is each row as of the slot's beginning, and its changes follow"(world) {
+  async "a snapshot has each row as of the slot's beginning, and its changes follow"(world) {
     const { name, pool } = world;
     const { sql } = world.pgz;
     const types = `${name}_types`;
@@ -14,7 +13,7 @@ export const snapshotCases: Record<string, Case> = {
     await pool.exec(`insert into ${name} select i, 'calm', i / 4.0, '\\x00ff', nullif('"' || i, '"7')
       from generate_series(1, 3000) i`);
     let isOver = false;
-    // Rows change from before the slot is made until behind the end of its snapshot.
+    // Rows change from before the slot is created until after the end of its snapshot.
     const writer = async () => {
       const table = sql.identifier(name);
       for (let id = 3_001; !isOver; id++) {
@@ -89,10 +88,10 @@ export const snapshotCases: Record<string, Case> = {
     await until(async () => (await world.slots()) === 0, "the temporary slot has ended");
   },
 
-  async "a snapshot that breaks off leaves no slot, and one that exists is refused"(world) {
+  async "a snapshot that breaks off leaves no slot, and an existing slot is refused"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, body text");
-    // More than what is on its way when nobody reads.
+    // More rows than are in flight when the consumer does not read.
     await pool.exec(`insert into ${name} select i, repeat('x', 1000) from generate_series(1, 60000) i`);
     const options = { ...world.options, snapshot: true };
     const read = async (work: () => Promise<unknown>, more: object = {}) => {

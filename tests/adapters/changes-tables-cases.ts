@@ -1,9 +1,9 @@
-// Option `tables`: a publication for one stream, of which nothing stays behind.
+// Option `tables`: a publication for one stream, which does not outlive the stream.
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
 import { newRows, started, type Case, type World } from "./changes-world.ts";
 
-/** Of this stream's own publication. */
+/** Returns how many publications of this stream exist: none or one. */
 const left = async ({ name, pool, pgz }: World) =>
   (await pool.query(pgz.sql`select from pg_publication where pubname = ${`pgz_edge_${name}`}`)).rows.length;
 
@@ -18,7 +18,7 @@ const optionsOf = ({ name, pgz }: World) => ({
 });
 
 export const tablesCases: Record<string, Case> = {
-  async "tables in place of a publication: it is made for them, and dropped when the loop is left"(world) {
+  async "with tables, a publication is created, and dropped when the loop is left"(world) {
     const { name, pool } = world;
     await make(world);
     const seen: unknown[] = [];
@@ -36,10 +36,10 @@ export const tablesCases: Record<string, Case> = {
     assert.deepEqual([await left(world), await world.slots()], [0, 0]);
   },
 
-  async "tables with a snapshot, and what a crash has left is made anew"(world) {
+  async "tables work with a snapshot, and what a crash has left is replaced"(world) {
     const { name, pool } = world;
     await make(world);
-    // Of other tables, so that this would show.
+    // The left-over publication has other tables, so that reusing it would show.
     await pool.simple(
       `insert into ${name} values (1); create publication pgz_edge_${name} for table ${name}_types."Other"`,
     );
@@ -53,7 +53,7 @@ export const tablesCases: Record<string, Case> = {
     assert.equal(await left(world), 0);
   },
 
-  async "tables: its publication goes with an aborted stream, and with one that the server ends"(world) {
+  async "with tables, the publication ends with an aborted stream, and with one that the server ends"(world) {
     const { pool } = world;
     await make(world);
     for (const end of ["abort", "cut"]) {
@@ -66,7 +66,7 @@ export const tablesCases: Record<string, Case> = {
       );
       await world.streaming();
       assert.equal(await left(world), 1);
-      // Another stream of the slot is refused, and takes nothing away.
+      // A second stream of the slot is refused, and drops nothing.
       const second = world.changes(pool, optionsOf(world))[Symbol.asyncIterator]().next();
       const refused = await assert.rejects(second, { code: "INVALID_OPTION" });
       assert.match(refused.message, /^Another stream has publication/);
@@ -78,7 +78,7 @@ export const tablesCases: Record<string, Case> = {
     }
   },
 
-  async "tables that are no list, of a slot that stays, or beside a publication are refused"(world) {
+  async "tables that are no list, that have a permanent slot, or that come with a publication are refused"(world) {
     const { name, pool } = world;
     for (const wrong of [
       { tables: [] },
@@ -94,7 +94,7 @@ export const tablesCases: Record<string, Case> = {
     }
   },
 
-  async "a row that is longer than maxMessageBytes ends the stream"(world) {
+  async "a row longer than maxMessageBytes ends the stream"(world) {
     const { name, url, pgz } = world;
     await world.table("id int4 primary key, body text");
     await using db = pgz.createPool(url, { maxMessageBytes: 100_000 });

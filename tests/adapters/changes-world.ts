@@ -1,5 +1,5 @@
-// What a case of `pgz-edge/changes` works with: a server, and a table, a publication and a slot of one name, of which
-// it leaves none behind.
+// The setting of a case of `pgz-edge/changes`: a server, and a table, a publication and a slot of one name, which are
+// removed afterwards.
 //
 // Knows how a case begins and ends. Must not know what it asserts.
 import type * as driver from "../../js/index.ts";
@@ -12,13 +12,13 @@ export type AnyChange = ofChanges.AnyChange;
 export interface Setting {
   readonly pgz: typeof driver;
   readonly changes: typeof ofChanges.changes;
-  /** Of a superuser, with `sslmode`. */
+  /** The URL of a superuser, with `sslmode`. */
   readonly url: string;
 }
 
 export type Case = (world: World) => Promise<void>;
 
-/** What a case works with: the server, and a name of its own. */
+/** The setting of one case: the server, and a name of its own. */
 export class World {
   readonly pgz: typeof driver;
   readonly changes: typeof ofChanges.changes;
@@ -30,7 +30,7 @@ export class World {
     this.pgz = pgz;
     this.changes = changes;
     this.url = url;
-    // The server drops a replication connection that is silent for so long.
+    // The server drops a replication connection after this silence.
     this.pool = pgz.createPool(url, { options: "-c wal_sender_timeout=2s", max: 5 });
     const random = Array.from(crypto.getRandomValues(new Uint8Array(6)), (byte) => byte.toString(36));
     this.name = `changes_${random.join("")}`;
@@ -65,7 +65,7 @@ export class World {
   }
 
   /**
-   * Waits until the slot is read: changes made before are not in a new one. It is active also while it is being made.
+   * Waits until the slot is being read: a new slot lacks earlier changes. It is also active while it is being created.
    */
   streaming(): Promise<void> {
     const asked = this.pgz.sql`select from pg_replication_slots join pg_stat_replication on pid = active_pid
@@ -77,7 +77,7 @@ export class World {
     return until(async () => !(await this.#isActive()), "the slot is free");
   }
 
-  /** What the server need not keep any more. */
+  /** Returns the position up to which the server may discard its log. */
   async flushed(): Promise<string> {
     const asked = this.pgz
       .sql`select confirmed_flush_lsn::text as at from pg_replication_slots where slot_name = ${this.name}`;
@@ -107,7 +107,7 @@ export class World {
     return (await this.pool.query(asked)).rows.length;
   }
 
-  /** Reads a new slot's changes while `work` runs, up to and with the last of `commits`. */
+  /** Reads a new slot's changes while `work` runs, up to and including the last of `commits`. */
   async read(commits: number, work: () => Promise<unknown>, more: Partial<ofChanges.ChangesOptions> = {}) {
     const seen: AnyChange[] = [];
     const working = started(this.streaming().then(work));
@@ -120,7 +120,7 @@ export class World {
   }
 }
 
-/** Awaited later. */
+/** The promise is awaited later, so a rejection must not count as unhandled. */
 export function started<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {});
   return work;

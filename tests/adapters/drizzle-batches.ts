@@ -1,4 +1,4 @@
-// What Drizzle does not have of itself: batches and loops; and a cache beside them.
+// Features that Drizzle itself lacks, batches and loops; and a cache beside them.
 import type { MutationOption } from "drizzle-orm/cache/core";
 import { assert } from "../integration/assert.ts";
 import { codeOf, failure, type Cases, type World, type Db } from "./drizzle-world.ts";
@@ -15,7 +15,7 @@ export const batches = ({
   Cache,
   orm: { and, eq, gt, sql },
 }: World): Cases => ({
-  "batch: all results in one call of the driver, and all or none": async (kit) => {
+  "a batch returns all results in one call of the driver, and runs completely or not at all": async (kit) => {
     const kinds: string[] = [];
     const observer = { onQueryStart: ({ kind }: { kind: string }) => void kinds.push(kind) };
     const work = async (db: Db) => {
@@ -44,7 +44,7 @@ export const batches = ({
     await withDb(kit, work, observer);
   },
 
-  "batch: an error of its COMMIT is no statement's": (kit) =>
+  "an error of a batch's COMMIT belongs to no statement": (kit) =>
     withDb(kit, async (db) => {
       await db.execute("alter table posts alter constraint posts_author_id_fkey deferrable initially deferred");
       const failing = db.batch([db.insert(posts).values({ authorId: 77, title: "x" }), db.select().from(users)]);
@@ -52,7 +52,7 @@ export const batches = ({
       equal([error.query, codeOf(error), await db.$count(posts)], ["commit", "23503", 3]);
     }),
 
-  "a cache is asked, and told of every write": (kit) =>
+  "a cache is asked, and is told of every write": (kit) =>
     withDb(kit, async (plain) => {
       const kept = new Map<string, unknown>();
       const told: unknown[] = [];
@@ -60,7 +60,7 @@ export const batches = ({
         override strategy(): "all" {
           return "all";
         }
-        // As a cache elsewhere has it: without our classes.
+        // A cache elsewhere has no access to our classes, so this one has none.
         override get(key: string): Promise<unknown[] | undefined> {
           const found = kept.get(key) as string | undefined;
           return Promise.resolve(found === undefined ? undefined : (JSON.parse(found) as unknown[]));
@@ -87,7 +87,7 @@ export const batches = ({
       equal(told, [["users"], ["posts"], ["posts"]]);
     }),
 
-  "iterator: rows one by one, decoded; leaving the loop frees the connection": (kit) =>
+  "iterator yields rows one by one, decoded, and leaving the loop frees the connection": (kit) =>
     withDb(kit, async (db) => {
       await db.execute(sql`insert into users (name) select 'u' || i from generate_series(1, 5000) i`);
       let count = 0;

@@ -1,8 +1,8 @@
 // What an application does with Drizzle 0.45, over pgz-edge/drizzle: written once, run on Node, Deno, Bun and in
 // workerd.
 //
-// Each case gets the adapter, the driver and a URL. That values are those of drizzle-orm/node-postgres is compared in
-// drizzle.test.ts.
+// Each case gets the adapter, the driver and a URL. drizzle.test.ts compares the values with those of
+// drizzle-orm/node-postgres.
 import { eq } from "drizzle-orm";
 import { numeric, pgTable, text, timestamp } from "drizzle-orm/pg-core";
 import { release } from "./drizzle-release.ts";
@@ -22,7 +22,7 @@ export const cases: Cases = {
       assert.deepEqual([codeOf(error), error.params.includes("Ada")], ["23505", true]);
     }),
 
-  // 1.0 has no decoder of its own for these, and gives what a parser gives.
+  // 1.0 has no decoder of its own for these, and returns what a parser returns.
   "columns of text take what the client's own parsers give": async ({ adapter, driver, url }) => {
     const types = { timestamp: (text: string) => new Date(`${text}Z`), numeric: Number };
     await using client = await driver.connect(url, { types: types as never });
@@ -33,7 +33,7 @@ export const cases: Cases = {
     assert.deepEqual(rows, [{ stamp: "2024-02-29 12:00:00.000", exact: "1.5" }]);
   },
 
-  "columns named by their case": ({ adapter }) => {
+  "columns are named in the chosen case": ({ adapter }) => {
     const db = adapter.drizzle.mock({ casing: "snake_case" });
     const people = pgTable("people", { firstName: text(), lastSeen: timestamp() });
     const asked = db.select().from(people).where(eq(people.firstName, "Ada"));

@@ -13,7 +13,7 @@ export const clients = ({ orm: { sql }, core: { bigint, date, pgTable, text, tim
     equal(rows, [{ a: "9007199254740993", n: "1.50", a_day: "2024-02-29" }]);
   },
 
-  "the client's own parsers do, and columns take what they give": async ({ adapter, driver, url }) => {
+  "the client's own parsers do change values, and columns accept their results": async ({ adapter, driver, url }) => {
     const types = {
       timestamptz: (text: string) => new Date(text),
       timestamp: (text: string) => new Date(`${text}Z`),

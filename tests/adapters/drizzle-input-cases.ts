@@ -1,4 +1,4 @@
-// What `drizzle(…)` takes, the same for both releases of drizzle-orm: each form runs a query.
+// The arguments that `drizzle(…)` accepts, the same for both releases of drizzle-orm: each form runs a query.
 import { assert } from "../integration/assert.ts";
 import type * as pgz from "../../js/index.ts";
 
@@ -13,7 +13,7 @@ interface Kit {
   readonly url: string;
 }
 
-/** As Hyperdrive's binding has it: an object of the runtime's, whose properties are its class's. */
+/** Imitates Hyperdrive's binding: an object of the runtime with its properties on the class. */
 class Binding {
   readonly #url: string;
   constructor(url: string) {
@@ -49,7 +49,7 @@ export const inputCases: Readonly<Record<string, (kit: Kit) => Promise<void>>> =
     ]),
   ),
 
-  "nothing to connect to is told": async ({ adapter }) => {
+  "drizzle() without a connection is refused": async ({ adapter }) => {
     for (const given of [[], [{}], [{ logger: true }], [7]]) {
       let error: unknown;
       try {

@@ -1,11 +1,11 @@
-// Queries with Drizzle, one at a time: what an application selects, changes and executes.
+// Queries with Drizzle, one at a time: an application's selects, changes and execute calls.
 import { assert } from "../integration/assert.ts";
 import { codeOf, failure, type Cases, type World } from "./drizzle-world.ts";
 
 const equal = assert.deepEqual;
 
 export const queries = ({ users, posts, options, withDb, wrapped, byId, withId, orm: { eq, sql } }: World): Cases => ({
-  "select, insert, update, delete and returning": (kit) =>
+  "select, insert, update, delete and returning work": (kit) =>
     withDb(kit, async (db) => {
       const [eve] = await db
         .insert(users)
@@ -29,7 +29,7 @@ export const queries = ({ users, posts, options, withDb, wrapped, byId, withId, 
       equal(await db.$count(users), 2);
     }),
 
-  "joins: groups by table, and null where there was no row": (kit) =>
+  "joins group columns by table, with null for a missing row": (kit) =>
     withDb(kit, async (db) => {
       const rows = await db.select().from(posts).leftJoin(users, eq(posts.authorId, users.id)).orderBy(posts.id);
       equal(
@@ -48,14 +48,14 @@ export const queries = ({ users, posts, options, withDb, wrapped, byId, withId, 
       equal(named[0], { title: "One", author: { name: "Ada", posts: "2" } });
     }),
 
-  "relations: findMany and findFirst with what belongs to them": (kit) =>
+  "findMany and findFirst return related rows": (kit) =>
     withDb(kit, async (db) => {
       const found = await db.query.users.findMany({
         with: { posts: { orderBy: byId(posts.id) } },
         orderBy: byId(users.id),
       });
       equal(
-        // In JSON, where 0.45 leaves the server's T.
+        // The value comes from JSON, where 0.45 leaves the server's T.
         found.map(({ name, posts }) => [name, posts.map(({ title, at }) => [title, at?.replace("T", " ") ?? null])]),
         [
           [
@@ -73,7 +73,7 @@ export const queries = ({ users, posts, options, withDb, wrapped, byId, withId, 
       equal([first?.title, first?.at, first?.author?.name], ["One", "2024-02-29 12:00:00.25", "Ada"]);
     }),
 
-  "prepared statements with placeholders": (kit) =>
+  "prepared statements accept placeholders": (kit) =>
     withDb(kit, async (db) => {
       const byName = db
         .select({ id: users.id })
@@ -83,7 +83,7 @@ export const queries = ({ users, posts, options, withDb, wrapped, byId, withId, 
       equal([await byName.execute({ name: "Ada" }), await byName.execute({ name: "Bob" })], [[{ id: 1 }], [{ id: 2 }]]);
     }),
 
-  "execute: rows, counts, and several statements in one text": (kit) =>
+  "execute returns rows and counts, and runs several statements in one text": (kit) =>
     withDb(kit, async (db) => {
       const one = await db.execute<{ a: number; at: string }>(
         sql`select ${1}::int4 as a, timestamptz '2024-02-29 12:00+00' as at, interval '1 day' as i`,
@@ -96,19 +96,19 @@ export const queries = ({ users, posts, options, withDb, wrapped, byId, withId, 
       );
     }),
 
-  "errors are Drizzle's, with the server's as cause": (kit) =>
+  "errors are Drizzle's, with the server's error as cause": (kit) =>
     withDb(kit, async (db) => {
       const error = wrapped(await failure(db.insert(users).values({ name: "Ada" })));
       equal(codeOf(error), "23505");
     }),
 
-  "a mock builds SQL and has no connection": async ({ adapter }) => {
+  "a mock builds SQL without a connection": async ({ adapter }) => {
     const db = adapter.drizzle.mock(options);
     equal(db.select({ id: users.id }).from(users).toSQL(), { sql: 'select "id" from "users"', params: [] });
     await failure(db.select().from(users).execute());
   },
 
-  "a scope of the driver is a database with settings of its own": (kit) =>
+  "a scope of the driver is a database with its own settings": (kit) =>
     withDb(kit, async (db) => {
       const tenant = kit.adapter.drizzle(db.$client.scope({ settings: { "app.tenant": "7" } }), options);
       const asked = sql`select current_setting('app.tenant', true) as tenant`;
@@ -121,7 +121,7 @@ export const queries = ({ users, posts, options, withDb, wrapped, byId, withId, 
       equal((await tenant.execute(quoted)).rows, [{ "c; d": "a; b", f: "; e" }]);
     }),
 
-  "a logger sees each statement; a value that is undefined is refused": async ({ adapter, url }) => {
+  "a logger sees each statement, and an undefined value is refused": async ({ adapter, url }) => {
     const logged: unknown[] = [];
     const logger = { logQuery: (text: string, params: unknown[]) => void logged.push([text, params]) };
     const db = adapter.drizzle(url, { logger });

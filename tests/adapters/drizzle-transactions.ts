@@ -1,4 +1,4 @@
-// Transactions with Drizzle: savepoints, conflicts, and whose an error is.
+// Transactions with Drizzle: savepoints, conflicts, and the statement to which an error belongs.
 import { assert } from "../integration/assert.ts";
 import { codeOf, failure, type Cases, type World } from "./drizzle-world.ts";
 
@@ -13,7 +13,7 @@ export const transactions = ({
   withId,
   orm: { eq, gt, sql, DrizzleQueryError, TransactionRollbackError },
 }: World): Cases => ({
-  "a transaction commits, or rolls back and rejects with what was thrown": (kit) =>
+  "a transaction commits, or rolls back and rejects with the thrown error": (kit) =>
     withDb(kit, async (db) => {
       const config = { isolationLevel: "serializable", accessMode: "read write" } as const;
       const id = await db.transaction(async (tx) => {
@@ -36,7 +36,7 @@ export const transactions = ({
       equal([await db.$count(posts), await db.$count(users)], [3, 3]);
     }),
 
-  "a transaction has relations, prepared statements, counts, and settings of its own": (kit) =>
+  "a transaction has relations, prepared statements, counts and its own settings": (kit) =>
     withDb(kit, async (db) => {
       await db.transaction(async (tx) => {
         await tx.setTransaction({ isolationLevel: "repeatable read", accessMode: "read only", deferrable: true });
@@ -53,7 +53,7 @@ export const transactions = ({
       });
     }),
 
-  "an error is of the statement that failed: a savepoint's, its release, COMMIT, or none": (kit) =>
+  "an error belongs to the statement that failed: a savepoint, its release, COMMIT, or none": (kit) =>
     withDb(kit, async (db, name) => {
       const savepoint = db.transaction(async (tx) => {
         await failure(tx.execute(sql`select 1 / 0`));
@@ -68,7 +68,7 @@ export const transactions = ({
       equal([released.query, codeOf(released)], ["release savepoint", "25P02"]);
       const swallowed = db.transaction(async (tx) => void (await failure(tx.execute(sql`select 1 / 0`))));
       equal(((await failure(swallowed)) as { code?: string }).code, "TRANSACTION_ROLLED_BACK");
-      // There is no statement to name where nobody could log in.
+      // Without a login there is no statement to name.
       const nobody = kit.adapter.drizzle(
         kit.driver.createPool(kit.url, { startup: { search_path: name }, database: `no_${name}` }),
       );
@@ -103,7 +103,7 @@ export const transactions = ({
       equal(runs, 2);
     }),
 
-  "options of a transaction inside the driver's own are refused": (kit) =>
+  "transaction options inside the driver's own transaction are refused": (kit) =>
     withDb(kit, async (db) => {
       await db.$client.transaction(async (transaction) => {
         const inner = kit.adapter.drizzle(transaction, options);

@@ -1,5 +1,5 @@
-// A table with a column of each type that Drizzle has for PostgreSQL's own types, rows for it, and the ways to ask for
-// them, for a comparison of two drivers. (Extensions' types, of pgvector and PostGIS, need their servers.)
+// A table with a column of each Drizzle type for PostgreSQL's own types, rows for it, and the ways to query them, to
+// compare two drivers. (Extensions' types, of pgvector and PostGIS, need their servers.)
 import type { SQL } from "drizzle-orm";
 import type { PgColumn, PgIntegerBuilderInitial } from "drizzle-orm/pg-core";
 import type { PgzDatabase } from "../../js/adapters/drizzle.ts";
@@ -7,16 +7,16 @@ import type { PgzDatabase } from "../../js/adapters/drizzle.ts";
 type Core = typeof import("drizzle-orm/pg-core");
 type Orm = Pick<typeof import("drizzle-orm"), "getTableColumns" | "sql">;
 
-/** A serial column has a sequence, and no NULL. */
+/** Returns a serial column's type without its sequence, because a serial column cannot be NULL. */
 const withoutDefault = (type: string) => type.replace("bigserial", "int8").replace("serial", "int4");
 
-/** In 1.0 an array is a column with dimensions, and its type that of an element. */
+/** In 1.0 an array is a column with dimensions, whose type is that of an element. */
 const brackets = (column: object) => "[]".repeat((column as { dimensions?: number }).dimensions ?? 0);
 
-/** Over pg these come as the server's text, `{1,2}`; over pgz-edge as arrays. */
+/** Over pg these are the server's text, `{1,2}`; over pgz-edge they are arrays. */
 const TEXT_OVER_PG = /^(numerics|numericNumbers|dates|dateTexts|stamp.*s|zoned.*s|intervals|moods)$/;
 
-/** With the modules of one version of Drizzle: how it makes an array of arrays, and orders a relational query. */
+/** Takes the modules of one version of Drizzle: how it makes an array of arrays, and orders a relational query. */
 export function typesOf(
   c: Core,
   { getTableColumns, sql }: Orm,
@@ -30,7 +30,7 @@ export function typesOf(
     toDriver: (value) => Buffer.from(value, "hex"),
   });
 
-  /** Columns, each with the values that it has in the rows as SQL. NULL is in a row of its own. */
+  /** Columns, each with its values in two rows, as SQL. A third row has NULL. */
   const columns = {
     small: [c.smallint(), "-32768", "7"],
     int: [c.integer(), "2147483647", "0"],
@@ -90,7 +90,7 @@ export function typesOf(
   } as const;
 
   const definitions = Object.fromEntries(Object.entries(columns).map(([name, [column]]) => [name, column]));
-  // Its types matter to nobody here.
+  // The types of this table are not used here.
   const table = c.pgTable("all_types", { key: c.integer().notNull(), ...(definitions as object) } as {
     key: ReturnType<typeof c.integer>;
   });
@@ -100,7 +100,7 @@ export function typesOf(
   const row = (key: number, value: (name: keyof typeof columns) => string) =>
     sql.raw(`insert into all_types values (${[key, ...names.map((name) => value(name as never))].join(", ")})`);
 
-  /** What makes the table and its rows. */
+  /** The statements that create the table and its rows. */
   const fill: readonly SQL[] = [
     sql.raw(`create type mood as enum ('happy', 'it''s, "so"')`),
     sql.raw(
@@ -115,7 +115,7 @@ export function typesOf(
 
   const plain = names.filter((name) => !TEXT_OVER_PG.test(name));
 
-  /** The ways to ask, each with rows. */
+  /** The ways to query the table. Each returns rows. */
   const pairs: Readonly<Record<string, (db: PgzDatabase<{ table: typeof table }>) => Promise<unknown[]>>> = {
     "select, known and not": async (db) => {
       const ask = () => db.select().from(table).orderBy(table.key);

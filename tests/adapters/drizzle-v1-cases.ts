@@ -10,7 +10,7 @@ const world = worldOf(release);
 const { users, posts, options, withDb, withId, wrapped } = world;
 const { eq, sql } = release.orm;
 
-/** The adapter by its own types. */
+/** The adapter with its own types. */
 const mine = (adapter: Kit["adapter"]) => adapter as unknown as typeof import("../../js/adapters/drizzle-v1.ts");
 
 export const cases: Cases = {
@@ -48,7 +48,7 @@ export const cases: Cases = {
     assert.deepEqual(asked, ['select "prices", "days", "place", "at" from "things"']);
   },
 
-  "codecs of the user's own, and code that Drizzle generates": async ({ adapter, driver, url }) => {
+  "the user's own codecs work, and so does code that Drizzle generates": async ({ adapter, driver, url }) => {
     await using client = await driver.connect(url, { startup: { search_path: "pg_temp" } });
     await client.simple(TABLES.replaceAll("create table", "create temp table"));
     const shouted = { ...mine(adapter).pgzCodecs, text: { normalize: (text: string) => text.toUpperCase() } };
@@ -59,7 +59,7 @@ export const cases: Cases = {
     assert.deepEqual([found?.joinedAt, found?.posts.length], [new Date(0), 2]);
   },
 
-  "errors name the parameters only where Drizzle is told to": async (kit) =>
+  "errors name the parameters only when Drizzle is told to": async (kit) =>
     withDb(kit, async (db) => {
       const error = wrapped(await failure(db.insert(users).values({ name: "Ada" })));
       assert.deepEqual([codeOf(error), error.params], ["23505", undefined]);

@@ -1,5 +1,5 @@
-// A project as a user of Drizzle 1.0 has it: what the package publishes, and that version as "drizzle-orm". In the
-// tests it is called "drizzle-orm-v1", beside 0.45; both names lead to the same files.
+// A project as a user of Drizzle 1.0 has it: the published package, and that version as "drizzle-orm". In the tests it
+// is called "drizzle-orm-v1", beside 0.45; both names lead to the same files.
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";

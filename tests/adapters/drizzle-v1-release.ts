@@ -5,7 +5,7 @@ import * as core from "drizzle-orm-v1/pg-core";
 import { defineRelations } from "drizzle-orm-v1/relations";
 import type { Release, Tables } from "./drizzle-world.ts";
 
-/** What 1.0 lends to whoever defines relations. */
+/** The helpers that 1.0 gives to the code that defines relations. */
 interface Builder {
   readonly many: { posts(): unknown };
   readonly one: { users(by: { from: unknown; to: unknown }): unknown };

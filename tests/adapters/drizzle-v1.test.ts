@@ -64,7 +64,7 @@ for (const server of testServers().servers) {
         expect(his.length, title).toBeGreaterThan(1);
         expect(mine, title).toEqual(his);
       }
-      // What Drizzle's columns make of values is stored alike.
+      // Both drivers must store what Drizzle's columns make of the values.
       const values = (await ours.select().from(table as never)) as { key: number }[];
       const moved = (by: number) => values.map((row) => ({ ...row, key: row.key + by })) as never;
       await ours.insert(table as never).values(moved(10));

@@ -1,8 +1,8 @@
 // The tables of the Drizzle cases and a database with them. The cases are written once, for both releases of
-// drizzle-orm: each hands in its modules (drizzle-release.ts, drizzle-v1-release.ts). What one release alone has is in
-// drizzle-cases.ts and drizzle-v1-cases.ts.
+// drizzle-orm: each passes in its modules (drizzle-release.ts, drizzle-v1-release.ts). Features of one release only are
+// in drizzle-cases.ts and drizzle-v1-cases.ts.
 //
-// Types are those of 0.45: 1.0 has the same calls under other types.
+// The types are those of 0.45: 1.0 has the same calls with other types.
 import type * as Orm from "drizzle-orm";
 import type { DrizzleQueryError } from "drizzle-orm";
 import type * as CacheCore from "drizzle-orm/cache/core";
@@ -26,9 +26,9 @@ export interface Release {
   >;
   readonly core: typeof Core;
   readonly Cache: typeof CacheCore.Cache;
-  /** The options of `drizzle()` with which relational queries know the tables. */
+  /** The options of `drizzle()` that tell relational queries about the tables. */
   readonly relate: typeof relate;
-  /** How a relational query is ordered by an id, and how it asks for one. */
+  /** The order by an id in a relational query, and its condition on an id. */
   readonly byId: (column: Core.PgColumn) => Core.PgColumn;
   readonly withId: (column: Core.PgColumn, id: number) => Orm.SQL;
 }
@@ -89,7 +89,7 @@ export function worldOf(release: Release) {
     }
   };
 
-  /** That it is Drizzle's. */
+  /** Returns the error as Drizzle's class, and fails if it is another. */
   const wrapped = (error: Error): DrizzleQueryError => {
     assert(error instanceof release.orm.DrizzleQueryError, String(error));
     return error as DrizzleQueryError;
@@ -106,5 +106,5 @@ export const failure = async (work: Promise<unknown>): Promise<Error> =>
     (error: Error) => error,
   );
 
-/** What the server said, in Drizzle's error. */
+/** Returns the server's code from Drizzle's error. */
 export const codeOf = (error: Error) => (error.cause as { code?: string } | undefined)?.code;

@@ -23,7 +23,7 @@ const servers = testServers().servers.map(({ name, url }) => ({
 const { table, fill, pairs } = typesOf(core, { getTableColumns, sql }, (column) => column.array().array());
 const migrationsFolder = fileURLToPath(new URL("drizzle-migrations", import.meta.url));
 
-/** Values without a column, where the server says what they are. */
+/** Values without a column, whose type the server tells. */
 const at = new Date("2024-02-29T12:00:00.250Z");
 const PARAMETERS: readonly SQL[] = [
   sql`${1}`,
@@ -92,7 +92,7 @@ for (const { name, url } of servers) {
         return all;
       };
       expect(await answers(adapter.drizzle(client))).toEqual(await answers(drizzleOverPg(other)));
-      // What a type cannot hold is refused before it is sent.
+      // A value that does not fit its type is refused before it is sent.
       const codeOf = async (db: { execute(query: SQL): Promise<unknown> }) =>
         db.execute(sql`select ${"no"}::int4`).catch((error: Error) => (error.cause as { code?: string }).code);
       expect([await codeOf(adapter.drizzle(client)), await codeOf(drizzleOverPg(other))]).toEqual([
@@ -119,7 +119,7 @@ for (const { name, url } of servers) {
         expect(his.length, title).toBeGreaterThan(1);
         expect(mine, title).toEqual(his);
       }
-      // What Drizzle's columns make of values is stored alike.
+      // Both drivers must store what Drizzle's columns make of the values.
       const values = (await ours.select().from(table)) as { key: number }[];
       await ours.insert(table).values(values.map((row) => ({ ...row, key: row.key + 10 })));
       await theirs.insert(table).values(values.map((row) => ({ ...row, key: row.key + 20 })));

@@ -1,9 +1,9 @@
-// Signals over pgz-edge/kysely: what becomes of a query, a stream, and who waits for a connection.
+// Signals over pgz-edge/kysely: the effect on a query, a stream, and a call that waits for a connection.
 import { until } from "../support/until.ts";
 import { equal, failure, inPlace, names, running, type Cases, type Db } from "./kysely-place.ts";
 
 export const aborts: Cases = {
-  "an abort ignores the query, cancels it, or kills the session": inPlace(async (place) => {
+  "an abort ignores the query, cancels it, or ends the session": inPlace(async (place) => {
     const pool = place.pool();
     const db = place.db({ pool });
     const { kysely } = place.modules;
@@ -30,7 +30,7 @@ export const aborts: Cases = {
     equal(await names(db), ["ignored"]);
   }),
 
-  "a kill is a cancel and a close: who catches the cancel goes on": inPlace(async (place) => {
+  "a kill is a cancel and a close, and a statement that catches the cancel continues": inPlace(async (place) => {
     const db = place.db();
     const { sql } = place.modules.kysely;
     await sql`create function stubborn() returns void language plpgsql as $$ begin
@@ -62,7 +62,7 @@ export const aborts: Cases = {
         const slow = db.selectNoFrom([
           sql`pg_sleep(0.05)`.as("s"),
           sql<number>`generate_series(1, 1000)`.as("stopped"),
-          sql`repeat('x', 10000)`.as("wide"), // the server sends by 8 kB
+          sql`repeat('x', 10000)`.as("wide"), // the server sends 8 kB at a time
         ]);
         for await (const row of slow.stream({ chunkSize: 1, signal: controller.signal }))
           if (row.stopped === 2) controller.abort(reason);
@@ -73,7 +73,7 @@ export const aborts: Cases = {
     await until(async () => pool.stats().acquired === 0);
   }),
 
-  "an abort ends the waiting for a connection": inPlace(async (place) => {
+  "an abort ends the wait for a connection": inPlace(async (place) => {
     const pool = place.pool({ max: 1 });
     const db = place.db({ pool });
     await db.connection().execute(async () => {
@@ -89,7 +89,7 @@ export const aborts: Cases = {
     equal(await names(db), []);
   }),
 
-  "a kill inside of a transaction rolls it back": inPlace(async (place) => {
+  "a kill inside a transaction rolls it back": inPlace(async (place) => {
     const db = place.db();
     const { sql } = place.modules.kysely;
     const error = await failure(

@@ -1,4 +1,4 @@
-// Where a case of Kysely's runs: the modules as its runtime has them, and a schema of its own with a table `item`.
+// The setting of a Kysely case: the modules as its runtime has them, and a schema of its own with a table `item`.
 //
 // Knows how a Kysely is made and ended. Must not know what a case tests.
 import type { Generated, Kysely as Database, KyselyConfig } from "kysely";
@@ -82,13 +82,13 @@ export const inPlace = (work: (place: Place) => Promise<void>) => async (modules
   }
 };
 
-/** What a promise rejects with. */
+/** Returns the error with which a promise rejects. */
 export const failure = (work: Promise<unknown>): Promise<Error & Record<string, unknown>> => assert.rejects(work);
 
 export const names = async (db: Db) =>
   (await db.selectFrom("item").select("name").orderBy("name").execute()).map(({ name }) => name);
 
-/** Statements of this place's other sessions that run and have this text in them. */
+/** Counts the running statements of this place's other sessions that have this text. */
 export async function running({ schema }: Place, db: Db, text: string, { kysely }: Modules): Promise<number> {
   const { rows } = await kysely.sql<{ n: number }>`select count(*)::int4 as n from pg_stat_activity
     where application_name = ${schema} and state = 'active' and pid <> pg_backend_pid() and query like ${`%${text}%`}`.execute(

@@ -5,7 +5,7 @@ import { assert } from "../integration/assert.ts";
 import { equal, failure, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const queries: Cases = {
-  "rows, and counts of what was changed": inPlace(async (place) => {
+  "a query returns rows, and the counts of changed rows": inPlace(async (place) => {
     const db = place.db();
     const { sql } = place.modules.kysely;
     const rows = ["a", "b", "c"].map((name, index) => ({ name, amount: index || null }));
@@ -31,7 +31,7 @@ export const queries: Cases = {
     equal(await names(db), ["a", "b", "c"]);
   }),
 
-  "values are those that Kysely's users of pg expect": inPlace(async (place) => {
+  "values are those that users of Kysely with pg expect": inPlace(async (place) => {
     const db = place.db();
     const { sql } = place.modules.kysely;
     const at = new Date("2024-02-29T12:00:00.250Z");
@@ -63,7 +63,7 @@ export const queries: Cases = {
     }
   }),
 
-  "options of every query": inPlace(async (place) => {
+  "options apply to every query": inPlace(async (place) => {
     const db = place.db({ query: { int8: "bigint", dates: "string", maxRows: 2 } });
     const { sql } = place.modules.kysely;
     const { rows } = await sql`select 5::int8 as n, '2024-02-29'::date as day`.execute(db);
@@ -71,7 +71,7 @@ export const queries: Cases = {
     await assert.rejects(sql`select generate_series(1, 3)`.execute(db), { code: "RESPONSE_TOO_LARGE" });
   }),
 
-  "an error is the driver's, with all that the server said": inPlace(async (place) => {
+  "an error is the driver's, with all fields of the server": inPlace(async (place) => {
     const db = place.db();
     const { pgz } = place.modules;
     await db.insertInto("item").values({ name: "a" }).execute();
@@ -82,7 +82,7 @@ export const queries: Cases = {
     equal(query, 'insert into "item" ("name") values ($1)');
   }),
 
-  "migrations up and down, and the introspector": inPlace(async (place) => {
+  "migrations run up and down, and the introspector works": inPlace(async (place) => {
     const db = place.db();
     const { kysely, migration } = place.modules;
     const migrations: Record<string, Migration> = {
@@ -120,7 +120,7 @@ export const queries: Cases = {
     );
     for (const name of both.reverse())
       equal(await told(() => migrator.migrateDown()), { error: undefined, results: [name] });
-    // One that fails is undone whole.
+    // A migration that fails is undone completely.
     migrations["1_table"] = {
       async up(migrating) {
         await migrating.schema.createTable("half").addColumn("id", "integer").execute();
@@ -140,7 +140,7 @@ export const queries: Cases = {
   }),
 };
 
-/** What Kysely tells of migrations, so that a comparison that fails shows the error. */
+/** Returns Kysely's report of the migrations, so that a failing comparison shows the error. */
 async function told(migrate: () => Promise<MigrationResultSet>): Promise<{ error: unknown; results: unknown }> {
   const { error, results } = await undisturbed(async () => {
     const { error, results } = await migrate();
@@ -156,8 +156,8 @@ async function told(migrate: () => Promise<MigrationResultSet>): Promise<{ error
 
 /**
  * Kysely's introspector, with which each run of migrations begins, reads every schema of the database. Its query calls
- * functions that fail, over pg too, where another test has dropped a schema since the query's snapshot: 3F000, rarely
- * 42P01 or 42703. It is then asked again.
+ * functions that fail, over pg too, if another test has dropped a schema since the query's snapshot: 3F000, rarely
+ * 42P01 or 42703. Then it is run again.
  */
 async function undisturbed<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {

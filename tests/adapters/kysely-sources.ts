@@ -1,11 +1,11 @@
-// What a dialect is made over: a pool or one client, its options, and its end.
+// The sources of a dialect: a pool or one client, its options, and its end.
 import type { DatabaseConnection } from "kysely";
 import { assert } from "../integration/assert.ts";
 import { pause } from "../support/until.ts";
 import { equal, failure, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const sources: Cases = {
-  "one client: queries wait for each other and for a transaction": inPlace(async (place) => {
+  "with one client, queries wait for each other and for a transaction": inPlace(async (place) => {
     const client = place.client();
     const db = place.db({ client: async () => client });
     const { sql } = place.modules.kysely;
@@ -35,7 +35,7 @@ export const sources: Cases = {
     equal(client.stats().state, "closed");
   }),
 
-  "options that nobody knows are refused": inPlace(async (place) => {
+  "unknown options are refused": inPlace(async (place) => {
     const { adapter, pgz } = place.modules;
     const refused = (config: object, code: string) => {
       try {
@@ -58,7 +58,7 @@ export const sources: Cases = {
     );
   }),
 
-  "a query by itself needs no lease, all else one": inPlace(async (place) => {
+  "a single query needs no lease, and everything else takes one": inPlace(async (place) => {
     const { kysely } = place.modules;
     const pool = place.pool();
     let leases = 0;
@@ -83,20 +83,20 @@ export const sources: Cases = {
       for await (const _ of item.stream());
     };
     equal(await leased(read), 1);
-    // Such a connection may run several queries: from the second one on they are of one session.
+    // Such a connection may run several queries: from the second query on they share a session.
     const several = (count: number) =>
       db.getExecutor().provideConnection(async (connection) => {
         for (let query = 0; query < count; query++) await connection.executeQuery(item.compile());
       });
     equal([await leased(() => several(1)), await leased(() => several(2)), await leased(() => several(4))], [0, 1, 1]);
     equal(pool.stats().acquired, 0);
-    // Kysely's log tells how long a query took, without the wait for a connection.
+    // Kysely's log shows how long a query took, without the wait for a connection.
     const logged = place.db({ pool: counting }, { log: () => {} });
     await logged.selectFrom("item").selectAll().execute();
     equal(await leased(() => logged.selectFrom("item").selectAll().execute()), 1);
   }),
 
-  "several queries on one connection are of one session": inPlace(async (place) => {
+  "several queries on one connection share a session": inPlace(async (place) => {
     const db = place.db();
     const { kysely } = place.modules;
     const { sql } = kysely;
@@ -104,11 +104,11 @@ export const sources: Cases = {
     await db.connection().execute(async (one) => {
       const pid = () => one.selectNoFrom(sql<number>`pg_backend_pid()`.as("pid")).executeTakeFirstOrThrow();
       const first = await pid();
-      const others = [1, 2].map(() => sql`select pg_sleep(0.1)`.execute(db)); // they have what is idle
+      const others = [1, 2].map(() => sql`select pg_sleep(0.1)`.execute(db)); // they take the idle connections
       equal(await pid(), first);
       await Promise.all(others);
     });
-    // Kysely's executor and drivers around this one ask without saying what for.
+    // Kysely's executor, and drivers around this one, ask for a connection without a purpose.
     const seen = await db.getExecutor().provideConnection(async (one) => {
       await one.executeQuery(kysely.CompiledQuery.raw("set app.tenant = 'seven'"));
       const { rows } = await one.executeQuery(settings().compile());
@@ -124,7 +124,7 @@ export const sources: Cases = {
     equal(await db.getExecutor().provideConnection(kept, {}), [{ tenant: "eight" }]);
   }),
 
-  "options of PostgresDialect are refused with what to do instead": inPlace(async (place) => {
+  "options of PostgresDialect are refused with advice": inPlace(async (place) => {
     const { adapter } = place.modules;
     const said = (option: string) => {
       try {
@@ -140,7 +140,7 @@ export const sources: Cases = {
     assert.match(said("onReserveConnection"), /beforeAcquire/);
   }),
 
-  "what is no pool or client of ours is refused": inPlace(async (place) => {
+  "a source that is not our pool or client is refused": inPlace(async (place) => {
     const { adapter, kysely } = place.modules;
     const poolOfPg = { connect() {}, query() {}, end() {}, options: {} };
     const wrong: [object, RegExp][] = [

@@ -1,10 +1,10 @@
-// Streams over pgz-edge/kysely, in a transaction and outside of one.
+// Streams over pgz-edge/kysely, inside and outside a transaction.
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
 import { equal, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const streams: Cases = {
-  "a stream, which may be left": inPlace(async (place) => {
+  "a stream can be read, and left early": inPlace(async (place) => {
     const pool = place.pool({ max: 1 });
     const db = place.db({ pool });
     const { sql } = place.modules.kysely;
@@ -24,7 +24,7 @@ export const streams: Cases = {
     equal(pool.stats().connects, 1);
   }),
 
-  "a stream in a transaction, which goes on when it is left": inPlace(async (place) => {
+  "a transaction continues after its stream is left": inPlace(async (place) => {
     const db = place.db();
     const { sql } = place.modules.kysely;
     const seen = await db.transaction().execute(async (trx) => {

@@ -5,7 +5,7 @@ import { pause } from "../support/until.ts";
 import { equal, failure, inPlace, names, type Cases, type Db } from "./kysely-place.ts";
 
 export const transactions: Cases = {
-  "transactions with level and access mode": inPlace(async (place) => {
+  "transactions have their isolation level and access mode": inPlace(async (place) => {
     const db = place.db();
     const { sql } = place.modules.kysely;
     const settings = (trx: Db) =>
@@ -32,7 +32,7 @@ export const transactions: Cases = {
     equal(await names(db), ["kept"]);
   }),
 
-  "savepoints of a controlled transaction": inPlace(async (place) => {
+  "a controlled transaction has savepoints": inPlace(async (place) => {
     const db = place.db();
     const trx = await db.startTransaction().execute();
     await trx.insertInto("item").values({ name: "first" }).execute();
@@ -73,7 +73,7 @@ export const transactions: Cases = {
     equal(pool.stats().connects, 1);
   }),
 
-  "what COMMIT itself refuses": inPlace(async (place) => {
+  "an error of COMMIT itself is the driver's": inPlace(async (place) => {
     const db = place.db();
     const { kysely, pgz } = place.modules;
     const { sql } = kysely;
@@ -110,7 +110,7 @@ export const transactions: Cases = {
     });
   }),
 
-  "by hand on one connection": inPlace(async (place) => {
+  "BEGIN and COMMIT can be written by hand on one connection": inPlace(async (place) => {
     const db = place.db();
     const { sql } = place.modules.kysely;
     await db.connection().execute(async (one) => {
@@ -123,14 +123,14 @@ export const transactions: Cases = {
       equal((await sql`commit`.execute(one)).rows, [{ command: "ROLLBACK" }]);
       await sql`begin`.execute(one);
       await one.insertInto("item").values({ name: "left" }).execute();
-      // So many that the cancel is there before the last: what is left is read on to make room for the error.
+      // There are so many rows that the cancel arrives before the last: reading the rest makes room for the error.
       for await (const _ of one.selectNoFrom(sql`generate_series(1, 2000000000)`.as("n")).stream(10)) break;
       await assert.rejects(sql`select 1`.execute(one), { code: "25P02" });
     });
     equal(await names(db), ["kept"]);
   }),
 
-  "many transactions beside each other": inPlace(async (place) => {
+  "many transactions run in parallel": inPlace(async (place) => {
     const db = place.db({ pool: place.pool({ max: 4 }) });
     const settled = await Promise.allSettled(
       Array.from({ length: 40 }, (_, index) =>

@@ -9,7 +9,7 @@ import { inTime, pause, until } from "../support/until.ts";
 type Pg = typeof import("../../js/adapters/pg.ts");
 type Copy = typeof import("../../js/adapters/pg-copy-streams.ts");
 type Client = InstanceType<Pg["Client"]>;
-/** What each case gets: the modules, and the URLs of an ordinary user and of the superuser. */
+/** The input of each case: the modules, and the URLs of an ordinary user and of the superuser. */
 export interface Given {
   pg: Pg;
   copy: Copy;
@@ -36,14 +36,14 @@ async function withClient(
 
 const table = (client: Client, columns = "id int4, name text") => client.query(`create temp table t_copy (${columns})`);
 
-/** How many rows it has; and that the client is ready for it. */
+/** Returns how many rows the table has; this also shows that the client is ready for it. */
 async function count(client: Client): Promise<number> {
   return Number((await client.query("select count(*) from t_copy")).rows[0].count);
 }
 
 const closed = (stream: Readable | Writable) => new Promise<void>((resolve) => stream.once("close", () => resolve()));
 
-/** What a stream says when it fails, once it has closed. */
+/** Returns the error of a stream that fails, once it has closed. */
 async function failureOf(stream: Readable | Writable): Promise<Failure> {
   let failure: Failure | undefined;
   stream.on("error", (error: Failure) => (failure = error));
@@ -59,7 +59,7 @@ async function textOf(stream: Readable): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** As many bytes as one wants, in lines of a thousand. */
+/** Yields as many bytes as requested, in lines of a thousand. */
 function endless(): { source: Readable; given: () => number } {
   const lines = Buffer.from(`7\t${"x".repeat(997)}\n`.repeat(64));
   let given = 0;
@@ -73,7 +73,7 @@ function endless(): { source: Readable; given: () => number } {
 }
 
 export const cases: Record<string, (given: Given) => Promise<void>> = {
-  "from: finish comes when the rows are in the table, and rowCount counts them": (given) =>
+  "from: finish is emitted when the rows are stored, and rowCount counts them": (given) =>
     withClient(given, async (client) => {
       await table(client);
       for (const round of [1, 2]) {
@@ -89,7 +89,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       deepEqual((await client.query("select name from t_copy where id = 3 limit 1")).rows, [{ name: "Zoë" }]);
     }),
 
-  "from: an empty source, texts as they are, and more chunks than fit into a message": (given) =>
+  "from: an empty source, unchanged texts, and more chunks than fit into a message": (given) =>
     withClient(given, async (client) => {
       await table(client);
       await finished(client.query(given.copy.from("copy t_copy from stdin")).end());
@@ -109,7 +109,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       );
     }),
 
-  "to: all rows, their number, and a client that goes on": (given) =>
+  "to: all rows arrive with their number, and the client still works": (given) =>
     withClient(given, async (client) => {
       const stream = client.query(
         given.copy.to("copy (select i, md5(i::text) from generate_series(1, 20000) i) to stdout"),
@@ -119,7 +119,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       equal(lines.length, 20_001);
       equal(lines[0], "1\tc4ca4238a0b923820dcc509a6f75849b");
       equal(stream.rowCount, 20_000);
-      // The rest is there at once, and read slowly: nothing of it holds the connection up.
+      // The rest has arrived at once, and is read slowly. It does not hold up the connection.
       const slow = client.query(
         given.copy.to("copy (select i from generate_series(1, 3) i) to stdout", { highWaterMark: 1 }),
       );
@@ -133,7 +133,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       deepEqual([bytes.subarray(0, 6).toString(), bytes.length, binary.rowCount], ["PGCOPY", 31, 1]);
     }),
 
-  "pipeline: from one client into another, through a stream between": (given) =>
+  "pipeline: rows pass from one client into another, through a stream between them": (given) =>
     withClient(given, (source) =>
       withClient(given, async (target) => {
         await table(target, "i int4, t text");
@@ -146,7 +146,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       }),
     ),
 
-  "an error of the server is the stream's, once, and the client goes on": (given) =>
+  "an error of the server is emitted by the stream once, and the client still works": (given) =>
     withClient(given, async (client) => {
       await table(client);
       const { from, to } = given.copy;
@@ -155,20 +155,20 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       equal((await failureOf(client.query(to("copy (select 1 / 0) to stdout")))).code, "22012");
       equal((await failureOf(client.query(to("copy --")))).code, "42601");
       equal(await count(client), 0);
-      // In a transaction, as a pipeline sees it.
+      // The same in a transaction, with a pipeline.
       await client.query("begin");
       const broken = pipeline(client.query(to("copy (select nothing) to stdout")), new PassThrough().resume());
       equal((await assert.rejects(broken))["code"], "42703");
       equal((await assert.rejects(client.query("select 1")))["code"], "25P02");
       await client.query("rollback");
-      // While data still comes.
+      // The error arrives while data are still being sent.
       const { source } = endless();
       const loading = pipeline(source, client.query(from("copy t_copy (id) from stdin")));
       equal((await assert.rejects(loading))["code"], "22P04");
       equal(await count(client), 0);
     }),
 
-  "from: nothing is taken faster than the server takes it, and destroy ends that soon": (given) =>
+  "from: data are taken only as fast as the server takes them, and destroy ends the COPY soon": (given) =>
     withClient(given, async (client) => {
       await table(client);
       const isSlow =
@@ -188,12 +188,12 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       source.unpipe(stream);
       source.destroy();
       stream.destroy(new Error("enough"));
-      const error = await inTime(failureOf(stream)); // though the server has thousands of rows to read
+      const error = await inTime(failureOf(stream)); // although the server has thousands of rows to read
       equal((error.cause as Error).message, "enough");
       equal(await count(client), 0);
     }),
 
-  "to: the server waits while nobody reads, and destroy ends its COPY": (given) =>
+  "to: the server waits while the stream is not read, and destroy ends its COPY": (given) =>
     withClient(given, (client) =>
       withClient(given, async (observer) => {
         const stream = client.query(
@@ -208,7 +208,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
         await closed(stream);
         await until(async () => (await observer.query(state)).rows[0].state === "idle", "the server is idle");
         deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-        // Leaving a loop is the same.
+        // Leaving a loop has the same effect.
         for await (const chunk of client.query(given.copy.to("copy (select generate_series(1, 10000000)) to stdout"))) {
           assert((chunk as Buffer).length > 0);
           break;
@@ -217,7 +217,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       }),
     ),
 
-  "a cancel that is lost is sent again, and none meets the next query": (given) =>
+  "a cancel that is lost is sent again, and no cancel hits the next query": (given) =>
     withClient(given, async (client) => {
       const { connection } = client as unknown as { connection: { cancel(): Promise<void> } };
       const cancel = connection.cancel.bind(connection);
@@ -229,12 +229,12 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       stream.destroy();
       await closed(stream);
       const all = sent;
-      assert(all >= 2, "it was sent again"); // and again, where the server takes its time
+      assert(all >= 2, "it was sent again"); // and again, when the server takes its time
       const { rows } = await client.query("select pg_sleep(0.7), 1 as a");
       deepEqual([rows[0].a, sent], [1, all]);
     }),
 
-  "from: destroy before its turn, before the server is ready, in the middle and behind the end": (given) =>
+  "from: destroy before its turn, before the server is ready, in the middle and after the end": (given) =>
     withClient(given, async (client) => {
       await table(client);
       const { from } = given.copy;
@@ -269,7 +269,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       equal(await count(client), 0);
     }),
 
-  "signals abort: before, and in the middle": (given) =>
+  "signals abort before the start and in the middle": (given) =>
     withClient(given, async (client) => {
       await table(client);
       const { from, to } = given.copy;
@@ -294,7 +294,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       equal(await count(client), 0);
     }),
 
-  "a statement of another kind is refused, and the client goes on": (given) =>
+  "a statement of another kind is refused, and the client still works": (given) =>
     withClient(given, async (client) => {
       await table(client);
       const { from, to, both } = given.copy;
@@ -309,7 +309,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       equal(await count(client), 0);
     }),
 
-  "a connection that ends ends the stream": async (given) => {
+  "a connection that ends also ends the stream": async (given) => {
     const client = new given.pg.Client(given.url);
     client.on("error", () => {});
     await client.connect();
@@ -330,7 +330,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
     match((await ended).message, /Connection terminated/);
   },
 
-  "query_timeout ends the COPY, and one that ends in time is not touched": (given) =>
+  "query_timeout ends the COPY, and does not touch a COPY that ends in time": (given) =>
     withClient(
       given,
       async (client) => {
@@ -347,7 +347,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       { query_timeout: 400 },
     ),
 
-  "a callback of query hears of the end; a client of a pool is lent again": async (given) => {
+  "a callback of query is called at the end, and a pool's client can be used again": async (given) => {
     const pool = new given.pg.Pool({ connectionString: given.url, max: 1 });
     const client = await pool.connect();
     await table(client);
@@ -366,7 +366,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
     await pool.end();
   },
 
-  "both: the server's log comes in whole messages, answers go back, and the session goes on": (given) =>
+  "both: the server's log arrives in whole messages, replies are sent, and the session survives": (given) =>
     withClient(given, (writer) =>
       withClient(
         { ...given, url: given.superuserUrl },
@@ -384,7 +384,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
             await writer.query("select txid_current()");
             return kinds.has("w");
           }, "a piece of the log");
-          // Standby status update that asks for an answer.
+          // A standby status update that asks for a reply.
           kinds.delete("k");
           const status = Buffer.alloc(34);
           status[0] = 114;
@@ -395,7 +395,7 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
           stream.end();
           await finished(stream);
           assert((await client.query("IDENTIFY_SYSTEM")).rows.length === 1);
-          // One that is left ends too, and its client goes on.
+          // An abandoned stream ends too, and its client still works.
           const left = client.query(given.copy.both(`START_REPLICATION ${xlogpos}`));
           await new Promise((resolve) => left.once("data", resolve));
           left.destroy();

@@ -1,4 +1,4 @@
-// The cases of cases.ts on this runtime, with the build that users get; and what takes a socket of one's own to see.
+// The cases of cases.ts on this runtime, with the build that users get, and a case that needs a socket of its own.
 import { expect, test } from "vitest";
 import { connect } from "../../js/sockets/node.ts";
 import { runtime, testServers } from "../integration/servers.ts";

@@ -1,4 +1,4 @@
-// Prisma's own client over pgz-edge/prisma, with the build that users get; each case gives what it gives over
+// Prisma's own client over pgz-edge/prisma, with the build that users get; each case returns what it returns over
 // @prisma/adapter-pg.
 import { PrismaPg } from "@prisma/adapter-pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -39,7 +39,7 @@ describe.each(testServers().servers)("$name", (server) => {
     test(name, async () => {
       const wanted = await seen(run, theirs);
       expect(await seen(run, ours)).toEqual(wanted);
-      // Statements are known now.
+      // The statements are known now.
       expect(await seen(run, ours)).toEqual(wanted);
     });
 
@@ -58,7 +58,7 @@ describe.each(testServers().servers)("$name", (server) => {
     });
   });
 
-  test("a transaction whose error was swallowed does not look committed", async () => {
+  test("a transaction whose error was swallowed is not reported as committed", async () => {
     const id = "00000000-0000-0000-0000-000000000003";
     const swallowed = ours.$transaction(async (tx: Client) => {
       await tx.user.create({ data: { email: "swallowed@example.org" } });

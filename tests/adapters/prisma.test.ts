@@ -1,5 +1,5 @@
-// pgz-edge/prisma by Prisma's contract: beside @prisma/adapter-pg over the same server, value by value and error by
-// error, and what it does better. With the client itself: prisma-client.test.ts.
+// pgz-edge/prisma by Prisma's contract: compared with @prisma/adapter-pg over the same server, value by value and error
+// by error, and tested for what it does better. prisma-client.test.ts uses the client itself.
 import { PrismaPg } from "@prisma/adapter-pg";
 import type { ArgType, SqlDriverAdapter, SqlDriverAdapterFactory } from "@prisma/driver-adapter-utils";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -26,7 +26,7 @@ const of = (scalarType: ArgType["scalarType"], dbType?: string, arity: ArgType["
   ...(dbType !== undefined && { dbType }),
 });
 
-/** SQL of one column each, of which both must make the same of a value, of NULL, and of the extremes. */
+/** SQL of one column each. Both must read the same from a value, from NULL, and from the extremes. */
 const SAME: Record<string, string[]> = {
   int2: ["-32768", "7"],
   int4: ["-2147483648", "7"],
@@ -83,7 +83,7 @@ const SAME: Record<string, string[]> = {
   mood: ["happy", "so so"],
 };
 
-/** Buffers are bytes. */
+/** Buffers are compared as bytes. */
 const plain = (value: unknown): unknown =>
   value instanceof Uint8Array ? new Uint8Array(value) : Array.isArray(value) ? value.map(plain) : value;
 const all = ({ columnTypes, columnNames, rows }: Awaited<ReturnType<SqlDriverAdapter["queryRaw"]>>) => ({
@@ -96,7 +96,7 @@ const query = (sql: string, args: unknown[] = [], argTypes: ArgType[] = args.map
   args,
   argTypes,
 });
-/** The kind of an error, with all that Prisma learns of it. */
+/** Returns the kind of an error, with everything that Prisma learns of it. */
 const causeOf = async (work: Promise<unknown>): Promise<Record<string, unknown>> =>
   work.then(
     () => {
@@ -110,7 +110,7 @@ const causeOf = async (work: Promise<unknown>): Promise<Record<string, unknown>>
 
 describe.each(testServers().servers)("$name", (server) => {
   const url = `${server.url.split("?")[0]}?sslmode=disable`;
-  /** A session as Prisma assumes it, in which adapter-pg's times are right. */
+  /** A session with the settings that Prisma assumes, in which adapter-pg's times are right. */
   const utc = (text: string) => `${text}&options=-c%20search_path%3D${SCHEMA}%20-c%20timezone%3DUTC`;
   const factory: SqlDriverAdapterFactory = new built.PrismaPgz(utc(url));
   let ours: SqlDriverAdapter;
@@ -152,7 +152,7 @@ describe.each(testServers().servers)("$name", (server) => {
     },
   );
 
-  test("a result without rows has its columns, and a statement without a result none", async () => {
+  test("a result without rows has its columns, and a statement without a result has none", async () => {
     const [one, other] = await both((adapter) => adapter.queryRaw(query("select 1::int4 as a, '' as b where false")));
     expect(all(one)).toEqual(all(other));
     const [none, nothing] = await both((adapter) =>
@@ -165,7 +165,7 @@ describe.each(testServers().servers)("$name", (server) => {
     ]);
   });
 
-  test("executeRaw runs several statements where there are no arguments, in a transaction too", async () => {
+  test("executeRaw without arguments runs several statements, in a transaction too", async () => {
     const several = query("insert into parents values (20); insert into parents values (21), (22);");
     const undone = await ours.startTransaction();
     expect(await undone.executeRaw(several)).toBe(3);
@@ -177,7 +177,7 @@ describe.each(testServers().servers)("$name", (server) => {
     const broken = query("insert into parents values (30); select 1 / 0");
     expect(await causeOf(ours.executeRaw(broken))).toMatchObject({ kind: "postgres", code: "22012" });
     expect(await ours.executeRaw(query("select from parents where id = 30"))).toBe(0);
-    // One whose text has a semicolon, and one behind which there is nothing.
+    // A single statement whose text has a semicolon, and a statement with nothing after its semicolon.
     for (const text of [
       "update parents set id = id -- ; none",
       "update parents set id = id; ",
@@ -187,12 +187,12 @@ describe.each(testServers().servers)("$name", (server) => {
     expect(await causeOf(ours.executeRaw(query("select $1::int4; select 1", [1])))).toMatchObject({ code: "42601" });
   });
 
-  test("columns of one name stay two", async () => {
+  test("columns of the same name stay separate", async () => {
     const [one, other] = await both((adapter) => adapter.queryRaw(query("select 1 as a, 2 as a")));
     expect(all(one)).toEqual(all(other));
   });
 
-  test("arguments are read as adapter-pg's are", async () => {
+  test("arguments are read as adapter-pg reads them", async () => {
     const at = "2024-02-29T12:34:56.789Z";
     const given: [type: string, arg: unknown, argType: ArgType][] = [
       ["int4", 7, of("int")],
@@ -256,14 +256,14 @@ describe.each(testServers().servers)("$name", (server) => {
     expect(one["kind"]).toBe("NullConstraintViolation");
   });
 
-  test("an argument that does not fit is refused as the server would", async () => {
+  test("an argument that does not fit is refused as the server would refuse it", async () => {
     const invalid = await causeOf(ours.queryRaw(query("select $1::int4", [true], [of("boolean")])));
     expect(invalid).toMatchObject({ kind: "InvalidInputValue", originalCode: "22P02" });
     const far = await causeOf(ours.queryRaw(query("select $1::int2 + 1::int2", [70_000], [of("int")])));
     expect(far).toMatchObject({ kind: "ValueOutOfRange", originalCode: "22003" });
   });
 
-  test("a time that is none is refused like other values, in arrays too", async () => {
+  test("an invalid time is refused like other invalid values, in arrays too", async () => {
     for (const arg of ["junk", new Date(Number.NaN), [new Date(Number.NaN)]])
       for (const type of ["timestamptz", "date"]) {
         const list = Array.isArray(arg);
@@ -275,7 +275,7 @@ describe.each(testServers().servers)("$name", (server) => {
       }
   });
 
-  test("errors that are hard to cause have the same kinds", async () => {
+  test("rare errors have the same kinds", async () => {
     const raise = (code: string) =>
       `do $$ begin raise exception using errcode = '${code}', message = 'made up'; end $$`;
     for (const [code, kind] of [
@@ -292,7 +292,7 @@ describe.each(testServers().servers)("$name", (server) => {
     }
   });
 
-  test("what goes wrong with a connection has Prisma's kinds", async () => {
+  test("failures of a connection have Prisma's kinds", async () => {
     const connected = async (to: string) => {
       const adapter = await new built.PrismaPgz(to).connect();
       try {
@@ -326,7 +326,7 @@ describe.each(testServers().servers)("$name", (server) => {
 
   const count = async () => (await ours.queryRaw(query("select count(*)::int4 from parents"))).rows[0]![0];
 
-  test("BEGIN with its isolation level leaves with the first statement, COMMIT alone", async () => {
+  test("BEGIN with its isolation level leaves with the first statement, and COMMIT alone", async () => {
     const proxy = new ByteProxy({ host: server.host, port: server.port });
     const port = await proxy.listen();
     const to = new URL(url);
@@ -350,7 +350,7 @@ describe.each(testServers().servers)("$name", (server) => {
     }
   });
 
-  test("commit keeps, rollback undoes, savepoints go back", async () => {
+  test("commit keeps changes, rollback undoes them, and savepoints work", async () => {
     const before = await count();
     const kept = await ours.startTransaction();
     expect(kept.options).toEqual({ usePhantomQuery: true });
@@ -373,14 +373,14 @@ describe.each(testServers().servers)("$name", (server) => {
     await ours.executeRaw(query("delete from parents where id >= 10"));
   });
 
-  test("a COMMIT that rolled back is an error, where adapter-pg says that it went well", async () => {
+  test("a COMMIT that rolled back is an error, although adapter-pg reports success", async () => {
     const failed = await ours.startTransaction();
     await causeOf(failed.executeRaw(query("insert into parents values (1)")));
     expect(await causeOf(failed.executeRaw(query("select 1")))).toMatchObject({ originalCode: "25P02" });
     expect(await causeOf(failed.commit())).toMatchObject({ kind: "TransactionAlreadyClosed" });
   });
 
-  test("rollback cancels what still runs", async () => {
+  test("rollback cancels a running statement", async () => {
     const transaction = await ours.startTransaction();
     const sleeping = transaction.queryRaw(query("select pg_sleep(60)::text")).catch(() => "ended");
     await pause(100);
@@ -397,7 +397,7 @@ describe.each(testServers().servers)("$name", (server) => {
     expect(results.map(({ rows }) => rows)).toEqual([[[1]], [[2]], [[3]]]);
   });
 
-  test("transactions give their connections back, whatever becomes of them", async () => {
+  test("transactions give their connections back, whatever their outcome", async () => {
     const pool = pgz.createPool(url, { max: 2 });
     const adapter = await new built.PrismaPgz(pool).connect();
     for (let round = 0; round < 20; round++) {
@@ -417,7 +417,7 @@ describe.each(testServers().servers)("$name", (server) => {
 
   // -- what is different by intent ------------------------------------------------------------------------------------
 
-  test("times are right whatever the session's time zone is", async () => {
+  test("times are right in every time zone of the session", async () => {
     const adapter = await new built.PrismaPgz(url, {}).connect();
     const at = "2024-01-02T03:04:05.000Z";
     const transaction = await adapter.startTransaction();
@@ -434,7 +434,7 @@ describe.each(testServers().servers)("$name", (server) => {
     await adapter.dispose();
   });
 
-  test("types that adapter-pg refuses are texts, and what has a structure is JSON", async () => {
+  test("types that adapter-pg refuses are texts, and structured values are JSON", async () => {
     const asked = query(`select '1 day'::interval as a, '(1,2)'::point as b, pg_sleep(0) as c,
       '{happy,"so so"}'::mood[] as d, (1, 'x')::pair as e, '{a}'::name[] as f, '-1234.50'::money as g`);
     const { columnTypes, rows } = await ours.queryRaw(asked);
@@ -442,7 +442,7 @@ describe.each(testServers().servers)("$name", (server) => {
     expect(rows).toEqual([["P1D", "(1,2)", "", '["happy","so so"]', '{"a":1,"b":"x"}', '["a"]', "-1234.50"]]);
   });
 
-  test("years before 1 and behind 9999 are written as the server reads them", async () => {
+  test("years before 1 and after 9999 are written as the server reads them", async () => {
     const args = ["-000043-03-15T00:00:00.000Z", "+012345-01-01T00:00:00.000Z"];
     const { rows } = await ours.queryRaw(
       query(
@@ -478,7 +478,7 @@ describe.each(testServers().servers)("$name", (server) => {
     await adapter.dispose();
   });
 
-  test("a parser's result stays what it is, whatever the value was", async () => {
+  test("a parser's result stays unchanged, whatever the value was", async () => {
     const adapter = await new built.PrismaPgz(utc(url), {
       userDefinedTypeParser: (_, value) => Promise.resolve(`parsed ${JSON.stringify(value)}`),
     }).connect();

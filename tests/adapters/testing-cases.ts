@@ -1,7 +1,7 @@
 // What code under test does in a transaction that is rolled back: written once, run on Node, Deno and Bun.
 //
-// Each case has a schema of its own with a table `item`, which must be empty at its end: `stored` asks a connection that
-// is none of the test's.
+// Each case has a schema of its own with a table `item`, which must be empty at its end: `stored` asks a connection
+// that is not the test's.
 import type { Client, Pool } from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
@@ -24,7 +24,7 @@ export interface Modules {
 /** Runs SQL as a superuser. */
 export type Side = (sql: string) => Promise<void>;
 
-/** A schema with two tables; what a case makes is closed at its end. */
+/** A schema with two tables. Everything that a case creates is closed at its end. */
 export class Place {
   readonly modules: Modules;
   readonly schema = `testing_${Math.random().toString(36).slice(2, 12)}`;
@@ -74,13 +74,13 @@ export class Place {
     return client;
   }
 
-  /** Names of items that everybody sees. */
+  /** Returns the names of the items that every session sees. */
   async stored(): Promise<unknown[]> {
     const { rows } = await this.#outside.query<{ name: string }>("select name from item order by id");
     return rows.map(({ name }) => name);
   }
 
-  /** Whether a statement of the case waits in `pg_sleep`. */
+  /** Returns whether a statement of the case waits in `pg_sleep`. */
   async sleeps(): Promise<boolean> {
     const { rows } = await this.#outside.query<{ n: number }>(
       "select count(*)::int4 as n from pg_stat_activity where wait_event = 'PgSleep' and application_name = $1",
@@ -93,7 +93,7 @@ export class Place {
     await this.#outside.simple(text);
   }
 
-  /** A role that the login's own may play. */
+  /** Creates a role that the login role may assume. */
   async role(): Promise<string> {
     const role = `${this.schema}_${this.#ends.length}`;
     await this.side(`create role ${role}; grant ${role} to ${decodeURIComponent(new URL(this.#url).username)}`);
@@ -122,7 +122,7 @@ const code = async (work: Promise<unknown>): Promise<unknown> =>
     (error: { code?: unknown }) => error.code,
   );
 
-/** Over a pool and over a client. */
+/** Runs the case over a pool and over a client. */
 const both =
   (run: (db: Pool, place: Place) => Promise<void>): Case =>
   async (place) => {
@@ -134,7 +134,7 @@ const both =
   };
 
 const driver: Record<string, Case> = {
-  "what a test writes is rolled back, whether it returns or throws": async (place) => {
+  "a test's writes are rolled back, whether it returns or throws": async (place) => {
     const { withRollback } = place.modules.testing;
     const result = await withRollback(place.pool, async (db) => {
       await db.exec(insert("a"));
@@ -148,12 +148,12 @@ const driver: Record<string, Case> = {
     });
     equal(await failed.catch((error: unknown) => error === thrown), true);
     equal(await place.stored(), []);
-    // The pool itself works as before, and its connection comes back clean.
+    // The pool itself works as before, and its connection is clean again.
     await place.pool.exec(insert("b"));
     equal(await place.stored(), ["b"]);
   },
 
-  "a statement that fails leaves the statements before it": both(async (db) => {
+  "a statement that fails keeps the effects of earlier statements": both(async (db) => {
     await db.exec(insert("a"));
     equal(await code(db.exec(insert("a"))), "23505");
     equal(await code(db.query("select 1 / 0")), "22012");
@@ -161,7 +161,7 @@ const driver: Record<string, Case> = {
     equal(await names(db), ["a"]);
   }),
 
-  "a transaction is kept or undone as always, and those inside of it too": both(async (db) => {
+  "a transaction is kept or undone as usual, and so are nested transactions": both(async (db) => {
     const result = await db.transaction(async (tx) => {
       await tx.exec(insert("a"));
       const inner = tx.transaction(async (nested) => {
@@ -190,7 +190,7 @@ const driver: Record<string, Case> = {
     equal(await names(db), ["a"]);
   }),
 
-  "a transaction whose statement failed says that it rolled back": both(async (db) => {
+  "a transaction with a failed statement rejects as rolled back": both(async (db) => {
     const swallowed = db.transaction(async (tx) => {
       await tx.exec(insert("a"));
       await tx.exec("select 1 / 0").catch(() => {});
@@ -199,7 +199,7 @@ const driver: Record<string, Case> = {
     equal(await names(db), []);
   }),
 
-  "a transaction that may only read refuses to write, and only it": both(async (db) => {
+  "a read-only transaction refuses to write, and later ones do not": both(async (db) => {
     const wrote = db.transaction((tx) => tx.exec(insert("a")), { readOnly: true });
     equal(await code(wrote), "25006");
     await db.transaction((tx) => tx.query("select 1"), { readOnly: true });
@@ -207,7 +207,7 @@ const driver: Record<string, Case> = {
     equal(await names(db), ["b"]);
   }),
 
-  "a transaction runs again after a conflict, also one that is a cause": both(async (db) => {
+  "a transaction runs again after a conflict, even if the conflict is a cause": both(async (db) => {
     let runs = 0;
     const conflict = "do $$ begin raise exception using errcode = '40001'; end $$";
     await db.transaction(
@@ -225,7 +225,7 @@ const driver: Record<string, Case> = {
     equal(await code(db.transaction((tx) => tx.exec(conflict))), "40001");
   }),
 
-  "a transaction ends by its signal and its timeout": both(async (db) => {
+  "a transaction ends by its signal and by its timeout": both(async (db) => {
     const leaving = new AbortController();
     const sleeps = db.transaction(
       async (tx) => {
@@ -242,7 +242,7 @@ const driver: Record<string, Case> = {
     equal(await names(db), ["a"]);
   }),
 
-  "calls that are made together run in their order": both(async (db) => {
+  "calls made together run in order": both(async (db) => {
     const transaction = (name: string) =>
       db.transaction(async (tx) => {
         await tx.query("select pg_sleep(0.01)");
@@ -264,20 +264,18 @@ const driver: Record<string, Case> = {
     equal(await late(9), "23503");
     equal(await names(db), []);
     equal(await late(8), "no error");
-    // And it still waits in the next transaction.
+    // The constraint is deferred again in the next transaction.
     await db.exec("delete from part");
     await db.exec("delete from item");
     equal(await late(8), "no error");
   }),
 
-  "a deferred constraint of somebody else may be dropped meanwhile, or lie in a schema that is closed": async (
-    place,
-  ) => {
+  "another test's deferred constraint may be dropped meanwhile, or be in a schema without access": async (place) => {
     const other = `${place.schema}_other`;
     const table = "(n int4 unique deferrable initially deferred)";
     await place.side(`create schema ${other}; create table ${other}.closed ${table}`);
     await place.side(`create table ${place.schema}.dropped ${table}`);
-    // Its snapshot goes on showing what is dropped.
+    // Its snapshot still shows the dropped constraint.
     await place.modules.testing.withRollback(
       place.pool,
       async (db) => {
@@ -313,7 +311,7 @@ const driver: Record<string, Case> = {
       (await db.simple("create function two() returns int begin atomic select 2; end; select two() as n"))[1]?.rows,
       [{ n: 2 }],
     );
-    // What a transaction may say itself.
+    // Statements that a transaction may run itself.
     await db.transaction(async (tx) => {
       await tx.exec("savepoint mine");
       await tx.exec(insert("a"));
@@ -322,7 +320,7 @@ const driver: Record<string, Case> = {
       await tx.exec("release mine");
     });
     equal(await names(db), []);
-    // A procedure that commits is refused by the server.
+    // The server refuses a procedure that commits.
     equal(await code(db.exec("do $$ begin commit; end $$")), "2D000");
   }),
 
@@ -384,7 +382,7 @@ const driver: Record<string, Case> = {
     equal(await names(db), ["a", "b", "c", "d", "f", "g"]);
   }),
 
-  "a scope has its settings, and nothing keeps them": both(async (db, place) => {
+  "a scope has its settings, and they do not outlive it": both(async (db, place) => {
     const role = await place.role();
     const tenant = db.scope({ settings: { "app.tenant": 7 }, role });
     const who = "select current_setting('app.tenant', true) as tenant, current_user = session_user as own";
@@ -413,7 +411,7 @@ const driver: Record<string, Case> = {
     }
   }),
 
-  "a lease is the test's connection, and has the calls of one": async (place) => {
+  "a lease is the test's connection, with the calls of a lease": async (place) => {
     await place.modules.testing.withRollback(place.pool, async (db) => {
       const lease = await db.acquire();
       await lease.exec("create temporary table picked (id int4)");
@@ -431,26 +429,26 @@ const driver: Record<string, Case> = {
     equal(await place.stored(), []);
   },
 
-  "a call of the pool inside of a transaction says that it would wait for itself": async (place) => {
+  "a call of the pool inside a transaction reports that it would wait for itself": async (place) => {
     await place.modules.testing.withRollback(place.pool, async (db) => {
       const inside = db.transaction(async () => await db.query("select 1"));
       equal(await code(inside), "TRANSACTION_OPEN");
       await db.exec(insert("a"));
-      // One that only takes long is waited for.
+      // A call that only takes long is waited for.
       const long = db.transaction((tx) => tx.exec("select pg_sleep(3.5)"));
       await Promise.all([long, db.exec(insert("b"))]);
       equal(await names(db), ["a", "b"]);
     });
   },
 
-  "close() of the code under test leaves the pool open": both(async (db, place) => {
+  "close() in the code under test leaves the pool open": both(async (db, place) => {
     await db.close();
     await db.exec(insert("a"));
     equal(await names(db), ["a"]);
     await place.outside("select 1");
   }),
 
-  "after the test nothing can be written any more": async (place) => {
+  "after the test nothing can be written": async (place) => {
     const { withRollback } = place.modules.testing;
     let kept!: Pool;
     let running!: Promise<unknown>;
@@ -466,7 +464,7 @@ const driver: Record<string, Case> = {
     equal(await place.stored(), []);
   },
 
-  "tests that run beside each other do not see each other": async (place) => {
+  "tests that run at the same time do not see each other": async (place) => {
     const { withRollback } = place.modules.testing;
     const test = (name: string) =>
       withRollback(place.pool, async (db) => {
@@ -478,7 +476,7 @@ const driver: Record<string, Case> = {
     equal(await place.stored(), []);
   },
 
-  "a lost connection fails the test, and the next one has another": async (place) => {
+  "a lost connection fails the test, and the next test gets another": async (place) => {
     const { withRollback } = place.modules.testing;
     const lost = withRollback(place.pool, async (db) => {
       const lease = await db.acquire();
@@ -489,7 +487,7 @@ const driver: Record<string, Case> = {
     equal(await withRollback(place.pool, async (db) => (await db.query("select 1 as a")).rows), [{ a: 1 }]);
   },
 
-  "the hooks of a runner begin and end, and refuse two tests at a time": async (place) => {
+  "a runner's hooks begin and end a test, and refuse two tests at a time": async (place) => {
     const { rollbackEachTest } = place.modules.testing;
     const hooks: Record<string, () => Promise<void>> = {};
     const set = (name: string) => (hook: () => Promise<void>) => void (hooks[name] = hook);
@@ -507,7 +505,7 @@ const driver: Record<string, Case> = {
     equal(await place.stored(), ["stays"]);
   },
 
-  "options and sources that are none are refused": async (place) => {
+  "invalid options and sources are refused": async (place) => {
     const { withRollback, rollbackEachTest } = place.modules.testing;
     equal(await code(withRollback({} as Pool, () => 1)), "INVALID_OPTION");
     equal(await code(withRollback(place.pool, () => 1, { level: 1 } as never)), "UNKNOWN_OPTION");
@@ -530,7 +528,7 @@ const pgNames = async (db: { query(text: string): Promise<{ rows: Item[] }> }) =
   (await db.query("select name from item order by id")).rows.map(({ name }) => name);
 const INSERT = "insert into item (name) values ($1)";
 
-/** Over a pool of the facade. */
+/** Runs the case over a pool of the facade. */
 const overPg =
   (run: (db: ReturnType<Place["pgPool"]>, place: Place) => Promise<void>): Case =>
   async (place) => {
@@ -581,7 +579,7 @@ const facade: Record<string, Case> = {
     equal(await pgNames(db), ["a", "d"]);
   }),
 
-  "pg: a statement that fails leaves those before it, by a pool and by a client": overPg(async (db) => {
+  "pg: a statement that fails keeps earlier ones, with a pool and with a client": overPg(async (db) => {
     await db.query(INSERT, ["a"]);
     equal(await code(db.query(INSERT, ["a"])), "23505");
     const client = await db.connect();
@@ -592,7 +590,7 @@ const facade: Record<string, Case> = {
     equal(await pgNames(db), ["a", "b"]);
   }),
 
-  "pg: callbacks, and transactions of several clients at the same time": overPg(async (db) => {
+  "pg: callbacks work, and transactions of several clients at the same time": overPg(async (db) => {
     const rows = await new Promise((resolve, reject) =>
       db.query("select $1::int4 as a", [1], (error, result) => (error ? reject(error) : resolve(result.rows))),
     );
@@ -626,7 +624,7 @@ const facade: Record<string, Case> = {
     equal((await pgNames(db)).sort(), ["a", "c", "d"]);
   }),
 
-  "pg: a text with BEGIN and COMMIT in it": overPg(async (db) => {
+  "pg: a text may have BEGIN and COMMIT in it": overPg(async (db) => {
     const results = (await db.query(
       "begin; insert into item (name) values ('a;'); commit; select name from item",
     )) as unknown as { command: string; rows: unknown[] }[];
@@ -648,7 +646,7 @@ const facade: Record<string, Case> = {
     equal((await db.query("select from part")).rowCount, 0);
   }),
 
-  "pg: a client that comes back in its transaction rolls it back": overPg(async (db) => {
+  "pg: a client that is released in its transaction rolls it back": overPg(async (db) => {
     const client = await db.connect();
     client.on("notice", () => {});
     await client.query("begin");
@@ -665,7 +663,7 @@ const facade: Record<string, Case> = {
     equal(await pgNames(db), [], "end() of the code under test leaves the pool open");
   }),
 
-  "pg: what is a query by itself, as a cursor": overPg(async (db, { modules }) => {
+  "pg: a query object such as a cursor works": overPg(async (db, { modules }) => {
     const client = await db.connect();
     const rows: unknown[] = [];
     const query = new modules.pg.Query("select i from generate_series(1, 3) i");
@@ -709,7 +707,7 @@ const facade: Record<string, Case> = {
     equal(await place.stored(), []);
   },
 
-  "pg: after the test nothing can be written any more": async (place) => {
+  "pg: after the test nothing can be written": async (place) => {
     const { withRollback } = place.modules.testing;
     const pool = place.pgPool();
     let kept!: typeof pool;

@@ -1,4 +1,4 @@
-// A server through a WebSocket: what each runtime must do there, Workers too.
+// A server through a WebSocket: the required behaviour on each runtime, Workers too.
 import type * as driver from "../../js/index.ts";
 import type { webSocket as WebSockets, WebSocketOptions } from "../../js/sockets/websocket.ts";
 import { inTime, pause, until } from "../support/until.ts";
@@ -7,9 +7,9 @@ export interface Setting {
   readonly pgz: typeof driver;
   readonly webSocket: typeof WebSockets;
   readonly proxy: string;
-  /** The server's, with sslmode=disable. */
+  /** The URL of the server, with sslmode=disable. */
   readonly url: string;
-  /** The server speaks TLS. */
+  /** Whether the server speaks TLS. */
   readonly tls: boolean;
   readonly WebSocket?: WebSocketOptions["WebSocket"];
 }
@@ -19,7 +19,7 @@ export function equal(actual: unknown, expected: unknown): void {
   if (is !== should) throw new Error(`${is} instead of ${should}`);
 }
 
-/** The code and the words of what it rejects with. */
+/** Returns the code and the message of the error. */
 async function refused(work: Promise<unknown>, code: string, words: RegExp): Promise<void> {
   const error = (await work.then(
     () => ({ code: "none", message: "" }),
@@ -29,7 +29,7 @@ async function refused(work: Promise<unknown>, code: string, words: RegExp): Pro
   if (!words.test(error.message)) throw new Error(error.message);
 }
 
-/** Waits until the server has no such session any more. */
+/** Waits until the server no longer has the session. */
 const ended = (db: driver.Client, pid: number) =>
   until(async () => {
     const { rows } = await db.query({ text: "select 1 from pg_stat_activity where pid = $1", values: [pid] });
@@ -41,7 +41,7 @@ function clientOf({ pgz, webSocket, proxy, url, WebSocket }: Setting, options: W
 }
 
 export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>> = {
-  async "queries, a transaction and a batch"(setting) {
+  async "queries, a transaction and a batch work"(setting) {
     const { sql } = setting.pgz;
     await using db = clientOf(setting);
     const calls = Array.from({ length: 20 }, (_, n) => db.query<{ n: number }>(sql`select ${n}::int4 as n`));
@@ -54,7 +54,7 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     await refused(db.query("select 1 / 0"), "22012", /division by zero/);
   },
 
-  async "megabytes both ways"(setting) {
+  async "megabytes pass in both directions"(setting) {
     await using db = clientOf(setting);
     const line = `${"x".repeat(999)}\n`;
     await db.exec("create temporary table lines (line text)");
@@ -78,7 +78,7 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     equal((await inTime(db.query("select 1 as a"))).rows, [{ a: 1 }]);
   },
 
-  async "a pool, each of whose calls has a WebSocket of its own"({ pgz, webSocket, proxy, url, WebSocket }) {
+  async "each connection of a pool has its own WebSocket"({ pgz, webSocket, proxy, url, WebSocket }) {
     const connect = webSocket(proxy, WebSocket && { WebSocket });
     await using pool = pgz.createPool(url, { max: 3, connect });
     const calls = Array.from({ length: 9 }, () => pool.query<{ pid: number }>("select pg_backend_pid() as pid"));
@@ -86,13 +86,13 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     if (pids.size > 3 || pids.size < 1) throw new Error(`${pids.size} backends`);
   },
 
-  async "a session that the server ends"(setting) {
+  async "a session that the server ends is lost"(setting) {
     await using db = clientOf(setting);
     await refused(db.query("select pg_terminate_backend(pg_backend_pid())"), "57P01", /terminating/);
     equal((await db.query("select 1 as a")).rows, [{ a: 1 }]);
   },
 
-  async "addresses that the proxy refuses or cannot reach"(setting) {
+  async "addresses that the proxy refuses or cannot reach are errors"(setting) {
     const at = (address: string) => ({ ...setting, url: `postgres://u:p@${address}/d?sslmode=disable` });
     for (const address of ["127.0.0.1:1", "127.0.0.1:9"])
       await refused(clientOf(at(address)).query("select 1"), "CONNECT_FAILED", /the proxy .* refused/);
@@ -111,13 +111,13 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     await refused(clientOf({ ...setting, url }).query("select 1"), "TLS_FAILED", /wss:/);
   },
 
-  async "rows that nobody reads end the connection, and a cursor asks for them one batch at a time"(setting) {
+  async "unread rows end the connection, and a cursor requests them one batch at a time"(setting) {
     const wide = "select repeat('x', 10000) as x from generate_series(1, 2000)";
     await using db = clientOf(setting, { maxWaiting: 1 << 20 });
     const { rows: backends } = await db.query<{ pid: number }>("select pg_backend_pid() as pid");
     const reader = (await db.stream(wide)).getReader();
     await reader.read();
-    await pause(1_000); // long enough for megabytes to come
+    await pause(1_000); // long enough for megabytes to arrive
     const rest = (async () => {
       while (!(await reader.read()).done);
     })();
@@ -129,7 +129,7 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     await ended(other, backends[0]!.pid);
   },
 
-  async "a stream that is left behind a few rows ends on the server"(setting) {
+  async "a stream that is left after a few rows ends on the server"(setting) {
     await using other = clientOf(setting);
     const db = clientOf(setting);
     const { rows } = await db.query<{ pid: number }>("select pg_backend_pid() as pid");
@@ -139,7 +139,7 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     await ended(other, rows[0]!.pid);
   },
 
-  async "what is no proxy is refused"({ webSocket }) {
+  async "an address that is not a proxy is refused"({ webSocket }) {
     for (const proxy of ["proxy.example.com", "https://proxy.example.com"])
       await refused((async () => webSocket(proxy))(), "INVALID_OPTION", /must be a URL that begins with wss: or ws:/);
   },

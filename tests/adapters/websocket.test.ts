@@ -12,7 +12,7 @@ const { webSocket } = (await import(
 const { servers, webSockets } = testServers();
 const [server] = servers;
 const url = `${server!.url.split("?")[0]}?sslmode=disable`;
-// Node has none before 22.
+// Node has no WebSocket before version 22.
 const WebSocket = runtime === "node" ? (WsOfNode as unknown as NonNullable<Setting["WebSocket"]>) : undefined;
 const setting = { pgz, webSocket, url, tls: server!.tls, ...(WebSocket && { WebSocket }) };
 
@@ -20,7 +20,7 @@ for (const [name, run] of Object.entries(cases))
   test(`${runtime}: ${name}`, () => run({ ...setting, proxy: webSockets.plain }));
 
 if (runtime === "node")
-  test("behind wss: sslmode=require needs no TLS inside", async () => {
+  test("over wss: sslmode=require needs no TLS inside", async () => {
     class Trusting extends WsOfNode {
       constructor(address: string) {
         super(address, { ca: server!.caPem });
@@ -33,7 +33,7 @@ if (runtime === "node")
   });
 
 if (runtime === "node")
-  test("without a WebSocket it says so, and Neon's proxy is where it is by default", async () => {
+  test("without a WebSocket an error says so, and Neon's proxy is the default", async () => {
     if (!globalThis.WebSocket) expect(() => webSocket()).toThrow(/There is no WebSocket here/);
     const asked: string[] = [];
     class Refusing extends EventTarget {

@@ -1,4 +1,4 @@
-// `pgz-edge changes`: what goes into the pipe is acknowledged, and the next run goes on behind it.
+// `pgz-edge changes`: what is written to the pipe is acknowledged, and the next run continues after it.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ServerDescriptor } from "../servers/index.mjs";
 import { until } from "../support/until.ts";
@@ -34,14 +34,14 @@ async function slot() {
   return rows[0];
 }
 
-/** Runs it until it has written so many lines of this kind, and then one more of `last`; and ends it by Ctrl-C. */
+/** Runs the command until it has written enough lines, and ends it by Ctrl-C. */
 async function read(words: readonly string[], enough: (lines: readonly string[]) => boolean) {
   const child = cli.start([...WORDS, ...words], { env });
   let out = "";
   child.stdout!.on("data", (piece: Buffer) => (out += piece.toString()));
   const end = ended(child, { readsOut: false });
   await until(() => enough(out.split("\n")) || child.exitCode !== null, "the lines have come");
-  // What was written is acknowledged with the next read.
+  // Written lines are acknowledged with the next read.
   await until(async () => (await slot())?.["active"] === true, "it reads on");
   child.kill("SIGINT");
   const { code, err } = await end;
@@ -55,7 +55,7 @@ function kindOf(line: string): string {
 
 const has = (word: string) => (lines: readonly string[]) => lines.some((line) => line.includes(word));
 
-test("rows of a snapshot and changes are lines; the next run goes on behind what was written", async () => {
+test("rows of a snapshot and changes are lines, and the next run continues after the written lines", async () => {
   const first = read(["--create-slot", "permanent", "--snapshot"], has('"kind":"commit"'));
   await until(async () => (await slot())?.["active"] === true, "the slot is read");
   await db.exec(`insert into ${NAME} values (2, 'Ada')`);
@@ -72,8 +72,8 @@ test("rows of a snapshot and changes are lines; the next run goes on behind what
   expect(again.err).toMatch(/4 changes, \d+ B in /);
 });
 
-test("a reader who leaves ends it, and what is wrong is told with what to do", async () => {
-  // More than the pipe and the sockets hold.
+test("a reader that leaves ends the command, and errors come with advice", async () => {
+  // More data than the pipe and the sockets buffer.
   await db.exec(`insert into ${NAME} select i, repeat('x', 100) from generate_series(2, 100000) i`);
   const line = `pgz-edge ${WORDS.join(" ")} --create-slot permanent --snapshot | head -n 2`;
   const { out } = await cli.shell(line, { env });
@@ -93,7 +93,7 @@ test("a reader who leaves ends it, and what is wrong is told with what to do", a
   }
 });
 
-test("the doctor lists slots that nobody reads, and what they keep", async () => {
+test("the doctor lists slots without a reader, and the log that they keep", async () => {
   const slots = async () => {
     const { out } = await cli.run(["doctor", url, "--json"]);
     const { findings } = JSON.parse(out) as { findings: { id: string }[] };
@@ -108,7 +108,7 @@ test("the doctor lists slots that nobody reads, and what they keep", async () =>
   });
 });
 
-test("--tables takes the place of a publication, and leaves none behind", async () => {
+test("--tables replaces a publication, and leaves no publication behind", async () => {
   const child = cli.start(["changes", "--slot", NAME, "--create-slot", "temporary", "--tables", NAME], { env });
   let out = "";
   child.stdout!.on("data", (piece: Buffer) => (out += piece.toString()));

@@ -1,4 +1,4 @@
-// `pgz-edge` as a user has it: the packed tarballs, installed in an empty project, run as a process of its own.
+// `pgz-edge` as a user has it: the packed tarballs, installed in an empty project, run as a separate process.
 import { spawn, type ChildProcess } from "node:child_process";
 import path from "node:path";
 import process from "node:process";
@@ -6,30 +6,30 @@ import type * as pgz from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
 import { Project } from "../packaging/project.ts";
 
-/** To look at the server meanwhile. */
+/** A connection that looks at the server meanwhile. */
 export const driver = (await import(new URL("../../dist/node.js", import.meta.url).href)) as typeof pgz;
 
 export const { servers, pgbouncer } = testServers();
 export const [server] = servers;
-/** Without the tests' certificates. */
+/** The environment without the tests' certificates. */
 export const plainUrl = (url: string): string => `${url.split("?")[0]}?sslmode=disable`;
 export const url = plainUrl(server!.url);
 
 export interface Ended {
-  /** The exit code, or the signal that ended it. */
+  /** The exit code, or the signal that ended the process. */
   readonly code: number | string | null;
   readonly out: string;
   readonly err: string;
 }
 
 export interface RunOptions {
-  /** Beside DATABASE_URL; `undefined` takes a variable away. */
+  /** Variables added to DATABASE_URL; `undefined` removes a variable. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Standard input; without it there is none. */
+  /** Standard input. Without it the process has none. */
   readonly input?: string | Uint8Array;
-  /** In a process group of its own, as a shell starts it at a terminal. */
+  /** Runs in a process group of its own, as a shell starts a command at a terminal. */
   readonly isGroup?: boolean;
-  /** Standard input is there, and stays open. */
+  /** Standard input exists and stays open. */
   readonly stdin?: "open";
 }
 
@@ -37,7 +37,7 @@ export class CommandLine {
   readonly project = new Project({ hasCommandLine: true });
   readonly bin = this.project.at("node_modules/.bin/pgz-edge");
 
-  /** Begins it. */
+  /** Starts the command. */
   start(
     words: readonly string[],
     { env = {}, input, stdin, isGroup = false }: RunOptions = {},
@@ -60,7 +60,7 @@ export class CommandLine {
     return await ended(this.start(words, options, command));
   }
 
-  /** A line for the shell, in which `pgz-edge` is there. */
+  /** Runs a line of the shell, in which `pgz-edge` can be found. */
   async shell(line: string, options: RunOptions = {}): Promise<Ended> {
     const child = spawn("bash", ["-c", line], {
       cwd: this.project.folder,
@@ -79,8 +79,8 @@ export class CommandLine {
 }
 
 /**
- * Its end, and what it wrote; without its output where somebody else reads that. Called before it can end: Node tells of
- * that once.
+ * Waits for the end of the process and returns its output; without standard output when another reader takes it. Call
+ * it before the process can end: Node reports the end only once.
  */
 export async function ended(child: ChildProcess, { readsOut = true } = {}): Promise<Ended> {
   if (child.exitCode !== null || child.signalCode !== null)

@@ -1,4 +1,4 @@
-// `pgz-edge copy-out` and `copy-in`: what is stored and written, the progress on standard error, flat memory.
+// `pgz-edge copy-out` and `copy-in`: what is stored and written, progress on standard error, flat memory.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -24,7 +24,7 @@ beforeEach(async () => {
 
 const CSV = 'id,name,note\n1,Grace,\n2,"a ""b"",\nc",""\n';
 
-test("a table, a query and a COPY go out", async () => {
+test("a table, a query and a COPY are copied out", async () => {
   expect(await cli.run(["copy-out", "cli_users"])).toEqual({ code: 0, out: CSV, err: "COPY 2\n" });
   expect((await cli.run(["copy-out", "cli_users(id)", "--no-header"])).out).toBe("1\n2\n");
   expect((await cli.run(["copy-out", 'public."cli_users"', "-f", "text"])).out).toBe(
@@ -37,7 +37,7 @@ test("a table, a query and a COPY go out", async () => {
   expect(binary.out).toBe("PGCOPY");
 });
 
-test("a file goes in, and comes out as it was", async () => {
+test("a file is copied in, and copies out unchanged", async () => {
   cli.project.write("users.csv", CSV);
   await db.exec("delete from cli_users");
   expect(await cli.run(["copy-in", "cli_users", "users.csv"])).toEqual({ code: 0, out: "", err: "COPY 2\n" });
@@ -52,7 +52,7 @@ test("a file goes in, and comes out as it was", async () => {
   }
 });
 
-test("the first line of csv says which column is which", async () => {
+test("the first line of csv names the columns", async () => {
   const input = '\ufeffnote,"id"\r\nhello,7\r\n';
   expect(await cli.run(["copy-in", "cli_users"], { input })).toMatchObject({ code: 0 });
   expect(await cli.run(["copy-in", "cli_users(id, name)"], { input: "whatever,is here\n8,Ada\n" })).toMatchObject({
@@ -86,13 +86,13 @@ test("a header that the command line cannot use is refused before anything is se
     code: 64,
     err: expect.stringContaining("The first line is not UTF-8."),
   });
-  // Of the lines behind it the server knows which.
+  // The server knows the line numbers after the header.
   const later = await cli.run(["copy-in", "cli_users"], { input: Buffer.from("id,name\n4,M\xfcller\n", "latin1") });
   expect(later).toMatchObject({ code: 1, err: expect.stringContaining("COPY cli_users, line 2") });
 });
 
 test("a file that cannot be read is wrong usage, in each format", async () => {
-  const server = createServer().listen(cli.project.at("socket")); // root reads any other file
+  const server = createServer().listen(cli.project.at("socket")); // root can read every other file
   await new Promise((resolve) => server.once("listening", resolve));
   for (const words of [["cli_users"], ["cli_users", "-f", "text"], ["cli_users(id)"]]) {
     const { code, err } = await cli.run(["copy-in", ...words, "socket"]);
@@ -101,7 +101,7 @@ test("a file that cannot be read is wrong usage, in each format", async () => {
   server.close();
 });
 
-test("a pipe by its name goes in, as soon as somebody writes to it", async () => {
+test("a named pipe is copied in, as soon as data are written to it", async () => {
   await db.exec("delete from cli_users");
   const line =
     'pgz-edge copy-in cli_users -f text <(sleep 0.2; printf "1\\ta\\tb\\n"; sleep 0.2; printf "2\\ta\\tb\\n")';
@@ -111,13 +111,13 @@ test("a pipe by its name goes in, as soon as somebody writes to it", async () =>
   expect(await cli.shell("pgz-edge copy-in cli_users -f text <(true)")).toMatchObject({ err: "COPY 0\n" });
 });
 
-test("what is refused while a pipe has nothing to say ends at once", async () => {
+test("a refused copy ends at once while its pipe is silent", async () => {
   const refused = cli.shell("pgz-edge copy-in nothing_here <(echo id; exec sleep 60 2> /dev/null)");
-  const { code, err } = await inTime(refused); // not when the pipe ends
+  const { code, err } = await inTime(refused); // not only when the pipe ends
   expect([code, err]).toEqual([1, expect.stringContaining("42P01")]);
 });
 
-test("data that the server refuses: its line is named, nothing is stored", async () => {
+test("when the server refuses data, the error names the line and nothing is stored", async () => {
   const input = "id,name\n5,five\nx,six\n";
   expect(await cli.run(["copy-in", "cli_users"], { input })).toEqual({
     code: 1,
@@ -129,7 +129,7 @@ test("data that the server refuses: its line is named, nothing is stored", async
   expect((await db.query("select count(*)::int4 as n from cli_users")).rows).toEqual([{ n: 2 }]);
 });
 
-test("wrong usage", async () => {
+test("wrong usage of copy-in and copy-out is refused", async () => {
   for (const words of [
     ["copy-out"],
     ["copy-out", "two words"],
@@ -148,7 +148,7 @@ test("wrong usage", async () => {
   expect(readdirSync(cli.project.folder).filter((name) => name.startsWith("nothing.csv"))).toEqual([]);
 });
 
-/** Of the process, in bytes, from now to its end. */
+/** Returns the peak memory of the process in bytes, from now to its end. */
 async function peak(pid: number, isOver: () => boolean): Promise<number> {
   let most = 0;
   while (!isOver()) {
@@ -156,7 +156,7 @@ async function peak(pid: number, isOver: () => boolean): Promise<number> {
       const [, kilobytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
       most = Math.max(most, 1_024 * Number(kilobytes ?? 0));
     } catch {
-      break; // it is gone
+      break; // the process has ended
     }
     await pause(10);
   }
@@ -175,44 +175,52 @@ async function measured(words: string[], readsLate = 0) {
   return { code, err, bytes, memory: await memory };
 }
 
-test("a copy of 200 MB both ways: progress, and memory that does not grow with it", { timeout: 180_000 }, async () => {
-  const rows = (count: number) =>
-    `select n as id, repeat('x', 1000) as name, '' as note from generate_series(1, ${count}) n`;
-  const small = await measured(["copy-out", rows(1)]);
-  const out = await measured(["copy-out", rows(200_000), "--progress"], 500);
-  expect([out.code, out.bytes > 200_000_000]).toEqual([0, true]);
-  expect(out.memory - small.memory).toBeLessThan(100_000_000);
-  expect(out.err).toMatch(/^200,000 rows, 202 MB in [\d.]+ s, [\d.]+ [kM]?B\/s\n$/m);
+test(
+  "a copy of 200 MB in both directions reports progress, and its memory does not grow",
+  { timeout: 180_000 },
+  async () => {
+    const rows = (count: number) =>
+      `select n as id, repeat('x', 1000) as name, '' as note from generate_series(1, ${count}) n`;
+    const small = await measured(["copy-out", rows(1)]);
+    const out = await measured(["copy-out", rows(200_000), "--progress"], 500);
+    expect([out.code, out.bytes > 200_000_000]).toEqual([0, true]);
+    expect(out.memory - small.memory).toBeLessThan(100_000_000);
+    expect(out.err).toMatch(/^200,000 rows, 202 MB in [\d.]+ s, [\d.]+ [kM]?B\/s\n$/m);
 
-  expect((await cli.run(["copy-out", rows(200_000), "-o", "large.csv"])).code).toBe(0);
-  expect(statSync(cli.project.at("large.csv")).size).toBe(out.bytes);
-  await db.exec("delete from cli_users");
-  const into = await measured(["copy-in", "cli_users", "large.csv", "--progress"]);
-  expect([into.code, into.memory - small.memory < 100_000_000]).toEqual([0, true]);
-  const lines = into.err.trimEnd().split("\n");
-  expect(lines.at(-1)).toMatch(/^200,000 rows, 202 MB in [\d.]+ m?i?n?s?, [\d.]+ [kM]?B\/s$/);
-  for (const line of lines.slice(0, -1))
-    expect(line).toMatch(/^[\d.]+ [kM]?B of 202 MB, [\d.]+ [kM]?B\/s(, [\d.]+ (s|min) left)?$/);
-  expect((await db.query("select count(*)::int4 as n, sum(id) from cli_users")).rows).toEqual([
-    { n: 200_000, sum: "20000100000" },
-  ]);
-});
+    expect((await cli.run(["copy-out", rows(200_000), "-o", "large.csv"])).code).toBe(0);
+    expect(statSync(cli.project.at("large.csv")).size).toBe(out.bytes);
+    await db.exec("delete from cli_users");
+    const into = await measured(["copy-in", "cli_users", "large.csv", "--progress"]);
+    expect([into.code, into.memory - small.memory < 100_000_000]).toEqual([0, true]);
+    const lines = into.err.trimEnd().split("\n");
+    expect(lines.at(-1)).toMatch(/^200,000 rows, 202 MB in [\d.]+ m?i?n?s?, [\d.]+ [kM]?B\/s$/);
+    for (const line of lines.slice(0, -1))
+      expect(line).toMatch(/^[\d.]+ [kM]?B of 202 MB, [\d.]+ [kM]?B\/s(, [\d.]+ (s|min) left)?$/);
+    expect((await db.query("select count(*)::int4 as n, sum(id) from cli_users")).rows).toEqual([
+      { n: 200_000, sum: "20000100000" },
+    ]);
+  },
+);
 
-test("of a table the time left is about, by the server's statistics", { timeout: 60_000 }, async () => {
-  await db.exec("insert into cli_users select n, repeat('y', 1000) from generate_series(10, 60000) n");
-  await db.exec("analyze cli_users");
-  // Whoever reads slowly has the time to see it.
-  const child = cli.start(["copy-out", "cli_users", "--progress"]);
-  child.stdout!.on("data", () => {
-    child.stdout!.pause();
-    setTimeout(() => child.stdout!.resume(), 4);
-  });
-  const { code, err } = await ended(child, { readsOut: false });
-  expect(code).toBe(0);
-  expect(err).toMatch(/^[\d,]+ rows, [\d.]+ MB, [\d.]+ MB\/s, about [\d.]+ s left$/m);
-});
+test(
+  "a copy of a table reports the time left, estimated from the server's statistics",
+  { timeout: 60_000 },
+  async () => {
+    await db.exec("insert into cli_users select n, repeat('y', 1000) from generate_series(10, 60000) n");
+    await db.exec("analyze cli_users");
+    // A slow reader leaves time for the estimate to appear.
+    const child = cli.start(["copy-out", "cli_users", "--progress"]);
+    child.stdout!.on("data", () => {
+      child.stdout!.pause();
+      setTimeout(() => child.stdout!.resume(), 4);
+    });
+    const { code, err } = await ended(child, { readsOut: false });
+    expect(code).toBe(0);
+    expect(err).toMatch(/^[\d,]+ rows, [\d.]+ MB, [\d.]+ MB\/s, about [\d.]+ s left$/m);
+  },
+);
 
-test("csv of a query with arrays goes back in, value by value", async () => {
+test("csv of a query with arrays copies back in, value by value", async () => {
   await db.simple(`drop table if exists cli_arrays; create table cli_arrays (id int4, n int8[], deep int4[][],
     words text[], docs jsonb[], times timestamptz[], flags bool[], raw bytea[], ranges int4range[], note text, doc jsonb)`);
   await db.simple(String.raw`insert into cli_arrays values

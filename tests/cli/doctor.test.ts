@@ -1,4 +1,4 @@
-// `pgz-edge doctor` in front of each kind of server: what it says is so.
+// `pgz-edge doctor` in front of each kind of server: its findings are true.
 import { createServer, type Server } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startH2 } from "../servers/h2.mjs";
@@ -24,7 +24,7 @@ interface Finding {
 }
 type Found = Readonly<Record<string, Finding>>;
 
-/** By their names. Nothing goes to standard error. */
+/** Returns the findings by their id. Nothing is written to standard error. */
 async function examine(where: string, options: string[] = [], env = {}): Promise<Found> {
   const { code, out, err } = await cli.run(["doctor", where, "--json", ...options], { env });
   expect({ code, err }).toEqual({ code: 0, err: "" });
@@ -33,7 +33,7 @@ async function examine(where: string, options: string[] = [], env = {}): Promise
   return Object.fromEntries(findings.map((one) => [one.id, one]));
 }
 
-/** Runs it as the superuser of PostgreSQL 18. */
+/** Runs SQL as the superuser of PostgreSQL 18. */
 async function admin(text: string): Promise<void> {
   const client = await driver.connect(plainUrl((server as ServerDescriptor).superuserUrl));
   await client.simple(text);
@@ -69,7 +69,7 @@ test.each(servers.map((one) => [one.name, one] as const))("PostgreSQL %s", async
   expect(again!.flights).toBeGreaterThan(1);
 });
 
-test("SCRAM with few iterations: told where it is accepted, refused where no certificate is checked", async () => {
+test("SCRAM with few iterations is reported when accepted, and refused when no certificate is checked", async () => {
   const one = server as ServerDescriptor;
   await admin(`drop role if exists weak; set scram_iterations = 1000; create role weak login password 'weak'`);
   const weak = (mode: string) => `postgres://weak:weak@localhost:${one.port}/app?sslmode=${mode}`;
@@ -89,7 +89,7 @@ test("SCRAM with few iterations: told where it is accepted, refused where no cer
   }
 });
 
-test("TLS: not used, not checked, trusted, checked", async () => {
+test("TLS is reported as unused, unchecked, trusted or checked", async () => {
   const one = server as ServerDescriptor;
   const off = await examine(url);
   expect(off["tls"]).toMatchObject({ facts: { encrypted: false, offered: true }, text: /not used/ });
@@ -115,7 +115,7 @@ test("TLS: not used, not checked, trusted, checked", async () => {
   expect(full["tls"]).toMatchObject({ level: "good", facts: { certificateChecked: true, sslmode: "verify-full" } });
 });
 
-test("TLS is told as the driver goes about it, whatever says so", async () => {
+test("TLS is reported as the driver uses it, whichever option or variable sets it", async () => {
   const one = server as ServerDescriptor;
   const base = one.appUrl.split("?")[0]!;
   const tlsOf = async (where: string, env = {}) => (await examine(where, [], env))["tls"]!;
@@ -135,7 +135,7 @@ test("TLS is told as the driver goes about it, whatever says so", async () => {
   expect(socket).toMatchObject({ level: "good", text: expect.stringMatching(/this machine's own/) as string });
 });
 
-test("a role with one connection: what takes two is not known, and nothing untrue is said", async () => {
+test("with a role limited to one connection, findings that need two are unknown, and none is false", async () => {
   await admin("drop role if exists only_one; create role only_one login password 'one' connection limit 1");
   try {
     const where = new URL(url);
@@ -152,7 +152,7 @@ test("a role with one connection: what takes two is not known, and nothing untru
   }
 });
 
-test("a superuser, and a database that takes no writes", async () => {
+test("a superuser and a read-only database are reported", async () => {
   const found = await examine(plainUrl((server as ServerDescriptor).superuserUrl), [], {
     PGOPTIONS: "-c default_transaction_read_only=on -c statement_timeout=5s -c idle_in_transaction_session_timeout=9s",
   });
@@ -164,7 +164,7 @@ test("a superuser, and a database that takes no writes", async () => {
   });
 });
 
-test("as text: one line each, what to change below it", async () => {
+test("as text, each finding is one line with its advice below", async () => {
   const { code, out, err } = await cli.run(["doctor", plainUrl((server as ServerDescriptor).superuserUrl)]);
   expect([code, err]).toEqual([0, ""]);
   expect(out).toMatch(/^ok Server {7}PostgreSQL 18/);
@@ -183,13 +183,13 @@ describe("PgBouncer", () => {
     return plainUrl(started.descriptor.url);
   };
 
-  test("in transaction mode", async () => {
+  test("PgBouncer in transaction mode is recognised", async () => {
     const found = await examine(plainUrl(pgbouncer!.url));
     expect(found["server"]).toMatchObject({ facts: { name: "PostgreSQL" } });
     expect(found["pooler"]!.facts).toEqual({ kind: "pgbouncer", mode: "transaction" });
     expect(found["prepared"]!.facts).toEqual({ named: false });
     expect(found["protocol"]!.facts).toMatchObject({ offers: "3.0", survivesNewer: false });
-    // The server process goes on to serve others.
+    // The server process continues to serve other clients.
     const next = await driver.connect(plainUrl(pgbouncer!.url));
     const { rows } = await next.query(
       "select name from pg_prepared_statements where statement like '%pgz_edge_doctor%'",
@@ -198,18 +198,18 @@ describe("PgBouncer", () => {
     expect(rows.filter(({ name }) => name !== "pgz_first_run")).toEqual([]);
   });
 
-  test("in session mode", async () => {
+  test("PgBouncer in session mode is recognised", async () => {
     const found = await examine(await start("session", "pool_mode = session\ndefault_pool_size = 20"));
     expect(found["pooler"]!.facts).toEqual({ kind: "pgbouncer", mode: "session" });
     expect(found["prepared"]).toMatchObject({ level: "good", facts: { named: true } });
   });
 
-  test("in statement mode", async () => {
+  test("PgBouncer in statement mode is reported", async () => {
     const found = await examine(await start("statement", "pool_mode = statement"));
     expect(found["pooler"]).toMatchObject({ level: "change", facts: { kind: "pgbouncer", mode: "statement" } });
   });
 
-  test("1.24, which tracks named statements", async () => {
+  test("PgBouncer 1.24, which tracks named statements, is recognised", async () => {
     const found = await examine(await start("tracking", "max_prepared_statements = 100", true));
     expect(found["pooler"]!.facts).toEqual({ kind: "pgbouncer", mode: "transaction" });
     expect(found["prepared"]!.facts).toEqual({ named: true });
@@ -230,7 +230,7 @@ describe("pgpool-II over a primary and a standby", () => {
     await pair?.stop();
   });
 
-  test("is named, with its version", async () => {
+  test("pgpool-II is named, with its version", async () => {
     const found = await examine(plainUrl(pgpool.descriptor.url));
     expect(found["pooler"]!.facts).toEqual({
       kind: "pgpool",
@@ -241,7 +241,7 @@ describe("pgpool-II over a primary and a standby", () => {
     expect(found["server"]).toMatchObject({ facts: { name: "PostgreSQL" } });
   });
 
-  test("the standby itself is read-only", async () => {
+  test("the standby itself is reported as read-only", async () => {
     const found = await examine(plainUrl(pair.standby.url));
     expect(found["writes"]).toMatchObject({ level: "change", facts: { inRecovery: true } });
     expect(found["pooler"]!.facts).toMatchObject({ kind: "none" });
@@ -258,7 +258,7 @@ describe("servers that only speak the protocol", () => {
     return `postgres://${user}:${password}@${host}:${port}/${database}?sslmode=disable`;
   };
 
-  test("pglite-socket", { timeout: 60_000 }, async () => {
+  test("pglite-socket is recognised", { timeout: 60_000 }, async () => {
     const found = await examine(await start(startPglite({ log: logFile("doctor-pglite") })));
     expect(found["server"]).toMatchObject({ level: "note", facts: { name: "PGlite", isPostgres: true } });
     expect(found["binary"]!.facts).toEqual({ numbers: true, others: true });
@@ -285,7 +285,7 @@ describe("servers that only speak the protocol", () => {
   });
 });
 
-describe("nobody, or somebody else", () => {
+describe("without a server, or with another kind of server", () => {
   const listening: Server[] = [];
   afterAll(() => listening.forEach((one) => one.close()));
   const listen = async (answer: string | undefined) => {

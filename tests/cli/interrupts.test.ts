@@ -1,4 +1,5 @@
-// Ctrl-C, SIGTERM and a reader who leaves: what runs on the server is cancelled there, and what was being stored is not.
+// Ctrl-C, SIGTERM and a reader that leaves: the running statement is cancelled on the server, and a running copy-in
+// stores nothing.
 import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -20,7 +21,7 @@ afterAll(async () => {
   cli.remove();
 });
 
-/** The sessions of this name that run something, or that are there at all. */
+/** Returns how many sessions of this name are running a statement, or exist. */
 async function sessions(name: string, states = ["active"]): Promise<number> {
   const { rows } = await db.query<{ n: number }>({
     text: "select count(*)::int4 as n from pg_stat_activity where application_name = $1 and state = any($2)",
@@ -48,12 +49,12 @@ test.each([
   child.kill(signal);
   const result = ended(child);
   await until(async () => (await sessions(name, ALL)) === 0);
-  // Its reader has read nothing so far: what is in the pipe is the reader's.
+  // The reader has read nothing so far. Bytes in the pipe are the reader's.
   expect((await result).code).toBe(code);
   expect(readdirSync(cli.project.folder).filter((file) => file.startsWith("endless."))).toEqual([]);
 });
 
-/** It watches signals: SIGHUP is the first bit, and Node alone does not watch that one. */
+/** Returns whether the process handles signals: SIGHUP is the first bit, and Node alone does not handle it. */
 function hasBegun(pid: number): boolean {
   const [, caught = "0"] = /^SigCgt:\s*(\w+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return (BigInt(`0x${caught}`) & 1n) === 1n;
@@ -77,7 +78,7 @@ test.each([
   }
 });
 
-test("a statement that changes something and is interrupted: that is not known", async () => {
+test("an interrupted statement that changes data is reported as unknown", async () => {
   const name = randomUUID();
   const child = cli.start(["query", "insert into cli_interrupted select 1 from pg_sleep(60)"], {
     env: { PGAPPNAME: name },
@@ -88,15 +89,15 @@ test("a statement that changes something and is interrupted: that is not known",
   expect(await ended(child)).toEqual({ code: 130, out: "", err });
 });
 
-test("nobody who reads standard error: the data go on", async () => {
+test("a closed standard error does not stop the data", async () => {
   const line = 'pgz-edge copy-out "select generate_series(1, 4), pg_sleep(1)" --progress -o seen.csv';
   expect(await cli.shell(`${line} 2> >(head -1 > /dev/null)`)).toMatchObject({ code: 0 });
   expect(readFileSync(cli.project.at("seen.csv"), "utf8").split("\n").length).toBe(6);
 });
 
-test("a reader who sleeps keeps neither the process nor the server", async () => {
+test("a reader that sleeps holds up neither the process nor the server", async () => {
   const name = randomUUID();
-  const child = cli.start(["query", ENDLESS], { env: { PGAPPNAME: name } }); // nobody reads its output
+  const child = cli.start(["query", ENDLESS], { env: { PGAPPNAME: name } }); // no code reads its output
   await until(async () => (await sessions(name)) > 0);
   await pause(500);
   child.kill("SIGINT");
@@ -121,7 +122,7 @@ test.each([
   await until(async () => (await sessions(name, ALL)) === 0);
 });
 
-test("a copy-in that is interrupted stores nothing, and says so", async () => {
+test("an interrupted copy-in stores nothing, and says so", async () => {
   for (const begun of ["", "id\n1\n2\n"]) {
     const name = randomUUID();
     const child = cli.start(["copy-in", "cli_interrupted"], { env: { PGAPPNAME: name }, stdin: "open" });
@@ -157,8 +158,8 @@ const superuser = () => url.replace(/\/\/[^@]*@/, "//postgres:postgres-secret@")
 /** AuthenticationOk, BackendKeyData, ReadyForQuery. */
 const LOGGED_IN = Buffer.from("520000000800000000" + "4b0000000c0000000700000007" + "5a0000000549", "hex");
 
-test("a second Ctrl-C ends it at once, but for one that only a launcher passes on", async () => {
-  // It lets one in, and then neither answers nor cancels.
+test("a second Ctrl-C ends the process at once, unless a launcher has only passed on the first", async () => {
+  // The server accepts the login, and then neither answers nor cancels.
   let asked = 0;
   const deaf = createServer((socket) => {
     socket.on("error", () => {});
@@ -182,7 +183,7 @@ test("a second Ctrl-C ends it at once, but for one that only a launcher passes o
     expect((await ended(child)).code).toBe(130);
     return performance.now() - from;
   };
-  // A busy machine may be slow between two signals, or behind the last, but not each time.
+  // A busy machine may be slow between two signals or after the last one, but not each time.
   const isOnce = async (pauses: number[], isRight: (milliseconds: number) => boolean) => {
     for (let tries = 0; tries < 10; tries++) if (isRight(await taken(...pauses))) return true;
     return false;

@@ -1,4 +1,5 @@
-// `pgz-edge mcp` of the packed tarball, spoken to by the official SDK's own client; and the database that it is shown.
+// Runs `pgz-edge mcp` of the packed tarball with the official SDK's own client, and prepares the database that it
+// shows.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import process from "node:process";
@@ -11,7 +12,7 @@ const { connect } = (await import("../../dist/node.js" as string)) as typeof pgz
 export const READER = "mcp_reader";
 const PASSWORD = "mcp-reader-secret";
 
-/** A role that may only read, and things that it might wish to change. */
+/** A role that may only read, and objects that an attack would try to change. */
 export async function prepared(server: (typeof servers)[number]): Promise<{ admin: Database; url: string }> {
   const admin = await connect(plainUrl(server.superuserUrl));
   await admin.simple(`
@@ -71,7 +72,7 @@ export async function forgotten(admin: Database): Promise<void> {
   await admin.close();
 }
 
-/** Also those that the answer's schema does not know. */
+/** Includes fields that the result's schema does not know. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- data of many shapes
 export type Data = Record<string, any>;
 
@@ -84,7 +85,7 @@ export interface Told {
 export class Session {
   readonly client = new Client({ name: "tests", version: "1" });
   readonly transport: StdioClientTransport;
-  /** All of standard error. */
+  /** Everything on standard error. */
   said = "";
 
   constructor(cli: CommandLine, url: string, words: readonly string[] = []) {
@@ -100,7 +101,7 @@ export class Session {
 
   async open(): Promise<this> {
     await this.client.connect(this.transport);
-    await this.client.listTools(); // it then checks each answer against the tool's schema
+    await this.client.listTools(); // the client then checks each result against the tool's schema
     return this;
   }
 

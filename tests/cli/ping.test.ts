@@ -1,4 +1,4 @@
-// `pgz-edge ping` and who is there.
+// `pgz-edge ping`, and which server answers it.
 import { once } from "node:events";
 import { connect as connectSocket, createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,7 +9,7 @@ beforeAll(() => void (cli = new CommandLine()), 120_000);
 afterAll(() => cli.remove());
 
 test.each([...servers, pgbouncer!].map((one) => [one.name, plainUrl(one.url), one.port] as const))(
-  "%s is there",
+  "%s answers a ping",
   async (_, where, port) => {
     const { code, out, err } = await cli.run(["ping", where, "--count", "3", "--interval", "20ms"]);
     expect([code, err]).toEqual([0, ""]);
@@ -22,7 +22,7 @@ test.each([...servers, pgbouncer!].map((one) => [one.name, plainUrl(one.url), on
   },
 );
 
-test("nobody is there: 2, once or often", async () => {
+test("without a server, ping exits with 2, after one attempt or several", async () => {
   const where = url.replace(/:\d+\//, ":1/");
   expect(await cli.run(["ping", where])).toMatchObject({ code: 2, out: "" });
   const often = await cli.run(["ping", "--count", "2", "--interval", "1ms"], { env: { DATABASE_URL: where } });
@@ -30,8 +30,8 @@ test("nobody is there: 2, once or often", async () => {
   expect(often.err.match(/CONNECT_FAILED/g)).toHaveLength(2);
 });
 
-test("somebody lets one in and does not answer: 2, in time, for ping and for doctor", async () => {
-  // Everything is passed on, until a query comes.
+test("a server that accepts the login and then is silent makes ping and doctor exit with 2 in time", async () => {
+  // The proxy forwards everything until a query arrives.
   const { port } = new URL(url);
   const silent = createServer((socket) => {
     const behind = connectSocket(Number(port), "localhost");
@@ -61,7 +61,7 @@ test("somebody lets one in and does not answer: 2, in time, for ping and for doc
   }
 });
 
-test("wrong usage", async () => {
+test("wrong usage of ping is refused", async () => {
   for (const words of [
     [url, url],
     ["--count", "0"],

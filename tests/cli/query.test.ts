@@ -1,4 +1,4 @@
-// `pgz-edge query` and what all commands share: exit codes, errors, help.
+// `pgz-edge query`, and what all commands share: exit codes, errors, help.
 import {
   chmodSync,
   existsSync,
@@ -32,13 +32,13 @@ test.each([
   expect({ code, out: out.replaceAll("\r\n", "\n"), err }).toEqual({ code: 0, out: text, err: "" });
 });
 
-test("the values are text that the server takes for the parameters' types", async () => {
+test("values are text that the server converts to the parameters' types", async () => {
   const words = ["query", "select $1::int4 + 1 as n, $2::jsonb -> 'a' as j, $3 as t, $4::date as d"];
   const { code, out } = await cli.run([...words, "--", "-41", '{"a":[1]}', "héllo ‘x’", "2024-02-29"]);
   expect([code, out]).toEqual([0, '{"n":-40,"j":[1],"t":"héllo ‘x’","d":"2024-02-29"}\n']);
 });
 
-test("the SQL comes from standard input or a file", async () => {
+test("the SQL may come from standard input or a file", async () => {
   cli.project.write("query.sql", "select $1 as a -- of a file\n");
   for (const words of [["query"], ["query", "-"]])
     expect(await cli.run(words, { input: "select 7 as a" })).toEqual({ code: 0, out: '{"a":7}\n', err: "" });
@@ -46,7 +46,7 @@ test("the SQL comes from standard input or a file", async () => {
   expect(await cli.run(["query", "--file", "nothing.sql"])).toMatchObject({ code: 64, out: "" });
 });
 
-test("certificates: by --ca and the client's own by --cert and --key, or by libpq's variables", async () => {
+test("certificates come from --ca, --cert and --key, or from libpq's variables", async () => {
   const { appUrl, caFile } = server!;
   const full = `${appUrl.split("?")[0]}?sslmode=verify-full`;
   const words = ["query", "select ssl from pg_stat_ssl where pid = pg_backend_pid()", "--url", full];
@@ -59,7 +59,7 @@ test("certificates: by --ca and the client's own by --cert and --key, or by libp
   const inUrl = await cli.run(["query", "select 1", "--url", `${full}&sslrootcert=${caFile}`]);
   expect(inUrl).toMatchObject({ code: 64, err: expect.stringContaining("pass that by --ca") as string });
 
-  // The server asks for none: a pair that does not belong together shows that both are looked at.
+  // The server asks for no client certificate. A key that does not match its certificate shows that both are read.
   const folder = path.dirname(caFile!);
   const [cert, key] = [path.join(folder, "elsewhere.crt"), path.join(folder, "elsewhere.key")];
   const ca = ["--ca", caFile!];
@@ -69,7 +69,7 @@ test("certificates: by --ca and the client's own by --cert and --key, or by libp
   expect(strangers).toMatchObject({ code: 2, err: expect.stringMatching(/key/) as string });
 });
 
-test("several statements: what to use instead, by names that a shell has", async () => {
+test("several statements are refused with advice that a shell user can follow", async () => {
   const { code, err } = await cli.run(["query", "select 1; select 2"]);
   expect(code).toBe(1);
   expect(err).toContain("(42601)");
@@ -88,7 +88,7 @@ test.each([
   expect(err).not.toMatch(/copyFrom|copyTo|sql\.|\(\)/);
 });
 
-test("a name that comes twice is told, and a table is there for pipes too", async () => {
+test("a repeated column name is reported, and tables can be piped too", async () => {
   const words = ["query", "select 1 as id, 2 as id"];
   const twice = "Each row has two values named id, and readers keep the last. Give one an alias.\n";
   expect(await cli.run(words)).toEqual({ code: 0, out: '{"id":1,"id":2}\n', err: twice });
@@ -97,7 +97,7 @@ test("a name that comes twice is told, and a table is there for pipes too", asyn
   expect((await cli.run([...words, "-f", "table"])).out).toBe(" id | id\n----+----\n  1 |  2\n(1 row)\n");
 });
 
-test("no argument is a call for help, and SQL without a command is told of one", async () => {
+test("without arguments the command prints its help, and SQL without a command gets advice", async () => {
   const { code, out, err } = await cli.run([]);
   expect([code, err]).toEqual([0, ""]);
   expect(out).toMatch(/^pgz-edge: PostgreSQL on the command line\.[^]*\n {2}query /);
@@ -115,7 +115,7 @@ test("no argument is a call for help, and SQL without a command is told of one",
   expect((await cli.run(["my select"])).err).toContain("There is no command; there are");
 });
 
-test("a file that is not there is named, and what is no path is not repeated", async () => {
+test("a missing file is named, and a text that is not a path is not repeated", async () => {
   const missing = await cli.run(["copy-in", "t", "data/nothing.csv"]);
   expect(missing).toMatchObject({
     code: 64,
@@ -126,7 +126,7 @@ test("a file that is not there is named, and what is no path is not repeated", a
   expect((await cli.run(["copy-in", "t", "s3cret!?"])).err).not.toContain("s3cret");
 });
 
-test("SQL that is not UTF-8, or empty, is not run", async () => {
+test("SQL that is empty or not UTF-8 is not run", async () => {
   const input = Buffer.from("select 'M\xfcller' as name", "latin1");
   const refused = { code: 64, out: "", err: expect.stringContaining("The SQL is not UTF-8.") as string };
   writeFileSync(cli.project.at("latin1.sql"), input);
@@ -142,7 +142,7 @@ test("SQL that is not UTF-8, or empty, is not run", async () => {
     expect(await cli.run(words, { input: "" })).toMatchObject(empty);
 });
 
-test("an error of the server: as psql shows it, exit code 1, no stack", async () => {
+test("an error of the server looks as in psql, with exit code 1 and no stack", async () => {
   const { code, out, err } = await cli.run(["query", "select *\nfrom nothing"]);
   expect([code, out]).toEqual([1, ""]);
   expect(err).toBe('ERROR:  relation "nothing" does not exist (42P01)\nLINE 2: from nothing\n             ^\n');
@@ -157,7 +157,7 @@ test("the command tag and notices go to standard error", async () => {
   expect((await cli.run(["query", "do $$ begin raise notice 'hey'; end $$"])).err).toBe("NOTICE:  hey\nDO\n");
 });
 
-test("a limit fails, or ends the output with a mark", async () => {
+test("a limit fails the command, or ends the output with a mark", async () => {
   const words = ["query", "select n from generate_series(1, 100000) n", "--max-rows", "2"];
   expect(await cli.run(words)).toMatchObject({ code: 1, err: expect.stringContaining("RESPONSE_TOO_LARGE") });
   const cut = "Cut at 2 rows: there is more.\n";
@@ -172,7 +172,7 @@ test("a limit fails, or ends the output with a mark", async () => {
   expect(late).toMatchObject({ code: 1, err: expect.stringContaining("QUERY_TIMEOUT") });
 });
 
-test("of a statement that was cut off, whether it took effect", async () => {
+test("when a statement is cut off, the error says whether it took effect", async () => {
   const db = await driver.connect(url);
   await db.exec("create table cli_effects (n int primary key)");
   const unknown = expect.stringContaining("The statement may have taken effect: it is not known.\n") as string;
@@ -185,7 +185,8 @@ test("of a statement that was cut off, whether it took effect", async () => {
     expect([full.code, full.err]).toEqual([1, expect.stringMatching(/^The statement (has|may have) taken effect/)]);
     const slow = insert("select 0 from pg_sleep(60)");
     expect(await cli.run(["query", slow, "--timeout", "300ms"])).toMatchObject({ code: 1, err: unknown });
-    // What fails at the server, or has never come to it, has changed nothing; what only reads never does.
+    // A statement that fails at the server, or never arrives, has changed nothing; a statement that only reads never
+    // does.
     for (const words of [[insert("values ('x')")], [insert("values (1)"), "--url", refused]])
       expect((await cli.run(["query", ...words])).err).not.toContain("taken effect");
     const reads = ["query", "-- into\nselect generate_series(1, 9)", "--max-rows", "2"];
@@ -196,10 +197,10 @@ test("of a statement that was cut off, whether it took effect", async () => {
   }
 });
 
-/** 64 kB for a file, as on a full disk: a write is cut, and the next one fails. */
+/** Limits a file to 64 kB, as on a full disk: one write is cut, and the next fails. */
 const LITTLE = "ulimit -f 64;";
 
-test("a full disk is no success", async () => {
+test("a full disk is a failure", async () => {
   const large = `"select repeat('x', 70000) as a"`;
   for (const line of [`query ${large}`, `copy-out ${large}`]) {
     const { code, err } = await cli.shell(`${LITTLE} pgz-edge ${line} > full.txt`);
@@ -212,7 +213,7 @@ test("a full disk is no success", async () => {
   }
 });
 
-test("-o keeps what its path is: a link, a mode, a pipe, standard output", async () => {
+test("-o keeps the kind of its path: a link, a mode, a pipe, standard output", async () => {
   const at = (name: string) => cli.project.at(name);
   const out = (name: string) => cli.run(["query", "select 1 as a", "-o", name]);
   cli.project.write("kept/target.json", "old");
@@ -239,7 +240,7 @@ test("-o keeps what its path is: a link, a mode, a pipe, standard output", async
   expect(pipe).toMatchObject({ code: 0, out: expect.stringMatching(/^1000\np/), err: "" });
 });
 
-test("a file is there whole or not at all", async () => {
+test("an output file is complete or does not exist", async () => {
   const words = ["query", "select n from generate_series(1, 200000) n"];
   expect(await cli.run([...words, "-o", "whole.ndjson"])).toEqual({ code: 0, out: "", err: "" });
   expect(readFileSync(cli.project.at("whole.ndjson"), "utf8").split("\n").length).toBe(200_001);
@@ -249,10 +250,10 @@ test("a file is there whole or not at all", async () => {
   expect(await cli.run([...words, "-o", "no/such/folder"])).toMatchObject({ code: 64 });
 });
 
-test("-o never writes through a link that somebody has put under the name of its part file", async () => {
+test("-o never writes through a link with the name of its part file", async () => {
   const at = (name: string) => cli.project.at(name);
   cli.project.write("victim.txt", "mine");
-  // `exec` keeps the shell's process number: the name that would follow from it is known beforehand.
+  // `exec` keeps the shell's process number, so the predictable name is known beforehand.
   const planted = await cli.shell(
     `ln -s victim.txt planted.ndjson.$$.part && exec pgz-edge query "select 1 as a" -o planted.ndjson`,
   );
@@ -263,7 +264,7 @@ test("-o never writes through a link that somebody has put under the name of its
   for (const name of readdirSync(cli.project.folder)) if (name.endsWith(".part")) unlinkSync(at(name));
 });
 
-test("three processes with one number, as in three containers, write one file: it is one of theirs, whole", async () => {
+test("three processes with one number, as in three containers, leave one complete file", async () => {
   const sameNumber = "--import=data:text/javascript,Object.defineProperty(process,'pid',{value:7})";
   const run = (letter: string) =>
     cli.run(["query", `select repeat('${letter}', 1000) as a from generate_series(1, 20000)`, "-o", "shared.ndjson"], {
@@ -290,7 +291,7 @@ test.each([
   expect(err).not.toMatch(/geheim@|:geheim/);
 });
 
-test("wrong usage is 64, and no password is repeated", async () => {
+test("wrong usage exits with 64, and repeats no password", async () => {
   const lines = [
     [wrongPassword],
     ["--url", wrongPassword],
@@ -338,13 +339,13 @@ test.each([
   expect([code, out, err]).toEqual([64, "", expect.stringContaining(text)]);
 });
 
-test("a password that is missing: where it is looked for", async () => {
+test("a missing password is an error that says where it was looked for", async () => {
   const { code, err } = await cli.run(["query", "select 1", "--url", withoutPassword]);
   expect([code, err]).toEqual([2, expect.stringContaining("(PASSWORD_MISSING)\nADVICE:  Put it into DATABASE_URL")]);
   expect(err).toContain("~/.pgpass");
 });
 
-test("a password of a password file, which only its owner may read", async () => {
+test("a password comes from a password file that only its owner may read", async () => {
   const passfile = cli.project.at("passfile");
   writeFileSync(passfile, `*:*:*:*:${decodeURIComponent(new URL(url).password)}\n`, { mode: 0o600 });
   const words = ["query", "select 1 as a", "--url"];
@@ -357,7 +358,7 @@ test("a password of a password file, which only its owner may read", async () =>
   expect([code, err]).toEqual([2, expect.stringMatching(/^WARNING: {2}Password file .* is ignored: .*0600/)]);
 });
 
-test("where to connect: --url, then DATABASE_URL, then the variables of libpq", async () => {
+test("the server comes from --url, then DATABASE_URL, then the variables of libpq", async () => {
   const { hostname, port, username, password, pathname } = new URL(url);
   const variables = {
     PGHOST: hostname,
@@ -376,7 +377,7 @@ test("where to connect: --url, then DATABASE_URL, then the variables of libpq", 
   expect(none).toMatchObject({ code: 64, err: expect.stringContaining("pass --url, or set DATABASE_URL") });
 });
 
-test("help and version", async () => {
+test("help and version are printed", async () => {
   const { version } = JSON.parse(readFileSync(cli.project.at("node_modules/pgz-edge/package.json"), "utf8")) as {
     version: string;
   };
@@ -394,7 +395,7 @@ test("help and version", async () => {
   expect(Math.max(...help.out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(120);
 });
 
-test("docs/cli.md has each command, option and exit code that the help has", async () => {
+test("docs/cli.md has each command, option and exit code of the help", async () => {
   const page = readFileSync(new URL("../../docs/cli.md", import.meta.url), "utf8");
   const own = ["query", "copy-in", "copy-out", "ping", "doctor"];
   for (const name of own) {

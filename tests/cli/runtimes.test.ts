@@ -1,11 +1,11 @@
-// The command line in Bun and Deno: the same words, the same exit codes, and the server stops there too.
+// The command line in Bun and Deno: the same output, the same exit codes, and Ctrl-C stops the server's work too.
 import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { bin } from "../packaging/project.ts";
 import { until } from "../support/until.ts";
 import { CommandLine, driver, ended, url } from "./command-line.ts";
 
-/** Not npm's launcher, which a Ctrl-C ends in a way of its own. */
+/** Not npm's launcher, which a Ctrl-C ends in another way. */
 const deno = execFileSync(bin("deno"), ["eval", "console.log(Deno.execPath())"], { encoding: "utf8" }).trim();
 
 let cli: CommandLine;
@@ -46,7 +46,7 @@ test.each([
     [
       `set -e; ${words} copy-out "select generate_series(2, 100000) as id" > ${table}.csv`,
       `${words} copy-in ${table} ${table}.csv`,
-      `mkfifo ${table}.in ${table}.out`, // Bun's launcher passes on no /dev/fd/63
+      `mkfifo ${table}.in ${table}.out`, // Bun's launcher does not pass on /dev/fd/63
       `(sleep 0.5; echo 0 > ${table}.in) & ${words} copy-in "${table}(id)" --no-header ${table}.in`,
       `wc -l < ${table}.out & ${words} copy-out ${table} -o ${table}.out; wait`,
       `echo 'select count(*)::int4 as n from ${table}' > ${table}.sql`,

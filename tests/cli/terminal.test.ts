@@ -1,4 +1,4 @@
-// What a person at a terminal sees: `script` of util-linux gives the command one.
+// What a user at a terminal sees. `script` of util-linux gives the command a terminal.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../support/until.ts";
 import { CommandLine, driver, ended, url } from "./command-line.ts";
@@ -7,7 +7,7 @@ let cli: CommandLine;
 beforeAll(() => void (cli = new CommandLine()), 120_000);
 afterAll(() => cli.remove());
 
-/** In a terminal: standard input, output and error are one. */
+/** Runs in a terminal: standard input, output and error are the same device. */
 const inTerminal = (line: string, env = {}) =>
   cli.start([], { env, stdin: "open" }, ["script", "-qefc", `node_modules/.bin/${line}`, "/dev/null"]);
 
@@ -16,12 +16,12 @@ async function seen(line: string): Promise<{ code: number | string | null; text:
   return { code, text: out.replaceAll("\r\n", "\n") };
 }
 
-test("JSON ends with a newline, so that the prompt stands on a line of its own", async () => {
+test("JSON ends with a newline, so that the prompt is on a line of its own", async () => {
   expect(await seen('pgz-edge query "select 1 as a" --format json')).toEqual({ code: 0, text: '[{"a":1}]\n' });
   expect(await seen('pgz-edge query "select 1 as a" --format ndjson')).toEqual({ code: 0, text: '{"a":1}\n' });
 });
 
-test("rows are a table, or records where that is wider than the terminal", async () => {
+test("rows are a table, or records when the table is wider than the terminal", async () => {
   const text = " n | t\n---+---\n 1 | x\n 2 |\n(2 rows)\n";
   expect(await seen("pgz-edge query \"values (1, 'x'), (2, null)\"")).toMatchObject({ code: 0 });
   expect(await seen("pgz-edge query \"select * from (values (1, 'x'), (2, null)) v (n, t)\"")).toEqual({
@@ -31,7 +31,7 @@ test("rows are a table, or records where that is wider than the terminal", async
   const wide = await seen("pgz-edge query \"select 1 as n, repeat('x', 300) as t\"");
   expect(wide.text).toBe(`-[ RECORD 1 ]\nn | 1\nt | ${"x".repeat(300)}\n(1 row)\n`);
   expect(await seen('pgz-edge query "create temp table t ()"')).toEqual({ code: 0, text: "CREATE TABLE\n" });
-  // A file is for programs.
+  // A file is for programs, so it has no table.
   expect((await seen('pgz-edge query "select 1 as a" -o a.ndjson; cat a.ndjson')).text).toContain('{"a":1}');
 });
 
@@ -41,12 +41,12 @@ test("an error comes with its exit code", async () => {
   expect(text).toContain('relation "nothing" does not exist (42P01)\nLINE 1: select * from nothing\n');
 });
 
-test("without SQL it does not wait for somebody to type it", async () => {
+test("without SQL the command does not wait for input", async () => {
   expect(await seen("pgz-edge query")).toMatchObject({ code: 64, text: expect.stringContaining("Pass the SQL") });
   expect(await seen("pgz-edge copy-in t")).toMatchObject({ code: 64, text: expect.stringContaining("Pass a file") });
 });
 
-test("a progress line is written over and over, and cleared", async () => {
+test("a progress line is overwritten in place, and cleared at the end", async () => {
   const line = 'pgz-edge copy-out "select generate_series(1, 60) n, pg_sleep(0.02)" -o slow.csv';
   const { code, text } = await seen(line);
   expect(code).toBe(0);
@@ -55,11 +55,11 @@ test("a progress line is written over and over, and cleared", async () => {
   expect(others.at(-1)).toMatch(/^60 rows, \d+ B in \d\.\d s, \d+ B\/s\n$/);
   for (const one of others.slice(0, -1)) expect(one).toMatch(/^(\d+ rows?, )?[\d.]+ k?B, [\d.]+ k?B\/s$|^$/);
   expect((await seen(`${line} --no-progress`)).text).toBe("COPY 60\n");
-  // What goes to the terminal itself is not mixed with it.
+  // Output that goes to the terminal itself is not mixed with progress.
   expect((await seen('pgz-edge copy-out "select 1 as a, pg_sleep(0.3)"')).text).toBe('a,pg_sleep\n1,""\nCOPY 1\n');
 });
 
-test("Ctrl-C at the keyboard cancels", async () => {
+test("Ctrl-C at the keyboard cancels the query", async () => {
   const db = await driver.connect(url);
   const PGAPPNAME = `keyboard ${process.pid}`;
   const isThere = async () => {

@@ -1,5 +1,5 @@
-// What `pgz-edge types` says of the columns of statements whose truth is known, on each version of PostgreSQL: their
-// types, and whether they can be NULL. Then the statements run, over data that contradict as much as they may.
+// The column types and nullability that `pgz-edge types` infers for statements with known answers, on each version of
+// PostgreSQL. Then the statements run, over data chosen to contradict the inference.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { describeAll, type Described } from "../../js/cli/types/describe.ts";
@@ -12,7 +12,7 @@ const { createClient } = (await import("../../dist/node.js" as string)) as typeo
 const PAGE = new URL("../../docs/sql-types.md", import.meta.url);
 const NOTHING = { notNull: new Set<string>(), nullable: new Set<string>() };
 
-/** What the author of the corpus says of a row. */
+/** Returns the columns as the author of the corpus has written them. */
 function truth({ columns }: Statement): Member[] {
   return columns.split("; ").map((column) => {
     const [, name, type, isNull] = /^(.*?): (.*?)(\?)?$/.exec(column)!;
@@ -20,7 +20,7 @@ function truth({ columns }: Statement): Member[] {
   });
 }
 
-/** Columns of which the tool says that they can be NULL, though they cannot. */
+/** Columns that the tool reports as nullable, although they cannot be NULL. */
 const misses = new Map<string, Set<string>>();
 
 describe.each(testServers().servers.map((server) => [server.major, server] as const))(
@@ -48,7 +48,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       await owner.simple(schemaOf(major));
       await owner.simple(DATA);
       await owner.close();
-      // A session of its own: functions that ran before are not parsed again.
+      // A new session: functions that ran before are not parsed again.
       db = createClient(to(database));
       const texts = here.map(({ sql }) => sql);
       await describeAll(db, texts, async (tx, described) => {
@@ -68,7 +68,8 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
     });
 
     test("many statements share a round trip, and one that is refused takes one more", async () => {
-      // The login, four of our own, one for each hundred, and one for each statement whose types are new: 27 for 224.
+      // The round trips are the login, four of our own, one per hundred, and one per statement with new types: 27 for
+      // 224.
       expect(flights).toBeLessThan(here.length / 4);
       const texts = ["select 1 as a", "select wrong", "select 2 as b", "select from where", "select 3 as c"];
       const told = await describeAll(db, texts, (_, described) => Promise.resolve(described));
@@ -87,46 +88,49 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       expect(said.map(strip)).toEqual(expected.map(strip));
       for (const [index, { name, type }] of said.entries()) {
         const isTrue = expected[index]!.type;
-        // The rule: what can be NULL is never said to be anything else.
+        // The rule: a column that can be NULL is always reported as nullable.
         if (isTrue.endsWith("| null")) expect(`${name}: ${type}`).toBe(`${name}: ${isTrue}`);
         else if (type !== isTrue) misses.set(statement.sql, (misses.get(statement.sql) ?? new Set()).add(name));
       }
     });
 
-    test.each(here.filter(({ runs }) => runs?.length !== 0))("what comes of $sql", async ({ sql, runs = [[]] }) => {
-      const rows: Record<string, unknown>[] = [];
-      for (const values of runs) {
-        const undone = new Error("undone");
-        const run = db.transaction(async (tx) => {
-          rows.push(...(await tx.query(sql, values)).rows);
-          throw undone;
-        });
-        await expect(run).rejects.toBe(undone);
-      }
-      const members = found.get(sql)!;
-      for (const row of rows) {
-        expect(Object.keys(row)).toEqual(members.map(({ name }) => name));
-        for (const { name, type } of members)
-          expect([name, row[name], fits(row[name], type)]).toEqual([name, row[name], true]);
-      }
-    });
+    test.each(here.filter(({ runs }) => runs?.length !== 0))(
+      "the rows of $sql have the inferred types",
+      async ({ sql, runs = [[]] }) => {
+        const rows: Record<string, unknown>[] = [];
+        for (const values of runs) {
+          const undone = new Error("undone");
+          const run = db.transaction(async (tx) => {
+            rows.push(...(await tx.query(sql, values)).rows);
+            throw undone;
+          });
+          await expect(run).rejects.toBe(undone);
+        }
+        const members = found.get(sql)!;
+        for (const row of rows) {
+          expect(Object.keys(row)).toEqual(members.map(({ name }) => name));
+          for (const { name, type } of members)
+            expect([name, row[name], fits(row[name], type)]).toEqual([name, row[name], true]);
+        }
+      },
+    );
 
-    test("what the server shows of a statement stays out of its log for a superuser only", async () => {
+    test("only for a superuser does the server keep the shown statement out of its log", async () => {
       const app = createClient(`${server.appUrl.split("?")[0]!}?sslmode=disable`);
       for (const [client, name] of [[db, "of_a_superuser"] as const, [app, "of_another"] as const])
         await describeAll(client, [`select 1 as ${name}_${major}`], () => Promise.resolve());
       await app.close();
-      // The server writes a statement's tree before it answers.
+      // The server writes a statement's tree to the log before it answers.
       const log = readFileSync(server.log!, "utf8");
       expect(log.includes(`:resname of_another_${major}`)).toBe(true);
       expect(log.includes(`of_a_superuser_${major}`)).toBe(false);
     });
 
-    test("as many statements as there should be", () => expect(here.length).toBeGreaterThan(170));
+    test("the corpus has the expected number of statements", () => expect(here.length).toBeGreaterThan(170));
   },
 );
 
-test("the columns of which it does not know that they are never NULL are those of docs/sql-types.md", () => {
+test("the columns that the tool does not recognise as never NULL are those of docs/sql-types.md", () => {
   const lines = [...misses].map(([sql, names]) => `${[...names].join(", ")} of: ${sql}`);
   const page = readFileSync(PAGE, "utf8");
   const [, block = ""] = /<!-- misses -->\n+```text\n([^]*?)```/.exec(page) ?? [];
@@ -134,7 +138,7 @@ test("the columns of which it does not know that they are never NULL are those o
   expect(page).toContain(`has ${CORPUS.length} statements`);
 });
 
-/** Whether a value of JavaScript is of a type as the tool writes it. */
+/** Returns whether a JavaScript value has the type that the tool writes. */
 function fits(value: unknown, type: string): boolean {
   if (type === "unknown") return true;
   if (type.endsWith(" | null")) return value === null || fits(value, type.slice(0, -" | null".length));

@@ -1,19 +1,22 @@
-// Statements with the types of their columns, written by hand from SQL's rules: `name: type; …`, with `?` behind a type
-// that can be NULL in some database of this schema. What the tool says of them is no source here.
+// Statements with the types of their columns, written by hand from SQL's rules: `name: type; …`, with `?` after a type
+// that can be NULL in some database of this schema. They are never copied from the tool's output.
 //
-// The data are to contradict it: NULL wherever it is allowed, rows without a partner on both sides, empty tables,
-// infinite times, and what a constraint of the catalog seems to forbid.
+// The data must contradict the tool where possible: NULL wherever it is allowed, rows without a partner on both sides,
+// empty tables, infinite times, and values that a constraint of the catalog seems to forbid.
 
 export interface Statement {
   readonly sql: string;
   readonly columns: string;
-  /** Values to run it with, each list once. Without it: once, without values. `[]`: it cannot be run. */
+  /**
+   * The lists of values to run it with, each once. Without it the statement runs once, without values. `[]`: it cannot
+   * run.
+   */
   readonly runs?: readonly (readonly unknown[])[];
-  /** The first major that has it. */
+  /** The first major version that has it. */
   readonly since?: number;
 }
 
-/** Views over views: what is asked for once for each column of each level is asked for too often. */
+/** Views over views: a query for each column of each level would be too many. */
 const DEEP = Array.from({ length: 9 }, (_, at) => at + 1);
 
 export const SCHEMA = `
@@ -68,7 +71,7 @@ export const SCHEMA = `
   ${DEEP.map((level) => `create view deep${level} as select * from ${level > 1 ? `deep${level - 1}` : "users"};`).join("\n")}
 `;
 
-/** What only some versions can say, to the same effect: a parent's constraint does not hold for its child. */
+/** DDL that differs between versions, with the same effect: a parent's constraint does not hold for its child. */
 export const schemaOf = (major: number): string =>
   major >= 18
     ? `alter table parent add constraint own not null v no inherit;
@@ -244,7 +247,7 @@ export const CORPUS: readonly Statement[] = [
     "a: string; b: string; c: string?",
   ),
   statement("select pg_typeof(id) as a from users", "a: string"),
-  // What may stand in for NULL
+  // Expressions that may replace NULL
   statement(
     "select coalesce(email, name) as a, coalesce(email, 'none') as b, coalesce(email, age::text) as c from users",
     "a: string; b: string; c: string?",

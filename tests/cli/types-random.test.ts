@@ -1,6 +1,6 @@
-// Statements at random against the rule of `pgz-edge types`: where it says that a column is never NULL, no row has
-// NULL. The seed is fixed. `SEED=7 STATEMENTS=20000 node tests/run.mjs node -- tests/cli/types-random.test.ts` hunts
-// elsewhere.
+// Random statements test the rule of `pgz-edge types`: if it reports that a column is never NULL, no row has NULL
+// there. The seed is fixed. `SEED=7 STATEMENTS=20000 node tests/run.mjs node -- tests/cli/types-random.test.ts` tries
+// others.
 import process from "node:process";
 import { expect, test } from "vitest";
 import { describeAll } from "../../js/cli/types/describe.ts";
@@ -13,7 +13,7 @@ const SEED = Number(process.env["SEED"] ?? 1);
 const COUNT = Number(process.env["STATEMENTS"] ?? 400);
 
 test.each(testServers().servers.map((server) => [server.major, server] as const))(
-  "PostgreSQL %s: no NULL where none can be",
+  "PostgreSQL %s: no column reported as never NULL has a NULL",
   async (major, server) => {
     const to = (name: string) =>
       Object.assign(new URL(server.superuserUrl), { pathname: `/${name}`, search: "?sslmode=disable" }).href;
@@ -28,7 +28,8 @@ test.each(testServers().servers.map((server) => [server.major, server] as const)
       const texts = Array.from({ length: COUNT }, () => statements.next()).filter((text) => text.length < 6_000);
       const said = await describeAll(db, texts, (_, found) => Promise.resolve(found));
       for (const [text, statement] of said) {
-        // The generator knows little of types and groups; and a subquery may have two rows, a sum may be too large.
+        // Some statements fail, since the generator knows little of types and groups: a subquery may have two rows, a
+        // sum may be too large.
         const result =
           "nullable" in statement &&
           (await db.query<unknown[]>(text, [], { rowMode: "array", timeout: 5_000 }).catch(() => undefined));
@@ -46,7 +47,7 @@ test.each(testServers().servers.map((server) => [server.major, server] as const)
       await admin.close();
     }
     expect(wrong).toEqual([]);
-    // It has to say so of some.
+    // The tool must report some columns as never NULL.
     expect(counts["ran"]).toBeGreaterThan(COUNT / 2);
     expect(counts["neverNull"]).toBeGreaterThan(COUNT / 4);
   },

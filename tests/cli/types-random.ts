@@ -1,12 +1,12 @@
-// Statements at random over the schema of the corpus, decided by a seed: joins of all kinds, conditions, CASE,
-// COALESCE, ANY and ALL, subqueries, grouping sets, windows, set operations, WITH. None of them reads a parameter.
+// Random statements over the schema of the corpus, determined by a seed: joins of all kinds, conditions, CASE,
+// COALESCE, ANY and ALL, subqueries, grouping sets, windows, set operations, WITH. They have no parameters.
 
 type Type = "int" | "text" | "bool";
 interface Column {
   readonly sql: string;
   readonly type: Type;
 }
-/** What a FROM, or a query of WITH, has to offer. */
+/** The columns that a FROM, or a query of WITH, offers. */
 interface Relation {
   readonly name: string;
   readonly columns: readonly Column[];
@@ -32,7 +32,7 @@ function columns(text: string): Column[] {
 export class Statements {
   #state: number;
   #names = 0;
-  /** Queries of WITH that can be seen. */
+  /** The queries of WITH that are visible. */
   #withs: Relation[] = [];
 
   constructor(seed: number) {
@@ -47,7 +47,7 @@ export class Statements {
 
   // -- chance ---------------------------------------------------------------------------------------------------------
 
-  /** From 0 to `below`, without it (mulberry32). */
+  /** Returns a number from 0 to below `below` (mulberry32). */
   #number(below: number): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -59,7 +59,7 @@ export class Statements {
     return values[this.#number(values.length)]!;
   }
 
-  /** Calls one of them: the others would use up chance. */
+  /** Calls one of the functions. Calling the others would consume random numbers. */
   #any(...ways: (() => string)[]): string {
     return this.#one(ways)();
   }
@@ -78,7 +78,7 @@ export class Statements {
 
   // -- queries --------------------------------------------------------------------------------------------------------
 
-  /** Of columns c0, c1 … of these types; `outer` can be seen from it. */
+  /** Returns a query with columns c0, c1 … of these types; `outer` is visible in it. */
   #query(types: readonly Type[], depth: number, outer: readonly Column[]): string {
     if (depth > 0 && this.#number(6) === 0) {
       const operation = this.#one(["union", "union all", "intersect", "except", "except all"]);
@@ -154,13 +154,13 @@ export class Statements {
       const all = [...visible, ...more];
       if (join === "cross join") sql = `${sql} cross join ${right}`;
       else if (join === "full join") {
-        // The server can do no other.
+        // The server supports nothing else here.
         const [a, b] = [visible, more].map((side) => side.find(({ type }) => type === "int")?.sql);
         sql = `${sql} full join ${right} on ${a !== undefined && b !== undefined ? `${a} = ${b}` : "true"}`;
       } else sql = `${sql} ${join} ${right} on ${this.#expression("bool", all, 1)}`;
       visible = all;
     }
-    // Two of them more often than others: a condition is to be about what is selected.
+    // Two of them are chosen more often, because a condition should concern the selected columns.
     const often = [this.#one(visible), this.#one(visible)];
     return [sql, [...visible, ...often, ...often, ...often, ...outer]];
   }

@@ -1,5 +1,5 @@
-// `pgz-edge types` in a small project, from the packed tarball: what it writes compiles and is what --check wants; what
-// is wrong is shown where it stands; and no statement of the project runs.
+// `pgz-edge types` in a small project, from the packed tarball: its output compiles and satisfies --check, errors point
+// at their place in the source, and no statement of the project runs.
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { promisify } from "node:util";
@@ -10,7 +10,7 @@ import { bin } from "../packaging/project.ts";
 
 const { connect } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 const OUT = "src/pgz-edge.types.ts";
-/** Of the statements below. */
+/** The schema of the statements below. */
 const SCHEMA = `
   drop schema if exists cli_types cascade; create schema cli_types; set search_path = cli_types;
   create type mood as enum ('sad', 'ok');
@@ -23,7 +23,7 @@ const SCHEMA = `
   insert into users (display_name) values ('Ann');`;
 const path = (text: string) => `${text}${text.includes("?") ? "&" : "?"}options=-csearch_path%3Dcli_types`;
 
-// A compiler starts in each of them, in two of them twice.
+// Each test starts a compiler, and two of them start it twice.
 vi.setConfig({ testTimeout: 120_000 });
 let cli: CommandLine;
 beforeAll(async () => {
@@ -62,7 +62,7 @@ afterAll(async () => {
 const types = (...words: string[]) => cli.run(["types", ...words], { env: { DATABASE_URL: path(url) } });
 const written = () => readFileSync(cli.project.at(OUT), "utf8");
 const source = (text: string, name = "users.ts") => cli.project.write(`src/${name}`, text);
-/** TypeScript's errors in the project. */
+/** Returns TypeScript's errors in the project. */
 const compile = () =>
   promisify(execFile)(bin("tsc"), ["-p", cli.project.folder], { cwd: cli.project.folder }).then(
     () => "",
@@ -86,7 +86,7 @@ export const orders = (db: Client) => db.query(sql<ListOrders>\`
   select o.id, u.display_name as user, o.note from orders o left join users u on u.id = o.user_id\`);
 `;
 
-test("writes what compiles; --check agrees until the schema changes, and then says what and where", async () => {
+test("the written types compile, and --check agrees until the schema changes, and then names the change", async () => {
   source(USERS);
   expect(await types("--check")).toMatchObject({ code: 1 });
   expect(existsSync(cli.project.at(OUT))).toBe(false);
@@ -151,7 +151,7 @@ export interface ListOrders {
   expect(await compile()).toContain("src/users.ts(8,9): error TS2322");
 });
 
-test("--check wants the file byte for byte, but for its line ends", async () => {
+test("--check compares the file byte for byte, except its line ends", async () => {
   source(`import { sql } from "pgz-edge";\nexport const q = sql<Row>\`select id, display_name from users\`;`);
   await types();
   const right = written();
@@ -167,7 +167,7 @@ test("--check wants the file byte for byte, but for its line ends", async () => 
   }
 });
 
-test("a row type that comes through an alias or another file is asked for all the same", async () => {
+test("a row type that is imported through an alias or another file is written too", async () => {
   source(`export type { Kept, Old as Renamed } from "./pgz-edge.types.js";\nexport * from "./more.js";`, "rows.ts");
   source(`export * from "./pgz-edge.types.js";\nexport * from "./rows.js";`, "more.ts");
   source(`export interface Mine { id: string }\nexport interface Own { id: string }`, "own.ts");
@@ -185,13 +185,13 @@ export const all = [
   const names = () => [...written().matchAll(/export interface (\w+)/g)].map(([, name]) => name);
   for (const round of ["was written", "is unchanged"]) {
     expect(await types()).toMatchObject({ code: 0, err: expect.stringContaining(round) as string });
-    // Before the first run nothing says that a name behind \`export *\` will be there.
+    // Before the first run it is not known that a name from `export *` will exist.
     expect(names()).toEqual(["Aliased", "Kept", "Old", "Starred"]);
   }
   expect(await compile()).toBe("");
 });
 
-test("a value in quotes or in a comment is no value", async () => {
+test("a value in quotes or in a comment is not a parameter", async () => {
   source(`import { sql } from "pgz-edge";
 export const all = [
   sql\`select id from users where email = '\${"a"}'\`,
@@ -206,7 +206,7 @@ export const all = [
   ]);
 });
 
-test("types of the database have names of their own", async () => {
+test("types of the database get names of their own", async () => {
   const db = await connect(path(url));
   await db.simple(`create type date as enum ('never'); create table "Record" (id int4, at cli_types.date);
     create type "x*/ y" as enum ('a'); create type user_role as enum ('a'); create type "userRole" as enum ('b')`);
@@ -228,7 +228,7 @@ export const q = sql<Row>\`select 'a'::user_role as a, 'b'::"userRole" as b\`;`)
   expect(err).toMatch(/No name is left for the type cli_types\.(user_role|userRole)/);
 });
 
-test("errors of the server stand where they are in the source, whatever stands in front", async () => {
+test("errors of the server point at their place in the source, whatever comes before it", async () => {
   source(`import { sql as query } from "pgz-edge";
 const fragment = query\`user_id = \${1} and nothing = 2\`;
 export const all = [
@@ -252,7 +252,7 @@ export const all = [
   expect(existsSync(cli.project.at(OUT))).toBe(false);
 });
 
-test("fragments, helpers and conditions of which the text is known", async () => {
+test("fragments, helpers and conditions with known text are resolved", async () => {
   source(
     `import { sql } from "pgz-edge";\nexport const open = sql\`note is null\`;\nexport const TABLE = "orders";`,
     "parts.ts",
@@ -271,7 +271,7 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
 `);
   const { err, code } = await types();
   expect({ code, err }).toMatchObject({ code: 1 });
-  // 0 behind a parameter is a syntax error, as it is at run time.
+  // 0 after a parameter is a syntax error, as it is at run time.
   expect(err).toMatch(/src\/users\.ts:9:\d+: error: syntax error at or near "0"/);
   source(readFileSync(cli.project.at("src/users.ts"), "utf8").replace("}0 as n", "}::bool as n"));
   expect(await types()).toMatchObject({ code: 0 });
@@ -333,7 +333,7 @@ export const find = (id: number, seen: Date, names: string[]) => [
   expect(written()).not.toContain("pgz.");
 });
 
-test("a wrong template does not hold up the others, and its row stays as it was", async () => {
+test("a wrong template does not stop the others, and its row type stays unchanged", async () => {
   const of = (good: string, bad: string) =>
     source(
       `import { sql } from "pgz-edge";
@@ -368,12 +368,12 @@ test("--watch writes again when a source changes, until Ctrl-C", async () => {
   child.kill("SIGINT");
   const { code, err } = await result;
   expect(code).toBe(130);
-  // One run for each change: its own file is no source.
+  // There is one run for each change: the tool's own file is not a source.
   expect(err.match(/Waiting for a source to change/g)!.length).toBeLessThanOrEqual(5);
   expect(await types("--watch", "--check")).toMatchObject({ code: 64 });
 });
 
-test("what is only known at run time is an error for a template with a type, and else is listed", async () => {
+test("SQL known only at run time is an error in a typed template, and is listed otherwise", async () => {
   source(`import { sql, type Query } from "pgz-edge";
 interface Mine { id: number }
 export const find = (where: Query, name: string, fields: string[]) => [
@@ -401,7 +401,7 @@ export const lists = [sql\`\${parts}\`, sql<Fixed>\`\${fixed}\`];
   expect((await types()).err).not.toContain("not checked");
 });
 
-test("a name with two rows, a row without columns, a comment that names no column", async () => {
+test("a name with two rows, a row without columns and a comment without its column are errors", async () => {
   source(`import { sql } from "pgz-edge";
 export const all = [
   sql<One>\`select 1 as a\`,
@@ -421,7 +421,7 @@ export const all = [
   ]);
 });
 
-test("comments in the SQL say what its author knows better", async () => {
+test("comments in the SQL override the inferred types", async () => {
   source(`import { sql } from "pgz-edge";
 export const q = sql<Said>\`select email, -- @notnull email, "a b"
   null::int4 as "a b", id /* @nullable id */ from users\`;`);
@@ -429,7 +429,7 @@ export const q = sql<Said>\`select email, -- @notnull email, "a b"
   expect(written()).toContain('  email: string;\n  "a b": number;\n  id: string | null;\n');
 });
 
-test("options of the client change the types: words, or package.json", async () => {
+test("options of the client change the types, on the command line or in package.json", async () => {
   const text = `import { sql } from "pgz-edge";
 export const q = sql<Row>\`select id, display_name, seen, picture, score, array[id] as ids, array[seen] as times from users\`;`;
   cli.project.write("other/q.ts", text);
@@ -471,7 +471,7 @@ export const q = sql<Row>\`select seen, now() - seen as since from users\`;`,
   }
 });
 
-test("nothing of it runs, and nothing is left behind", async () => {
+test("no statement of the project runs, and the tool leaves nothing behind", async () => {
   source(`import { sql } from "pgz-edge";
 export const all = [
   sql<A>\`insert into users (display_name) values ('Eve') returning id\`,
@@ -492,7 +492,7 @@ export const all = [
   await db.close();
 });
 
-test("on each version of PostgreSQL, with the oldest TypeScript", async () => {
+test("the tool works on each version of PostgreSQL, with the oldest TypeScript", async () => {
   source(`import { sql } from "pgz-edge";
 export const q = sql<Row>\`select a.relname, b.relname as other from pg_class a left join pg_class b on b.oid = a.reltype\`;`);
   rmSync(cli.project.at("node_modules/typescript"));
@@ -506,7 +506,7 @@ export const q = sql<Row>\`select a.relname, b.relname as other from pg_class a 
   cli.project.link("typescript");
 });
 
-test("without TypeScript, sources or a server it says so", async () => {
+test("without TypeScript, sources or a server the tool reports what is missing", async () => {
   source("export {};");
   expect(await cli.run(["types"], { env: { DATABASE_URL: "postgres://u@127.0.0.1:1/d" } })).toMatchObject({ code: 2 });
   expect(await types("nowhere/*.ts")).toMatchObject({

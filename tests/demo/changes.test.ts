@@ -1,5 +1,5 @@
-// The feed of changes, in real workerd against PostgreSQL: whose a line is, that none is missing or doubled over what
-// breaks, and what it costs the server when nobody follows.
+// The feed of changes, in real workerd against PostgreSQL: each line reaches its own tenant only, no failure loses or
+// doubles a line, and the server has no load while no client follows.
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { until } from "../support/until.ts";
 import { startDemo, type DemoWorker } from "./demo-server.ts";
@@ -18,7 +18,7 @@ afterEach(() => {
   open.clear();
 });
 
-/** Follows behind this line, or from now on. */
+/** Follows the feed after this line, or from now on. */
 async function follow(ask: Ask, from?: number): Promise<Follower> {
   const leaving = new AbortController();
   const headers = from === undefined ? {} : { "last-event-id": String(from) };
@@ -60,7 +60,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
       worker.feedSlot,
     ]);
 
-  test("each tenant is told of its own rows, as they become, and of nobody else's", async () => {
+  test("each tenant sees its own rows as they change, and no row of another tenant", async () => {
     const [mine, theirs] = [await follow(worker.acme), await follow(worker.globex)];
     expect((await mine.next()).name).toBe("ready");
     expect((await theirs.next()).name).toBe("ready");
@@ -80,10 +80,10 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     ]);
     expect([paid!.data.kind, paid!.data.new?.status]).toEqual(["update", "paid"]);
     expect([gone!.data.kind, gone!.data.old]).toEqual(["delete", expect.objectContaining({ id, tenant: "acme" })]);
-    // The first that the other tenant is told is its own.
+    // The first line that the other tenant gets is of its own row.
     expect((await theirs.next()).data.new).toMatchObject({ tenant: "globex", reference: `${prefix}-2` });
 
-    // A row that moves is gone for the one, and new for the other.
+    // A row that moves to another tenant is deleted for the first and inserted for the second.
     await insert(prefix, 3, 3);
     await demo.admin.query("update orders set tenant = 'globex' where reference = $1", [`${prefix}-3`]);
     expect((await mine.take(2)).map(({ data }) => data.kind)).toEqual(["insert", "delete"]);
@@ -91,7 +91,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect([moved.kind, moved.new?.tenant, moved.old]).toEqual(["insert", "globex", undefined]);
   });
 
-  test("what does not commit is not told, and a large transaction is told whole", async () => {
+  test("a transaction that rolls back sends no line, and a large transaction sends all of its lines", async () => {
     const follower = await follow(worker.acme);
     await follower.next();
     const prefix = newPrefix();
@@ -102,7 +102,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(references(await follower.take(5_000))).toEqual(numbered(prefix, 11, 5_010));
   });
 
-  test("who comes back with the number of its last line gets the rest, and nothing twice", async () => {
+  test("a client that returns with the number of its last line gets the rest, and no line twice", async () => {
     const first = await follow(worker.acme);
     await first.next();
     const prefix = newPrefix();
@@ -113,17 +113,17 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     const again = await follow(worker.acme, first.last);
     expect(await again.next()).toEqual({ name: "ready", id: undefined, data: { from: first.last } });
     expect(references(await again.take(6))).toEqual(numbered(prefix, 4, 9));
-    // From now on, without a number.
+    // Without a number, the feed begins now.
     const late = await follow(worker.acme);
     await late.next();
     await insert(prefix, 10, 10);
     expect(references(await late.take(1))).toEqual(numbered(prefix, 10, 10));
-    // A number that this feed has not given is of another one.
+    // A number that this feed has not given belongs to another feed.
     const lost = await follow(worker.acme, 1e12);
     expect((await lost.take(2)).map(({ name }) => name)).toEqual(["missed", "ready"]);
   });
 
-  test("nothing is missing or doubled where its connection is cut under load", { timeout: 60_000 }, async () => {
+  test("no line is lost or doubled when the feed's connection is cut under load", { timeout: 60_000 }, async () => {
     const follower = await follow(worker.acme);
     await follower.next();
     const prefix = newPrefix();
@@ -138,20 +138,20 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await slot()).toMatchObject({ active: true });
   });
 
-  test("a slot that somebody has dropped: those who follow are told that lines are missing", async () => {
+  test("when the slot is dropped, clients are told that lines are missing", async () => {
     const follower = await follow(worker.acme);
     await follower.next();
     const prefix = newPrefix();
     await insert(prefix, 1, 1);
     await follower.next();
-    // The slot is read again at once: it goes between the two.
+    // The feed reads the slot again at once, so the slot is dropped between the two reads.
     await until(async () => {
       await cut();
       const text =
         "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1 and not active";
       return (await demo.admin.query(text, [worker.feedSlot]).catch(() => ({ rowCount: 0 }))).rowCount === 1;
     }, "the slot is gone");
-    await insert(prefix, 2, 2); // nobody will be told
+    await insert(prefix, 2, 2); // no client will get this row
     await expect(follower.next()).rejects.toThrow();
     const again = await follow(worker.acme, follower.last);
     expect((await again.take(2)).map(({ name }) => name)).toEqual(["missed", "ready"]);
@@ -159,7 +159,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(references(await again.take(1))).toEqual(numbered(prefix, 3, 3));
   });
 
-  test("what is no number, and no token", async () => {
+  test("a wrong number is a 400, and a wrong token is a 401", async () => {
     for (const from of ["x", "-1", "1.5", ""]) {
       const refused = await worker.acme(`/changes?from=${from}`);
       expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([400, "BAD_FROM"]);
@@ -183,7 +183,7 @@ describe("small caps", () => {
   let position = "0/0";
 
   test(
-    "without clients the server is left, and its log is read when the alarm goes off",
+    "without clients the feed leaves the server, and reads the log when the alarm goes off",
     { timeout: 30_000 },
     async () => {
       const follower = await follow(worker.acme);
@@ -198,14 +198,14 @@ describe("small caps", () => {
       position = rows[0]!.at;
       await until(async () => (await slot())?.behind === false, "the alarm has read what was waiting");
       await until(async () => (await slot())?.active === false, "nobody reads the slot again");
-      // What it has read then is kept for who comes back.
+      // The feed keeps the lines that it has read then, for clients that come back.
       const again = await follow(worker.acme, follower.last);
       await again.next();
       expect(references(await again.take(2))).toEqual(numbered(prefix, 4, 5));
     },
   );
 
-  test("lines that are not kept any more are told as missed", async () => {
+  test("lines that are no longer kept are reported as missed", async () => {
     const follower = await follow(worker.acme);
     const { data } = await follower.next();
     const prefix = newPrefix();
@@ -218,7 +218,7 @@ describe("small caps", () => {
     }, "the first lines are gone");
   });
 
-  test("clients at a time", async () => {
+  test("the number of clients is capped, and a client that leaves makes room", async () => {
     const followers = [await follow(worker.acme), await follow(worker.globex)];
     const refused = await worker.acme("/changes");
     expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([503, "TOO_MANY_CLIENTS"]);
@@ -231,7 +231,7 @@ describe("small caps", () => {
   });
 });
 
-test("without its address, and with one that leads nowhere", async () => {
+test("a feed without an address is NO_FEED, and one with an unreachable address is DATABASE_UNAVAILABLE", async () => {
   const without = await demo.worker({ feedUrl: "" });
   const refused = await without.acme("/changes");
   expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([503, "NO_FEED"]);

@@ -1,4 +1,4 @@
-// Where Chromium is: scripts/setup brings one.
+// Finds Chromium, which scripts/setup installs.
 import { existsSync } from "node:fs";
 
 const candidates = [

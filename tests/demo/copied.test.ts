@@ -1,5 +1,5 @@
-// worker-example as somebody copies it out of the repository: it has the driver's tarball, its types are those that
-// wrangler writes, and TypeScript takes it strictly.
+// worker-example as a user copies it out of the repository: it installs the driver's tarball, uses the types that
+// wrangler writes, and passes strict TypeScript.
 import { execFile } from "node:child_process";
 import { cpSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,26 +16,26 @@ beforeAll(() => {
   for (const name of ["src", "wrangler.jsonc", "tsconfig.json"])
     cpSync(path.join(root, "worker-example", name), project.at(name), { recursive: true });
   const manifest = JSON.parse(readFileSync(path.join(root, "worker-example/package.json"), "utf8")) as object;
-  // wrangler and TypeScript come from the registry, and here from this repository.
+  // wrangler and TypeScript come from the registry for a user, and from this repository here.
   project.write("package.json", JSON.stringify({ ...manifest, devDependencies: {} }));
 }, 60_000);
 afterAll(() => project.remove());
 
-test("`npm install` of the driver takes the place of the folder above", async () => {
+test("`npm install` of the driver replaces the link to the folder above", async () => {
   const words = ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", project.tarball];
   await run("npm", words, { cwd: project.folder });
   const { dependencies } = JSON.parse(readFileSync(project.at("package.json"), "utf8")) as { dependencies: object };
   expect(dependencies).toEqual({ "pgz-edge": expect.stringMatching(/^file:pgz-edge-.*\.tgz$/) as unknown });
 }, 60_000);
 
-test("npm run check: `wrangler types`, and tsc over it", { timeout: 120_000 }, async () => {
+test("npm run check runs `wrangler types`, and tsc accepts the result", { timeout: 120_000 }, async () => {
   const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
   const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
   const env = { ...process.env, HOME: project.folder, WRANGLER_SEND_METRICS: "false", CI: "1" };
   await run(workerd().execPath, [wrangler, "types"], { cwd: project.folder, env });
   const compiled = run(bin("tsc"), ["-p", project.folder], { cwd: project.folder }).catch(({ stdout }) => ({ stdout }));
   expect((await compiled).stdout).toBe("");
-  // With a mistake it does not pass: the types are there.
+  // A mistake must fail, which shows that the types are there.
   project.write("src/wrong.ts", 'import { sql } from "pgz-edge";\nexport const wrong: number = sql`select 1`;\n');
   await expect(run(bin("tsc"), ["-p", project.folder], { cwd: project.folder })).rejects.toMatchObject({
     stdout: expect.stringMatching(/wrong\.ts\(2,14\): error TS2322/) as unknown,

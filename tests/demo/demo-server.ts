@@ -1,6 +1,6 @@
 /**
- * What the tests of the demo share: a PostgreSQL with the sample data, the Worker in front of it, and a look at what
- * PostgreSQL is doing for it, by another client than ours.
+ * The parts that the tests of the demo share: a PostgreSQL with the sample data, the Worker in front of it, and a view
+ * of what PostgreSQL runs for the Worker, by a client other than ours.
  */
 import { request } from "node:http";
 import pg from "pg";
@@ -22,16 +22,16 @@ const otherTightLimits = {
 };
 
 /**
- * A header of requests with a body: a connection of their own. workerd closes one whose body nobody has read, as of a
- * 413, and fetch may have taken it for the next request. (Not for answers that break off: fetch tells of that on a
- * connection that stays only.)
+ * A header for requests with a body, which gives each a connection of its own. workerd closes a connection whose body
+ * no code has read, as after a 413, and fetch may already use it for the next request. (Not for responses that break
+ * off: fetch reports that only on a connection that stays.)
  */
 export const ONCE = { connection: "close" };
 
-/** A Worker with requests of its tenants. */
+/** A Worker, with a function for the requests of each tenant. */
 export type DemoWorker = Awaited<ReturnType<Awaited<ReturnType<typeof startDemo>>["worker"]>>;
 
-/** `own`: a server in place of the one of all tests. */
+/** `own` is a server to use in place of the server of all tests. */
 export async function startDemo(own: ReturnType<typeof ownServer> = ownServer()) {
   const undo: (() => Promise<unknown>)[] = [];
   const stop = async () => {
@@ -50,7 +50,7 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
 
   let workers = 0;
 
-  /** What the Worker's roles run at this moment: one line per busy backend. */
+  /** Returns what the Worker's roles run at this moment: one line per busy backend. */
   const busy = async () => {
     const text =
       "select query, state, coalesce(wait_event, '') as waiting " +
@@ -63,7 +63,7 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
     sample,
     admin,
     busy,
-    /** Starts a Worker; `tight` puts the small limits above in place of the real ones. */
+    /** Starts a Worker; `tight` replaces the real limits by the small ones above. */
     async worker({
       workerd = "newest" as Workerd,
       tight = false,
@@ -78,7 +78,7 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
       const logs: string[] = [];
       const plugins = tight ? [useTightLimits] : [];
       const onLog = (line: string) => logs.push(line);
-      // A slot has one reader.
+      // A slot has one reader, so each Worker gets its own.
       const feedSlot = `${sample.feedSlot}_${++workers}`;
       const worker = await serve({
         readerUrl,
@@ -94,7 +94,7 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
         onLog,
       });
       undo.push(worker.stop);
-      /** What the Worker answers to whoever has that token. */
+      /** Returns a function for requests with that token. */
       const bearing =
         (token: string) =>
         (path: string, init: RequestInit = {}) => {
@@ -110,7 +110,7 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
         logs,
       };
     },
-    /** Waits until PostgreSQL runs nothing for the Worker any more. The Worker's own deadlines are longer than this. */
+    /** Waits until PostgreSQL runs nothing for the Worker. The Worker's own deadlines are longer than this wait. */
     untilQuiet: () => until(async () => (await busy()).length === 0),
     /** Waits until PostgreSQL runs a query with these words for the Worker. */
     async untilBusyWith(words: string) {
@@ -122,7 +122,9 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
   };
 }
 
-/** A server of our own: one that tests/run.mjs has started for all suites, or one just for this file. */
+/**
+ * Returns a server of our own: the one that tests/run.mjs has started for all suites, or a server just for this file.
+ */
 export async function ownServer() {
   const shared = JSON.parse(process.env.PGZ_TEST_SERVERS ?? '{"servers":[]}') as {
     servers: { own: boolean; superuserUrl: string; appUrl: string }[];
@@ -134,7 +136,7 @@ export async function ownServer() {
   return { server: servers[0], stop };
 }
 
-/** The status for a POST that announces so many bytes and sends none of them. */
+/** Returns the status of a POST that announces so many bytes and sends none. */
 export const announce = (url: URL, token: string, type: string, bytes: number) =>
   new Promise<number | undefined>((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}`, "content-type": type, "content-length": bytes };

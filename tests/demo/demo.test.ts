@@ -1,4 +1,4 @@
-// `make demo` as a newcomer runs it: its figures, its end, and what it leaves behind, which is nothing.
+// `make demo` as a newcomer runs it: its figures, its end, and that it leaves nothing behind.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -13,7 +13,7 @@ import { ownServer } from "./demo-server.ts";
 const script = fileURLToPath(new URL("../../worker-example/demo.mjs", import.meta.url));
 
 /**
- * Starts the demo as a terminal would: in a process group of its own, which is what Ctrl-C signals, and with a
+ * Starts the demo as a terminal would: in a process group of its own, because Ctrl-C signals the group, and with a
  * temporary folder of its own.
  */
 function startDemo(environment: Record<string, string>) {
@@ -49,12 +49,12 @@ function startDemo(environment: Record<string, string>) {
 const temporary: string[] = [];
 const running = new Set<ReturnType<typeof startDemo>>();
 afterEach(async () => {
-  for (const demo of running) process.kill(demo.pid, "SIGTERM"); // of a test that failed
+  for (const demo of running) process.kill(demo.pid, "SIGTERM"); // only after a test that failed
   for (const demo of running) await demo.ended;
 });
 afterAll(() => temporary.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
 
-/** The processes whose environment holds that text (Linux). */
+/** Returns the processes whose environment has that text (Linux). */
 function processesWith(mark: string) {
   return readdirSync("/proc")
     .filter((entry) => /^\d+$/.test(entry))
@@ -63,7 +63,7 @@ function processesWith(mark: string) {
         if (!readFileSync(`/proc/${pid}/environ`, "latin1").includes(mark)) return [];
         return [readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ")];
       } catch {
-        return []; // ended while we looked, or another user's
+        return []; // the process ended meanwhile, or belongs to another user
       }
     });
 }
@@ -111,10 +111,10 @@ describe("DATABASE_URL", () => {
       "select datname as name from pg_database union all select rolname from pg_roles order by name",
     );
     await client.end();
-    return rows.filter(({ name }: { name: string }) => !name.startsWith("pgz_edge_test_")); // of tests beside this one
+    return rows.filter(({ name }: { name: string }) => !name.startsWith("pgz_edge_test_")); // without those of tests that run at the same time
   };
 
-  test("is used, and found as it was", async () => {
+  test("a given database is used, and is unchanged afterwards", async () => {
     const before = await inventory();
     const demo = startDemo({ ONCE: "1", DATABASE_URL: urls.superuserUrl });
     await demo.ended;
@@ -124,7 +124,7 @@ describe("DATABASE_URL", () => {
     expect(await inventory()).toEqual(before);
   }, 120_000);
 
-  test("of a role that may not create databases is an error that says so", async () => {
+  test("a role that may not create databases gets an error that says so", async () => {
     const demo = startDemo({ ONCE: "1", DATABASE_URL: urls.appUrl });
     await demo.ended;
     expect(demo.code).toBe(1);
@@ -134,12 +134,12 @@ describe("DATABASE_URL", () => {
   });
 });
 
-test("leaves the page open until Ctrl-C, then ends everything", async () => {
+test("the page stays open until Ctrl-C, which ends everything", async () => {
   const demo = startDemo({});
   await untilSaid(demo, /Ctrl-C here ends everything/);
   const url = /page is open at (\S+)/.exec(demo.output)?.[1] ?? "";
   expect(await (await fetch(url)).text()).toContain("<title>pgz-edge");
-  // The tokens are in the part of the address that a browser keeps to itself.
+  // The tokens are in the fragment of the address, which a browser does not send.
   const { hash } = new URL(url);
   const [[tenant, token] = []] = new URLSearchParams(hash.slice(1));
   expect(tenant).toBe("acme");
@@ -155,7 +155,7 @@ test("leaves the page open until Ctrl-C, then ends everything", async () => {
   expect(demo.leftOver()).toEqual([]);
 }, 120_000);
 
-test("Ctrl-C while it is still starting ends everything too", async () => {
+test("Ctrl-C during the start ends everything too", async () => {
   const demo = startDemo({});
   await untilSaid(demo, /sample data/);
   process.kill(-demo.pid, "SIGINT");
@@ -164,7 +164,7 @@ test("Ctrl-C while it is still starting ends everything too", async () => {
   await untilNothingIsLeft(demo);
 }, 120_000);
 
-test("even a demo that is killed leaves no process and no folder", async () => {
+test("a demo that is killed leaves no process and no folder", async () => {
   const demo = startDemo({});
   await untilSaid(demo, /Ctrl-C here ends everything/);
   process.kill(demo.pid, "SIGKILL");

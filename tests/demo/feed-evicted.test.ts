@@ -1,4 +1,4 @@
-// The example's feed of changes over evictions: what it has stored is what it goes on from.
+// The example's feed of changes when its object is evicted: it continues from what it has stored.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startWorker, type Worker } from "../workerd/host.mjs";
@@ -37,7 +37,7 @@ const insert = (from: number, to: number) =>
     [from, to],
   );
 
-test("nothing is missing or doubled where the object is evicted under load", { timeout: 120_000 }, async () => {
+test("no line is lost or doubled when the object is evicted under load", { timeout: 120_000 }, async () => {
   let follower = await follow(undefined);
   const [ready] = await follower.take(1);
   let last = ready!.data.from!;
@@ -47,7 +47,7 @@ test("nothing is missing or doubled where the object is evicted under load", { t
   const events: FeedEvent[] = [];
   let evictions = 0;
   while (events.length < ROWS) {
-    // Somewhere in the middle of what it reads.
+    // The eviction comes somewhere in the middle of the read.
     if (evictions < EVICTIONS && events.length >= (evictions * ROWS) / EVICTIONS) {
       evictions++;
       await fetch(new URL("/evict", worker.url)).then(
@@ -62,7 +62,7 @@ test("nothing is missing or doubled where the object is evicted under load", { t
       last = event.id ?? last;
     } catch (error) {
       if (String(error).includes("missing")) throw error;
-      // Until the object is back.
+      // Waits until the object is back.
       await new Promise((resolve) => setTimeout(resolve, 50));
       follower = await follow(last).catch(() => follower);
     }

@@ -1,5 +1,5 @@
-// The export and the import by HTTP, in real workerd against PostgreSQL: files in each format, wrong ones, both
-// tenants, and what is left when a client hangs up in the middle.
+// The export and the import by HTTP, in real workerd against PostgreSQL: files in each format, wrong files, both
+// tenants, and what remains when a client hangs up in the middle.
 import { request } from "node:http";
 
 import { gunzipSync } from "node:zlib";
@@ -71,7 +71,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
       )
     ).rows.map(({ row }) => row);
 
-  test("exports all of the tenant's rows, and nobody else's, in each format", async () => {
+  test("an export has all rows of the tenant, and no other rows, in each format", async () => {
     const expected = await rowsOf("globex");
     const lines = await globex("/api/export?format=ndjson");
     expect(lines.headers.get("content-disposition")).toBe('attachment; filename="orders-globex.ndjson"');
@@ -101,7 +101,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     );
   });
 
-  test("compresses if it is asked to, and then it is the same file", async () => {
+  test("an export is compressed on request, and is the same file uncompressed", async () => {
     const raw = (encoding: string) =>
       new Promise<{ encoding: string | undefined; bytes: Buffer }>((resolve, reject) => {
         const headers = { authorization: `Bearer ${demo.sample.tokens.acme}`, "accept-encoding": encoding };
@@ -121,21 +121,21 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(packed.bytes.length).toBeLessThan(plain.bytes.length / 3);
   });
 
-  test("a cell that a spreadsheet would run is text", async () => {
+  test("a cell that a spreadsheet would run is exported as text", async () => {
     const mark = prefix();
     expect(await (await upload(globex, `${header}${mark}-1,=1+1,open,1\n`)).json()).toMatchObject({ inserted: 1 });
     expect(await (await globex("/api/export?format=csv")).text()).toContain(`${mark}-1,"'=1+1",open`);
     expect(await (await globex("/api/export?format=ndjson")).text()).toContain('"customer":"=1+1"');
   });
 
-  test("refuses a format that is none", async () => {
+  test("an export in an unknown format is refused", async () => {
     for (const format of ["xml", "toString", "json"]) await refused(globex(`/api/export?format=${format}`), 400);
   });
 
   test.each(["identity", "gzip"])(
     "a client that leaves an export (%s) ends its query within a second",
     async (encoding) => {
-      // More than all buffers between PostgreSQL and a client that does not read.
+      // More data than all buffers between PostgreSQL and a client that does not read.
       await demo.admin.query(
         "insert into orders (tenant, reference, customer, total) " +
           "select 'acme', 'LEAVE-' || n, repeat(md5(n::text), 6), 1 from generate_series(1, 200000) n on conflict do nothing",
@@ -152,7 +152,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     },
   );
 
-  test("imports a file: its rows are the tenant's, in order", async () => {
+  test("an imported file's rows are the tenant's, in order", async () => {
     await demo.admin.query("delete from orders where reference like 'LEAVE-%'");
     const mark = prefix();
     const text = `${header}${mark}-1,"Grace ""G"" Hopper",open,1\n${mark}-2,"two\nlines",paid,2.50\n${mark}-3,Zoë,shipped,0`;
@@ -160,14 +160,14 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     const response = await upload(acme, text);
     const bytes = new TextEncoder().encode(text).length;
     expect([response.status, await response.json()]).toEqual([200, { rows: 3, bytes, inserted: 3, skipped: 0 }]);
-    // What went well is no error in the log.
+    // A success is no error in the log.
     expect(worker.logs.slice(logged).join("\n")).not.toMatch(/error|abort/i);
     expect(await stored(mark)).toEqual([
       { tenant: "acme", reference: `${mark}-1`, customer: 'Grace "G" Hopper', status: "open", total: "1.00" },
       { tenant: "acme", reference: `${mark}-2`, customer: "two\nlines", status: "paid", total: "2.50" },
       { tenant: "acme", reference: `${mark}-3`, customer: "Zoë", status: "shipped", total: "0.00" },
     ]);
-    // Again, and by the other tenant.
+    // The same file again, and by the other tenant.
     expect(await (await upload(acme, text)).json()).toMatchObject({ inserted: 0, skipped: 3 });
     expect(await (await upload(globex, text)).json()).toMatchObject({ inserted: 3, skipped: 0 });
     expect((await stored(mark)).map(({ tenant }) => tenant)).toEqual([
@@ -180,25 +180,28 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     ]);
   });
 
-  test.each(["\r", "\r\n"])("imports a file whose lines end with %j, and counts them on their way", async (end) => {
-    const mark = prefix();
-    const lines = csv(mark, 3).replaceAll("\n", end);
-    let more = () => {};
-    const body = new ReadableStream<Uint8Array>({
-      async start(controller) {
-        for (const piece of lines.split(/(?<=\r)/)) controller.enqueue(Buffer.from(piece));
-        await new Promise<void>((resolve) => (more = resolve));
-        controller.close();
-      },
-    });
-    const response = await upload(acme, body, { accept: "application/x-ndjson" });
-    let text = "";
-    for await (const piece of response.body!.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>)
-      if ((text += piece).includes('{"rows":3,')) more();
-    expect(JSON.parse(text.trimEnd().split("\n").at(-1)!)).toMatchObject({ done: { rows: 3, inserted: 3 } });
-  });
+  test.each(["\r", "\r\n"])(
+    "a file whose lines end with %j is imported, and its lines are counted on the way",
+    async (end) => {
+      const mark = prefix();
+      const lines = csv(mark, 3).replaceAll("\n", end);
+      let more = () => {};
+      const body = new ReadableStream<Uint8Array>({
+        async start(controller) {
+          for (const piece of lines.split(/(?<=\r)/)) controller.enqueue(Buffer.from(piece));
+          await new Promise<void>((resolve) => (more = resolve));
+          controller.close();
+        },
+      });
+      const response = await upload(acme, body, { accept: "application/x-ndjson" });
+      let text = "";
+      for await (const piece of response.body!.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>)
+        if ((text += piece).includes('{"rows":3,')) more();
+      expect(JSON.parse(text.trimEnd().split("\n").at(-1)!)).toMatchObject({ done: { rows: 3, inserted: 3 } });
+    },
+  );
 
-  test.each([1, 2, 100])("imports a file with a byte order mark, in pieces of %i", async (length) => {
+  test.each([1, 2, 100])("a file with a byte order mark is imported in pieces of %i", async (length) => {
     const mark = prefix();
     const bytes = Buffer.from(`\ufeff${csv(mark, 2)}`);
     const pieces = Array.from({ length: Math.ceil(bytes.length / length) }, (_, at) =>
@@ -225,7 +228,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     },
   );
 
-  test("tells how far it has come, while the file is still on its way", async () => {
+  test("an import reports its progress while the file is still arriving", async () => {
     const mark = prefix();
     const rows = csv(mark, 4_000).split(/(?<=\n)/);
     let sent = 0;
@@ -245,7 +248,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
       const parts = (text + piece).split("\n");
       text = parts.pop()!;
       lines.push(...parts.map((part) => JSON.parse(part) as Record<string, unknown>));
-      if (lines.at(-1)?.["rows"] === 1_999) more(); // all that has been sent, and we hear it before the rest
+      if (lines.at(-1)?.["rows"] === 1_999) more(); // all rows sent so far, and the report came before the rest
     }
     expect(lines.some(({ rows }) => rows === 1_999)).toBe(true);
     const progress = lines.slice(0, -1) as { rows: number; bytes: number }[];
@@ -274,19 +277,19 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await stored(mark)).toEqual([]);
   });
 
-  test("a wrong line at the beginning of a long file is still told", async () => {
+  test("a wrong line at the beginning of a long file is still reported", async () => {
     const mark = prefix();
     const text = csv(mark, 200_000).replace(",open,", ",lost,");
     expect(await refused(upload(acme, text), 422)).toMatchObject({ line: 2, constraint: "orders_status" });
     expect(await stored(mark)).toEqual([]);
   });
 
-  test("a wrong line is told when a client that pauses has sent all of its file", async () => {
+  test("a wrong line is reported when a client that pauses has sent all of its file", async () => {
     const rows = csv(prefix(), 20_000).replace(",open,", ",lost,");
     let sent = 0;
     const body = new ReadableStream<Uint8Array>({
       async pull(controller) {
-        // COPY has failed by then, while a read of the body is under way.
+        // COPY has failed by then, while the Worker is reading the body.
         if (sent) await pause(sent === 200_000 ? 1_000 : 0);
         controller.enqueue(Buffer.from(rows.slice(sent, (sent += 200_000))));
         if (sent >= rows.length) controller.close();
@@ -301,7 +304,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(JSON.parse(told.trimEnd().split("\n").at(-1)!)).toMatchObject({ problem: { status: 422, line: 2 } });
   });
 
-  test("a file that is none", async () => {
+  test("an upload of the wrong format or without a valid token is refused", async () => {
     expect(await refused(upload(acme, "reference,total\nX-1,1\n"), 422)).toMatchObject({ line: 1 });
     expect(await refused(upload(acme, new Uint8Array([...Buffer.from(header), 0xff, 10])), 422)).toMatchObject({
       line: 2,
@@ -330,7 +333,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     },
   );
 
-  test("leaves no connection and no table behind", async () => {
+  test("exports and imports leave no connection and no table", async () => {
     const look = "select state, query from pg_stat_activity where usename = $1";
     await expect
       .poll(async () => (await demo.admin.query(look, [demo.sample.appRole])).rows, { timeout: 5_000 })
@@ -346,7 +349,7 @@ describe("caps", () => {
   });
 
   test("an export with too many rows breaks off", async () => {
-    // It may break off before workerd has sent the head: then there is no Response at all.
+    // It may break off before workerd has sent the head, and then there is no Response.
     const exported = worker.acme("/api/export", { headers: { "accept-encoding": "identity" } });
     await expect(exported.then((response) => response.text())).rejects.toThrow();
     await demo.untilQuiet();
@@ -358,7 +361,7 @@ describe("caps", () => {
     expect(await (await upload(worker.acme, csv(mark, 500))).json()).toMatchObject({ inserted: 500 });
     const more = prefix();
     expect(await refused(upload(worker.acme, csv(more, 501)), 413)).toMatchObject({ code: "TOO_MANY_ROWS" });
-    // COPY takes each kind of line end, and a last line without one.
+    // COPY accepts each kind of line end, and a last line without one.
     for (const text of [csv(more, 501).replaceAll("\n", "\r"), csv(more, 501).trimEnd()])
       expect(await refused(upload(worker.acme, text), 413)).toMatchObject({ code: "TOO_MANY_ROWS" });
     const long = `${header}${more}-1,${"x".repeat(100_000)},open,1\n`;

@@ -1,4 +1,4 @@
-// Who follows the example's feed of changes: server-sent events, one by one.
+// Follows the example's feed of changes: server-sent events, one by one.
 //
 // Knows events. Must not know who asks, or what a change says.
 export interface Change {
@@ -50,7 +50,7 @@ export class Follower {
     this.#leaving.abort();
   }
 
-  /** None: a comment. */
+  /** A comment has no event. */
   #read(text: string): FeedEvent | undefined {
     const [, id, name, data] = /^(?:id: (\d+)\n)?event: (.*)\ndata: (.*)$/.exec(text) ?? [];
     if (name === undefined) return undefined;
@@ -62,6 +62,6 @@ export class Follower {
 
 export const references = (events: readonly FeedEvent[]) => events.map(({ data }) => data.new?.reference);
 
-/** `prefix-3`, `prefix-4` … */
+/** Returns `prefix-3`, `prefix-4` … */
 export const numbered = (prefix: string, from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, n) => `${prefix}-${from + n}`);

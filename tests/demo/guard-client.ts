@@ -1,4 +1,4 @@
-// Code that is not trusted: a Worker that asks what it is told, by node-postgres or by pgz-edge, as it would ask any
+// Untrusted code: a Worker that runs the queries it is given, by node-postgres or by pgz-edge, as against any
 // PostgreSQL. It does not know that its sockets end in the guard.
 import pg from "pg";
 import { connect, createClient, type Client } from "pgz-edge";
@@ -8,14 +8,14 @@ export interface Step {
   readonly values?: readonly unknown[];
   /** A prepared statement of node-postgres. */
   readonly name?: string;
-  /** The code leaves without a word while this runs, behind so many milliseconds. */
+  /** The code leaves without a word, after so many milliseconds, while this query runs. */
   readonly leaveAfter?: number;
 }
 
 export interface Task {
   readonly driver: "pg" | "pgz-edge";
   readonly url: string;
-  /** Does not wait for one answer before it asks the next; pgz-edge sends the first query with the password. */
+  /** Does not wait for a response before the next query; pgz-edge sends the first query with the password. */
   readonly isEager?: boolean;
   readonly steps: readonly Step[];
 }
@@ -60,7 +60,7 @@ async function byPgz(url: string, isEager: boolean): Promise<Session> {
     ? createClient(url, { localLink: true })
     : await connect(url, { sslmode: "disable", allowCleartextPassword: true });
   return {
-    // Its CancelRequest ends in the guard, so it closes its connection.
+    // The client's CancelRequest ends in the guard, so the client closes its connection.
     ask: async ({ text, values = [], leaveAfter = 0 }) =>
       (await client.query(text, values, { timeout: leaveAfter })).rows,
     leave: () => {},

@@ -1,5 +1,5 @@
-// The guard against clients that no driver would be: raw messages over a socket, with small caps. What a session may
-// hold up, what it may leave behind, and that it never gets out of step.
+// The guard against clients that no driver would be: raw messages over a socket, with small caps. How long a session
+// may last, what it may leave behind, and that it never gets out of step.
 import { connect as dial, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { Readable, Writable } from "node:stream";
 import pg from "pg";
@@ -19,9 +19,9 @@ let admin: pg.Client;
 let tenants: Tenants;
 let stopServer: () => unknown;
 let listener: Server;
-/** Of the next client. */
+/** The caps of the next client. */
 let caps = CAPS;
-/** Sessions that are not over. */
+/** Sessions that have not ended. */
 const open = new Set<Promise<void>>();
 const clients = new Set<Socket>();
 
@@ -74,12 +74,15 @@ const bind = (name = "", portal = "") => message("B", portal, name, NONE, NONE, 
 const execute = (rows = 0, portal = "") => message("E", portal, rows);
 const run = (text: string) => joined([parse(text), bind(), execute()]);
 const [sync, flush, terminate] = [message("S"), message("H"), message("X")];
-/** Without a type. */
+/** A startup message or a request in its place, which have no type. */
 const starting = (code: number, ...parts: (string | number)[]) => message("", code, ...parts);
 const startup = starting(3 << 16, "user", "tenant_a", "");
 const password = message("p", "its secret");
 
-/** Each message of an answer as a word, `D:42` for a row with its first column, `E:25006`; `end` of the connection. */
+/**
+ * Each message of a response as a word: `D:42` for a row with its first column, `E:25006` for an error, `end` for the
+ * end of the connection.
+ */
 class Raw {
   readonly socket = dial((listener.address() as AddressInfo).port, "127.0.0.1").setNoDelay();
   readonly #words: string[] = [];
@@ -87,7 +90,7 @@ class Raw {
   /** The answer to SSLRequest is one byte. */
   #isStarting = true;
 
-  /** Of the next message. */
+  /** The position of the next message. */
   get #length() {
     if (this.#isStarting && this.#rest[0] === 78) return 1;
     return this.#rest.length < 5 ? Infinity : 1 + this.#rest.readInt32BE(1);
@@ -112,7 +115,7 @@ class Raw {
     this.socket.write(joined(pieces));
   }
 
-  /** Up to so many ReadyForQuery (`Z`), the end, or another word. */
+  /** Reads up to so many ReadyForQuery (`Z`), to the end, or to another word. */
   async heard(count = 1, word = "Z"): Promise<string> {
     for (const from = performance.now(); ; await pause(2)) {
       const at = this.#words.flatMap((said, index) => (said === word ? [index + 1] : []))[count - 1];
@@ -171,7 +174,7 @@ describe("a flight ends at the guard's own clock", () => {
     await until(async () => (await sessions()).length === 0);
   });
 
-  test("whose answer the client does not read", async () => {
+  test("a flight whose response the client does not read ends", async () => {
     caps = { ...CAPS, rows: 1e9, bytes: 1e12 };
     const raw = await loggedIn();
     raw.socket.pause();
@@ -181,13 +184,13 @@ describe("a flight ends at the guard's own clock", () => {
     await until(() => open.size === 0);
   });
 
-  test("and a login that does not go on ends at the same one", async () => {
+  test("a login that stops halfway ends too", async () => {
     const raw = new Raw();
     raw.send(startup);
     expect(await raw.heard()).toBe("R E:25P04 end");
   });
 
-  test("but not a session between its flights", async () => {
+  test("a session that is idle between two flights does not end", async () => {
     const raw = await loggedIn();
     expect(await raw.ask(fine)).toBe(FINE);
     await pause(CAPS.milliseconds + 300);
@@ -197,7 +200,7 @@ describe("a flight ends at the guard's own clock", () => {
 
 // -- chunks ----------------------------------------------------------------------------------------------------------
 
-test("the first flight may come with the password, split at any byte", async () => {
+test("the first flight may arrive with the password, split at any byte", async () => {
   const all = joined([startup, password, fine]);
   for (let at = 0; at < all.length; at++) {
     const raw = new Raw();
@@ -209,7 +212,7 @@ test("the first flight may come with the password, split at any byte", async () 
   }
 });
 
-test("flights may be split at any byte, and come in one chunk", async () => {
+test("flights may be split at any byte, or arrive in one chunk", async () => {
   const raw = await loggedIn();
   const flights = joined([run("select 1"), parse("select 2", "named"), sync, parse("delete from x"), sync, fine, sync]);
   const heard = `1 2 D:1 C 1 Z E:25006 Z ${FINE} Z`;
@@ -226,7 +229,7 @@ test("flights may be split at any byte, and come in one chunk", async () => {
 
 // -- order -----------------------------------------------------------------------------------------------------------
 
-test("the cancel of a cut answer meets no other flight", async () => {
+test("the cancel of a truncated response hits no other flight", async () => {
   const raw = await loggedIn();
   for (let round = 0; round < 30; round++) {
     raw.send(query(`select generate_series(1, ${101 + round * 50})`), query("select 7, pg_sleep(0.005)"), fine);
@@ -235,7 +238,7 @@ test("the cancel of a cut answer meets no other flight", async () => {
   }
 });
 
-test("a cancel of anybody else's leaves the session in step, and its transactions rolled back", async () => {
+test("a cancel by another session leaves the guard in step, and its transactions rolled back", async () => {
   const raw = await loggedIn();
   let isOver = false;
   const cancelling = (async () => {
@@ -253,7 +256,7 @@ test("a cancel of anybody else's leaves the session in step, and its transaction
   expect(await raw.ask(query("show default_transaction_read_only"))).toBe("T D:on C Z");
 });
 
-test("a client hears of the end of its server, in a flight and between two", async () => {
+test("a client is told when its server ends, in a flight or between two", async () => {
   for (const pieces of [[], [query("select pg_sleep(20)")]]) {
     const raw = await loggedIn();
     raw.send(...pieces);
@@ -263,7 +266,7 @@ test("a client hears of the end of its server, in a flight and between two", asy
   }
 });
 
-test("a rollback that a cancel has met is said again, before the next flight", async () => {
+test("a ROLLBACK that was cancelled is sent again before the next flight", async () => {
   const asked: string[] = [];
   const answers: Uint8Array[] = [];
   let wake = () => {};
@@ -294,7 +297,7 @@ test("a rollback that a cancel has met is said again, before the next flight", a
   expect(joined(written)).toEqual(joined([message("I"), ready("I")]));
 });
 
-test("what follows an error that the client has seen is dropped up to Sync", async () => {
+test("after an error that the client has seen, messages up to Sync are dropped", async () => {
   const raw = await loggedIn();
   for (const [failing, code] of [
     ["select 1/0", "22012"],
@@ -338,7 +341,7 @@ test.each([
 
 // -- messages that end a session --------------------------------------------------------------------------------------
 
-/** A type and a length that need not be true. */
+/** A type with a length that may be false. */
 function header(type: string, length: number): Buffer {
   const bytes = Buffer.from(`${type}0000`);
   bytes.writeInt32BE(length, 1);
@@ -380,7 +383,7 @@ test.each([
 
 // -- startups --------------------------------------------------------------------------------------------------------
 
-test("names of a startup are read at even places only, and no option of it reaches the server", async () => {
+test("names in a startup are read at even places only, and none of its options reaches the server", async () => {
   const raw = new Raw();
   const options = ["options", "-c statement_timeout=0 -c default_transaction_read_only=off", "replication", "true"];
   raw.send(starting(3 << 16, "database", "user", ...options, "user", "tenant_a", ""), password);
@@ -448,7 +451,7 @@ test.each([
   expect(await raw.ask(fine)).toBe(FINE);
 });
 
-test("nothing of a flight is there in the next: advisory locks, settings, portals, notifications", async () => {
+test("nothing of a flight is left in the next: advisory locks, settings, portals, notifications", async () => {
   const raw = await loggedIn();
   await admin.query("listen orders");
   const told: unknown[] = [];

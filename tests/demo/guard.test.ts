@@ -1,5 +1,5 @@
-// The guard of worker-example/src/guard in workerd, in front of a real server: what may pass, what is cut, and what a
-// client cannot leave behind.
+// The guard of worker-example/src/guard in workerd, in front of a real server: what may pass, what is truncated, and
+// what a client cannot leave behind.
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -74,7 +74,7 @@ const ask = async (
 };
 const busy = async (role: string) =>
   (await admin.query("select query from pg_stat_activity where usename = $1 and state = 'active'", [role])).rows;
-/** Not until() of tests/support: the guard's own cap ends a statement after ten seconds. */
+/** Gives up sooner than until() of tests/support, because the guard's own cap ends a statement after ten seconds. */
 const until = async (isReached: () => Promise<boolean>) => {
   for (let waited = 0; !(await isReached()); waited += 10) {
     if (waited > 5_000) throw new Error("not within 5 s");
@@ -84,13 +84,13 @@ const until = async (isReached: () => Promise<boolean>) => {
 const rows = `select tenant, note from ${table}`;
 
 describe.each(["pg", "pgz-edge"] as const)("%s", (driver) => {
-  test("reads what is its tenant's, and no more", async () => {
+  test("a client reads its tenant's rows, and no others", async () => {
     const [a, b] = roles.map((tenant) => [{ tenant, note: "kept" }]);
     expect(await ask(driver, [rows, rows])).toEqual([a, a]);
     expect(await ask(driver, [rows], "tenant_b:its%20secret")).toEqual([b]);
   });
 
-  test("has parameters and prepared statements, with answers of each kind in order", async () => {
+  test("parameters and prepared statements work, with responses of each kind in order", async () => {
     const named = { name: "twice", text: "select $1::int4 * 2 as n", values: [21] };
     expect(await ask(driver, [named, named, "select 1 / 0", "", "show server_encoding", named])).toEqual([
       [{ n: 42 }],
@@ -124,13 +124,13 @@ describe.each(["pg", "pgz-edge"] as const)("%s", (driver) => {
     expect((await admin.query(`select note from ${table}`)).rows).toHaveLength(2);
   });
 
-  test("leaves no setting behind", async () => {
+  test("a client leaves no setting behind", async () => {
     const set = "select set_config('statement_timeout', '0', false) as a, set_config('app.x', 'y', false) as b";
     const left = "select current_setting('statement_timeout') as a, coalesce(current_setting('app.x', true), '') as b";
     expect(await ask(driver, [set, left])).toEqual([[{ a: "0", b: "y" }], [{ a: "10s", b: "" }]]);
   });
 
-  test("gets at most ten thousand rows, and the server stops", async () => {
+  test("a client gets at most ten thousand rows, and the server stops", async () => {
     const [whole, cut, cutAgain, next] = await ask(driver, [
       "select generate_series(1, 10000) as n",
       "select generate_series(1, 100000000) as n",
@@ -142,7 +142,7 @@ describe.each(["pg", "pgz-edge"] as const)("%s", (driver) => {
     expect(await busy(roles[0])).toEqual([]);
   });
 
-  test("gets at most 16 MiB, and no message of more than one", async () => {
+  test("a client gets at most 16 MiB, and no message of more than 1 MiB", async () => {
     expect(await ask(driver, ["select repeat('x', 500000) from generate_series(1, 100)", "select 1 as a"])).toEqual([
       "54000",
       [{ a: 1 }],
@@ -150,14 +150,14 @@ describe.each(["pg", "pgz-edge"] as const)("%s", (driver) => {
     expect(await ask(driver, ["select repeat('x', 2000000)"])).toEqual(["54000"]);
   });
 
-  test("that has left costs the server nothing more", async () => {
+  test("a client that has left costs the server nothing more", async () => {
     const leaving = ask(driver, [{ text: "select pg_sleep(9)", leaveAfter: 500 }], "tenant_b:its%20secret");
     await until(async () => (await busy(roles[1])).length === 1);
     expect(await leaving).toHaveLength(1);
     await until(async () => (await busy(roles[1])).length === 0);
   });
 
-  test("may ask ahead, and an answer that is cut or refused is nobody else's", async () => {
+  test("a client may pipeline, and a truncated or refused response reaches no other query", async () => {
     const slow = "select 1 as a, pg_sleep(0.01)::text as b";
     const steps = ["select generate_series(1, 10050) as n", slow, "delete from x", slow, { text: "select 1 as a" }];
     for (let round = 0; round < 10; round++)
@@ -171,7 +171,7 @@ describe.each(["pg", "pgz-edge"] as const)("%s", (driver) => {
   });
 
   test.each(["tenant_a:wrong", "nobody:its%20secret", "__proto__:x", "tenant_b:"])(
-    "does not get in as %s",
+    "a login as %s is refused",
     async (login) => {
       expect(await ask(driver, ["select 1"], login)).toEqual(["28P01"]);
     },
@@ -193,7 +193,7 @@ test.each([
   expect(all.map(mayPass)).toEqual(all.map(() => expected));
 });
 
-test("messages are whole however the bytes come, and a long one is refused at its header", async () => {
+test("messages are whole however their bytes arrive, and a long message is refused at its header", async () => {
   const all = [...message("Q", "select 1"), ...message("S"), ...message("P", "", "x")];
   for (const size of [1, 2, 3, 5, 8, 100]) {
     let at = 0;

@@ -1,5 +1,5 @@
-// The routes below /api/orders by HTTP, in real workerd against PostgreSQL: good and bad input, two tenants, who may
-// not ask, and what an answer must not say.
+// The routes below /api/orders by HTTP, in real workerd against PostgreSQL: good and bad input, two tenants, callers
+// without access, and what a response must not say.
 import { beforeAll, describe, expect, test } from "vitest";
 import { orderRows } from "../../worker-example/sample-data.mjs";
 import { ONCE, startDemo, type DemoWorker } from "./demo-server.ts";
@@ -42,7 +42,7 @@ async function read<T>(response: Response | Promise<Response>, status = 200): Pr
   return JSON.parse(text) as T;
 }
 
-/** What went wrong, which is always problem+json, with the request's id. */
+/** Returns the problem, which is always problem+json with the request's id. */
 async function problem(answer: Response | Promise<Response>, status: number) {
   const response = await answer;
   const body = await read<Record<string, unknown>>(response, status);
@@ -65,7 +65,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   const create = async (ask: Ask, order: object = newOrder()) =>
     read<Order>(send(ask, "POST", "/api/orders", order), 201);
 
-  test("pages by the last id: all rows once, in order, of this tenant only", async () => {
+  test("paging by the last id gives all rows once, in order, of this tenant only", async () => {
     const rows: Order[] = [];
     let path: string | null = "/api/orders?limit=77";
     while (path) {
@@ -84,7 +84,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect((await read<Page>(acme("/api/orders"))).items).toHaveLength(50);
   });
 
-  test("the last page that is full has no next", async () => {
+  test("a full last page has no next", async () => {
     const { items } = await read<Page>(globex("/api/orders?limit=1000"));
     expect(await read<Page>(globex(`/api/orders?after=${items.at(-3)!.id}&limit=2`))).toEqual({
       items: items.slice(-2),
@@ -92,7 +92,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     });
   });
 
-  test("as NDJSON the same rows stream, a line each", async () => {
+  test("NDJSON streams the same rows, one per line", async () => {
     const response = await acme("/api/orders?after=10&limit=1000", { headers: { accept: "application/x-ndjson" } });
     expect(response.headers.get("content-type")).toMatch(/^application\/x-ndjson/);
     const lines = (await response.text()).trimEnd().split("\n");
@@ -101,13 +101,13 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 
   test.each(["limit=0", "limit=1001", "limit=x", "limit=", "after=-1", "after=1.5", "after=1e3", `after=${2n ** 64n}`])(
-    "refuses %s",
+    "a list with %s is refused",
     async (parameters) => {
       expect(await problem(acme(`/api/orders?${parameters}`), 400)).toMatchObject({ code: "BAD_PARAMETER" });
     },
   );
 
-  test("an order's life: made, read, changed, removed", async () => {
+  test("an order is created, read, changed and removed", async () => {
     const order = newOrder();
     const response = await send(acme, "POST", "/api/orders", order);
     const row = await read<Order>(response, 201);
@@ -124,20 +124,20 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await problem(send(acme, "PATCH", path, { status: "open" }), 404);
   });
 
-  test("another tenant's order is not there: not to read, to change or to remove", async () => {
+  test("another tenant's order cannot be read, changed or removed", async () => {
     const { id } = await create(acme);
     const path = `/api/orders/${id}`;
     await problem(globex(path), 404);
     await problem(send(globex, "PATCH", path, { customer: "Eve" }), 404);
     await problem(globex(path, { method: "DELETE" }), 404);
     expect(await read(acme(path))).toMatchObject({ customer: "Ada" });
-    // Their references are their own, too.
+    // References are unique per tenant.
     const order = newOrder();
     await create(acme, order);
     await create(globex, order);
   });
 
-  test("a tenant in the body is refused, whoever's it is", async () => {
+  test("a tenant in the body is refused, even the caller's own", async () => {
     for (const tenant of ["globex", "acme"]) {
       const answer = await problem(send(acme, "POST", "/api/orders", { ...newOrder(), tenant }), 422);
       expect(answer["errors"]).toEqual([{ pointer: "#/tenant", detail: "unknown" }]);
@@ -146,7 +146,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await problem(send(acme, "PATCH", `/api/orders/${id}`, { tenant: "globex" }), 422);
   });
 
-  test("a reference that is taken is a 409 that names the constraint", async () => {
+  test("a reference that exists is a 409 that names the constraint", async () => {
     const order = newOrder();
     await create(acme, order);
     const answer = await problem(send(acme, "POST", "/api/orders", order), 409);
@@ -174,19 +174,19 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect((errors as { pointer: string }[]).map(({ pointer }) => pointer)).toEqual(pointers);
   });
 
-  test("takes what stands at the edge of what is allowed", async () => {
+  test("values at the limits are accepted", async () => {
     const order = { ...newOrder(), customer: "😀".repeat(200), total: "9999999999.99" };
     expect(await create(acme, order)).toMatchObject(order);
   });
 
-  test("a body that is no JSON object, or too long", async () => {
+  test("a body that is not a JSON object, or is too long, is refused", async () => {
     const post = (body: unknown, type?: string) => send(acme, "POST", "/api/orders", body, type);
     await problem(post("{"), 400);
     await problem(post(""), 400);
     for (const body of ["[]", "null", "7"]) await problem(post(body), 422);
     await problem(post({}, "text/plain"), 415);
     await problem(post({ ...newOrder(), note: "x".repeat(20_000) }), 413);
-    // Of a length that is not announced.
+    // Its length is not announced.
     const body = new Blob([" ".repeat(20_000)]).stream();
     const headers = { ...ONCE, "content-type": "application/json" };
     const init = { method: "POST", headers, body, duplex: "half" };
@@ -195,12 +195,15 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await problem(send(acme, "PATCH", `/api/orders/${id}`, {}), 422);
   });
 
-  test.each(["x", "0", "-1", "1.0", "1e3", "9999999999999999", "1%20or%201=1", "%27"])("%s is no id", async (id) => {
-    for (const method of ["GET", "DELETE"]) await problem(acme(`/api/orders/${id}`, { method }), 400);
-    await problem(send(acme, "PATCH", `/api/orders/${id}`, { status: "paid" }), 400);
-  });
+  test.each(["x", "0", "-1", "1.0", "1e3", "9999999999999999", "1%20or%201=1", "%27"])(
+    "%s is not a valid id",
+    async (id) => {
+      for (const method of ["GET", "DELETE"]) await problem(acme(`/api/orders/${id}`, { method }), 400);
+      await problem(send(acme, "PATCH", `/api/orders/${id}`, { status: "paid" }), 400);
+    },
+  );
 
-  test("no token, a wrong one, half of one: 401, and nothing happens", async () => {
+  test("no token or a wrong token is a 401, and changes nothing", async () => {
     const count = async () => (await demo.admin.query<{ n: string }>("select count(*) as n from orders")).rows[0]!.n;
     const before = await count();
     const token = demo.sample.tokens.acme;
@@ -220,12 +223,12 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await count()).toBe(before);
   });
 
-  test("the page and /health want no token", async () => {
+  test("the page and /health need no token", async () => {
     expect((await fetch(worker.url)).status).toBe(200);
     expect(await read(fetch(new URL("/health", worker.url)))).toEqual({ ok: true });
   });
 
-  test("what a route does not know", async () => {
+  test("unknown paths and methods are refused", async () => {
     const response = await acme("/api/orders", { method: "PUT" });
     expect(response.headers.get("allow")).toBe("GET, POST");
     await problem(response, 405);
@@ -235,7 +238,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await problem(acme("/api/orders", { headers: { "sec-fetch-site": "cross-site" } }), 403);
   });
 
-  test("each request is a line in the log, under the id that its answer has, without its parameters", async () => {
+  test("each request is one line in the log, with the id of its response and without its parameters", async () => {
     const response = await acme("/api/orders?limit=3");
     const requestId = response.headers.get("x-request-id");
     await expect
@@ -248,7 +251,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 });
 
-test("the policy holds whatever the SQL says: without a tenant nothing is seen, and no row is moved to another", async () => {
+test("the policy holds for any SQL: without a tenant no row is visible, and no row moves to another tenant", async () => {
   const { default: pg } = await import("pg");
   const app = new pg.Client({ connectionString: demo.sample.appUrl });
   await app.connect();
@@ -270,7 +273,7 @@ test("the policy holds whatever the SQL says: without a tenant nothing is seen, 
   }
 });
 
-test("a tenant may have several tokens, while one takes another's place", async () => {
+test("a tenant may have several tokens while one replaces another", async () => {
   const { acme, globex } = demo.sample.tokens;
   const next = "n".repeat(64);
   const worker = await demo.worker({ tokens: { acme: [acme, next], globex } });
@@ -284,7 +287,7 @@ test("a tenant may have several tokens, while one takes another's place", async 
 });
 
 test.each([{ acme: "short" }, { acme: ["n".repeat(64), ""] }, { "Acme Inc": "n".repeat(64) }])(
-  "secrets that cannot be right (%j) are refused, and the answer does not say why",
+  "invalid secrets (%j) are refused, and the response does not say why",
   async (tokens) => {
     const worker = await demo.worker({ tokens });
     expect(await problem(worker.bearing("n".repeat(64))("/api/orders"), 500)).toMatchObject({ code: "INTERNAL" });
@@ -293,7 +296,7 @@ test.each([{ acme: "short" }, { acme: ["n".repeat(64), ""] }, { "Acme Inc": "n".
   },
 );
 
-test("caps: pages, bodies and time", async () => {
+test("pages, bodies and time are capped", async () => {
   const worker = await demo.worker({ tight: true });
   expect((await read<Page>(worker.acme("/api/orders"))).items).toHaveLength(5);
   await problem(worker.acme("/api/orders?limit=11"), 400);

@@ -1,4 +1,4 @@
-// The page in a real browser: what a visitor sees while rows arrive, when a query fails, and what Stop does in
+// The page in a real browser: what a visitor sees while rows arrive and when a query fails, and what Stop does in
 // PostgreSQL.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -48,8 +48,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
   afterEach(async () => {
     await page.close();
-    // The browser itself logs answers other than 2xx and broken streams; a refusal by the content policy or an
-    // exception is ours.
+    // The browser itself logs responses other than 2xx and broken streams. A refusal by the content policy or an
+    // exception is the page's fault.
     expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([]);
   });
 
@@ -61,8 +61,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await page.keyboard.press("Control+Enter");
   };
 
-  test("rows are on the page while the stream runs, and all are counted at its end", async () => {
-    // A lock in the middle of the result holds the stream there until we have looked.
+  test("rows appear on the page while the stream runs, and all are counted at its end", async () => {
+    // A lock in the middle of the result holds the stream there until the test has looked.
     await demo.admin.query("select pg_advisory_lock(42)");
     await run(
       "select *, case when id = 9000100000 then pg_advisory_xact_lock(42) is null end as locked " +
@@ -92,7 +92,10 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await page.locator("#latest tr").last().locator("td").first().innerText()).toBe("9000200000");
   }, 40_000);
 
-  /** How each begins on the page; NDJSON is a table there. A format that is missing here does not compile. */
+  /**
+   * How the page shows the beginning of each format; NDJSON is a table there. A format that is missing here does not
+   * compile.
+   */
   const begins: Readonly<Record<Exclude<Format, "ndjson">, string>> = {
     json: '[{"n":1,"t":',
     columnar: '{"columns":[',
@@ -100,7 +103,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     csv: "n,t,list,met",
   };
   test.each(Object.entries(begins))(
-    "%s is shown as it is, its rows are counted",
+    "%s is shown unchanged, and its rows are counted",
     async (format, beginning) => {
       await page.locator("#format").selectOption(format);
       await run(
@@ -117,7 +120,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     40_000,
   );
 
-  test("values keep every digit, NULL is told from text, columns keep their order", async () => {
+  test("values keep every digit, NULL differs from text, and columns keep their order", async () => {
     await run(
       `select 9007199254740993 as b, 0.10000000000000000001 as a, null as "2", 'null' as "1", 1 as b,
        '{"k": [1, "}"]}'::jsonb as j`,
@@ -135,7 +138,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await page.locator("#first td.null").count()).toBe(1);
   });
 
-  test("an error is shown with its code, its place and its hint", async () => {
+  test("an error is shown with its code, its position and its hint", async () => {
     await run("select 1,\n  lenght('a')");
     await ends("failed");
     const shown = await text("failure");
@@ -147,9 +150,9 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await page.locator("#failure").isVisible()).toBe(false);
   });
 
-  // The one for Node 20 ends it cleanly (worker-example/serve.mjs), and then no client can know.
+  // The workerd for Node 20 ends the stream cleanly (worker-example/serve.mjs), so a client cannot know.
   if (workerd === "newest")
-    test("a stream that breaks off is not taken for the whole result", async () => {
+    test("a stream that breaks off is not shown as the whole result", async () => {
       await page.getByRole("button", { name: "Fails half way" }).click();
       await page.locator("#run").click();
       await ends("failed");
@@ -178,7 +181,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await ends("stopped");
   });
 
-  test("closing the tab cancels as well", async () => {
+  test("closing the tab cancels the query as well", async () => {
     await run("select pg_sleep(31)");
     await demo.untilBusyWith("pg_sleep(31)");
     await page.close();
@@ -198,7 +201,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await page.title()).not.toBe("owned");
   });
 
-  test("the page may load nothing from elsewhere and run no other script", async () => {
+  test("the page can load nothing from other hosts and run no other script", async () => {
     const response = await page.goto(worker.url);
     const policy = response?.headers()["content-security-policy"] ?? "";
     expect(policy).toMatch(/^default-src 'none'; script-src 'nonce-[-0-9a-f]{36}';/);
@@ -212,7 +215,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(complaints.splice(0).join()).toContain("Content Security Policy");
   });
 
-  test("every control has a name, and the page fits a small telephone", async () => {
+  test("every control has a name, and the page fits a small phone", async () => {
     const names = await page
       .locator("button, select, textarea, input")
       .evaluateAll((nodes) => nodes.map((node) => ((node as HTMLInputElement).labels?.[0] ?? node).textContent.trim()));
@@ -244,7 +247,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
 
   const section = (id: string) => page.locator(`section#${id}`);
   const status = (id: string) => section(id).locator("[role=status]");
-  /** A failure shows what the page says, since nothing else is left of it. */
+  /** Shows the page's text on failure, because nothing else remains of the page. */
   const ends = async (id: string, state: string) => {
     const ended = section(id).locator(`[role=status][data-state="${state}"]`);
     await ended.waitFor({ timeout: 15_000 }).catch(async (error: unknown) => {
@@ -253,7 +256,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
       throw new Error(`${id} is not ${state}: ${said.join("\n")}`, { cause: error });
     });
   };
-  /** Presses a button and waits for the end of what it runs. */
+  /** Presses a button and waits until its work has ended. */
   const press = async (id: string, button: string, state = "done") => {
     await section(id)
       .locator("[role=status]")
@@ -265,14 +268,14 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
   const curl = (id: string) => section(id).locator("pre.curl").innerText();
   const rows = (id: string) => section(id).locator("tbody tr").count();
 
-  test("the tokens are out of the address, and a reload keeps them", async () => {
+  test("the tokens leave the address, and a reload keeps them", async () => {
     expect(page.url()).toBe(worker.url);
     await page.reload();
     expect(await page.getByLabel("Token of a tenant").inputValue()).toBe(demo.sample.tokens.acme);
     expect(await page.locator("body").innerText()).not.toContain(demo.sample.tokens.acme);
   });
 
-  test("Stream", async () => {
+  test("Stream shows rows", async () => {
     await section("stream").getByRole("button", { name: "Aggregate" }).click();
     await page.locator("#run").click();
     await ends("stream", "done");
@@ -281,7 +284,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await curl("stream")).not.toContain(demo.sample.tokens.acme);
   });
 
-  test("REST: pages, an order's life, and what is refused", async () => {
+  test("REST shows pages, an order's life and refusals", async () => {
     expect(await press("rest", "A page")).toMatch(/^200 .*bytes · first byte \d+ ms · \d+\.\d+ s$/);
     expect(await rows("rest")).toBe(50);
     expect(await curl("rest")).toContain("/api/orders?limit=50'");
@@ -302,7 +305,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
       expect(await section("rest").locator(".output").innerText()).toContain(pointer);
   });
 
-  test("Export: a file that can be saved", async () => {
+  test("Export gives a file to save", async () => {
     const { rows: counted } = await demo.admin.query<{ n: string }>(
       "select count(*) + 1 as n from orders where tenant = 'acme'",
     );
@@ -316,7 +319,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await section("export").locator(".output").innerText()).toMatch(/^\{"columns":/);
   });
 
-  test("Import: counts, a line that is wrong, a file of one's own", async () => {
+  test("Import counts lines, names a wrong line, and accepts the visitor's own file", async () => {
     expect(await press("import", "Import 20,000 rows")).toMatch(
       /^Stored: 20,000\. There already: 0\. Bytes: [\d,]+\.$/,
     );
@@ -334,7 +337,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await status("import").innerText()).toMatch(/^Stored: 1\. /);
   });
 
-  test("Import: a wrong line at the beginning of a file of 20 MB is told", async () => {
+  test("Import reports a wrong line at the beginning of a file of 20 MB", async () => {
     const lines = "reference,customer,status,total\nX-1,Ada,lost,1\n" + "X-2,Ada,open,1\n".repeat(1_400_000);
     await section("import")
       .locator("[role=status]")
@@ -344,7 +347,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await status("import").innerText()).toBe("Line 2 is not what it must be. Nothing was stored.");
   });
 
-  test("Listen: a change arrives, another tenant's does not, and Stop ends it", async () => {
+  test("Listen shows the tenant's changes only, and Stop ends it", async () => {
     expect(await press("listen", "Listen")).toBe("Listening to orders_acme.");
     const events = section("listen").locator("li");
     const change = { reference: `LISTEN-${name.toUpperCase()}`, customer: "Ada", total: 1 };
@@ -360,7 +363,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await section("listen").getByRole("button", { name: "Listen", exact: true }).isEnabled()).toBe(true);
   });
 
-  test("Changes: rows as they become, and none is missing behind a pause", async () => {
+  test("Changes shows rows as they change, and a pause loses none", async () => {
     expect(await press("changes", "Follow")).toMatch(/^Following, after line \d+\.$/);
     const lines = section("changes").locator("li");
     const stir = section("changes").getByRole("button", { name: "Create, pay and delete an order" });
@@ -381,20 +384,20 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     await press("changes", "Stop", "stopped");
   });
 
-  test("Tenants: neither sees the other's", async () => {
+  test("Tenants shows that neither sees the other's rows", async () => {
     expect(await press("tenants", "Ask as both")).toMatch(/^1,000 rows are all of acme, \d+ are all of globex\.$/);
     expect(await section("tenants").locator("h3").allInnerTexts()).toEqual(["acme sees", "globex sees"]);
     expect(await section("tenants").locator("article").nth(1).innerText()).not.toContain("acme\t");
     expect(await section("tenants").locator("p").last().innerText()).toMatch(/is globex's: acme is answered 404\.$/);
   });
 
-  test("Cancel: PostgreSQL stops when the client leaves", async () => {
+  test("Cancel shows that PostgreSQL stops when the client leaves", async () => {
     expect(await press("cancel", "Run and leave")).toMatch(/^Cancelled in PostgreSQL within \d+ ms\.$/);
     expect(await section("cancel").locator("li").count()).toBe(3);
     await demo.untilQuiet();
   });
 
-  test("a wrong token is said in each section", async () => {
+  test("a wrong token is reported in each section", async () => {
     const field = page.getByLabel("Token of a tenant");
     await field.fill("wrong");
     expect(await press("rest", "A page", "failed")).toMatch(/^401 Unauthorized/);

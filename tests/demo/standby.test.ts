@@ -1,5 +1,5 @@
-// The example with a standby: orders are read there, and a client that has written one sees it, whatever the standby has
-// replayed. In real workerd, by two Hyperdrive bindings.
+// The example with a standby: orders are read from the standby, and a client that has written an order sees it, however
+// far the standby has replayed. In real workerd, by two Hyperdrive bindings.
 import { beforeAll, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { startStandbys, type ClusterOfServers } from "../servers/standbys.mjs";
@@ -16,7 +16,7 @@ beforeAll(async () => {
   worker = await demo.worker({ standbyUrl: standbyUrl.href });
 }, 120_000);
 
-test("a client sees its own order, though the standby does not have it yet", async () => {
+test("a client sees its own order before the standby has it", async () => {
   const [standby] = servers.standbys as [ClusterOfServers["standbys"][0]];
   const { acme } = worker;
   const ids = async (cookie?: string) => {
@@ -33,7 +33,7 @@ test("a client sees its own order, though the standby does not have it yet", asy
   const cookie = made.headers.get("set-cookie")!;
   expect(cookie).toMatch(/^position=[0-9a-z]+-1-[0-9a-z]+; Path=\/api; /);
   const shown = async (headers?: HeadersInit) => (await acme(`/api/orders/${id}`, headers ? { headers } : {})).status;
-  // Who does not know of it reads what the standby has; who has made it reads it from the primary.
+  // A client that does not know of the order reads from the standby. The client that made it reads from the primary.
   expect(await shown()).toBe(404);
   expect(await shown({ cookie: cookie.split(";")[0]! })).toBe(200);
   expect(await shown({ cookie: "position=nonsense" })).toBe(200);

@@ -1,5 +1,5 @@
 // The spans of the example's requests, as a streaming tail Worker sees them: one around each request, the driver's
-// beneath it, and no secret in any.
+// spans beneath it, and no secret in any of them.
 import { beforeAll, expect, test } from "vitest";
 import { startDemo, type DemoWorker } from "./demo-server.ts";
 
@@ -37,7 +37,7 @@ beforeAll(async () => {
 const spans = () =>
   worker.logs.flatMap((line) => (line.startsWith("span ") ? [JSON.parse(line.slice(5)) as Span] : []));
 
-/** The request's own span, and the driver's beneath it, when all are closed. */
+/** Returns the request's own span, and the driver's spans beneath it, once all are closed. */
 async function spansOf(response: Response, calls: number) {
   const requestId = response.headers.get("x-request-id");
   await response.text();
@@ -51,7 +51,7 @@ async function spansOf(response: Response, calls: number) {
   return { request: request!, calls: beneath.filter(ofDriver) };
 }
 
-test("a request is a span by its route, with its query beneath", async () => {
+test("a request has a span named by its route, with its query beneath", async () => {
   const { request, calls } = await spansOf(await worker.acme("/api/orders/7"), 1);
   expect(request.name).toBe("GET /api/orders/:id");
   expect(request.attributes).toMatchObject({
@@ -60,12 +60,12 @@ test("a request is a span by its route, with its query beneath", async () => {
     "http.response.status_code": 200,
   });
   expect(calls[0]!.name).toBe("SELECT orders");
-  // A tenant's, past a cache that knows no tenants.
+  // Its rows belong to a tenant, so the query bypasses a cache that does not know tenants.
   const sent = /^select id, .* where id = \$1\n\/\* cache: false, by now\(\) \*\/$/;
   expect(calls[0]!.attributes["db.query.text"]).toMatch(sent);
 });
 
-test("so is one that streams, and one of several statements", async () => {
+test("a streaming request and one of several statements have spans too", async () => {
   const { calls } = await spansOf(await worker.acme("/api/export?format=ndjson"), 1);
   expect(calls[0]!.attributes["db.response.returned_rows"]).toBe(20_000);
   const init = { method: "POST", headers: { "content-type": "text/csv" }, body: "reference,customer,status,total\n" };
@@ -73,7 +73,7 @@ test("so is one that streams, and one of several statements", async () => {
   expect(names.sort()).toEqual(["COMMIT", "COPY staging", "CREATE TABLE staging", "INSERT orders SELECT staging"]);
 });
 
-test("a refusal is no error of the service, and an error's texts are not in a span", async () => {
+test("a refusal is not an error of the service, and an error's texts are not in a span", async () => {
   const init = {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -88,7 +88,7 @@ test("a refusal is no error of the service, and an error's texts are not in a sp
     expect(text).not.toContain(secret);
 });
 
-test("a path that is no route does not become a name", async () => {
+test("a path without a route does not become a span name", async () => {
   const { request } = await spansOf(await worker.acme("/wp-admin/7"), 0);
   expect(request).toMatchObject({ name: "GET", attributes: { "http.response.status_code": 404 } });
 });

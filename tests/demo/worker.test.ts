@@ -1,5 +1,5 @@
-// The SQL box and the Durable Object by HTTP alone, in the newest workerd and in the one for Node 20: they tell a
-// Worker of a client that left in different ways.
+// The SQL box and the Durable Object by HTTP alone, in the newest workerd and in the one for Node 20, because the two
+// report a client's leaving in different ways.
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";
@@ -18,12 +18,12 @@ beforeAll(async () => {
   demo = await startDemo();
   const { admin, sample } = demo;
   await admin.query(`create sequence tickets; grant all on tickets to ${sample.role}`);
-  // A role that may write, so that the read-only transaction alone has to refuse.
+  // The role may write, so that only the read-only transaction can refuse.
   await admin.query(`grant insert, update, delete on users to ${sample.role}`);
   await admin.query(`alter role ${sample.role} set default_transaction_read_only = off`);
 });
 
-test("the page's examples want no table but those of schema.sql", async () => {
+test("the page's examples need no tables but those of schema.sql", async () => {
   const html = readFileSync(new URL("../../worker-example/src/page.html", import.meta.url), "utf8");
   const texts = [...html.matchAll(/data-sql="([^"]*)"/g), ...html.matchAll(/<textarea id="sql"[^>]*>([^<]*)</g)];
   expect(texts.length).toBeGreaterThan(8);
@@ -52,7 +52,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
       ...init,
     });
 
-  test("streams every row, once and in order", async () => {
+  test("every row is streamed, once and in order", async () => {
     const response = await ask("select id from events order by id");
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toMatch(/^application\/x-ndjson/);
@@ -62,7 +62,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(text === expected).toBe(true);
   });
 
-  test("gives the server's own JSON for every column of the sample", async () => {
+  test("the response is the server's own JSON for every column of the sample", async () => {
     const lines = (await (await ask("select * from events where id % 1000 < 8")).text()).trimEnd().split("\n");
     const { rows } = await demo.admin.query<{ json: Record<string, unknown> }>(
       "select row_to_json(e) as json from events e where id % 1000 < 8",
@@ -70,7 +70,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(rows.map(({ json }) => json));
   });
 
-  test("/query by GET and /users", async () => {
+  test("/query by GET and /users answer", async () => {
     const got = await worker.acme(`/query?q=${encodeURIComponent("select 1 as one")}`);
     expect(await got.text()).toBe('{"one":1}\n');
     const users = await worker.acme("/users?after=998");
@@ -83,7 +83,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect((await worker.acme("/users?after=x")).status).toBe(400);
   });
 
-  test("/user, by the pool of a Durable Object", async () => {
+  test("/user answers through the pool of a Durable Object", async () => {
     const user = async (id: unknown) => worker.acme(`/user?id=${id}`);
     const all = await Promise.all(Array.from({ length: 50 }, async (_, n) => (await user(n + 1)).json()));
     all.forEach((row, n) => expect(row).toMatchObject({ id: n + 1, name: `User ${n + 1}` }));
@@ -91,10 +91,10 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     for (const none of ["x", 2 ** 31, ""]) expect((await user(none)).status).toBe(400);
   });
 
-  test("/listen, and who hears it", { timeout: 90_000 }, async () => {
+  test("/listen sends a notification to the tenant's listeners only", { timeout: 90_000 }, async () => {
     expect((await worker.acme("/listen", { headers: { "sec-fetch-site": "cross-site" } })).status).toBe(403);
     const leave = new AbortController();
-    // A channel that the address asks for is nothing: the token says whose it is.
+    // A channel in the address is ignored: the token determines the channel.
     const response = await worker.acme("/listen?channel=orders_globex", { signal: leave.signal });
     expect(response.headers.get("content-type")).toBe("text/event-stream");
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -104,8 +104,9 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect((await reader.read()).value).toBe('event: notification\ndata: {"channel":"orders_acme","payload":"42"}\n\n');
     leave.abort();
     const look = "select from pg_stat_activity where usename = $1 and query ilike 'listen%'";
-    // The old workerd notices with the next write that nobody is there. One time in some 300 that write never ends (the
-    // newest: in none of 1,500), and the second keep-alive finds that nothing was taken: 30 s at most (fan-out.ts).
+    // The old workerd notices with the next write that the client is gone. One time in some 300 that write never ends
+    // (with the newest: never in 1,500), and the second keep-alive finds that nothing was taken: 30 s at most
+    // (fan-out.ts).
     const { objectRole } = demo.sample;
     const hasEnded = async () => {
       await demo.admin.query("notify orders_acme");
@@ -114,7 +115,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await until(hasEnded).catch(() => until(hasEnded));
   });
 
-  test("/listen across requests that change orders: each tells its tenant once, and nobody else", async () => {
+  test("each request that changes orders notifies its own tenant once, and no other tenant", async () => {
     const send = (ask: DemoWorker["acme"], method: string, path: string, body: string, type = "application/json") =>
       ask(path, { method, headers: { "content-type": type }, body });
     const leave = new AbortController();
@@ -144,17 +145,17 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await told(mine)).toEqual({ change: "update", rows: 1, id: made.id });
     const file = `reference,customer,status,total\n${mark}-1,Ada,open,1\n${mark}-2,Ada,open,1\n${mark},Ada,open,1\n`;
     await send(worker.acme, "POST", "/api/import", file, "text/csv");
-    expect(await told(mine)).toMatchObject({ change: "insert", rows: 2 }); // one for all rows of the file
+    expect(await told(mine)).toMatchObject({ change: "insert", rows: 2 }); // one message for all rows of the file
     await worker.acme(`/api/orders/${made.id}`, { method: "DELETE" });
     expect(await told(mine)).toEqual({ change: "delete", rows: 1, id: made.id });
-    // The first that the other tenant hears is its own.
+    // The first message of the other tenant is about its own change.
     const own = await send(worker.globex, "POST", "/api/orders", JSON.stringify({ ...order, reference: `${mark}-3` }));
     const { id } = (await own.json()) as { id: number };
     expect(await told(theirs)).toEqual({ change: "insert", rows: 1, id });
     leave.abort();
   });
 
-  test("SQL that a tenant types neither sees nor ends another tenant's LISTEN", async () => {
+  test("SQL that a tenant types can neither see nor end another tenant's LISTEN", async () => {
     const leave = new AbortController();
     const response = await worker.globex("/listen", { signal: leave.signal });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -173,7 +174,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     leave.abort();
   });
 
-  test("answers 400 and the server's words when the query fails before its first row", async () => {
+  test("a query that fails before its first row is a 400 with the server's message", async () => {
     const response = await ask("select *\nfrom evnts");
     expect(response.status).toBe(400);
     const failure = (await response.json()) as Failure;
@@ -186,19 +187,20 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(hinted.hint).toMatch(/No function matches/);
   });
 
-  test("breaks the stream off, never ends it cleanly, when the query fails after rows have gone out", async () => {
+  test("a query that fails after its first rows breaks the stream off, and never ends it cleanly", async () => {
     const response = await ask("select n, 1 / (150000 - n) as inverse from generate_series(1, 200000) n");
     expect(response.status).toBe(200);
     let bytes = "";
     const read = async () => {
       for await (const chunk of response.body ?? []) bytes += Buffer.from(chunk as Uint8Array).toString("latin1");
     };
-    // The one for Node 20 ends every chunked body cleanly, also one whose stream has failed (worker-example/serve.mjs).
+    // The workerd for Node 20 ends every chunked body cleanly, even after its stream has failed
+    // (worker-example/serve.mjs).
     if (workerd === "newest") await expect(read()).rejects.toThrow();
     else await read();
     const lines = bytes.split("\n");
     expect(lines.length).toBeLessThanOrEqual(150_000);
-    // whole lines only; of a broken body the client may miss the end
+    // whole lines only; the client may miss the end of a broken body
     if (workerd !== "newest") expect(lines.at(-1)).toBe("");
   });
 
@@ -217,7 +219,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     ["select pg_read_file('/etc/passwd')", "42501"],
     ["select * from orders", "42501"],
   ];
-  test.each(refused)("refuses %s", async (q, code) => {
+  test.each(refused)("%s is refused", async (q, code) => {
     const response = await ask(q);
     expect([response.status, await response.json()]).toMatchObject([400, { code }]);
     const { rows } = await demo.admin.query<{ users: string; called: boolean }>(
@@ -226,16 +228,16 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(rows).toEqual([{ users: "1000", called: false }]);
   });
 
-  // They run alone, in a transaction that ends with them: nothing is left for the next visitor.
+  // They run alone, in a transaction that ends with them, so nothing is left for the next visitor.
   test.each(["commit", "set transaction read write", "rollback", "set default_transaction_read_only = off"])(
-    "%s reaches nothing",
+    "%s has no effect",
     async (q) => {
       expect((await ask(q)).status).toBe(200);
       expect(((await (await ask("delete from users")).json()) as Failure).code).toBe("25006");
     },
   );
 
-  test("refuses what is no query", async () => {
+  test("a request without a query is refused", async () => {
     const status = async (path: string, init: RequestInit = {}) =>
       (await worker.acme(path, { ...init, headers: { ...ONCE, ...init.headers } })).status;
     const post = (body: string) =>
@@ -273,12 +275,12 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await demo.untilQuiet();
   });
 
-  test("leaves no connection behind", async () => {
+  test("the Worker leaves no connection", async () => {
     const look = "select query, state from pg_stat_activity where usename = $1";
     await until(async () => (await demo.admin.query(look, [demo.sample.role])).rowCount === 0);
   });
 
-  test("a database that refuses the Worker is a 503 without a word of its own", async () => {
+  test("a database that refuses the Worker is a 503 without the database's words", async () => {
     const [readerUrl, appUrl, objectUrl] = [demo.sample.readerUrl, demo.sample.appUrl, demo.sample.objectUrl].map(
       (url) => url.replace(/:[^:@]+@/, ":hunter2@"),
     );
@@ -297,7 +299,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 });
 
-test("a database that is down is a 503, and the process that hosts the Worker lives on", async () => {
+test("a database that is down is a 503, and the process of the Worker survives", async () => {
   const nowhere = "postgres://someone:hunter2@127.0.0.1:9/secret_database";
   const lost = await demo.worker({ readerUrl: nowhere, appUrl: nowhere, objectUrl: nowhere });
   const response = await lost.acme("/query?q=select%201");
@@ -314,7 +316,7 @@ describe("caps", () => {
     worker = await demo.worker({ tight: true });
   });
 
-  /** What comes of a query: the lines that arrived, and how it ended. */
+  /** Returns the result of a query: the lines that arrived, and how it ended. */
   async function outcome(q: string) {
     const response = await worker.acme(`/query?q=${encodeURIComponent(q)}`).catch(() => undefined);
     if (response === undefined) return { lines: 0, end: "broken off" };
@@ -328,7 +330,7 @@ describe("caps", () => {
     return { lines: text.split("\n").length - 1, end: "clean" };
   }
 
-  test("clients that listen, of each tenant", async () => {
+  test("the number of listening clients of each tenant is capped", async () => {
     const leave = new AbortController();
     const listen = (ask: DemoWorker["acme"]) => ask("/listen", { signal: leave.signal });
     for (let n = 0; n < 2; n++) expect((await listen(worker.acme)).status).toBe(200);
@@ -336,7 +338,7 @@ describe("caps", () => {
     expect([refused.status, ((await refused.json()) as Failure).code]).toEqual([503, "TOO_MANY_CLIENTS"]);
     expect((await listen(worker.globex)).status).toBe(200); // another tenant has room
     leave.abort();
-    // Who has left is noticed, and makes room.
+    // A client that has left is noticed, and makes room.
     await expect
       .poll(async () => {
         const response = await worker.acme("/listen");
@@ -346,21 +348,21 @@ describe("caps", () => {
       .toBe(200);
   });
 
-  test("tenants that somebody listens to, by the connection limit of the objects' role", async () => {
+  test("the number of listening tenants is capped by the connection limit of the objects' role", async () => {
     const { objectRole } = demo.sample;
     await demo.admin.query(`alter role ${objectRole} connection limit 0`);
     try {
       const fresh = await demo.worker();
       const refused = await fresh.acme("/listen");
       expect([refused.status, ((await refused.json()) as Failure).code]).toEqual([503, "53300"]);
-      expect((await fresh.acme("/api/orders?limit=1")).status).toBe(200); // which does not concern the others
+      expect((await fresh.acme("/api/orders?limit=1")).status).toBe(200); // the cap does not concern other routes
       await fresh.stop();
     } finally {
       await demo.admin.query(`alter role ${objectRole} connection limit 40`);
     }
   });
 
-  test("rows", async () => {
+  test("the number of rows is capped", async () => {
     expect(await outcome(`select generate_series(1, ${tightLimits.maxRows})`)).toEqual({
       lines: tightLimits.maxRows,
       end: "clean",
@@ -371,7 +373,7 @@ describe("caps", () => {
     await demo.untilQuiet();
   });
 
-  test("bytes", async () => {
+  test("the number of bytes is capped", async () => {
     expect(await outcome("select repeat('x', 50000) as x")).toEqual({ lines: 1, end: "clean" });
     expect(await outcome("select repeat('x', 200000)")).toEqual({ lines: 0, end: "RESPONSE_TOO_LARGE" });
     const over = await outcome("select repeat('x', 30000) from generate_series(1, 100)");
@@ -380,7 +382,7 @@ describe("caps", () => {
     await demo.untilQuiet();
   });
 
-  test("time", async () => {
+  test("the time is capped", async () => {
     expect(await outcome("select pg_sleep(20)")).toEqual({ lines: 0, end: "QUERY_TIMEOUT" });
     const over = await outcome("select pg_sleep(0.2)::text, repeat('x', 1000) from generate_series(1, 90)");
     expect(over.end).toMatch(/QUERY_TIMEOUT|broken off/);

@@ -1,5 +1,5 @@
-// What a newcomer would deploy: wrangler takes the configuration, resolves pgz-edge by its export conditions and finds
-// its wasm.
+// What a newcomer would deploy: wrangler accepts the configuration, resolves pgz-edge by its export conditions and
+// finds its wasm.
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-test("wrangler deploy --dry-run", async () => {
+test("wrangler deploy --dry-run bundles the example", async () => {
   const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
   const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
   const env = {
@@ -38,13 +38,13 @@ test("wrangler deploy --dry-run", async () => {
   expect(stdout).toMatch(/--dry-run: exiting now/);
   expect(stderr).not.toMatch(/warn|error/i);
   const files = await readdir(path.join(folder, "out"));
-  // The driver's, and that of its changes.
+  // The driver's wasm, and the wasm of its changes.
   expect(files.filter((name) => name.endsWith(".wasm"))).toHaveLength(2);
   const script = await readFile(path.join(folder, "out", "worker.js"), "utf8");
   expect(script).not.toMatch(/from "node:/); // nodejs_compat is off: such an import would fail at the first request
 }, 60_000);
 
-test("the flags are the ones the README names, and nodejs_compat is not among them", async () => {
+test("the compatibility flags are those that the README names, without nodejs_compat", async () => {
   const config = await readFile(path.join(here, "wrangler.jsonc"), "utf8");
   expect(config).toMatch(/"compatibility_flags": \["enable_request_signal"\]/);
 });

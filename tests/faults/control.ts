@@ -5,16 +5,17 @@ export type How = "fin" | "rst" | "silence" | "half-open";
 export interface Fault {
   scenario?: string;
   /**
-   * Ends the first connection behind so many bytes (or TLS records, or in the middle of the next record). `silence`:
-   * the server says nothing any more, and does what it is told. `half-open`: it is gone, and nobody is told.
+   * Ends the first connection after so many bytes (or TLS records, or in the middle of the next record). With `silence`
+   * the server sends nothing more, and still runs what it receives. With `half-open` it is gone, and no end reaches the
+   * driver.
    */
   cut?: { unit: "byte" | "record" | "half-record"; after: number; how: How };
   tls?: boolean;
-  /** Lets everybody in, so that sessions whose login does not matter are short. */
+  /** Accepts every login without a password, so that sessions whose login does not matter are short. */
   trust?: boolean;
   /** Never closes the socket of a CancelRequest. */
   holdCancel?: boolean;
-  /** Reads CancelRequests and does nothing. */
+  /** Reads CancelRequests and ignores them. */
   ignoreCancel?: boolean;
 }
 
@@ -37,11 +38,11 @@ export interface ConnectionReport {
   received: string;
   receivedBytes: number;
   passwords: string[];
-  /** What of its session is in the ledger for good. */
+  /** The ledger entries that this session has committed. */
   committed: string[];
   key: string;
   cancelKey: string;
-  /** What the scripted server itself stumbled over. */
+  /** A problem of the scripted server itself. */
   problem: string;
   closedByDriver: "fin" | "rst" | "open" | string;
 }
@@ -87,7 +88,7 @@ export class FaultHost {
     return this.#ask("/plans", faults);
   }
 
-  /** Waits until the driver has closed its sockets, 2 s at most. */
+  /** Waits until the driver has closed its sockets, at most 2 s. */
   reports(ids: number[]): Promise<ConnectionReport[][]> {
     return this.#ask("/reports", ids);
   }

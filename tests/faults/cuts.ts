@@ -1,7 +1,7 @@
-// Sessions that end, or fall silent, behind so many bytes: each offset once, and what the driver made of it.
+// Cuts or silences a session after so many bytes: each offset once, and a check of the driver's reaction.
 //
-// Knows the scripts of jobs.ts by their steps, and the two ends of a session: what the driver says, and what the server
-// saw. Must not know which tests there are.
+// Knows the scripts of jobs.ts by their steps, and the two ends of a session: the driver's results, and the server's
+// report. Must not know which tests there are.
 import { expect } from "vitest";
 
 import type { ConnectionReport, Fault, How } from "./control.ts";
@@ -13,11 +13,11 @@ export interface Cut {
   unit: "byte" | "record" | "half-record";
   how: How;
   tls: boolean;
-  /** Instead of verify-full. */
+  /** Used instead of verify-full. */
   sslmode?: "require";
   /** Calls that may share a connection of the pool. */
   pipelining?: number | undefined;
-  /** Of its script, in their order. */
+  /** The steps of its script, in order. */
   steps: string[];
 }
 
@@ -28,36 +28,39 @@ interface Played {
 }
 
 /**
- * Sessions at a time. A TLS handshake is work, and 2 s are for the driver, not for the queue before it. Silence is no
- * work: those who wait for it are many, and begin one by one.
+ * Sessions at a time. A TLS handshake uses the processor, and the 2 s are for the driver, not for the queue before it.
+ * Waiting for a silent server uses none: such sessions are many, and begin one by one.
  */
 const AT_ONCE = { plain: 16, tls: 6, silent: 60 };
 const BETWEEN_BEGINS = 25;
 /**
- * Milliseconds for a whole session; for each call where the server falls silent; and for a machine that is busy, less
- * than the drain: workerd's timers wait until no event is left.
+ * Milliseconds for a whole session; for each call when the server falls silent; and for a busy machine. The last is
+ * less than the drain: workerd's timers wait until no event is left.
  */
 const LIMIT = 2000;
 const PATIENCE = 1500;
 const SLACK = 1500;
-/** Milliseconds that the driver gives a connection whose call is over and whose server does not say so. */
+/** Milliseconds that the driver waits for ReadyForQuery on a connection whose call is over. */
 const DRAIN = 2000;
-/** And what the end of a pool takes at most, besides the time that its calls get. */
+/** Milliseconds that the end of a pool takes at most, after the time that its calls get. */
 const CLOSE = 1000;
-/** Sessions whose reports are asked for together. */
+/** Number of sessions whose reports are requested together. */
 const REPORTS_AT_ONCE = 64;
 const CUT_CODES = /^(CONNECTION_LOST|CONNECT_FAILED|TLS_FAILED)$/;
 const SILENCE_CODES = /^(QUERY_TIMEOUT|CONNECT_TIMEOUT)$/;
 
 const isSilent = (how: How) => how === "silence" || how === "half-open";
 
-/** The login is cut in the scripts that begin with all of it, and a pool's; the others begin behind a short one. */
+/**
+ * The scripts that begin with a whole login, and the pool's, are cut in the login too. The others begin after a short
+ * login.
+ */
 const hasLogin = (script: Script) => script === "described" || script === "early";
 const beginsWithLogin = (script: Script) => hasLogin(script) || script === "pool";
 
-/** A whole session, and the steps of its script. */
+/** Plays a whole session without a cut. Returns its length and the steps of its script. */
 export async function whole(stage: Stage, script: Script, tls: boolean, pipelining?: number) {
-  // What a pool does next is done by the same connection.
+  // The pool's next call runs on the same connection, so it is left out.
   const isPool = script === "pool";
   const { outcome, report } = await stage.play({ tls, trust: !hasLogin(script) }, (target) => ({
     kind: "cut",
@@ -80,10 +83,10 @@ export async function whole(stage: Stage, script: Script, tls: boolean, pipelini
 }
 
 /**
- * Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong.
+ * Cuts at each offset, some sessions at a time. Returns the offsets that were really cut, and the failures.
  *
- * A session that took too long is played again, up to five times: a driver that waits too long is late each time, and
- * a busy machine sometimes.
+ * A session that took too long is played again, up to five times: a driver that waits too long is late each time, and a
+ * busy machine only sometimes.
  */
 export async function cutAll(stage: Stage, run: FaultSuite["run"], cut: Cut, offsets: number[]) {
   let all = lateToo(await playAll(stage, run, cut, offsets), cut);
@@ -104,12 +107,14 @@ export async function cutAll(stage: Stage, run: FaultSuite["run"], cut: Cut, off
   return summed(all, cut);
 }
 
-/** With the calls that failed before a cut by silence: they have met their deadline, as any may on a busy machine. */
+/**
+ * Adds the calls that failed before a cut by silence: they missed their deadline, which may happen on a busy machine.
+ */
 function lateToo(all: Awaited<ReturnType<typeof playAll>>, cut: Cut) {
   return isSilent(cut.how) ? { ...all, late: [...all.late, ...outOfOrder(all.failures, cut)] } : all;
 }
 
-/** What is late the last time is wrong. */
+/** A session that is late in the last round is wrong. */
 function summed({ wrong, late, cut: done, failures, longest }: Awaited<ReturnType<typeof playAll>>, cut: Cut) {
   const others = isSilent(cut.how) ? late : [...late, ...outOfOrder(failures, cut)];
   return { wrong: [...wrong, ...others.map(({ text }) => text)], cut: done.sort((a, b) => a - b), longest };
@@ -157,8 +162,8 @@ async function playAll(stage: Stage, run: FaultSuite["run"], cut: Cut, offsets: 
 }
 
 /**
- * The later the cut, the later the step that meets it: says that the cuts are where they claim to be. A reset takes
- * back what was not read yet, of calls together that of another one.
+ * A later cut must fail a later step, which shows that the cuts are where they claim to be. A reset discards bytes that
+ * were not read yet, so among calls made together it may fail an earlier call.
  */
 function outOfOrder(failures: { after: number; step: number }[], { script, unit, how, steps }: Cut) {
   const group = (step: number) => (how === "rst" ? groupOf(steps[step] ?? "") : steps[step]) ?? "";
@@ -173,27 +178,32 @@ function outOfOrder(failures: { after: number; step: number }[], { script, unit,
 
 interface Wrong {
   text: string;
-  /** A machine that stands still for longer than a call's deadline does that to calls that nobody has cut. */
+  /** If the machine stops for longer than a call's deadline, calls that were not cut fail too. */
   mayBeLate: boolean;
 }
 
-/** What is wrong with a session, if anything is, besides its time. What it stored and said is never a matter of time. */
+/**
+ * Returns what is wrong with a session, apart from its time. Its stored rows and its error flags never depend on time.
+ */
 function judge(outcome: Outcome, report: ConnectionReport[], cut: Cut, after: number): Wrong | undefined {
   const isLate = isSilent(cut.how) && hasMissedDeadline(outcome, report);
-  // Without all of its steps nobody knows what it has asked for.
+  // If steps are missing, the session's writes are not known.
   const text = outcome.problem ? undefined : storedOrSaidWrong(outcome, report, cut);
   if (text) return { text, mayBeLate: false };
   const other = wentWrong(outcome, report, cut, after);
   return other ? { text: other, mayBeLate: isLate } : undefined;
 }
 
-/** A call met its deadline, or a connection its end, which a silent server may be the reason of, or the machine. */
+/**
+ * Returns whether a call missed its deadline or a connection did not end. A silent server or the machine may be the
+ * cause.
+ */
 function hasMissedDeadline({ steps, problem }: Outcome, report: ConnectionReport[]): boolean {
   const isOpen = report.some(({ closedByDriver }) => closedByDriver === "open");
   return isOpen || /_TIMEOUT\b/.test(problem) || Object.values(steps).some(({ code }) => SILENCE_CODES.test(code));
 }
 
-/** What an error says, and what is in the ledger. */
+/** Checks the flags of errors and the contents of the ledger. */
 function storedOrSaidWrong(outcome: Outcome, report: ConnectionReport[], { tls }: Cut): string | undefined {
   const [first] = report.filter(({ kind }) => kind !== "cancel");
   for (const [name, settled] of Object.entries(outcome.steps)) {
@@ -211,15 +221,15 @@ function wentWrong(outcome: Outcome, report: ConnectionReport[], cut: Cut, after
   if (outcome.problem) return outcome.problem;
   if (!first?.cut || (unit === "byte" ? first.sent : first.records) !== after)
     return `the server cut elsewhere: ${JSON.stringify({ ...first, received: "" })}`;
-  // What a client does behind its script is done by another one, and a pool's by itself.
+  // After its script, a client's work is continued by a new client, and a pool's by the pool itself.
   const next = script === "pool" ? 0 : 1;
-  // An end between two calls may be noticed before the second one, which then connects again.
+  // An end between two calls may be noticed before the second call, which then connects again.
   const isIdle = outcome.failed === "" && others.length === 1 + next;
   if (outcome.failed === "" && !isIdle) return "nothing failed";
   const codes = isSilent(how) ? SILENCE_CODES : CUT_CODES;
   for (const [name, settled] of Object.entries(outcome.steps)) {
     const { code, text, wanted } = settled;
-    // Calls made together with the one that failed are lost with it; the client comes back for those behind them.
+    // Calls made together with the failed call are lost with it; the client connects again for later calls.
     const mayBeLost = name === outcome.failed || isBehind(name, steps, outcome.failed);
     if (code !== wanted && !(mayBeLost && codes.test(code))) return `${name}: ${code} ${text}`;
   }
@@ -228,7 +238,7 @@ function wentWrong(outcome: Outcome, report: ConnectionReport[], cut: Cut, after
   const isBack = Object.entries(outcome.steps).some(
     ([name, { code, wanted }]) => isLater(name, steps, outcome.failed) && code === wanted,
   );
-  // With a silent one in the way a pool may have two others.
+  // With a silent connection in its place, a pool may have opened two others.
   if (isSilent(how) && others.length === 2) return undefined;
   const connects = script === "pool" ? 1 : next + Number(isBack || isIdle);
   return others.length === connects ? undefined : `the driver made ${report.length} connections`;
@@ -236,21 +246,21 @@ function wentWrong(outcome: Outcome, report: ConnectionReport[], cut: Cut, after
 
 const groupOf = (step: string) => step.split(":")[0];
 
-/** A call of the same client behind the one that failed. */
+/** Returns whether this call of the same client comes after the failed call. */
 const isLater = (name: string, steps: string[], failed: string) =>
   steps.indexOf(name) > steps.indexOf(failed) && !/^(close|next)/.test(name);
 
-/** And made together with it. */
+/** Returns whether it was also made together with the failed call. */
 const isBehind = (name: string, steps: string[], failed: string) =>
   isLater(name, steps, failed) && groupOf(name) === groupOf(failed);
 
-/** What an error says, against what the server has seen in plain text. */
+/** Compares the flags of an error with what the server has seen in plain text. */
 function lieOf(name: string, { code, retryable, transaction, writes }: Settled, { received }: ConnectionReport) {
   const reads: Record<string, string> = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" };
   const mark = reads[name] ?? writes?.[0] ?? `${name} 1`;
   if (retryable && received.includes(mark)) return "retryable, though the server has seen it";
   if (!name.startsWith("transaction") || code === "") return undefined;
-  // Behind CommandComplete of COMMIT, which the cut may have let through, it has committed.
+  // After CommandComplete of COMMIT, which may have arrived before the cut, the transaction has committed.
   const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);
   const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown)$/;
   return known.test(String(transaction))
@@ -258,11 +268,11 @@ function lieOf(name: string, { code, retryable, transaction, writes }: Settled, 
     : `COMMIT ${commits ? "left" : "stayed"}, and it is ${transaction}`;
 }
 
-/** A step that took too long: a silent server costs a call its deadline, and an end its drain. */
+/** Returns a step that took too long: a silent server costs a call its deadline, and an end its drain. */
 function lateOf({ steps, total }: Outcome, { how, pipelining }: Cut): string | undefined {
   if (!isSilent(how)) return total > LIMIT ? `took ${Math.round(total)} ms` : undefined;
   for (const [name, { ms }] of Object.entries(steps)) {
-    // They wait until the connection is clean, or gone. A transaction with a deadline of its own does not.
+    // These steps wait until the connection is clean or gone. A transaction with a deadline of its own does not.
     const drains = name === "release" || (name === "transaction" && pipelining !== undefined);
     const deadline = PATIENCE + (drains ? DRAIN : 0) + (name.endsWith("close") ? CLOSE : 0);
     if (ms > deadline + SLACK) return `${name} settled late`;
@@ -276,7 +286,8 @@ const timesOf = ({ steps }: Outcome) =>
     .join(", ");
 
 /**
- * What was acknowledged is stored once, what may be done again not at all, the rest once or not; and all or nothing.
+ * Acknowledged writes are in the ledger once, retryable writes never, and the others at most once. A call's writes are
+ * all there, or none is.
  */
 function ledgerFault({ steps }: Outcome, report: ConnectionReport[]): string | undefined {
   const committed = report.flatMap((connection) => connection.committed);

@@ -1,5 +1,5 @@
-// The fault tests on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
-// tests/workerd/faults.test.ts.
+// The fault tests on this runtime (Node, Deno or Bun, whichever runs vitest). tests/workerd/faults.test.ts runs them in
+// workerd.
 import { runtime, testServers } from "../integration/servers.ts";
 import { runJob } from "./run-job.ts";
 import { watchUncaught } from "./uncaught.ts";

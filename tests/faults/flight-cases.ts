@@ -1,8 +1,8 @@
-// Round trips, as a byte proxy in front of a real server counts them: which messages leave together, and how often a
-// call waits for an answer.
+// Round trips, counted by a byte proxy in front of a real server: which messages leave together, and how often a call
+// waits for a response.
 //
-// Cases as in tests/integration (same context, every runtime); they stand here because they need the fault host.
-// A flight is a change of direction to client-to-server, counted from TCP open; so nothing here depends on time.
+// Cases as in tests/integration (same context, every runtime); they are here because they need the fault host. A flight
+// is a change of direction to client-to-server, counted from TCP open, so no case depends on time.
 import type { Transaction } from "../../js/index.ts";
 import type { Case } from "../integration/context.ts";
 import type { Flight, ProxyReport } from "./control.ts";
@@ -12,15 +12,15 @@ const loggedIn = ({ flights }: ProxyReport): Flight[] =>
   flights.filter(({ messages }) =>
     messages.some((name) => !/^(StartupMessage|PasswordMessage|SSLRequest)$/.test(name)),
   );
-/** The flight of a statement that nobody has described: it, the check, its description, its run. */
+/** The flight of a statement that has not been described: the statement, the check, its description, its run. */
 const FIRST_RUN = "Close Parse Parse Bind Execute Describe Bind Execute Sync";
-/** The third one on a connection, which has the check prepared since the second. */
+/** The third first run on a connection, where the check is prepared since the second. */
 const LATER_FIRST_RUN = "Close Parse Bind Execute Describe Bind Execute Sync";
 const names = (flight: Flight | undefined) => flight?.messages.join(" ");
 
 export const flightCases: Case[] = [
   {
-    name: "flights from TCP open to the first row: 4; 3 of a new server and 2 of a known one with an early query",
+    name: "first row after TCP open: 4 flights; 3 for a new server and 2 for a known one with an early query",
     only: "plain",
     ownServer: true,
     async run(t) {
@@ -41,7 +41,7 @@ export const flightCases: Case[] = [
         await once(1, { ...first, earlyQuery: true });
         await once(2, { ...first, earlyQuery: true });
       });
-      // Another database is another server: its logins may be asked for something else.
+      // Another database counts as another server, because its login may be another one.
       for (const more of [{}, { requireAuth: "scram-sha-256" }])
         await withNewDatabase(t, { earlyQuery: true, ...more }, (other) => once(1, other));
       const connections = await proxy.close();
@@ -57,7 +57,7 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "a server that asks for something else than before is asked again, without a guess, and is remembered",
+    name: "a server that asks for another authentication than predicted is asked again without prediction, and remembered",
     only: "plain",
     ownServer: true,
     async run(t) {
@@ -92,7 +92,7 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "one flight for each statement, known or not, each ending in Sync, none with Flush",
+    name: "each statement takes one flight, known or not, ending in Sync and without Flush",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
@@ -173,7 +173,7 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "five statements that nobody knows leave together, in one write, also behind the login",
+    name: "five unknown statements leave together in one write, even with the login",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
@@ -197,14 +197,14 @@ export const flightCases: Case[] = [
       const [connected, early] = await proxy.close();
       const together = [FIRST_RUN, FIRST_RUN, ...Array<string>(3).fill(LATER_FIRST_RUN)].join(" ");
       t.assert.deepEqual(loggedIn(connected as ProxyReport).map(names), [together, "Terminate"]);
-      // Nobody knows yet whether a pooler answers.
+      // It is not known yet whether a pooler answers.
       const unnamed = Array(5).fill(FIRST_RUN).join(" ");
       t.assert.deepEqual(loggedIn(early as ProxyReport).map(names), [`PasswordMessage ${unnamed}`, "Terminate"]);
       t.assert.equal(early?.flightsToFirstRow, 2);
     },
   },
   {
-    name: "each shape of the latency benchmark takes so many flights, neither more nor fewer",
+    name: "each shape of the latency benchmark takes exactly its number of flights",
     only: "plain",
     ownServer: true,
     async run(t) {
@@ -217,7 +217,7 @@ export const flightCases: Case[] = [
       const numbers = (results: { rows: object[] }[]) => results.flatMap(({ rows }) => rows as { n: number }[]);
       const connection = async () => (await proxy.report()).at(-1) as ProxyReport;
       const flights: Record<string, number> = {};
-      /** What `work` adds to the flights of the newest connection. */
+      /** Returns how many flights `work` adds on the newest connection. */
       const count = async (name: string, wanted: number[], work: () => Promise<{ rows: object[] }[]>) => {
         const before = (await connection()).flights.length;
         const rows = numbers(await work());
@@ -284,7 +284,7 @@ export const flightCases: Case[] = [
         known_5: 1,
         batch_new_5: 1,
         batch_known_5: 1,
-        transaction_3: 3, // BEGIN goes with the first, COMMIT with the last
+        transaction_3: 3, // BEGIN leaves with the first statement, COMMIT with the last
         "transaction_3 without tx.last": 4,
         "scope, new": 1,
         scope: 1,
@@ -295,7 +295,7 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "the third run of a shape on a connection sends no Parse, and gives the same bytes",
+    name: "the third run of a shape on a connection sends no Parse, and returns the same bytes",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
@@ -325,7 +325,7 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "a cursor takes one flight a batch, and one to end; none has Flush",
+    name: "a cursor takes one flight per batch and one for its end, without Flush",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
@@ -364,7 +364,7 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "a transaction of known statements takes a flight each and one for COMMIT: BEGIN goes with the first",
+    name: "a transaction of known statements takes one flight each, with BEGIN in the first, and one for COMMIT",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
@@ -393,7 +393,7 @@ export const flightCases: Case[] = [
         "Query",
         "Close Parse Bind Execute Parse Parse Bind Execute Describe Bind Execute Sync",
         "Query",
-        // A call behind a BEGIN that failed would run by itself, so COMMIT waits.
+        // A call after a failed BEGIN would run outside a transaction, so COMMIT waits.
         "Parse Bind Execute Bind Describe Execute Sync",
         "Parse Bind Describe Execute Sync",
         "Terminate",
@@ -402,20 +402,20 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "shape number statementCacheSize + 1 sends Close for the oldest",
+    name: "the shape that exceeds statementCacheSize sends Close for the least recently used one",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
       const { connect, sql } = t.pgz;
       const size = 3;
-      // A first run names and closes its statement in one flight, which is not what this is about.
+      // A first run names and closes its statement in one flight, and this case is not about first runs.
       const client = await connect({ ...options, statementCacheSize: size, firstRun: "describe" });
       const run = async (shape: number, times: number) => {
         for (let i = 0; i < times; i++)
           t.assert.deepEqual((await client.query(sql.unsafe(`select ${shape} as n`))).rows, [{ n: shape }]);
       };
       for (let shape = 1; shape <= size; shape++) await run(shape, 3);
-      await run(1, 1); // 2 is now the one that was not used for longest
+      await run(1, 1); // statement 2 is now the least recently used
       await run(size + 1, 3);
       await run(1, 1);
       await run(2, 2);
@@ -425,19 +425,18 @@ export const flightCases: Case[] = [
       const closed = statements
         .filter((each) => each.startsWith("Close "))
         .map((each) => each.slice("Close S ".length));
-      // Named in the order 1, 2, 3, 4; 2 makes room for 4. Named again, 2 makes room for itself: 3 is the oldest by
-      // then.
+      // They were named in the order 1, 2, 3, 4, and 2 made room for 4. When 2 is named again, 3 is the oldest.
       t.assert.equal(parsed.length >= size + 1, true, statements.join(", "));
       t.assert.equal(closed[0], parsed[1], `closed ${closed.join()} of ${parsed.join()}`);
       t.assert.equal(closed.length <= 2, true, closed.join());
       const parseOfNew = statements.indexOf(`Parse ${parsed[size]}`);
       const close = statements.indexOf(`Close S ${parsed[1]}`);
-      // In front of the flight that names the new one, or of the next one.
+      // Close is sent before the flight that names the new statement, or before the next flight.
       t.assert.equal(close >= 0 && close <= parseOfNew + 3, true, statements.join(", "));
     },
   },
   {
-    name: "a batch parses each statement once and never again, in one write and one flight, with one Sync or one for each item",
+    name: "a batch parses each statement only once, in one write and one flight, with one Sync or one per item",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
@@ -484,12 +483,12 @@ export const flightCases: Case[] = [
     },
   },
   {
-    name: "a shape that another connection has learned is parsed once in a batch, and BEGIN goes with the first item",
+    name: "a batch parses a shape once that another connection has described, and BEGIN leaves with the first item",
     only: "plain",
     async run(t) {
       const { proxy, options } = await through(t);
       const { connect, sql } = t.pgz;
-      // Texts of this case's own: a proxy may get the port of one before.
+      // The texts are this case's own, because a proxy may get the port of an earlier proxy.
       const queries = Array.from({ length: 10 }, (_, n) => sql`select ${n}::int4 as n /* learned elsewhere */`);
       for (let time = 0; time < 2; time++) {
         const client = await connect(options);

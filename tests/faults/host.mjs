@@ -35,7 +35,7 @@ export async function startFaultHost() {
         const id = next++;
         plans.set(id, plan);
         made.push({ id, port: await plan.listen() });
-        // A thousand ports take two seconds, for which the calls of another test would get no answer.
+        // Opening a thousand ports takes two seconds, in which the calls of another test would get no response.
         await new Promise(setImmediate);
       }
       return made;
@@ -76,7 +76,7 @@ export async function startFaultHost() {
       response.end(String(error.stack));
     }
   });
-  // An idle connection that the host ends after 5 s may be the one that the next request takes.
+  // An idle connection that the host ends after 5 s may be the connection that the next request uses.
   control.keepAliveTimeout = 0;
   await new Promise((resolve, reject) => control.once("error", reject).listen(0, "127.0.0.1", resolve));
   return {

@@ -1,7 +1,7 @@
-// What a driver is to do while a server fails, and what became of it: both as JSON, so that a Worker can run it for a
-// test that lives outside.
+// The jobs of a driver while a server fails, and their outcomes: both as JSON, so that a Worker can run a job for a
+// test outside.
 //
-// Must not know how it runs (run-job.ts), or what to make of an outcome (suite.ts).
+// Must not know how a job runs (run-job.ts), or which outcome is right (suite.ts).
 
 export interface Target {
   host: string;
@@ -14,14 +14,14 @@ export interface Target {
 }
 
 /**
- * What a session does until it is cut.
+ * The work of a session until it is cut.
  *
  * - `described`: every statement is described first; calls together, then a batch.
- * - `text`: first runs, alone and together, one whose rows wait for the catalog; then the same known.
+ * - `text`: first runs, alone and together, one of which has rows that wait for the catalog; then the same, known.
  * - `early`: a first run that leaves with the login.
- * - `batch`: an atomic one of new statements, then of known ones.
- * - `transaction`: BEGIN in front of a first run, COMMIT behind the last statement.
- * - `scope`: settings in front of a first run, of a known statement, of batches and a transaction.
+ * - `batch`: an atomic batch of new statements, then of known statements.
+ * - `transaction`: BEGIN before a first run, COMMIT after the last statement.
+ * - `scope`: settings before a first run, a known statement, batches and a transaction.
  * - `pool`: a pool's calls, alone and together, a transaction, and a lease. Its writes go into a ledger.
  */
 export const SCRIPTS = ["described", "text", "early", "batch", "transaction", "scope", "pool"] as const;
@@ -31,15 +31,15 @@ export interface CutJob {
   kind: "cut";
   target: Target;
   script: Script;
-  /** For a server that says nothing any more: milliseconds for each call, and for a connect. */
+  /** Milliseconds for each call and each connect, when the server falls silent. */
   patience?: number;
   /** Calls that may share a connection of the pool. */
   pipelining?: number | undefined;
-  /** Nothing comes behind the script: no next connection, no next call of the pool. */
+  /** Nothing follows the script: no next connection, no next call of the pool. */
   alone?: boolean;
 }
 
-/** What a pool that is kept does in the next request, and its end. */
+/** The work of a kept pool in the next request, and its end. */
 export interface NextJob {
   kind: "next";
   target: Target;
@@ -63,9 +63,9 @@ export interface BadServerJob {
   options: Record<string, unknown>;
   way: Way;
   of: Statement;
-  /** Milliseconds between connecting and the statement, for servers that misbehave while nobody asks. */
+  /** Milliseconds between connecting and the statement, for servers that misbehave while no call is in flight. */
   idle: number;
-  /** Run on the first client after the failure. */
+  /** Runs a second statement on the first client after the failure. */
   again: boolean;
 }
 
@@ -78,7 +78,7 @@ export interface CancelJob {
 
 export type Job = CutJob | NextJob | BadServerJob | CancelJob;
 
-/** What became of one promise. */
+/** The outcome of one promise. */
 export interface Settled {
   /** The code that the script expects of an honest server. */
   wanted: string;
@@ -90,23 +90,23 @@ export interface Settled {
   ms: number;
   retryable?: boolean;
   transaction?: string;
-  /** What it writes into the ledger: all of it or nothing. */
+  /** The entries that it writes into the ledger: all or none. */
   writes?: string[];
 }
 
 export interface Outcome {
-  /** What no session may do; "" when all is well. */
+  /** A violation of the rules of every session; "" when there is none. */
   problem: string;
   /** One per step, in order; those after the end of the session are missing. */
   steps: Record<string, Settled>;
-  /** The first step that failed otherwise than the script wants it; "" when none did. */
+  /** The first step that failed in another way than the script expects; "" when there is none. */
   failed: string;
-  /** Start to the last promise, without the next connection. */
+  /** Milliseconds from the start to the last promise, without the next connection. */
   ms: number;
-  /** Start to end, the next connection with it. */
+  /** Milliseconds from the start to the end, with the next connection. */
   total: number;
-  /** What the client says of itself after `idle` milliseconds. */
+  /** The client's own state after `idle` milliseconds. */
   state?: string;
-  /** What a stream gave before its end. */
+  /** The text that a stream gave before its end. */
   streamed?: string;
 }

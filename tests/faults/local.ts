@@ -1,5 +1,5 @@
-// Where the CA of the scripted servers' certificate is: tests/servers/certificates.mjs has made it when the fault host
-// started.
+// The path of the CA of the scripted servers' certificate, which tests/servers/certificates.mjs made when the fault
+// host started.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 

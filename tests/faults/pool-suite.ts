@@ -1,5 +1,5 @@
-// A pool whose connection ends or falls silent behind some byte, registered with vitest for one runtime: alone, or kept
-// by a Durable Object from one request to the next.
+// Registers, for one runtime, the tests of a pool whose connection ends or falls silent after some byte. The pool is
+// used by one job, or kept by a Durable Object from one request to the next.
 //
 // Runs in the test's process, as suite.ts does; the driver runs wherever `run` brings a job.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -10,7 +10,7 @@ import { range, sampled, Stage, type FaultSuite } from "./stage.ts";
 
 export interface PoolSuite extends Omit<FaultSuite, "ca"> {
   modes: Mode[];
-  /** The first byte to end behind. Default 0. */
+  /** The first offset at which the connection ends. Default 0. */
   from?: number;
 }
 
@@ -20,7 +20,7 @@ interface Mode {
   pipelining?: number;
 }
 
-/** Of so many bytes one. */
+/** Tests one offset of so many. */
 const EACH = 32;
 
 export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
@@ -29,7 +29,7 @@ export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
   const waits = ({ how }: Mode) => how === "silence" || how === "half-open";
 
   const play = ({ how, pipelining }: Mode) => {
-    test(`by ${how} behind bytes`, { timeout: 300_000 }, async () => {
+    test(`settles its calls rightly when cut by ${how} after any byte`, { timeout: 300_000 }, async () => {
       const { end, steps } = await whole(stage, "pool", false, pipelining);
       const offsets = sampled(range(from, end), EACH);
       const cut: Cut = { script: "pool", unit: "byte", how, tls: false, steps, pipelining };
@@ -46,8 +46,8 @@ export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
   describe(`a pool of ${label}`, () => {
     beforeAll(() => stage.begin());
     modes.filter((mode) => !waits(mode)).forEach(play);
-    // Who waits for a silent server leaves the processor to others.
-    describe.concurrent("and nobody tells", () => modes.filter(waits).forEach(play));
+    // Sessions that wait for a silent server leave the processor to others.
+    describe.concurrent("without a signal from the network", () => modes.filter(waits).forEach(play));
     afterAll(async () => {
       expect(await uncaught(), "an error was left uncaught").toEqual([]);
     });

@@ -1,5 +1,5 @@
-// A pool's connections that end behind some byte, on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
-// tests/workerd/pool-faults.test.ts.
+// Cuts a pool's connections after some byte, on this runtime (Node, Deno or Bun, whichever runs vitest).
+// tests/workerd/pool-faults.test.ts does so in workerd.
 import { runtime, testServers } from "../integration/servers.ts";
 import { runJob } from "./run-job.ts";
 import { watchUncaught } from "./uncaught.ts";
@@ -8,7 +8,7 @@ import { poolSuite } from "./pool-suite.ts";
 const driver = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
 const uncaught = watchUncaught();
 
-// Ends by FIN and RST are in faults.test.ts, beside those of a client.
+// faults.test.ts has the ends by FIN and RST, beside those of a client.
 poolSuite({
   label: runtime,
   control: testServers().faults ?? "",

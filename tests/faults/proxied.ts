@@ -1,18 +1,18 @@
-// A client whose bytes go through a proxy that counts, and what its streams give.
+// A client whose bytes pass through a counting proxy, and a reader of its streams.
 import type { Context } from "../integration/context.ts";
 import { FaultHost, type ProxyOptions } from "./control.ts";
 
-/** A proxy in front of the server of the case, and options that lead through it. */
+/** Starts a proxy in front of the case's server. Returns it with options that lead through it. */
 export async function through(t: Context, options: ProxyOptions = {}) {
   const { host, port } = t.server;
   const proxy = await new FaultHost(t.faults).proxy({ host, port }, options);
-  // A database's shapes are known per port, so each case begins with none.
+  // Shapes are cached per port, so each case begins without known shapes.
   return { proxy, options: { ...t.options, host: proxy.host, port: proxy.port } };
 }
 
 /**
- * Options with a database that no client of this process has met. A port comes again, and then it is a server whose
- * login and statements are known.
+ * Runs `work` with options for a database that no client of this process has met. A port may be reused, and then its
+ * login and statements would be known.
  */
 export async function withNewDatabase<Options extends object>(
   t: Context,
@@ -20,7 +20,7 @@ export async function withNewDatabase<Options extends object>(
   work: (options: Options & { database: string }) => Promise<void>,
 ): Promise<void> {
   const database = `flights_${Math.random().toString(36).slice(2)}`;
-  // Sessions of other tests in template1 would stand in the way.
+  // Sessions of other tests in template1 would block this statement.
   await t.side(`create database ${database} template template0`);
   try {
     await work({ ...options, database });
@@ -29,7 +29,7 @@ export async function withNewDatabase<Options extends object>(
   }
 }
 
-/** All that a stream gives, and how it ends. */
+/** Returns the whole text of a stream, and its error if it fails. */
 export async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string; error: unknown }> {
   const decoder = new TextDecoder();
   const reader = stream.getReader();

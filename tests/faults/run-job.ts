@@ -19,15 +19,15 @@ import {
 import { everything } from "./uncaught.ts";
 
 type Driver = typeof pgz;
-/** Who makes a session's calls. */
+/** The object that makes a session's calls. */
 type Caller = Pick<pgz.Client, "query" | "batch" | "transaction">;
 /** A client, or a pool of one connection. */
 type Calls = pgz.Client | pgz.Pool;
 
-/** Milliseconds after which a promise is said to hang. Sessions are judged by their times, which end long before. */
+/** Milliseconds after which a promise counts as hanging. The limits for sessions are much shorter. */
 const HUNG = 10_000;
 
-/** Pools that outlive a job, as in a Durable Object, by their ports. */
+/** Pools that outlive a job, as in a Durable Object, keyed by port. */
 export type Kept = Map<number, pgz.Pool>;
 
 export function runJob(driver: Driver, job: Job, kept?: Kept): Promise<Outcome> {
@@ -58,7 +58,7 @@ class Session {
   readonly #target: Target;
   readonly #outcome: Outcome = { problem: "", steps: {}, failed: "", ms: 0, total: 0 };
   readonly #from = performance.now();
-  /** What is done when the first step has failed. */
+  /** Called when the first step has failed. */
   #onFailure: (() => void) | undefined;
 
   constructor(driver: Driver, target: Target) {
@@ -66,7 +66,7 @@ class Session {
     this.#target = target;
   }
 
-  /** The whole script against a server that ends the connection somewhere in it. */
+  /** Runs the whole script against a server that ends the connection somewhere in it. */
   async cut({ script, alone }: CutJob): Promise<Outcome> {
     const client = await this.#connected(script);
     if (client) {
@@ -85,7 +85,7 @@ class Session {
     return alone ? this.#ended() : this.#next();
   }
 
-  /** The same of a pool, which then goes on with its next call, in another job when it is kept. */
+  /** Does the same with a pool, which then makes its next call, in another job when the pool is kept. */
   async cutPool({ patience, pipelining, alone }: CutJob, kept?: Kept): Promise<Outcome> {
     const pool = this.#driver.createPool(this.#target, {
       max: 1,
@@ -93,8 +93,8 @@ class Session {
       ...(patience ? { timeout: patience, connectTimeout: patience * 0.8 } : {}),
       ...(kept ? { healthCheckInterval: 30_000 } : {}),
     });
-    // One connection has the bytes in the same order each time. The one that is silent then holds its place for some
-    // time, so that there has to be another for who comes next.
+    // With one connection, the bytes have the same order each time. A silent connection then keeps its place for some
+    // time, so the next call needs a second connection.
     if (patience) this.#onFailure = () => pool.resize(2);
     await this.#pooled(pool, pipelining ? {} : { timeout: patience });
     this.#outcome.ms = performance.now() - this.#from;
@@ -113,7 +113,7 @@ class Session {
 
   async #connected(script: Script): Promise<pgz.Client | undefined> {
     const { connect, createClient } = this.#driver;
-    // The guess has to be right, and the scripted server offers no SCRAM-SHA-256-PLUS.
+    // The predicted login must be right, and the scripted server does not offer SCRAM-SHA-256-PLUS.
     const early = { requireAuth: "scram-sha-256", channelBinding: "disable", earlyQuery: true } as const;
     if (script === "early") return createClient({ ...this.#target, ...early });
     return this.#step("connect", connect({ ...this.#target, firstRun: script === "described" ? "describe" : "text" }));
@@ -191,7 +191,7 @@ class Session {
     await this.#transaction("transaction", scope);
   }
 
-  /** Where the transaction has no deadline, its statements have theirs. */
+  /** If the transaction has no deadline, its statements have theirs. */
   async #pooled(pool: pgz.Pool, transaction: pgz.TransactionOptions): Promise<void> {
     await this.#rows(pool);
     await this.#stream("stream", pool, this.#statement("rows"), linesOf(allRows));
@@ -215,7 +215,7 @@ class Session {
     await this.#writes("batch", ["batch 1", "batch 2"], pool.batch([this.#write("batch 1"), this.#write("batch 2")]));
   }
 
-  /** One statement against a server that does one thing wrong. */
+  /** Runs one statement against a server that does one thing wrong. */
   async badServer({ options, way, of, idle, again }: BadServerJob): Promise<Outcome> {
     const firstRun = way.startsWith("described") ? "describe" : "text";
     const connecting = this.#driver.connect(this.#with({ firstRun, ...options }));
@@ -235,7 +235,7 @@ class Session {
     return this.#next();
   }
 
-  /** The step "query", whatever else there is. */
+  /** Runs the step "query", in the given way. */
   async #ask(client: pgz.Client, way: Way, of: Statement): Promise<void> {
     const query = this.#statement(of);
     switch (way) {
@@ -265,7 +265,7 @@ class Session {
     }
   }
 
-  /** Between two calls that are on the wire with it, the first of which must not suffer. */
+  /** Runs the statement between two calls on the same connection, the first of which must not suffer. */
   async #besides(client: pgz.Client, query: pgz.Query): Promise<void> {
     const calls = [
       client.query(this.#echo("before")),
@@ -278,7 +278,7 @@ class Session {
     this.#compare("behind", (await this.#step("behind", calls[2]))?.rows, [{ echo: "behind" }]);
   }
 
-  /** A statement that never ends, and how it is given up. */
+  /** Runs an endless statement and cancels it in the given way. */
   async cancel({ options, by }: CancelJob): Promise<Outcome> {
     const { sql, connect } = this.#driver;
     const client = await this.#step("connect", connect(this.#with(options)));
@@ -296,14 +296,14 @@ class Session {
     this.#outcome.ms = performance.now() - this.#from;
     if (closing) await this.#step("close", closing);
     else {
-      // A server that ignores the cancel has 2 s, then the connection is given up.
+      // The driver waits 2 s for a server that ignores the cancel, then it closes the connection.
       await this.#query("again", client, "select 42 as answer", [{ answer: 42 }]);
       await this.#step("close", client.close());
     }
     return this.#next();
   }
 
-  /** null in a job stands for `undefined`, which JSON does not have. */
+  /** null in a job means `undefined`, which JSON does not have. */
   #with(options: Record<string, unknown>): pgz.ConnectInput {
     return {
       ...this.#target,
@@ -311,7 +311,7 @@ class Session {
     };
   }
 
-  /** A new client on a new socket, against the same address: the server is honest now. */
+  /** Uses a new client with a new socket to the same address, where the server is honest now. */
   #next(): Promise<Outcome> {
     const client = this.#driver.createClient(this.#target);
     return this.#goesOn(async () => {
@@ -320,7 +320,7 @@ class Session {
     });
   }
 
-  /** The same pool. Its end does not wait for a server that is silent. */
+  /** Uses the same pool. Its end does not wait for a silent server. */
   #nextOf(pool: pgz.Pool): Promise<Outcome> {
     return this.#goesOn(async () => {
       await this.#query("next", pool, "select 42 as answer", [{ answer: 42 }]);
@@ -369,7 +369,7 @@ class Session {
     if (rows !== undefined) this.#settled(name).text = JSON.stringify(rows);
   }
 
-  /** Calls that are on the wire together, one of which fails. */
+  /** Calls in flight together, one of which fails. */
   async #together(name: string, client: Caller): Promise<void> {
     const echo = (text: string) => client.query(this.#echo(text));
     const [first, failing, last] = [echo(`${name} 1`), client.query("select 1 / 0 as boom"), echo(`${name} 2`)];
@@ -379,7 +379,7 @@ class Session {
     this.#compare(name, (await this.#step(`${name}: last`, last))?.rows, [{ echo: `${name} 2` }]);
   }
 
-  /** The same, of calls that write. */
+  /** The same with calls that write. */
   async #writesTogether(name: string, client: Caller): Promise<void> {
     const write = (text: string) => client.query(this.#write(text));
     const [first, failing, last] = [write(`${name} 1`), client.query("select 1 / 0 as boom"), write(`${name} 2`)];
@@ -394,7 +394,7 @@ class Session {
     this.#settled(name).writes = entries;
   }
 
-  /** Whole lines, and a clean end only behind the last one. */
+  /** Checks that a stream has whole lines, and ends cleanly only after the last. */
   async #stream(name: string, client: Calls, query: pgz.QueryInput, wanted?: string): Promise<void> {
     const lines = wanted ?? allLines;
     const stream = await this.#step(name, client.stream(query, { format: "ndjson" }));
@@ -419,7 +419,7 @@ class Session {
     return this.#outcome.steps[name] ?? { wanted: "", code: "missing", name: "", text: "", ms: 0 };
   }
 
-  /** Waits for one promise. `wanted`: the code that the script expects of an honest server. */
+  /** Waits for one promise. `wanted` is the code that the script expects of an honest server. */
   async #step<T>(name: string, promise: Promise<T>, wanted = ""): Promise<T | undefined> {
     const from = performance.now();
     let timer: ReturnType<typeof setTimeout> | undefined;

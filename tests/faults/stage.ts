@@ -1,4 +1,4 @@
-// What a fault test stands on: the host of the scripted servers, and a runtime that plays jobs against them.
+// The basis of a fault test: the host of the scripted servers, and a runtime that runs jobs against them.
 //
 // Knows plans, ports and reports. Must not know what a job does, or what is right (cuts.ts, suite.ts).
 import { expect } from "vitest";
@@ -12,10 +12,10 @@ export interface FaultSuite {
   label: string;
   /** tests/faults/host.mjs */
   control: string;
-  /** The CA of the scripted servers, where the runtime takes one as text. */
+  /** The CA of the scripted servers, for a runtime that takes it as text. */
   ca: string | undefined;
   run(job: Job): Promise<Outcome>;
-  /** Errors nobody caught in the driver's runtime, so far. */
+  /** Returns the uncaught errors of the driver's runtime so far. */
   uncaught(): Promise<string[]>;
 }
 
@@ -32,12 +32,11 @@ export class Stage {
   async begin(): Promise<void> {
     const { user, password } = await this.host.info();
     this.#identity = { user, password };
-    // The wasm is compiled at the first connection: the clock of the tests is for servers.
+    // The wasm is compiled at the first connection, and that time is not a server's.
     await this.play({}, (to) => ({ kind: "cut", target: to, script: "described" }));
   }
 
-  // A database of its own per plan: ports are used again, and what the driver knows of a shape would shorten the
-  // session.
+  // Each plan has its own database name: ports are reused, and a known shape would shorten the session.
   target({ id, port }: { id: number; port: number }, tls = false, sslmode?: "require"): Target {
     const { ca } = this.#suite;
     return {
@@ -50,7 +49,7 @@ export class Stage {
     };
   }
 
-  /** One plan, one job, one report. */
+  /** Runs one plan with one job, and returns the outcome and the report. */
   async play(fault: Fault, job: (target: Target) => Job): Promise<{ outcome: Outcome; report: ConnectionReport[] }> {
     const plan = only(await this.host.plans([fault]));
     const outcome = await this.#suite.run(job(this.target(plan, fault.tls)));
@@ -59,10 +58,10 @@ export class Stage {
 }
 
 /**
- * The offsets to cut at: the first, the last and every `each`th between them; all of them for a release.
+ * Returns the offsets to cut at: the first, the last and every `each`th between them; for a release, all of them.
  *
- * What the driver makes of an end at each byte is the simulator's to try (tests/simulation), and no runtime changes it.
- * On a runtime it is shown that real sockets tell of an end as the simulated ones do, and for that a sample is enough.
+ * The simulator (tests/simulation) tries an end at each byte, and no runtime changes the driver's reaction. These tests
+ * show that real sockets report an end as the simulated ones do, and a sample is enough for that.
  */
 export function sampled(offsets: readonly number[], each: number): number[] {
   if (isRelease) return [...offsets];

@@ -1,5 +1,5 @@
-// The fault tests, registered with vitest for one runtime: cuts at bytes and TLS records, bad servers,
-// cancels that are held up, and the behaviour that the byte proxy counts.
+// Registers the fault tests with vitest for one runtime: cuts at bytes and TLS records, bad servers, cancels that are
+// held up, and the behaviour that the byte proxy counts.
 //
 // Runs in the test's process; the driver runs wherever `run` brings a job: here (Node, Deno, Bun), or in workerd.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -12,8 +12,8 @@ import { SCRIPTS, type Outcome } from "./jobs.ts";
 import { only, range, sampled, Stage, type FaultSuite } from "./stage.ts";
 
 /**
- * A bound of milliseconds says that no timer of the driver had to fire first. A timer is slow each time, so one quick
- * attempt shows that there is none; a busy machine may be slow at many of them.
+ * A limit in milliseconds shows that no timer of the driver had to fire first. A timer is slow each time, so one quick
+ * attempt shows that there is no timer; a busy machine may be slow in several attempts.
  */
 async function quickest<T>(attempt: () => Promise<T>, isQuick: (played: T) => boolean): Promise<T> {
   let played = await attempt();
@@ -30,11 +30,11 @@ export function faultSuite(suite: FaultSuite): void {
   beforeAll(() => stage.begin());
 
   describe("a session cut", () => {
-    // FIN and RST differ in how the socket ends, not in what came before: under TLS one script is cut both behind and
-    // within records, the others behind records by FIN and within records by RST.
+    // FIN and RST differ in how the socket ends, not in what came before. Under TLS one script is cut both after and
+    // within records; the others are cut after records by FIN and within records by RST.
     for (const how of ["fin", "rst"] as const) {
       for (const script of SCRIPTS) {
-        test(`by ${how} behind bytes: ${script}`, { timeout: 300_000 }, async () => {
+        test(`by ${how} after any byte settles its calls rightly: ${script}`, { timeout: 300_000 }, async () => {
           const { from, end, steps } = await whole(stage, script, false);
           expect(await whole(stage, script, false), "the session is not the same each time").toEqual({
             from,
@@ -56,11 +56,11 @@ export function faultSuite(suite: FaultSuite): void {
           expect(cut).toEqual(offsets);
         });
 
-        test(`by ${how} at TLS records: ${script}`, { timeout: 300_000 }, async () => {
+        test(`by ${how} at TLS records settles its calls rightly: ${script}`, { timeout: 300_000 }, async () => {
           const { from, end, steps } = await whole(stage, script, true);
           const offsets = sampled(range(from, end), 4);
           const begin = from === 0 ? [0, 1] : [];
-          // Ends between records are those of a server, ends within one those of a network.
+          // An end between records is a server's, an end within a record is a network's.
           const units = (["record", "half-record"] as const).filter(
             (unit) => script === "described" || unit === (how === "fin" ? "record" : "half-record"),
           );
@@ -78,8 +78,8 @@ export function faultSuite(suite: FaultSuite): void {
       }
     }
 
-    // Deno reads such a link by other means.
-    test("by rst within TLS records of a link that is not verified", { timeout: 300_000 }, async () => {
+    // Deno reads such a link in another way.
+    test("by rst within TLS records of an unverified link settles its calls", { timeout: 300_000 }, async () => {
       const { from, end, steps } = await whole(stage, "described", true);
       const offsets = sampled(range(from, end), 4);
       const cut = {
@@ -143,7 +143,7 @@ export function faultSuite(suite: FaultSuite): void {
         if (again !== undefined && row.at !== "connect") {
           expect(steps["again"]?.code, shown).toBe("");
           const sessions = report.filter(({ kind, names }) => kind === "main" && names.length > 0).length;
-          // The last one is another client's.
+          // The last statement belongs to another client.
           if (of === "rows") expect(sessions - 1, shown).toBe(again === "new connection" ? 2 : 1);
         }
         if (way === "together")
@@ -161,7 +161,7 @@ export function faultSuite(suite: FaultSuite): void {
       });
     }
 
-    /** Of the calls on the wire beside the one under test the first is over before it, and the last may have run. */
+    /** Of the calls beside the call under test, the first has ended before it, and the last may have run. */
     const neighbours = ({ before, behind }: Outcome["steps"]) => ({
       before: before?.code,
       behind: behind?.code === "" ? "" : { name: behind?.name, retryable: behind?.retryable },
@@ -217,7 +217,7 @@ export function faultSuite(suite: FaultSuite): void {
       expect(only(cancels(report)).cancelKey).toBe(report[0]?.key);
     });
 
-    test("whose socket stays open does not hold up the call, nor the client for ever", async () => {
+    test("whose socket stays open delays neither the call nor the client for ever", async () => {
       const attempt = () =>
         play({ holdCancel: true }, (to) => ({ kind: "cancel", target: to, options: {}, by: "signal" }));
       const { outcome } = await quickest(attempt, ({ outcome }) => outcome.steps["cancelled"]!.ms < 300);
@@ -227,7 +227,7 @@ export function faultSuite(suite: FaultSuite): void {
       expect(outcome.steps["again"]?.code).toBe("");
     });
 
-    test("that the server ignores costs the connection, not the next one", async () => {
+    test("that the server ignores ends the connection, and the next connection works", async () => {
       const { outcome, report } = await play({ ignoreCancel: true }, (to) => ({
         kind: "cancel",
         target: to,
@@ -246,12 +246,12 @@ export function faultSuite(suite: FaultSuite): void {
   });
 
   afterAll(async () => {
-    // Also those that came from the last test's sockets.
+    // Includes errors from the last test's sockets.
     expect(await uncaught()).toEqual([]);
   });
 }
 
-/** JSON has no `undefined`: null stands for it until the job unpacks it. */
+/** JSON has no `undefined`, so null means it until the job unpacks it. */
 function wireable(options: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value ?? null]));
 }

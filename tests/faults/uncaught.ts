@@ -1,6 +1,6 @@
-// Errors that nobody caught, and what a log could show of any.
+// Collects uncaught errors, and everything that a log could show of them.
 
-/** All that a log could show of an error. */
+/** Returns everything that a log could show of an error. */
 export function everything(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const own = Object.getOwnPropertyNames(error)
@@ -11,7 +11,7 @@ export function everything(error: unknown): string {
   );
 }
 
-/** Errors that nobody caught, of this runtime, from now on. */
+/** Collects this runtime's uncaught errors from now on. */
 export function watchUncaught(): string[] {
   const found: string[] = [];
   const scope = globalThis as {

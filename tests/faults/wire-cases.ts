@@ -1,7 +1,7 @@
-// What a byte proxy in front of a real server sees and does: flights (flight-cases.ts), cancels, bytes in the smallest
-// pieces, connections that end or stall in the middle of a result.
+// Cases with a byte proxy in front of a real server: flights (flight-cases.ts), cancels, bytes in the smallest pieces,
+// and connections that end or stall in the middle of a result.
 //
-// Cases as in tests/integration (same context, every runtime); they stand here because they need the fault host.
+// Cases as in tests/integration (same context, every runtime); they are here because they need the fault host.
 import type { Case } from "../integration/context.ts";
 import { inTime, pause } from "../support/until.ts";
 import { flightCases } from "./flight-cases.ts";
@@ -10,7 +10,7 @@ import { lines, through } from "./proxied.ts";
 export const wireCases: Case[] = [
   ...flightCases,
   {
-    name: "CancelRequest goes over TLS when the session does: its first bytes are SSLRequest",
+    name: "CancelRequest uses TLS when the session does: its first message is SSLRequest",
     only: "tls",
     async run(t) {
       const { proxy, options } = await through(t);
@@ -31,7 +31,7 @@ export const wireCases: Case[] = [
     },
   },
   ...[1, 2, 3, 5, 7].map((segment): Case => ({
-    name: `a session in segments of ${segment} bytes gives the same rows`,
+    name: `a session in segments of ${segment} bytes returns the same rows`,
     async run(t) {
       const { proxy, options } = await through(t, { segment });
       const { connect, sql } = t.pgz;
@@ -48,7 +48,7 @@ export const wireCases: Case[] = [
       t.assert.equal(dribbled.text, whole.text);
       t.assert.equal(dribbled.text.split("\n").length, segment * 60 + 1);
       await t.assert.rejects(client.query(sql`select 1 / ${0}::int4`), { code: "22012" });
-      // New statements, and then the same known: together, and in a batch.
+      // New statements, and then the same statements known: together, and in a batch.
       const queries = ["x", "ü"].map((text) => sql`select ${text}::text as t, 'segmented' as s`);
       for (let time = 0; time < 2; time++) {
         const together = await Promise.all(
@@ -74,7 +74,7 @@ export const wireCases: Case[] = [
     },
   })),
   {
-    name: "several results and the batches of a cursor do not depend on how the bytes come",
+    name: "several results and the batches of a cursor do not depend on how the bytes arrive",
     async run(t) {
       const { proxy, options } = await through(t, { segment: 3 });
       const client = await t.pgz.connect(options);
@@ -100,7 +100,7 @@ export const wireCases: Case[] = [
     },
   },
   {
-    name: "a cursor's deadline and abort are told at once though the server is silent",
+    name: "a cursor's deadline and abort are reported at once even if the server is silent",
     async run(t) {
       for (const by of ["timeout", "signal"] as const) {
         const { proxy, options } = await through(t, { stall: { after: 100_000 } });
@@ -118,7 +118,7 @@ export const wireCases: Case[] = [
           }
         })();
         const error = await inTime<unknown>(reading.catch((thrown: unknown) => thrown));
-        t.assert.equal(client.stats().state, "busy"); // the silent server still has its time to end it
+        t.assert.equal(client.stats().state, "busy"); // the driver still gives the silent server time to end the query
         t.assert.equal(
           (error as { code?: string }).code,
           by === "signal" ? "ABORTED" : "QUERY_TIMEOUT",
@@ -131,7 +131,7 @@ export const wireCases: Case[] = [
     },
   },
   {
-    name: "a connection that is cut between two batches of a cursor ends it for its reader and its observer",
+    name: "a connection cut between two batches of a cursor ends the cursor for its reader and its observer",
     async run(t) {
       const ends: (string | undefined)[] = [];
       const { proxy, options } = await through(t, { cut: { after: 200_000, how: "rst" } });
@@ -152,7 +152,7 @@ export const wireCases: Case[] = [
     },
   },
   ...(["fin", "rst"] as const).map((how): Case => ({
-    name: `a stream cut by ${how} in the middle errors, and only whole lines went out`,
+    name: `a stream cut by ${how} in the middle errors, and has sent only whole lines`,
     async run(t) {
       const { proxy, options } = await through(t, { cut: { after: 1_000_003, how } });
       const { connect, sql, PgzError } = t.pgz;
@@ -184,7 +184,7 @@ export const wireCases: Case[] = [
           timeout: 1_500,
         }),
       );
-      t.assert.equal(client.stats().state, "busy"); // the silent server still has its time to end it
+      t.assert.equal(client.stats().state, "busy"); // the driver still gives the silent server time to end the query
       t.assert.equal((error as { code: string } | undefined)?.code, "QUERY_TIMEOUT", String(error));
       t.assert.equal(text.endsWith("\n"), true);
       await inTime(client.close());
@@ -192,7 +192,7 @@ export const wireCases: Case[] = [
     },
   },
   {
-    name: "a batch and COPY both ways do not depend on how the bytes come",
+    name: "a batch and COPY in both directions do not depend on how the bytes arrive",
     async run(t) {
       const { proxy, options } = await through(t, { segment: 3 });
       const { connect, sql } = t.pgz;

@@ -1,10 +1,10 @@
-// Assertions that run everywhere, workerd included, where neither vitest's `expect` nor node:assert can be counted on.
-// Named as node:assert/strict names them. A failure's message shows both sides.
+// Assertions that work in every runtime. workerd is why they exist: neither vitest's `expect` nor node:assert is sure
+// to be there. They have the names of node:assert/strict. A failure's message shows both sides.
 export class AssertionError extends Error {
   override name = "AssertionError";
 }
 
-// Not `asserts condition`: TypeScript wants an annotated receiver for that, and a case's `t` has none.
+// Not `asserts condition`: TypeScript requires an annotated receiver for that, and a case's `t` has no annotation.
 export function assert(condition: unknown, message = "expected a true value"): void {
   if (!condition) throw new AssertionError(message);
 }
@@ -21,7 +21,7 @@ assert.match = (actual: string, pattern: RegExp, message = "") => {
   if (!pattern.test(actual)) throw differ(actual, pattern, message);
 };
 
-/** The error, which must have these properties: `await assert.rejects(promise, { code: "AUTH_FAILED" })`. */
+/** Returns the error, which must have these properties: `await assert.rejects(promise, { code: "AUTH_FAILED" })`. */
 assert.rejects = async (
   promise: Promise<unknown>,
   properties: Record<string, unknown> = {},

@@ -1,6 +1,6 @@
-// The binary forms against the server's own: what a writer makes of a value is what the type's send function says of
-// the same text, for thousands of generated values of each type; and what it takes, the server takes. workerd's engine
-// is Node's.
+// Compares our binary formats with the server's, for thousands of generated values of each type. The bytes that a
+// writer makes of a value must be those that the type's send function makes of the same text, and the server must
+// accept every value that the writer accepts. workerd's engine is Node's, so Node covers it.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { binaryWriter, Block, encodeParameters } from "../../js/values/parameters.ts";
@@ -16,7 +16,7 @@ async function ask(server: string, sql: string): Promise<(string | null)[][]> {
   return rows;
 }
 
-/** Hexadecimal digits, or the code of the refusal. */
+/** Returns hexadecimal digits, or the code of the error with which the writer refuses the value. */
 function written(type: number, value: unknown): string {
   const block = new Block();
   try {
@@ -29,7 +29,7 @@ function written(type: number, value: unknown): string {
 }
 
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
-/** What the server makes of each text. */
+/** Returns the bytes that the server makes of each text. */
 async function sent(server: string, type: string, send: string, texts: string[]): Promise<(string | null)[]> {
   const rows = await ask(
     server,
@@ -40,7 +40,7 @@ async function sent(server: string, type: string, send: string, texts: string[])
   return rows.map(([hex]) => hex ?? null);
 }
 
-/** A query's beginning that says of each text `v` whether it is a value of the type. */
+/** Returns the beginning of a query that says of each text `v` whether the type accepts it. */
 function isValid(major: number, type: string): string {
   if (major >= 16) return `select pg_input_is_valid(v, '${type}')::text`;
   return `create or replace function pg_temp.is_valid(v text) returns text language plpgsql as
@@ -48,10 +48,7 @@ function isValid(major: number, type: string): string {
     select pg_temp.is_valid(v)`;
 }
 
-/**
- * Without what the server does not look at, or takes away: zeros at both ends of a numeric, and how it writes its
- * infinities.
- */
+/** Removes what the server ignores or strips: zeros at both ends of a numeric, and the digits of its infinities. */
 function plain(oid: number, hex: string): string {
   if (oid !== 1700 || /[^\da-f]/.test(hex)) return hex;
   const [, weight, sign, scale, ...all] = hex.match(/.{4}/g)!;
@@ -111,7 +108,7 @@ const dashed = fc
       .map((dashes) => groups.map((group, index) => group + (dashes[index] ?? "")).join("")),
   );
 
-/** Texts that a type takes here. */
+/** Texts that the writers accept. */
 const TYPES: [name: string, oid: number, send: string, texts: fc.Arbitrary<string>][] = [
   [
     "bool",
@@ -274,7 +271,7 @@ const TYPES: [name: string, oid: number, send: string, texts: fc.Arbitrary<strin
 ];
 
 describe.each(servers.map(({ name, major }) => ({ name, major })))("PostgreSQL $name", ({ name, major }) => {
-  test.each(TYPES)("%s (%i) in binary is the server's own", async (type, oid, send, texts) => {
+  test.each(TYPES)("the binary form of %s (%i) is the server's own", async (type, oid, send, texts) => {
     const some = fc.sample(texts, 2_000);
     const expected = await sent(name, type, send, some);
     some.forEach((text, index) =>
@@ -283,7 +280,7 @@ describe.each(servers.map(({ name, major }) => ({ name, major })))("PostgreSQL $
   });
 
   test.each(TYPES.filter(([type]) => !/text|name|json|bytea/.test(type)))(
-    "a spoiled text of %s (%i) is refused, or what the server makes of it",
+    "a corrupted text of %s (%i) is refused, or written as the server writes it",
     async (type, oid, send, texts) => {
       const spoil = fc
         .tuple(
@@ -292,8 +289,8 @@ describe.each(servers.map(({ name, major }) => ({ name, major })))("PostgreSQL $
           fc.constantFrom("", ..."0139-+:.TZ eE{}x"),
         )
         .map(([text, at, by]) => text.slice(0, at % (text.length + 1)) + by + text.slice((at % (text.length + 1)) + 1));
-      // oid's input takes 010 for 8; a fraction that rounds up to the first microsecond behind the last is the server's
-      // to refuse.
+      // These two the server must judge: oid's input reads 010 as 8, and a fraction may round up to the first
+      // microsecond after the last valid one.
       const left = oid === 26 ? /^\s*\+?0./ : /294276-12-31.*\.999999[5-9]/;
       const some = fc.sample(spoil, 2_000).filter((text) => !/^[A-Z]/.test(written(oid, text)) && !left.test(text));
       const valid = await ask(
@@ -339,12 +336,12 @@ describe.each(servers.map(({ name, major }) => ({ name, major })))("PostgreSQL $
           : `"${(value as string).replace(/["\\]/g, "\\$&")}"`;
     const some = fc.sample(arrays, 300);
     const expected = await sent(name, type, "array_send", some.map(literal));
-    // Whether there is NULL is the server's to find out.
+    // The flag for NULL elements is left out of the comparison, since the server works it out itself.
     const unmarked = (hex: string) => hex.slice(0, 8) + hex.slice(16);
     some.forEach((array, index) => expect(unmarked(written(oid, array))).toBe(unmarked(expected[index]!)));
   });
 
-  test("Dates are what their ISO text is", async () => {
+  test("a Date is written as its ISO text is", async () => {
     const some = fc.sample(
       fc.date({ noInvalidDate: true, min: new Date(-210_866_803_200_000), max: new Date(8.64e15) }),
       1_000,

@@ -1,5 +1,5 @@
-// Somebody in between who has a certificate of his own, in front of a real server: what channel binding is for. Runs on
-// Node, Deno and Bun; Workers always verify, and refuse to require it.
+// A man in the middle with his own certificate, in front of a real server: the attack that channel binding
+// prevents. Runs on Node, Deno and Bun; Workers always verify, and refuse to require channel binding.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import net from "node:net";
@@ -27,11 +27,11 @@ function certificate(name: string, ...options: string[]): { cert: string; key: s
 const CURVE = certificate("curve", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1");
 const ED25519 = certificate("ed25519", "-newkey", "ed25519");
 
-/** Passes everything on over TLS of its own; `change` may replace what the server says. */
+/** Forwards everything over TLS of its own; `change` may replace what the server says. */
 class Middle {
   readonly #server: net.Server;
   readonly #open = new Set<net.Socket>();
-  /** Bytes behind the handshake. */
+  /** Number of bytes from the client after the TLS handshake. */
   fromClient = 0;
 
   constructor(
@@ -75,7 +75,7 @@ function once(socket: net.Socket): Promise<Buffer> {
   return new Promise((resolve) => socket.once("data", resolve));
 }
 
-/** Takes SCRAM-SHA-256-PLUS out of AuthenticationSASL. */
+/** Removes SCRAM-SHA-256-PLUS from AuthenticationSASL. */
 const withoutPlus = (text: string) =>
   text.replace(/^R\0\0\0.\0\0\0\n(?:SCRAM-SHA-256-PLUS\0)(SCRAM-SHA-256\0\0)$/s, "R\0\0\0\x17\0\0\0\n$1");
 
@@ -93,7 +93,7 @@ describe.each(testServers().servers.filter(({ own, tls }) => own && tls))("in fr
     return rows;
   };
 
-  test("who does without channel binding logs in through him", async () => {
+  test("a client without channel binding logs in through the man in the middle", async () => {
     expect(await through({ channelBinding: "disable" })).toEqual([{ n: 1 }]);
   });
 
@@ -101,7 +101,7 @@ describe.each(testServers().servers.filter(({ own, tls }) => own && tls))("in fr
     await expect(through({ channelBinding })).rejects.toMatchObject({ code: expect.stringMatching(/^28/) });
   });
 
-  test("prefer: the server notices that its offer was taken away", async () => {
+  test("prefer: the server notices that its offer was removed", async () => {
     let changes = 0;
     const change = (text: string) => {
       const changed = withoutPlus(text);
@@ -112,7 +112,7 @@ describe.each(testServers().servers.filter(({ own, tls }) => own && tls))("in fr
     expect(changes).toBe(1);
   });
 
-  test("require: an offer that was taken away is refused before the password is used", async () => {
+  test("require: a login whose offer was removed is refused before the password is used", async () => {
     await expect(through({ channelBinding: "require" }, CURVE, withoutPlus)).rejects.toMatchObject({
       code: "AUTH_CHANNEL_BINDING_MISSING",
     });

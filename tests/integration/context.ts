@@ -1,6 +1,5 @@
-// What an integration case is and what it is given. A case is written once and runs in Node, Deno, Bun and workerd, on
-// each server, plain and under TLS; so it uses web standards, `t.pgz`, `t.side` and `t.faults`, and nothing of a
-// runtime.
+// Defines an integration case and its context. A case is written once and runs in Node, Deno, Bun and workerd, on each
+// server, plain and under TLS. So it uses web standards, `t.pgz`, `t.side` and `t.faults`, and nothing of a runtime.
 import type * as pgz from "../../js/index.ts";
 import type { ServerDescriptor } from "../servers/index.mjs";
 import { assert } from "./assert.ts";
@@ -33,8 +32,8 @@ export interface Context {
   pgz: typeof pgz;
   assert: typeof assert;
   /**
-   * Connection options for this server with `sslmode` verify-full or disable, to be spread: `{ ...t.options, user:
-   * "app_md5" }`.
+   * Connection options for this server with `sslmode` verify-full or disable, ready to be spread: `{ ...t.options,
+   * user: "app_md5" }`.
    */
   options: {
     host: string;
@@ -45,7 +44,7 @@ export interface Context {
     sslmode: "disable" | "verify-full";
     ca?: string;
   };
-  /** Runs SQL as superuser over a connection that is not ours; values as the server's text. */
+  /** Runs SQL as superuser over a connection that is not of this driver; values are the server's text. */
   side(sql: string): Promise<(string | null)[][]>;
   /** The control URL of the fault host, see tests/faults/host.mjs. */
   faults: string;
@@ -53,9 +52,9 @@ export interface Context {
 
 export interface Case {
   name: string;
-  /** Needs our own roles: not registered for the server of DATABASE_URL. */
+  /** Needs the roles of our test servers, so it is not registered for the server of DATABASE_URL. */
   ownServer?: true;
-  /** Registered once only, with or without TLS, because it makes its own connections of both kinds or of neither. */
+  /** Registered only once, with or without TLS, because the case connects in both ways itself, or in neither. */
   only?: "plain" | "tls";
   /** Takes more than a second and a half, mostly waiting: `make quick` leaves it out. */
   slow?: true;
@@ -70,8 +69,8 @@ export interface Registration {
 }
 
 /**
- * Every case once per server, plain and under TLS. TLS ends below what a server's version changes, so that an older
- * server has those cases under it that are about TLS.
+ * Registers every case once per server, plain and under TLS. Behaviour that depends on the server's version does not
+ * depend on TLS, so an older server runs only the TLS cases under TLS.
  */
 export function registrations(all: readonly Case[], { servers, quick }: TestServers): Registration[] {
   const cases = all.filter(({ slow }) => !(slow && quick));
@@ -95,7 +94,7 @@ export function context(
   { side, faults }: TestServers,
 ): Context {
   const { host, port, database, user, password, caPem } = server;
-  // workerd takes its CA from the process environment; no socket option of its own exists.
+  // workerd takes its CA from the process environment, and has no socket option for it.
   const ca = tls && runtime !== "workerd" && caPem !== undefined ? { ca: caPem } : {};
   return {
     server,
@@ -106,7 +105,7 @@ export function context(
     options: { host, port, database, user, password, sslmode: tls ? "verify-full" : "disable", ...ca },
     faults: faults ?? "",
     async side(sql) {
-      // A connection of its own: Bun takes one again that the other side is just closing.
+      // Uses a new connection each time: Bun may reuse a connection that the other side is just closing.
       const response = await fetch(`${side}/sql`, {
         headers: { connection: "close" },
         method: "POST",

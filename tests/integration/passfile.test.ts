@@ -1,5 +1,5 @@
-// Password files in front of a real server, where there are files: Node, Deno and Bun. What a line means is
-// tests/unit/passfile.test.ts.
+// Password files with a real server, on the runtimes that have files: Node, Deno and Bun. tests/unit/passfile.test.ts
+// has the meaning of a line.
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -35,7 +35,7 @@ describe.each(testServers().servers.filter(({ own, tls }) => own && tls))("Postg
     return name;
   }
 
-  test("by option passfile, by PGPASSFILE, and by the user's own file", async () => {
+  test("the password comes from option passfile, from PGPASSFILE, or from the user's own file", async () => {
     await logsIn({ passfile: written(`other:*:*:*:x\n${line}`) });
     process.env["PGPASSFILE"] = written(line);
     await logsIn({});
@@ -46,7 +46,7 @@ describe.each(testServers().servers.filter(({ own, tls }) => own && tls))("Postg
     await expect(logsIn({ environment: false })).rejects.toMatchObject({ code: "PASSWORD_MISSING" });
   });
 
-  test("a wrong password of a file is the server's refusal", async () => {
+  test("the server refuses a wrong password from a file", async () => {
     await expect(logsIn({ passfile: written("*:*:*:*:wrong\n") })).rejects.toMatchObject({ code: "28P01" });
   });
 

@@ -1,5 +1,5 @@
 // Reads PGZ_TEST_SERVERS (tests/run.mjs starts the servers and sets it) and the CA's text. For test files that run in
-// Node, Deno, Bun.
+// Node, Deno and Bun.
 import { readFileSync } from "node:fs";
 import type { Runtime, TestServers } from "./context.ts";
 
@@ -13,7 +13,10 @@ export function testServers(): TestServers {
   return found;
 }
 
-/** Where this runs. vitest starts processes of its own, so it is compared with where tests/run.mjs wanted it. */
+/**
+ * The runtime of this process. vitest starts processes of its own, so it is compared with the runtime that
+ * tests/run.mjs asked for.
+ */
 export const runtime: Runtime = "Deno" in globalThis ? "deno" : "Bun" in globalThis ? "bun" : "node";
 const expected = process.env["PGZ_TEST_RUNTIME"];
 if (expected !== undefined && expected !== runtime)

@@ -1,4 +1,4 @@
-// The driver in a page of Chromium, as a bundler gives it to one: through a WebSocket, with the proxy of docker/.
+// The driver in a page of Chromium, bundled as for a user: it connects through a WebSocket, with the proxy of docker/.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { build } from "esbuild";
@@ -48,7 +48,7 @@ afterAll(async () => {
 });
 
 test(
-  "a page queries and streams through a WebSocket, and says what it needs without one",
+  "a page queries and streams through a WebSocket, and without a WebSocket its error says what is needed",
   { timeout: 60_000 },
   async () => {
     const page = await browser.newPage();

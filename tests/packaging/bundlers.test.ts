@@ -1,5 +1,5 @@
-// What bundlers make of the tarball, with the settings of docs/bundlers.md: built in an empty project,
-// then run where it belongs, against a server. And what is said where the settings are wrong.
+// What bundlers make of the tarball, with the settings of docs/bundlers.md: each builds in an empty project, and the
+// bundle runs where it belongs, against a server. Wrong settings must give a helpful error.
 import { execFile } from "node:child_process";
 import { copyFileSync, mkdirSync } from "node:fs";
 import path from "node:path";
@@ -19,7 +19,7 @@ import { Project, root } from "./project.ts";
 const url = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
 const env = { ...process.env, URL: url };
 const ROW = '{"a":1}\n';
-/** A Worker. What goes wrong it says in words, since a page of an error is each runtime's own. */
+/** A Worker. It returns its errors as text, since each runtime has an error page of its own. */
 const WORKER = `
   import { createClient } from "pgz-edge";
   export async function answer(url) {
@@ -46,7 +46,7 @@ beforeAll(() => {
 }, 120_000);
 afterAll(() => project.remove());
 
-/** The wasm beside the bundle, where `./pgz_edge_bg.wasm` finds it. */
+/** Puts the wasm beside the bundle, where `./pgz_edge_bg.wasm` finds it. */
 function besideWasm(folder: string): string {
   mkdirSync(project.at(folder), { recursive: true });
   copyFileSync(project.at("node_modules/pgz-edge/dist/pgz_edge_bg.wasm"), project.at(folder, "pgz_edge_bg.wasm"));
@@ -62,7 +62,7 @@ async function inWorkerd(file: string, compatibilityFlags: string[] = []): Promi
   }
 }
 
-/** In a folder without node_modules. */
+/** Runs the bundle in a folder without node_modules. */
 async function inNode(file: string): Promise<string> {
   return (await promisify(execFile)(process.execPath, [file], { env, cwd: path.dirname(file) })).stdout;
 }
@@ -78,7 +78,7 @@ function byWebpack(settings: webpack.Configuration): Promise<void> {
 
 const minute = { timeout: 120_000 };
 
-test("webpack for Workers", minute, async () => {
+test("webpack builds for Workers", minute, async () => {
   const file = besideWasm("webpack");
   await byWebpack({
     entry,
@@ -95,7 +95,7 @@ test("webpack for Workers", minute, async () => {
   expect(await inWorkerd(file)).toBe(ROW);
 });
 
-test("webpack for Node", minute, async () => {
+test("webpack builds for Node", minute, async () => {
   const file = project.at("webpack-node", "script.cjs");
   await byWebpack({
     entry: project.at("script.mjs"),
@@ -105,7 +105,7 @@ test("webpack for Node", minute, async () => {
   expect(await inNode(file)).toBe(ROW);
 });
 
-test.each(["rollup", "rolldown"])("%s for Workers", minute, async (name) => {
+test.each(["rollup", "rolldown"])("%s builds for Workers", minute, async (name) => {
   const file = besideWasm(name);
   const external = [CLOUDFLARE, WASM];
   const output = {
@@ -124,7 +124,7 @@ test.each(["rollup", "rolldown"])("%s for Workers", minute, async (name) => {
   expect(await inWorkerd(file)).toBe(ROW);
 });
 
-test("Vite for Workers, by its option ssr", minute, async () => {
+test("Vite builds for Workers with its option ssr", minute, async () => {
   const file = besideWasm("vite");
   await vite({
     root: project.folder,
@@ -163,7 +163,7 @@ test("a Worker that was bundled without the condition says what to set", minute,
   expect(await inWorkerd(file, ["nodejs_compat"])).toMatch(said);
 });
 
-test.each(["esm", "cjs"] as const)("esbuild for Node, as %s", minute, async (format) => {
+test.each(["esm", "cjs"] as const)("esbuild builds for Node as %s", minute, async (format) => {
   const outfile = project.at(`esbuild-${format}`, format === "esm" ? "script.mjs" : "script.cjs");
   const entryPoints = [project.at("script.mjs")];
   await esbuild({ entryPoints, bundle: true, platform: "node", format, outfile, logLevel: "error" });
@@ -192,7 +192,7 @@ test.each([
   expect(stdout).toBe("true true function function\n");
 });
 
-test("Jest", minute, async () => {
+test("Jest runs a test that uses the driver", minute, async () => {
   project.write(
     "jest/db.test.js",
     `const { connect } = require("pgz-edge");

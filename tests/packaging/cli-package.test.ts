@@ -1,5 +1,6 @@
-// @pgz-edge/cli, the package of the command line: it is of the driver's version and wants exactly that, holds its built
-// files alone, and nobody is told to find the commands in the driver's package. tests/cli run it as it is installed.
+// @pgz-edge/cli, the package of the command line: it has the driver's version and requires exactly that version, it has
+// only its own built files, and no text sends the reader to the driver's package for the commands. tests/cli runs it as
+// it is installed.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +17,7 @@ interface Manifest {
 const manifestOf = (folder: string) =>
   JSON.parse(readFileSync(path.join(root, folder, "package.json"), "utf8")) as Manifest;
 
-test("both packages are of one version, and the command line wants exactly that driver", () => {
+test("both packages have one version, and the command line requires exactly that driver", () => {
   const { version, bin, peerDependencies } = manifestOf(".");
   const commands = manifestOf("js/cli");
   expect(commands.version).toBe(version);
@@ -27,7 +28,7 @@ test("both packages are of one version, and the command line wants exactly that 
   expect(Object.keys(peerDependencies)).not.toContain("@modelcontextprotocol/sdk");
 });
 
-test("its tarball has the built files, and not the driver", () => {
+test("the tarball of the command line has its built files, and not the driver", () => {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-cli-"));
   try {
     const cwd = makePackages(folder)["@pgz-edge/cli"]!;
@@ -36,14 +37,14 @@ test("its tarball has the built files, and not the driver", () => {
     const names = files.map(({ path: name }) => name);
     expect(names).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist/main.js", "package.json"]));
     expect(names.filter((name) => !/^(dist\/[\w-]+\.js|LICENSE|README\.md|package\.json)$/.test(name))).toEqual([]);
-    // 205,000 with the command for changes: the driver would be 400,000 more.
+    // It has 205,000 bytes with the command for changes; the driver would add 400,000.
     expect(unpackedSize).toBeLessThan(215_000);
   } finally {
     rmSync(folder, { recursive: true });
   }
 });
 
-test("nothing tells of the command by the driver's name", () => {
+test("no text calls the command by the driver's name", () => {
   const old = ["npx pgz-edge", "bunx pgz-edge", "bunx --bun pgz-edge", "deno run -A npm:pgz-edge", "-p pgz-edge"];
   const patterns = old.flatMap((words) => ["-e", words]);
   const { stdout } = search(["grep", "-n", "-F", ...patterns, "--", ".", ":!tests"]);

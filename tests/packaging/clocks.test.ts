@@ -1,4 +1,5 @@
-// tests/clocks.md names each clock and each fixed wait in the tests, with its reason: this counts them, file by file.
+// tests/clocks.md lists each clock and each fixed wait in the tests, with its reason. This test counts them, file by
+// file.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -6,12 +7,15 @@ import { expect, test } from "vitest";
 const root = new URL("../../", import.meta.url);
 const read = (file: string) => readFileSync(new URL(file, root), "utf8");
 
-/** Reads a clock, or lets a fixed time pass. `pg_sleep` is the server's, and `setTimeout as` the import of a wait. */
+/**
+ * Matches code that reads a clock or waits for a fixed time. `pg_sleep` belongs to the server, and `setTimeout as` is
+ * only the import of a wait.
+ */
 const USE =
   /(?<![\w.])(?:performance\.now|Date\.now|setTimeout|setInterval|pause|AbortSignal\.timeout)\(|setTimeout as/g;
-/** What `until` itself is made of, and this file. */
+/** The parts of `until` itself, and this file. */
 const EXEMPT = ["tests/support/until.ts", "tests/packaging/clocks.test.ts"];
-/** Simulated sessions: a wait is an event of their world, and no machine is slow there. */
+/** Simulated sessions: there a wait is an event in virtual time, and no machine is slow. */
 const VIRTUAL = "tests/simulation/";
 
 function counted(): Record<string, number> {

@@ -1,5 +1,5 @@
-// The crates of Cargo.lock against deny.toml: their licences and sources, as cargo-deny checks them. cargo-deny is not
-// installed everywhere, and this test runs everywhere. Only cargo-deny knows advisories: the workflow `crates` asks it.
+// Checks the licences and sources of the crates in Cargo.lock against deny.toml, as cargo-deny does. cargo-deny is not
+// installed everywhere, and this test runs everywhere. Only cargo-deny knows advisories: the workflow `crates` runs it.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
@@ -10,7 +10,7 @@ interface Crate {
   readonly name: string;
   readonly version: string;
   readonly license: string;
-  /** Of a crate of ours null. */
+  /** null for a crate of this workspace. */
   readonly source: string | null;
 }
 
@@ -20,13 +20,13 @@ const { packages: crates } = JSON.parse(
   execFileSync("cargo", ["metadata", "--format-version", "1", "--locked"], options),
 ) as { packages: Crate[] };
 
-/** What stands in quotes in a list of deny.toml. */
+/** Returns the quoted strings of a list in deny.toml. */
 function listed(key: string): string[] {
   const [, list] = new RegExp(`^${key} = \\[([^\\]]*)\\]`, "m").exec(read("deny.toml")) ?? [];
   return [...list!.replaceAll(/#.*/g, "").matchAll(/"([^"]*)"/g)].map(([, entry]) => entry!);
 }
 
-/** Do these licences suffice for an expression of SPDX? Cargo once had `/` for OR. */
+/** Returns whether these licences satisfy an SPDX expression. Cargo once wrote `/` for OR. */
 function suffice(allowed: readonly string[], expression: string): boolean {
   const tokens = expression.replaceAll("/", " OR ").match(/[()]|[^\s()]+/g)!;
   const either = (): boolean => {
@@ -65,14 +65,14 @@ test.each([
   expect(suffice(["MIT", "Unicode-3.0"], expression)).toBe(wanted);
 });
 
-test("deny.toml allows the licences of all crates, and no licence that none of them needs", () => {
+test("deny.toml allows the licences of all crates, and no licence that no crate needs", () => {
   const allowed = listed("allow");
   expect(crates.length).toBe(read("Cargo.lock").match(/^name = /gm)!.length);
   expect(refused(allowed)).toEqual([]);
   expect(allowed.filter((one) => refused(allowed.filter((other) => other !== one)).length === 0)).toEqual([]);
 });
 
-test("all crates but ours come from the registry that deny.toml allows", () => {
+test("all crates but our own come from the registry that deny.toml allows", () => {
   const registries = listed("allow-registry").map((url) => `registry+${url}`);
   const strays = crates.filter(({ source }) => source !== null && !registries.includes(source));
   expect(strays).toEqual([]);
@@ -83,7 +83,7 @@ test("all crates but ours come from the registry that deny.toml allows", () => {
   ]);
 });
 
-test("cargo-deny looks at the whole workspace: alone it would leave out src/wasm", () => {
+test("cargo-deny checks the whole workspace, including src/wasm, which it would leave out by default", () => {
   const commands = [read(".github/workflows/crates.yml"), read("tests/run/checks.mjs").replaceAll(/[",]/g, "")];
   for (const text of commands) expect(/^.*cargo deny .* check\b/m.exec(text)?.[0]).toContain(" --workspace ");
   const versions = [commands[0]!, read("HACKING.md")].map((text) => /cargo-deny@([\d.]+)/.exec(text)?.[1]);

@@ -1,5 +1,5 @@
-// The proxy that CASE=latency measures through makes a distance, and no more: it takes a round trip to connect and one
-// for each answer, keeps the order, and does not slow down what is large.
+// The proxy that CASE=latency measures through simulates distance and nothing else: connecting takes one round trip and
+// so does each response, the order stays, and large data are not slowed down.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -24,7 +24,7 @@ afterEach(() => {
 
 const open = () => (client = connect({ host: "127.0.0.1", port: Number(new URL(proxy.url).port) }));
 
-/** What comes back until there is as much as was sent. */
+/** Returns the bytes that come back, once they are as many as were sent. */
 async function answer(...pieces: Buffer[]): Promise<Buffer> {
   const wanted = pieces.reduce((sum, { length }) => sum + length, 0);
   for (const piece of pieces) client.write(piece);
@@ -53,7 +53,7 @@ test("connecting takes a round trip, and so does each answer", async () => {
   expect(proxy.take()).toEqual({ flights: 0, writes: 0, wire_bytes: 0 });
 });
 
-test("what is large arrives in order, as late as what is small", async () => {
+test("large data arrive in order, with no more delay than small data", async () => {
   open();
   await answer(Buffer.from("open"));
   proxy.delay(ROUND_TRIP);
@@ -65,11 +65,11 @@ test("what is large arrives in order, as late as what is small", async () => {
   const { result, trips } = await timed(() => answer(large));
   expect(result.equals(large)).toBe(true);
   expect(trips).toBeGreaterThanOrEqual(1);
-  expect(trips).toBeLessThan(20); // a delay for each of its 64 pieces would be more than 60
+  expect(trips).toBeLessThan(20); // with a delay for each of its 64 pieces it would be more than 60
   expect(proxy.take().flights).toBe(1);
 });
 
-test("the end of one way does not overtake the bytes of the other", async () => {
+test("the end of one direction does not overtake the bytes of the other", async () => {
   proxy.delay(ROUND_TRIP);
   client = connect({ host: "127.0.0.1", port: Number(new URL(proxy.url).port), allowHalfOpen: true });
   client.end("last words");

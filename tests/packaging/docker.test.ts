@@ -1,4 +1,4 @@
-// The files in docker/ are right as far as can be told without Docker: the compose file parses and names files that
+// The files in docker/ are right as far as a test without Docker can tell: the compose file parses and names files that
 // exist, the init script makes certificates that verify, and the init SQL has run on every server of this test run
 // (tests/servers/postgres.mjs runs it).
 import { execFileSync } from "node:child_process";
@@ -57,7 +57,7 @@ test("the init script makes a server certificate that the CA signs, and turns TL
 
 const servers = testServers();
 for (const server of servers.servers.filter(({ own }) => own)) {
-  test(`the init SQL made its roles, and pg_hba.conf was taken [${server.name}]`, async () => {
+  test(`the init SQL made its roles, and pg_hba.conf is in use [${server.name}]`, async () => {
     const t = context("node", {} as never, { server, tls: false }, servers);
     const wanted = [...read("init/10-roles.sql").matchAll(/^create role (\w+)/gm)].map(([, role]) => role).sort();
     const roles = await t.side(

@@ -1,5 +1,5 @@
-// What the documents say is so: the figures of README and of the benchmarks are those of bench/results, its Worker is
-// short, its links lead somewhere.
+// The claims of the documents hold: the figures of README and of the benchmarks are those of bench/results, README's
+// Worker is short, and links lead to something that exists.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
@@ -14,7 +14,7 @@ test("the README's figures are those of bench/results", () => {
   execFileSync(process.execPath, ["bench/readme.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
-test("names and table of SQLSTATEs are those of the server's errcodes.txt", () => {
+test("the names and the table of SQLSTATEs are those of the server's errcodes.txt", () => {
   execFileSync(process.execPath, ["scripts/sqlstates.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
@@ -22,7 +22,7 @@ test("docs/benchmarks.md and benchmark-tables.md show the figures of bench/resul
   execFileSync(process.execPath, ["bench/docs.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
-test("results of benchmarks have one row a line", () => {
+test("results of benchmarks have one row per line", () => {
   for (const name of readdirSync(path.join(root, "bench/results"))) {
     const text = read(`bench/results/${name}`);
     expect(text === textOf(JSON.parse(text) as object), name).toBe(true);
@@ -35,7 +35,7 @@ test("the README's Worker handler has at most 12 lines", () => {
   expect(code.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(12);
 });
 
-test("each row of the table of what it works with links its test", () => {
+test("each row of the table in docs/where.md links its test", () => {
   const [, table = ""] = /\n\|.*\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/where.md")) ?? [];
   const rows = table
     .trim()
@@ -51,7 +51,7 @@ test("each row of the table of what it works with links its test", () => {
   }
 });
 
-/** Prose, that is all but code and tables, whose cells cannot be broken. */
+/** Prose is everything except code and tables, whose cells cannot be broken. */
 const markdown = execFileSync("git", ["ls-files", "*.md"], { cwd: root, encoding: "utf8" }).trim().split("\n");
 test.each(markdown)("no line of prose in %s is wider than 120 columns", (page) => {
   let code = false;
@@ -72,7 +72,7 @@ const pages = [
   "SECURITY.md",
   ...readdirSync(path.join(root, "docs"), { recursive: true }).map((name) => `docs/${name}`),
 ];
-test.each(pages.filter((name) => name.endsWith(".md")))("every link and every file named in %s is there", (page) => {
+test.each(pages.filter((name) => name.endsWith(".md")))("every link and every file named in %s exists", (page) => {
   const text = read(page);
   const links = [...text.matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g)].map(([, target]) =>
     path.join(path.dirname(page), target!),

@@ -1,11 +1,11 @@
-// The bare socket of the benchmarks drives the core by hand, past js/: whoever changes an export or an event is told
-// here, not by the next bench.
+// The bare socket of the benchmarks drives the core by hand, without js/. This test fails when an export or an event
+// changes, so that the change is noticed before the next benchmark.
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 
-test("bench/ndjson/drain.mjs logs in and drains rows, again and again", () => {
+test("bench/ndjson/drain.mjs logs in and drains rows repeatedly", () => {
   const { host, port, database, user, password } = testServers().servers[0]!;
   const url = `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/${database}`;
   const code = `
@@ -25,6 +25,6 @@ test("bench/ndjson/drain.mjs logs in and drains rows, again and again", () => {
     }),
   ) as Record<string, number>;
   expect(backend).toBeGreaterThan(0);
-  // A DataRow has 20 bytes; more stands around them.
+  // A DataRow has 20 bytes; other messages surround them.
   expect(bytes).toBeGreaterThan(3 * 1000 * 20);
 });

@@ -1,6 +1,6 @@
-// Runs the examples of the docs that say "ts run", each in a schema of its own. An example gets `client` and `db`, one
-// client for both, and what it imports; its `connect` and `createPool` go to the test server whatever URL it names. A
-// Worker's `fetch` is called once.
+// Runs the examples of the docs that say "ts run", each in a schema of its own. An example gets `client` and `db`,
+// which are the same client, and whatever it imports; its `connect` and `createPool` go to the test server, whatever
+// URL it names. A Worker's `fetch` is called once.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -37,7 +37,7 @@ const TABLES = `create table users (id int4 primary key, name text, email text, 
   create table accounts (id int4, balance numeric);
   insert into accounts values (1, 1000), (2, 0)`;
 
-test("there are examples of every page that is about calls", () => {
+test("every page about calls has examples that run", () => {
   expect(new Set(examples.map(({ name }) => name.split(",")[0]))).toEqual(
     new Set([
       "README.md",
@@ -127,7 +127,7 @@ test.each(examples)("$name runs", async ({ name, code }) => {
       expect(stack).toMatch(/LINE 1: select id, name from users where/);
       expect(stack, "the line of the Worker").toMatch(/at (async )?Object.fetch/);
     }
-    // What an example says that it prints, it prints.
+    // The example must print what its comments say.
     const promised = [...code.matchAll(/console\.log\([^\n]*\);\s*\/\/ ([^\n:]+)/g)].map(
       ([, text]) => JSON.parse(text!) as unknown,
     );

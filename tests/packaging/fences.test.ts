@@ -1,5 +1,5 @@
-// Every block of code in the pages is run, or checked as far as it can be, or stands on a list with the reason. What
-// runs elsewhere: `ts run` in examples.test.ts, blocks that are files in programs.test.ts and, those of docs/next.md, in
+// Every block of code in the pages runs, is checked as far as possible, or is on a list with the reason. Some run
+// elsewhere: `ts run` in examples.test.ts, blocks that are files in programs.test.ts, and those of docs/next.md in
 // tests/ecosystem/next.test.ts.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ import { fencesOf, GIVEN, GIVEN_BY_PAGE, pages, root, type Fence } from "./fence
 const fences = pages.flatMap(fencesOf);
 const of = (...languages: string[]) => fences.filter(({ language }) => languages.includes(language));
 
-/** Blocks that nothing here can compile. */
+/** Blocks that no test can compile. */
 const UNCHECKED = new Map([
   ["docs/architecture.md, block 2", "a shape in the notation of types, not a program; js/sockets/contract.ts has it"],
   ["docs/drizzle.md, block 3", "wants drizzle-orm 1.0 under that name; tests/adapters/drizzle-v1.test.ts"],
@@ -22,7 +22,7 @@ const UNCHECKED = new Map([
   ["docs/prisma.md, block 1", "wants a client that Prisma has generated; tests/adapters/prisma-client.test.ts"],
 ]);
 
-/** Commands of `sh` blocks that are not run, with the reason. Others are checked in `complaintOf`. */
+/** Commands of `sh` blocks that are not run, with the reason. `complaintOf` checks the others. */
 const COMMANDS: Record<string, string> = {
   "npm install": "installs from the registry; tests/packaging/tarball.test.ts installs the packed tarball",
   "npm run": "runs a script of the example; tests/demo/copied.test.ts runs its parts",
@@ -37,13 +37,13 @@ const COMMANDS: Record<string, string> = {
   cp: "copies a file of the reader's",
 };
 
-test("each block is of a language that is run or checked", () => {
+test("each block has a language that is run or checked", () => {
   const known = ["ts", "tsx", "js", "sql", "sh", "json", "jsonc", "text", ""];
   expect(fences.filter(({ language }) => !known.includes(language)).map(({ name }) => name)).toEqual([]);
   expect(fences.length).toBeGreaterThan(60);
 });
 
-test("what is said to run elsewhere does: examples of README and docs/, files of the pages that are programs", () => {
+test("blocks that run in other test files do run there: examples of README and docs/, and programs of the pages", () => {
   const marked = fences.filter(({ rest }) => rest !== "");
   const strays = marked.filter(({ page, language, rest }) => {
     if (rest === "run") return language !== "ts" || !/^(README|docs\/[\w-]+)\.md$/.test(page);
@@ -52,7 +52,7 @@ test("what is said to run elsewhere does: examples of README and docs/, files of
   expect(strays.map(({ name }) => name)).toEqual([]);
 });
 
-test("each name on the list of what cannot be compiled is a block's", () => {
+test("each name on the list of blocks that cannot be compiled belongs to a block", () => {
   const names = new Set(of("ts").map(({ name }) => name));
   expect([...UNCHECKED.keys()].filter((name) => !names.has(name))).toEqual([]);
 });
@@ -74,7 +74,7 @@ const options: ts.CompilerOptions = {
   paths: packagePaths(),
 };
 
-/** The package's entries as its exports name them, without a `default` that only bundles have. */
+/** The package's entries as its exports name them. An entry with only a `default`, which only bundles have, is left out. */
 function packagePaths(): Record<string, string[]> {
   const { exports } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { exports: object };
   type Entry = string | { types?: string; default?: Entry };
@@ -88,7 +88,7 @@ function packagePaths(): Record<string, string[]> {
   );
 }
 
-/** A block as a module: one that returns is the body of a function. */
+/** Returns a block as a module. A block that is not a module becomes the body of a function. */
 function moduleOf({ page, code }: Fence): string {
   if (/^export /m.test(code)) return code;
   const imports = code.match(/^import [^;]*;/gm) ?? [];
@@ -132,7 +132,7 @@ test.each(of("json", "jsonc").filter(({ language, rest }) => language === "json"
   },
 );
 
-/** What statements take as given. All is rolled back, roles too. */
+/** The tables that statements assume. All of it is rolled back, roles too. */
 const TABLES = `create schema shop; create schema fences; set search_path = fences;
   create table orders (id int4 primary key, tenant_id int4, total numeric);
   create table users (id int4 primary key, name text, email text);`;
@@ -149,7 +149,7 @@ test.each(of("sql"))("$name runs on the server", async ({ code }) => {
   }
 });
 
-/** The commands of a block, without what the shell does around them. */
+/** Returns the commands of a block, without the shell's syntax around them. */
 const commandsOf = (code: string) =>
   code
     .replaceAll(/\\\n/g, " ")
@@ -158,7 +158,7 @@ const commandsOf = (code: string) =>
     .map((command) => command.trim().replace(/^(?:\w+=(?:"[^"]*"|\S*)\s+)+/, ""))
     .filter((command) => command !== "");
 
-/** What is wrong with a command, as far as one can tell without running it. */
+/** Returns what is wrong with a command, as far as it shows without running it. */
 function complaintOf(command: string): string | undefined {
   const [program = "", first = "", second = ""] = command.split(/\s+/);
   if (program === "make") {
@@ -186,7 +186,7 @@ function helpOf(command: string): { status: number } {
   }
 }
 
-test.each(of("sh"))("$name is a shell's, and each command is checked or on the list", ({ code }) => {
+test.each(of("sh"))("$name is valid shell, and each of its commands is checked or on the list", ({ code }) => {
   execFileSync("sh", ["-n"], { input: code, stdio: ["pipe", "pipe", "pipe"] });
   const wrong = commandsOf(code).flatMap((command) => {
     const complaint = complaintOf(command);

@@ -1,4 +1,4 @@
-// The blocks of code in the pages, and what runs or checks each: for tests/packaging/fences.test.ts.
+// The blocks of code in the pages, and which test runs or checks each: for tests/packaging/fences.test.ts.
 import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,16 +6,16 @@ import { fileURLToPath } from "node:url";
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 
 export interface Fence {
-  /** The file and the number of the block in it, from 1. */
+  /** The file, and the number of the block in it, from 1. */
   readonly name: string;
   readonly page: string;
-  /** What stands behind the three backticks: a language, then `run` or a file's name. */
+  /** The text after the three backticks: a language, then `run` or a file's name. */
   readonly language: string;
   readonly rest: string;
   readonly code: string;
 }
 
-/** Pages with instructions to follow. Changelog and security policy have none. */
+/** Pages with instructions to follow. The changelog and the security policy have none. */
 export const pages = [
   ...["README.md", "HACKING.md", "worker-example/README.md"],
   ...readdirSync(path.join(root, "docs"), { recursive: true, encoding: "utf8" })
@@ -24,7 +24,7 @@ export const pages = [
     .map((name) => `docs/${name}`),
 ];
 
-/** Blocks in a list are indented; their code is given without that. */
+/** Blocks in a list are indented; the code is returned without the indentation. */
 export function fencesOf(page: string): Fence[] {
   const text = readFileSync(path.join(root, page), "utf8");
   const found = text.matchAll(/^( *)```([^\n`]*)\n([^]*?)^ *```$/gm);
@@ -35,7 +35,7 @@ export function fencesOf(page: string): Fence[] {
   });
 }
 
-/** What an example takes as given. An example's own import or declaration of a name goes before these. */
+/** The names that an example assumes. Its own imports and declarations of a name win. */
 export const GIVEN = `
 import * as pgz from "pgz-edge";
 import * as otel from "pgz-edge/otel";
@@ -66,7 +66,7 @@ declare global {
 export {};
 `;
 
-/** What the examples of one page take as given in place of that. */
+/** The names that the examples of one page assume instead. */
 export const GIVEN_BY_PAGE: Record<string, string> = {
   "docs/pg.md": 'declare const client: import("pgz-edge/pg").Client;',
 };

@@ -1,5 +1,5 @@
-// docs/from-postgres.md against both libraries: each row of its tables runs over postgres.js and over ours, and both
-// give the same. So the page says of postgres.js what is so.
+// Checks docs/from-postgres.md against both libraries: each row of its tables runs over postgres.js and over this
+// driver, and both give the same result. So what the page says of postgres.js is true.
 import { readFileSync } from "node:fs";
 import { connect as connectSocket, type Socket } from "node:net";
 import path from "node:path";
@@ -60,7 +60,7 @@ afterEach(async () => {
 
 const PAGE = readFileSync(path.join(root, "docs/from-postgres.md"), "utf8");
 
-/** The left cells of the table below that heading. */
+/** Returns the left cells of the table under that heading. */
 function rowsBelow(heading: string): string[] {
   const section = PAGE.split(`\n## ${heading}\n`)[1]!.split("\n## ")[0]!;
   const rows = section.split("\n").filter((line) => line.startsWith("| "));
@@ -71,7 +71,8 @@ describe.each([
   ["Queries", QUERIES],
   ["Transactions, sessions, COPY, LISTEN", SESSIONS],
 ])("%s", (heading, pairs) => {
-  test("each row is here", () => expect(Object.keys(pairs).sort()).toEqual(rowsBelow(heading).sort()));
+  test("each row of the page's tables has a test", () =>
+    expect(Object.keys(pairs).sort()).toEqual(rowsBelow(heading).sort()));
 
   test.each(Object.entries(pairs))("%s", async (_, pair) => {
     await asItWas();
@@ -83,25 +84,25 @@ describe.each([
 
 // -- options ---------------------------------------------------------------------------------------------------------
 
-/** Options of both sides, and what a query then shows. */
+/** Options of both sides, and what a query then returns. */
 interface Setting {
   readonly theirs: TheirOptions;
   readonly ours: OurOptions;
-  /** The first column of its first row is compared. */
+  /** Only the first column of the first row is compared. */
   readonly query: string;
   readonly gives: unknown;
 }
 
 const backend = (column: string) => `select ${column} from pg_stat_activity where pid = pg_backend_pid()`;
 const isTls = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-/** Without the one of docs/queries.md#the-first-run-of-a-statement. */
+/** Leaves out the statement of docs/queries.md#the-first-run-of-a-statement. */
 const prepared = "select count(*)::int4 as n from pg_prepared_statements where name <> 'pgz_first_run'";
 const socketOf = (address: { host: string[]; port: number[] }) =>
   new Promise<Socket>((resolve) => {
     const socket = connectSocket(address.port[0]!, address.host[0]!, () => resolve(socket));
   });
 const aDate = "select date '2024-02-29' as value";
-/** Of a type, as its text, marked. */
+/** A parser and a serializer for a type, which mark its text. */
 const marked = { to: 1082, from: [1082], serialize: String, parse: (text: string) => `<${text}>` };
 
 const OPTIONS: Record<string, Setting> = {
@@ -181,18 +182,18 @@ const OPTIONS: Record<string, Setting> = {
   },
 };
 
-/** The last outcome: a statement has its name, if it gets one, from the second run on. */
+/** Returns the last result: a statement gets its name, if any, in its second run. */
 async function thrice<T>(run: () => Promise<T>): Promise<T> {
   await run();
   await run();
   return await run();
 }
 
-/** These have a test of their own. */
+/** These options have a test of their own below. */
 const CALLED = ["`transform: { undefined: null }`", "`onnotice`, `onparameter`", "`debug`"];
 
 describe("Options", () => {
-  test("each row is here", () =>
+  test("each row of the table of options has a test", () =>
     expect([...Object.keys(OPTIONS), ...CALLED].sort()).toEqual(rowsBelow("Options").sort()));
 
   test.each(Object.entries(OPTIONS))("%s", async (_, setting) => {
@@ -204,13 +205,13 @@ describe("Options", () => {
     expect((await thrice(() => our.query(setting.query))).rows[0]).toEqual(setting.gives);
   });
 
-  test("without `prepare: false` both name a statement that runs again", async () => {
+  test("without `prepare: false` both libraries name a statement that runs again", async () => {
     const rows = await thrice(async () => [...(await theirs`${theirs.unsafe(prepared)}`)]);
     expect(rows[0]!["n"]).toBeGreaterThan(0);
     expect((await thrice(() => ours.query(prepared))).rows[0]!["n"]).toBeGreaterThan(0);
   });
 
-  test("`transform: { undefined: null }`", async () => {
+  test("`transform: { undefined: null }`: postgres.js sends NULL, and undefined is refused here", async () => {
     const Ada: { nickname?: string } = {};
     const their = theirsWith({ transform: { undefined: null } });
     expect({ ...(await their`select ${Ada.nickname as never}::int4 as n`)[0] }).toEqual({ n: null });
@@ -221,7 +222,7 @@ describe("Options", () => {
     expect((await ours.query(sql`select ${Ada.nickname ?? null}::text as n`)).rows).toEqual([{ n: null }]);
   });
 
-  test("`onnotice`, `onparameter`", async () => {
+  test("`onnotice` and `onparameter` are told of notices and settings", async () => {
     const heard: string[][] = [[], []];
     const [theirEvents, ourEvents] = heard as [string[], string[]];
     const events = (seen: string[]) => ({
@@ -268,7 +269,7 @@ describe("What differs", () => {
   const TIMES =
     "select date '2024-02-29' as d, timestamp '2024-02-29 01:02:03.456789' as t, now() as z, 1::int8 as i, 1.50 as n";
 
-  test("dates: `Date` there; texts with microseconds here, unless `dates` says so", async () => {
+  test("dates: postgres.js gives `Date`, and this driver texts with microseconds unless `dates` says otherwise", async () => {
     const [row] = await theirs.unsafe(TIMES);
     expect([row!["d"], row!["t"], row!["z"]].every((value) => value instanceof Date)).toBe(true);
     expect([row!["i"], row!["n"]]).toEqual(["1", "1.50"]);
@@ -278,7 +279,7 @@ describe("What differs", () => {
     expect([dates!["d"], dates!["t"], dates!["z"]].every((value) => value instanceof Date)).toBe(true);
   });
 
-  test("errors: a PostgresError with the SQLSTATE in both, whose fields have other names", async () => {
+  test("errors: both give a PostgresError with the SQLSTATE, with other names of fields", async () => {
     await asItWas();
     const insert = "insert into users values (1, 'again')";
     const their = await theirs.unsafe(insert).catch((error: object) => error);
@@ -303,10 +304,10 @@ describe("What differs", () => {
     expect(new Set(our.map(({ rows }) => rows[0]!["pid"])).size).toBe(2);
   });
 
-  test("where all are taken a call waits; postgres.js sends it at once, as ours does with `pipelining`", async () => {
+  test("with all connections in use a call waits; postgres.js sends it at once, as this driver does with `pipelining`", async () => {
     const [slow, quick] = ["select 1 as slow, pg_sleep(0.2)", "select 2 as quick"];
     const both = async (run: (text: string) => PromiseLike<unknown>) => {
-      await run("select 0"); // connects
+      await run("select 0"); // opens the connection
       await Promise.all([run(slow), run(quick)]);
     };
     const sent: string[] = [];
@@ -327,7 +328,7 @@ describe("What differs", () => {
     }
   });
 
-  test("an empty list: `in` finds nothing there and is refused here; `any` finds nothing in both", async () => {
+  test("an empty list: `in` finds nothing in postgres.js and is refused here; `any` finds nothing in both", async () => {
     const none: number[] = [];
     expect((await theirs`select 1 from users where id in ${theirs(none)}`).count).toBe(0);
     expect((await theirs`select 1 from users where id = any(${none}::int4[])`).count).toBe(0);
@@ -337,7 +338,7 @@ describe("What differs", () => {
     expect((await ours.query(sql`select 1 from users where id = any(${none})`)).rowCount).toBe(0);
   });
 
-  test("a text for json is a JSON string there, and JSON's text here; sql.json is the same in both", async () => {
+  test("a text for json is a JSON string in postgres.js and JSON's text here; sql.json is the same in both", async () => {
     const text = '{"a":1}';
     const typeOf = (value: string) => `select jsonb_typeof(${value}::jsonb) as kind`;
     expect({ ...(await theirs.unsafe(typeOf("$1"), [text]))[0] }).toEqual({ kind: "string" });
@@ -352,7 +353,7 @@ describe("What differs", () => {
     ]);
   });
 
-  test("LISTEN: a connection for all channels there, one for each here, beside the pool's", async () => {
+  test("LISTEN: postgres.js has one connection for all channels; here each has its own beside the pool's", async () => {
     const listening = async (name: string) =>
       (
         await admin.unsafe("select 1 from pg_stat_activity where application_name = $1 and query ilike 'listen%'", [
@@ -370,7 +371,7 @@ describe("What differs", () => {
     for (const listener of listeners) await listener.close();
   });
 
-  test("on Workers: postgres.js imports Node's modules there", () => {
+  test("on Workers: postgres.js imports Node's modules", () => {
     const folder = path.join(root, "node_modules/postgres-js");
     const { exports } = JSON.parse(readFileSync(path.join(folder, "package.json"), "utf8")) as {
       exports: { workerd: string };

@@ -1,5 +1,5 @@
-// What the tables of docs/from-postgres.md say, as code for both libraries: by a row's left cell, what is written with
-// postgres.js, what is written here, and what comes of both. from-postgres.test.ts runs them.
+// The tables of docs/from-postgres.md as code for both libraries: under a row's left cell are the code for postgres.js,
+// the code for this driver, and the result of both. from-postgres.test.ts runs them.
 import { readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -15,7 +15,7 @@ const { sql } = (await import("../../dist/node.js" as string)) as typeof import(
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- postgres.js keeps the types of values in a parameter
 export type Postgres = postgres.Sql<any>;
 
-/** Both have its table `users`, with Ada, Bob and Cleo, in their search_path. */
+/** Both find the table `users`, with Ada, Bob and Cleo, by their search_path. */
 export const SCHEMA = "from_postgres";
 
 const ADA = { id: 1, name: "Ada" };
@@ -41,14 +41,14 @@ function fileOf(text: string): string {
   return file;
 }
 
-/** One row of a table: what is written on each side, and what comes of both. */
+/** One row of a table: the code of each side, and the result of both. */
 export interface Pair {
   readonly theirs: (sql: Postgres) => Promise<unknown>;
   readonly ours: (db: Pool, client: Client) => Promise<unknown>;
   readonly gives: unknown;
 }
 
-/** By what stands in the left column of the page. */
+/** Keyed by the left cell of the page's row. */
 export const QUERIES: Record<string, Pair> = {
   "``await sql`…` `` gives an array with `count`, `columns`, `command`": {
     theirs: async (sql) => {
@@ -153,7 +153,7 @@ export const QUERIES: Record<string, Pair> = {
   },
   "`sql.array([1, 2])`": {
     theirs: async (sql) => {
-      await sql`select 1`; // the first statement of a connection does not know the types of arrays yet
+      await sql`select 1`; // in the first statement of a connection postgres.js does not know the types of arrays yet
       return plain(await sql`select ${sql.array([1, 2])}::int4[] as a`);
     },
     ours: async (db) => (await db.query(sql`select ${[1, 2]}::int4[] as a`)).rows,

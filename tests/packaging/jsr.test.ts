@@ -1,4 +1,4 @@
-// The package for JSR: `deno publish` takes it, with its types, and a program in Deno that has it checks and runs.
+// The package for JSR: `deno publish` accepts it with its types, and a Deno program that uses it type-checks and runs.
 import { execFileSync, type ExecFileSyncOptions } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,19 +22,19 @@ const deno = (words: string[], options: ExecFileSyncOptions = {}) =>
 beforeAll(() => execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), folder]));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("it is the version that npm gets", () => {
+test("the JSR package has the version of the npm package", () => {
   const { version, license } = read("package.json");
   expect(manifest).toMatchObject({ version, license });
 });
 
-test("deno publish takes it", { timeout: 60_000 }, () => {
+test("deno publish accepts the JSR package", { timeout: 60_000 }, () => {
   expect(() => deno(["publish", "--dry-run", "--allow-dirty"])).not.toThrow();
   writeFileSync(path.join(folder, "dist/sqlstates.js"), "export const broken: number = 1;");
   expect(() => deno(["publish", "--dry-run", "--allow-dirty"])).toThrow();
   execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), folder]);
 });
 
-test("a program with it passes Deno's type check and runs", { timeout: 60_000 }, () => {
+test("a program with the JSR package passes Deno's type check and runs", { timeout: 60_000 }, () => {
   const imports = Object.entries(manifest.exports).map(([name, file]) => [manifest.name + name.slice(1), file]);
   writeFileSync(path.join(folder, "map.json"), JSON.stringify({ imports: Object.fromEntries(imports) }));
   writeFileSync(

@@ -1,4 +1,4 @@
-// docs/limits.md has every number that bounds something, and each is that of the code.
+// docs/limits.md has every number that bounds something, with the value of the code.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
@@ -8,7 +8,7 @@ import * as limits from "../../js/util/limits.ts";
 
 const page = readFileSync(new URL("../../docs/limits.md", import.meta.url), "utf8");
 
-/** The rows of a section's table, by the name in their first cell. */
+/** Returns the rows of a section's table, keyed by the name in their first cell. */
 function rowsOf(section: string): Map<string, string[]> {
   const [, text = ""] = page.split(`\n## ${section}\n`);
   const [own = ""] = text.split("\n## ");
@@ -20,7 +20,7 @@ function rowsOf(section: string): Map<string, string[]> {
   return new Map(rows);
 }
 
-/** The number that a cell begins with. */
+/** Returns the number at the beginning of a cell. */
 const numberOf = (cell: string) => Number(/^[\d,]+/.exec(cell)?.[0].replaceAll(",", "") ?? NaN);
 
 const everywhere = (isWorkerd: boolean): Record<string, unknown> => ({
@@ -28,7 +28,7 @@ const everywhere = (isWorkerd: boolean): Record<string, unknown> => ({
   ...resolvePool({}, undefined, isWorkerd),
 });
 
-test("every option that is a number is there, with its default on Workers and elsewhere", () => {
+test("every option that is a number is in docs/limits.md, with its default on Workers and elsewhere", () => {
   const rows = rowsOf("What you can set");
   const [plain, workers] = [everywhere(false), everywhere(true)];
   const numeric = [...optionNames, ...poolOptionNames()].filter(
@@ -44,7 +44,7 @@ test("every option that is a number is there, with its default on Workers and el
   }
 });
 
-test("every bound of js/util/limits.ts is there, with its value", () => {
+test("every bound of js/util/limits.ts is in docs/limits.md, with its value", () => {
   const written = [...rowsOf("What is fixed")].map(([name, [value = ""]]) => [name, numberOf(value)]);
   expect(Object.fromEntries(written)).toEqual({ ...limits });
 });

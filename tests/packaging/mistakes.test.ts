@@ -1,11 +1,11 @@
-// Mistakes that everybody makes once: the compiler's message must name what is wrong, and not another overload. The
-// last lines of a message are what an editor shows.
+// Mistakes that every newcomer makes once: the compiler's message must name the mistake, and not another overload. An
+// editor shows the last lines of a message.
 import path from "node:path";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { root } from "./project.ts";
 
-/** A mistake, and what the compiler says of it. `undefined` in `mistakes` would mean that it compiles. */
+/** A mistake, and the compiler's message. `undefined` in `mistakes` would mean that it compiles. */
 const MISTAKES: readonly (readonly [code: string, says: RegExp])[] = [
   ['await client.query("select 1", { maxRow: 1 })', /'maxRow' does not exist in type 'QueryOptions'.*'maxRows'\?$/],
   [
@@ -44,7 +44,7 @@ const MISTAKES: readonly (readonly [code: string, says: RegExp])[] = [
   ["createClient(process.env.DATABASE_URL)", /Type 'undefined' is not assignable to type 'ConnectInput'/],
 ];
 
-/** What the compiler says of each line: its last words. */
+/** Returns the last line of the compiler's message for each line of code. */
 function complaints(lines: readonly string[]): (string | undefined)[] {
   const head = `import { createClient, createPool, type Client } from "./index.js";
     declare const client: Client; declare const process: { env: { DATABASE_URL: string | undefined } };
@@ -75,13 +75,13 @@ function complaints(lines: readonly string[]): (string | undefined)[] {
   return said;
 }
 
-test("the compiler says of a usual mistake what is wrong", () => {
+test("the compiler's message names a common mistake", () => {
   const said = complaints(MISTAKES.map(([code]) => code));
   const unclear = MISTAKES.flatMap(([code, says], at) => {
     const lines = said[at]?.split("\n") ?? [];
     return lines.some((line) => says.test(line)) ? [] : [`${code}: ${said[at]}`];
   });
   expect(unclear).toEqual([]);
-  // Of many overloads the last one is told, and no call of these means a template.
+  // Of many overloads the compiler reports the last, and none of these calls is meant as a template.
   expect(said.filter((text) => /TemplateStringsArray'\.$/.test(text ?? ""))).toEqual([]);
 });

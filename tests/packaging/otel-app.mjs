@@ -1,4 +1,4 @@
-// Run by otel.test.ts in Deno and Bun: calls beside each other in a pool, with OpenTelemetry's SDK. Prints the spans.
+// Run by otel.test.ts in Deno and Bun: parallel calls in a pool, with OpenTelemetry's SDK. Prints the spans.
 import { context, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";

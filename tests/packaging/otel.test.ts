@@ -1,5 +1,5 @@
-// `pgz-edge/otel` as it is published, with OpenTelemetry's own SDK, against a real server: spans, measurements, whose
-// child a span is, when it ends, and that nothing secret is in any of it.
+// `pgz-edge/otel` as it is published, with OpenTelemetry's own SDK, against a real server: spans, their parents and
+// their ends, measurements, and the absence of secrets.
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
@@ -79,7 +79,7 @@ test("a call is a span of kind CLIENT with the conventions' name and attributes"
   });
 });
 
-test("literals of a text without parameters are hidden, parameters are shown only where that is asked for", async () => {
+test("literals of a text without parameters are hidden, and parameters are shown only on request", async () => {
   const values = [1, "shown", null, new Uint8Array(3), { a: [1] }];
   const [plain, shown] = await withClient(
     async (db) => {
@@ -93,7 +93,7 @@ test("literals of a text without parameters are hidden, parameters are shown onl
   expect(parameters).toEqual(["1", "shown", "null", "3 bytes", '{"a":[1]}']);
 });
 
-test("batches: the size from 2 on, the texts together, BATCH and what they have in common", async () => {
+test("a batch has its size from 2 on, its texts together, BATCH, and what its items have in common", async () => {
   const spans = await withClient(async (db) => {
     await db.batch(["select 1 from pg_class", "select 2 from pg_class"]);
     await db.batch(["select 1", "begin"]).catch(() => {});
@@ -113,7 +113,7 @@ test("batches: the size from 2 on, the texts together, BATCH and what they have 
   ]);
 });
 
-test("errors: SQLSTATE or our code, and the server's message, which quotes data, only where that is asked for", async () => {
+test("errors have SQLSTATE or the driver's code, and the server's message, which quotes data, only on request", async () => {
   const fail = async (db: Client) => {
     await expect(db.query(sql`select ${"secret value"}::text::int4`)).rejects.toMatchObject({ code: "22P02" });
     await expect(db.query("select pg_sleep(9)", { timeout: 50 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
@@ -155,7 +155,7 @@ test("a failed connect is an error of the call that wanted the connection", asyn
   expect(inspect(spans, { depth: 9 })).not.toMatch(SECRETS);
 });
 
-test("a span is a child of what is active where the call is made, through the queue of a pool, and covers the wait", async () => {
+test("a span is a child of the span active at the call, even through a pool's queue, and covers the wait", async () => {
   await using pool = pgz.createPool({ ...target, observer, max: 1 });
   await Promise.all(
     ["a", "b", "c"].map((caller) =>
@@ -177,7 +177,7 @@ test("a span is a child of what is active where the call is made, through the qu
   }
 });
 
-test("transactions, cursors, loops that are left, COPY, scopes: a span for each call, and each ends with it", async () => {
+test("transactions, cursors, abandoned loops, COPY and scopes have a span for each call, which ends with the call", async () => {
   const spans = await withClient(async (db) => {
     await db.exec("create temporary table things (n int4)");
     await db.transaction(async (tx) => {
@@ -209,7 +209,7 @@ test("transactions, cursors, loops that are left, COPY, scopes: a span for each 
   expect(inspect(spans, { depth: 9 })).not.toMatch(SECRETS);
 });
 
-test("a call that is run again after conflicts is one span", async () => {
+test("a call that is retried after conflicts is one span", async () => {
   const spans = await withClient(
     async (db) => {
       const text = `do $$ begin raise exception sqlstate '40001'; end $$`;
@@ -223,7 +223,7 @@ test("a call that is run again after conflicts is one span", async () => {
   expect(spans.map(({ attributes }) => attributes["error.type"])).toEqual(["40001", undefined, "40001"]);
 });
 
-test("a stream's span ends when the stream has ended for its reader, not behind the clean-up", async () => {
+test("a stream's span ends when its reader has reached the end, not after the clean-up", async () => {
   const spans = await withClient(async (db) => {
     const reader = (await db.stream("select repeat('x', 1000) from generate_series(1, 1000000)")).getReader();
     await reader.read();
@@ -235,7 +235,7 @@ test("a stream's span ends when the stream has ended for its reader, not behind 
   expect(spans).toHaveLength(1);
 });
 
-test("measurements have the conventions' names, units, buckets and attributes, and pgz's stand beside them", async () => {
+test("measurements have the conventions' names, units, buckets and attributes, beside pgz's own", async () => {
   const options: PoolOptions = { observer, max: 1, acquireTimeout: 400, slowQueryThreshold: 1 };
   const pool = pgz.createPool({ ...target, ...options });
   const end = observer.watch(pool, "main");
@@ -288,7 +288,7 @@ test("measurements have the conventions' names, units, buckets and attributes, a
   end();
 });
 
-test("notices are events of their call's span, without their text unless it is asked for", async () => {
+test("notices are events of their call's span, and have their text only on request", async () => {
   const text = "do $$ begin raise warning 'secret notice'; end $$";
   const [quiet] = await withClient((db) => db.exec(text));
   expect(quiet!.events).toMatchObject([{ name: "pgz.notice", attributes: { severity: "WARNING", code: "01000" } }]);
@@ -300,7 +300,7 @@ test("notices are events of their call's span, without their text unless it is a
   expect(loud!.events[0]!.attributes).toMatchObject({ message: "secret notice" });
 });
 
-test("another observer hears everything beside it", async () => {
+test("a second observer still sees every event", async () => {
   const heard: string[] = [];
   const mine: Observer = { onQueryEnd: ({ text }) => void heard.push(text) };
   const spans = await withClient((db) => db.query("select 1"), { observer: pgz.observers(observer, mine) });
@@ -308,7 +308,7 @@ test("another observer hears everything beside it", async () => {
   expect(heard).toEqual(["select 1"]);
 });
 
-test("the trace stands behind statements without a name", async () => {
+test("the trace context is appended to unnamed statements", async () => {
   const options = { sqlComment: otel.traceContext, prepare: "unnamed", max: 1 };
   const spans = await withClient(
     async (db) => {

@@ -1,5 +1,5 @@
-// Each line of docs/pg.md's "For libraries that import pg themselves", with a library that says `require("pg")`:
-// installed from a registry of our own, as from npm's, or bundled; then run.
+// Each line of docs/pg.md's "For libraries that import pg themselves", with a library that says `require("pg")`. The
+// library is installed from a registry of our own, as from npm's, or bundled; then it runs.
 import { execFile, execFileSync } from "node:child_process";
 import {
   existsSync,
@@ -26,7 +26,7 @@ import { bin, root } from "./project.ts";
 
 const url = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
 const ANSWER = '[{"a":1}] true pgz';
-/** A library that knows pg only. */
+/** A library that knows only pg. */
 const LIBRARY = `
   const pg = require("pg");
   module.exports = async (url, Result = pg.Result) => {
@@ -35,7 +35,7 @@ const LIBRARY = `
     await pool.end();
     return [JSON.stringify(result.rows), result instanceof Result, pg.isReal ? "pg" : "pgz"].join(" ");
   };`;
-/** One that names a file of pg's too, as pg-cursor does. */
+/** A library that also imports a file of pg, as pg-cursor does. */
 const DEEP = 'module.exports = (url) => require("./index.js")(url, require("pg/lib/result.js"));';
 const APP = 'require("old-library/deep.js")(process.env.URL).then(console.log);';
 const module = (library: string) => `import ask from "${library}"; ask(process.env.URL).then(console.log);`;
@@ -95,7 +95,7 @@ async function run(project: string, command: string, ...parameters: string[]): P
   return stdout.trim();
 }
 
-/** What docs/pg.md says to write. */
+/** The lines that docs/pg.md says to write. */
 const ALIAS = "npm:pgz-edge-pg@^8.23.0";
 const dependencies = { pg: ALIAS, "pgz-edge": "*", "old-library": "1.0.0" };
 const minutes = { timeout: 180_000 };
@@ -137,7 +137,7 @@ test(
   minutes,
   async () => {
     const project = await installed("by-knex");
-    // As if installed here: with its links kept, it looks for pg here.
+    // It must look as if installed here: through a link, Node would look for pg in this repository.
     for (const name of readdirSync(path.join(root, "node_modules")))
       if (!name.startsWith(".") && !existsSync(at(project, "node_modules", name)))
         symlinkSync(path.join(root, "node_modules", name), at(project, "node_modules", name));
@@ -158,7 +158,7 @@ test(
   },
 );
 
-test("npm: the packed files, while no registry has them", minutes, async () => {
+test("npm installs the packed files while no registry has them", minutes, async () => {
   const packed = (name: string) => readdirSync(folder).find((file) => new RegExp(`^${name}-\\d.*tgz$`).test(file))!;
   const [alias, driver] = [packed("pgz-edge-pg"), packed("pgz-edge")];
   expect(readFileSync(path.join(root, "docs/pg.md"), "utf8")).toContain(`\`${alias}\``);
@@ -169,7 +169,7 @@ test("npm: the packed files, while no registry has them", minutes, async () => {
   expect(await run("by-file", process.execPath, "app.cjs")).toBe(ANSWER);
 });
 
-test("Bun's own install takes the same lines", minutes, async () => {
+test("Bun's own install accepts the same lines", minutes, async () => {
   write("by-bun/package.json", manifest("by-bun", "1.0.0", { dependencies, overrides: { pg: ALIAS } }));
   write("by-bun/app.cjs", APP);
   write("by-bun/bunfig.toml", `[install]\nregistry = "${npm["npm_config_registry"]}"\ncache = "${at("bun-cache")}"\n`);
@@ -177,7 +177,7 @@ test("Bun's own install takes the same lines", minutes, async () => {
   expect(await run("by-bun", bin("bun"), "app.cjs")).toBe(ANSWER);
 });
 
-test("Deno: the map of imports, for modules of the application", minutes, async () => {
+test("Deno's import map works for modules of the application", minutes, async () => {
   const imports = { pg: ALIAS, "pgz-edge": "npm:pgz-edge@*" };
   write("by-deno/deno.json", JSON.stringify({ imports }));
   write(
@@ -192,7 +192,7 @@ test("Deno: the map of imports, for modules of the application", minutes, async 
   expect(await run("by-deno", bin("deno"), "run", "-A", "library.ts")).toBe("pg");
 });
 
-/** In a folder without node_modules. */
+/** Runs the bundle in a folder without node_modules. */
 const answerOf = (file: string) => run("bundles", process.execPath, file);
 
 /** The application, where only its bundler knows that pg is the facade. */

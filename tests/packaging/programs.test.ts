@@ -1,6 +1,6 @@
-// The programs of README.md and docs/examples.md as they stand there: in a project with the packed tarball their types
-// are checked strictly, they are built and started by what their users start them with, and asked over HTTP. A block
-// with a file's name behind its language is that file. The server of docs/node.md is asked too.
+// The programs of README.md and docs/examples.md exactly as printed there, in a project with the packed tarball. Their
+// types are checked strictly, they are built and started with their users' commands, and answer over HTTP. A block with
+// a file's name after its language is that file. The server of docs/node.md runs too.
 import { execFile, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { connect, createServer, type AddressInfo } from "node:net";
@@ -27,14 +27,14 @@ const url = to(server.url);
 const TABLE = `create table users (id int4 primary key, name text not null);
   insert into users values (1, 'Ada'), (2, 'Bob'), (3, 'Cy');
   grant all on users to "${server.user}"`;
-/** Rows of 3 kB, more than sockets hold on their way. */
+/** Rows of 3 kB, more than the sockets buffer. */
 const LAST = 40_000;
 const MANY = `insert into users select n, repeat('x', 3000) from generate_series(4, ${LAST}) n`;
-/** For new rows. */
+/** The next number for a new row. */
 const RULES = `create table names (name text primary key);
   insert into names values ('Di'), ('');
   alter table users add check (name <> '') not valid, add foreign key (name) references names not valid`;
-/** What the programs' users install beside the driver. */
+/** The packages that the programs' users install beside the driver. */
 const INSTALLED = [
   ...["hono", "@hono/node-server", "@types/node", "undici-types"],
   ...["next", "react", "react-dom", "@types/react", "csstype", "typescript"],
@@ -81,7 +81,7 @@ async function asSuperuser(text: string): Promise<void> {
   await client.query(text).finally(() => client.end());
 }
 
-/** In the folder of README's Worker. */
+/** Runs in the folder of README's Worker. */
 async function wrangler(...words: string[]): Promise<string> {
   const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
   const file = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
@@ -94,7 +94,7 @@ async function wrangler(...words: string[]): Promise<string> {
   return stdout;
 }
 
-/** What TypeScript says of files of the project, at its strictest. */
+/** Returns the errors of TypeScript about files of the project, at its strictest. */
 function complaints(files: string[], types: string[], more: ts.CompilerOptions = {}): string[] {
   const program = ts.createProgram({
     rootNames: files.map((name) => project.at(name)),
@@ -121,7 +121,10 @@ async function inWorkerd(entry: string): Promise<string> {
   return worker.url;
 }
 
-/** Starts it, with `PORT` in its environment and in the place of that word, and waits until somebody listens there. */
+/**
+ * Starts the program with `PORT` in its environment and in place of that word, and waits until the port accepts
+ * connections.
+ */
 async function listening([command, ...words]: string[], folder = ""): Promise<string> {
   const port = String(await freePort());
   const child = spawn(
@@ -135,7 +138,7 @@ async function listening([command, ...words]: string[], folder = ""): Promise<st
   );
   const gone = new Promise((resolve) => child.once("exit", resolve));
   onTestFinished(async () => {
-    child.kill("SIGKILL"); // some wait for connections first
+    child.kill("SIGKILL"); // some programs would wait for their connections
     await gone;
   });
   let said = "";
@@ -166,7 +169,7 @@ const busy = async () =>
     )
   ).rows.length;
 
-/** What the page says of each of them. */
+/** The answers that the page promises for each program. */
 async function works(address: string): Promise<void> {
   const users = new URL("users", address).href;
   const send = (body: string) =>
@@ -205,7 +208,7 @@ async function works(address: string): Promise<void> {
   expect((await post(-1)).status).toBe(201);
 }
 
-/** A client that leaves, in the middle of a large result and before its first row, has its query cancelled. */
+/** A client that leaves, in the middle of a large result or before its first row, has its query cancelled. */
 async function mayBeLeft(address: string): Promise<void> {
   const leave = new AbortController();
   const large = await fetch(address, { signal: leave.signal });
@@ -222,7 +225,7 @@ async function mayBeLeft(address: string): Promise<void> {
     const client = connect(Number(port), hostname);
     client.write(`GET ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`);
     await expect.poll(busy, { timeout: 10_000 }).toBe(1);
-    client.resetAndDestroy(); // a local workerd takes a mere end for a client that has nothing more to send
+    client.resetAndDestroy(); // a local workerd takes a plain end for a client that has nothing more to send
     await expect.poll(busy, { timeout: 10_000 }).toBe(0);
   } finally {
     await locker.end();
@@ -235,12 +238,16 @@ async function rowsOf(response: Response): Promise<number[]> {
 }
 
 describe("README.md", () => {
-  test("its Worker passes strict TypeScript with the types that wrangler writes for its configuration", minute, () => {
-    const files = ["readme/worker.ts", "readme/worker-configuration.d.ts"];
-    expect(complaints(files, [])).toEqual([]);
-  });
+  test(
+    "the README's Worker passes strict TypeScript with the types that wrangler writes for its configuration",
+    minute,
+    () => {
+      const files = ["readme/worker.ts", "readme/worker-configuration.d.ts"];
+      expect(complaints(files, [])).toEqual([]);
+    },
+  );
 
-  test("its Worker answers as wrangler bundles it", minute, async () => {
+  test("the README's Worker answers as wrangler bundles it", minute, async () => {
     expect(await wrangler("deploy", "--dry-run", "--outdir", "out")).toMatch(/env\.HYPERDRIVE/);
     expect(await rowsOf(await fetch(await inWorkerd("readme/out/worker.js")))).toEqual([2, 3]);
   });
@@ -250,7 +257,7 @@ describe("docs/node.md", () => {
   beforeAll(() => admin.query(MANY));
   afterAll(() => admin.query("delete from users where id > 3"));
 
-  test("its server of node:http", minute, async () => {
+  test("the node:http server of docs/node.md answers", minute, async () => {
     const page = readFileSync(path.join(root, "docs/node.md"), "utf8");
     const [, text] = /^```ts run\n(import \{ createServer[^]*?\.listen\()0\);/m.exec(page)!;
     project.write("page.ts", `${text}Number(process.env["PORT"]));`);
@@ -270,25 +277,25 @@ describe("docs/node.md", () => {
 describe("docs/examples.md", () => {
   beforeAll(() => admin.query(`${MANY}; ${RULES}`));
 
-  test("there are files for each place", () => {
+  test("docs/examples.md has files for each place", () => {
     expect(filesOf("docs/examples.md").map(([name]) => name)).toEqual([
       ...["errors.ts", "worker.ts", "server.ts", "node-server.ts", "hono-worker.ts", "hono-server.ts"],
       ...["db.ts", "next/app/users/route.ts", "sveltekit/src/routes/users/+server.ts", "slim.ts"],
     ]);
   });
 
-  test("Workers' files pass strict TypeScript", minute, () => {
+  test("the files for Workers pass strict TypeScript", minute, () => {
     const files = ["worker.ts", "hono-worker.ts", "readme/worker-configuration.d.ts"];
     expect(complaints(files, [], { skipLibCheck: true })).toEqual([]);
   });
 
-  test("servers' files pass strict TypeScript", minute, () => {
+  test("the files for servers pass strict TypeScript", minute, () => {
     const routes = ["next/app/users/route.ts", "sveltekit/src/routes/users/+server.ts"];
     const files = ["server.ts", "node-server.ts", "hono-server.ts", "slim.ts", ...routes];
     expect(complaints(files, ["node"], { skipLibCheck: true })).toEqual([]);
   });
 
-  test.each(["worker.ts", "hono-worker.ts"])("%s in workerd", minute, async (entry) => {
+  test.each(["worker.ts", "hono-worker.ts"])("%s answers in workerd", minute, async (entry) => {
     await works(await inWorkerd(entry));
   });
 
@@ -301,7 +308,7 @@ describe("docs/examples.md", () => {
     await works(await listening(command));
   });
 
-  // Next builds by Turbopack unless it is told otherwise.
+  // Next builds with Turbopack unless told otherwise.
   test.each(["--turbopack", ...(isRelease ? ["--webpack"] : [])])(
     "next/ by next build %s in its Node runtime; it builds without a database, and its edge runtime says that it has no TCP",
     { timeout: 300_000 },
@@ -317,7 +324,7 @@ describe("docs/examples.md", () => {
            .catch((error) => new Response(error.code + ": " + error.message));`,
       );
       project.write("next/app/layout.tsx", "export default ({ children }) => <html><body>{children}</body></html>;");
-      // Turbopack compiles nothing outside of its root, and here packages are links to our own.
+      // Turbopack compiles nothing outside its root, and here packages are links to ours.
       project.write("next/next.config.mjs", 'export default { turbopack: { root: "/" } };');
       const next = path.join(root, "node_modules/next/dist/bin/next");
       const env = { ...process.env, NEXT_TELEMETRY_DISABLED: "1", CI: "1" };
@@ -329,22 +336,26 @@ describe("docs/examples.md", () => {
     },
   );
 
-  test("sveltekit/ with its adapter for Node; it builds without a database", { timeout: 300_000 }, async () => {
-    const cwd = project.at("sveltekit");
-    project.write("sveltekit/src/app.html", "<head>%sveltekit.head%</head><body>%sveltekit.body%</body>");
-    project.write("sveltekit/package.json", JSON.stringify({ private: true, type: "module" }));
-    project.write(
-      "sveltekit/vite.config.js",
-      `import adapter from "@sveltejs/adapter-node";
+  test(
+    "sveltekit/ answers with its adapter for Node, and builds without a database",
+    { timeout: 300_000 },
+    async () => {
+      const cwd = project.at("sveltekit");
+      project.write("sveltekit/src/app.html", "<head>%sveltekit.head%</head><body>%sveltekit.body%</body>");
+      project.write("sveltekit/package.json", JSON.stringify({ private: true, type: "module" }));
+      project.write(
+        "sveltekit/vite.config.js",
+        `import adapter from "@sveltejs/adapter-node";
        import { sveltekit } from "@sveltejs/kit/vite";
        export default { plugins: [sveltekit({ adapter: adapter() })] };`,
-    );
-    const vite = path.join(root, "node_modules/vite/bin/vite.js");
-    await promisify(execFile)(nodeBinary(24), [vite, "build"], { cwd });
-    await works(await listening([nodeBinary(24), "build"], "sveltekit"));
-  });
+      );
+      const vite = path.join(root, "node_modules/vite/bin/vite.js");
+      await promisify(execFile)(nodeBinary(24), [vite, "build"], { cwd });
+      await works(await listening([nodeBinary(24), "build"], "sveltekit"));
+    },
+  );
 
-  test("slim.ts in Node", minute, async () => {
+  test("slim.ts answers in Node", minute, async () => {
     const env = { ...process.env, DATABASE_URL: url };
     const { stdout } = await promisify(execFile)(nodeBinary(22), ["slim.ts"], { cwd: project.folder, env });
     expect(stdout).toBe(`[ { n: ${LAST - 3} } ]\n`);

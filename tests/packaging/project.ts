@@ -1,4 +1,5 @@
-// An empty project with the packed tarball installed, as a user has it, or with that of the command line too.
+// An empty project with the packed tarball installed, as a user has it, optionally with the tarball of the command
+// line.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,14 +36,14 @@ export class Project {
     return path.join(this.folder, ...names);
   }
 
-  /** Makes the file, and its folder. */
+  /** Writes the file, and creates its folder. */
   write(name: string, text: string): string {
     mkdirSync(path.dirname(this.at(name)), { recursive: true });
     writeFileSync(this.at(name), text);
     return this.at(name);
   }
 
-  /** A package of our own tests, as if it were installed here. */
+  /** Links a package of this repository's node_modules, as if it were installed in the project. */
   link(name: string, as = name): void {
     mkdirSync(path.dirname(this.at("node_modules", as)), { recursive: true });
     symlinkSync(path.join(root, "node_modules", name), this.at("node_modules", as));

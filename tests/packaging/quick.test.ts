@@ -1,17 +1,17 @@
-// `make quick` chooses what the changed files can break, and says what it leaves out (tests/run/plan.mjs).
+// `make quick` chooses the tests that the changed files can break, and lists what it leaves out (tests/run/plan.mjs).
 import { expect, test } from "vitest";
 import { changedFiles, plan } from "../run/plan.mjs";
 
 const cases = "tests/integration/cases.test.ts";
 
-test("a file of the driver: its types, the unit tests that import it by any detour, and the cases on a server", async () => {
+test("a changed file of the driver chooses type checks, the unit tests that import it directly or not, and the cases on a server", async () => {
   const { rust, types, tests, needs } = await plan(["js/pool/slots.ts"]);
   expect({ rust, types, needs }).toEqual({ rust: false, types: true, needs: ["build", "servers"] });
   expect(tests).toEqual(expect.arrayContaining([cases, "tests/unit/client.test.ts", "tests/unit/rooms.test.ts"]));
   expect(tests).not.toContain("tests/unit/toon.test.ts");
 });
 
-test("Rust: its unit tests, the unit tests that load the wasm, and the cases", async () => {
+test("a changed Rust file chooses its unit tests, the unit tests that load the wasm, and the cases", async () => {
   const { rust, types, tests, leftOut } = await plan(["src/types/oid.rs"]);
   expect({ rust, types }).toEqual({ rust: true, types: false });
   expect(tests).toEqual(expect.arrayContaining([cases, "tests/unit/transcripts.test.ts", "tests/unit/module.test.ts"]));
@@ -29,12 +29,12 @@ test.each([
   expect(leftOut.join("\n")).toContain(folder);
 });
 
-test("a test that reads a changed file by its name is chosen, and a page has the tests of pages", async () => {
+test("a test that reads a changed file by its name is chosen, and a page chooses the tests of pages", async () => {
   const { tests } = await plan(["docs/options.md"]);
   expect(tests).toEqual(["tests/unit/options.test.ts", "tests/packaging/docs.test.ts"]);
 });
 
-test("what a test file imports counts as the driver does; a test of another folder is left out by name", async () => {
+test("a file imported by tests counts as the driver does, and a test of another folder is listed as left out", async () => {
   const { tests } = await plan(["tests/unit/parameter-blocks.ts"]);
   expect(tests).toContain("tests/unit/parameters.test.ts");
   const { leftOut, tests: none } = await plan(["tests/cli/ping.test.ts"]);
@@ -42,11 +42,11 @@ test("what a test file imports counts as the driver does; a test of another fold
   expect(leftOut).toContain("tests/cli/ping.test.ts");
 });
 
-test("files that no quick test sees need neither a build nor a server", async () => {
+test("files that no quick test reads need neither a build nor a server", async () => {
   expect(await plan(["bench/run.mjs"])).toMatchObject({ rust: false, types: false, tests: [], needs: [] });
 });
 
-test("changed files are those that differ from the commit, whole paths without quotes", () => {
+test("changed files are those that differ from the commit, as whole paths without quotes", () => {
   const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"; // git knows it in any clone, also in a shallow one
   expect(changedFiles(emptyTree)).toEqual(expect.arrayContaining(["package.json", "tests/run/plan.mjs"]));
   expect(() => changedFiles("no-such-commit")).toThrow(/no-such-commit/);

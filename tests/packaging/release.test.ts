@@ -1,4 +1,4 @@
-// What stops a release before anything is published, what its notes say, and its list of parts.
+// What stops a release before anything is published, the text of its notes, and its list of parts.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
@@ -39,7 +39,7 @@ The first version.
 `;
 const manifests = { "package.json": "0.2.0", "jsr.json": "0.2.0" };
 
-test("a version that all manifests have, and of which the changelog tells, can be released", () => {
+test("a version that all manifests and the changelog have can be released", () => {
   expect(objections("v0.2.0", { manifests, changelog })).toEqual([]);
 });
 
@@ -51,13 +51,13 @@ test.each([
   expect(objections(tag, { manifests: all, changelog })).toEqual(expected);
 });
 
-test("the notes are the version's own section", () => {
+test("the release notes are the version's own section", () => {
   expect(sectionOf(changelog, "0.2.0")).toBe("- a fault\n### Packaging\n- a file");
   expect(sectionOf(changelog, "0.1.0")).toBe("The first version.");
   expect(sectionOf(changelog, "0.1")).toBeUndefined();
 });
 
-test("the list of parts has each crate of the wasm by its checksum, and what wants it", () => {
+test("the list of parts has each crate of the wasm with its checksum and the crates that require it", () => {
   const bom = JSON.parse(sbom()) as Bom;
   expect([bom.bomFormat, bom.specVersion, bom.metadata.component.purl]).toEqual([
     "CycloneDX",

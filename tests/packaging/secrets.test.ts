@@ -1,5 +1,5 @@
-// No event of an observer and no message of a tracing channel holds a password, a URL or a parameter, those about
-// errors included. Spans and measurements: otel.test.ts. What the server's own message quotes is the server's.
+// No event of an observer and no message of a tracing channel has a password, a URL or a parameter, not even in errors.
+// otel.test.ts checks spans and measurements. The server's own message may quote data.
 import { tracingChannel } from "node:diagnostics_channel";
 import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test } from "vitest";

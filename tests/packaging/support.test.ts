@@ -1,4 +1,4 @@
-// What docs/support.md calls the oldest is what the project itself uses: its manifests, its toolchain, its tests.
+// The oldest versions in docs/support.md are those that the project itself uses: in its manifests, toolchain and tests.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
@@ -6,14 +6,14 @@ import { root } from "./project.ts";
 
 const read = (name: string) => readFileSync(path.join(root, name), "utf8");
 const page = read("docs/support.md");
-/** Of a row of the table: its oldest version, and the others. */
+/** Returns the oldest version and the others in a row of the table. */
 const row = (name: string) => new RegExp(`^\\| ${name} \\| ([^|]+) \\| ([^|]+) \\|`, "m").exec(page)!.slice(1);
 const packages = (name: string) =>
   JSON.parse(read(name)) as { devDependencies: Record<string, string>; engines: Record<string, string> };
 const NODES = /node-\d+-linux-x64(?=": "npm:)/g;
 const minor = (version: string) => version.split(".").slice(0, 2).join(".");
 
-test("Node", () => {
+test("the oldest Node of docs/support.md is the one the project uses", () => {
   const [oldest, others] = row("Node");
   expect(packages("package.json").engines["node"]).toBe(`>=${oldest}`);
   expect(packages("js/cli/package.json").engines["node"]).toBe(`>=${oldest}`);
@@ -25,19 +25,19 @@ test("Node", () => {
   );
 });
 
-test.each(["Deno", "Bun"])("%s", (name) => {
+test.each(["Deno", "Bun"])("the oldest %s of docs/support.md is the one the project uses", (name) => {
   const version = packages("scripts/tests/package.json").devDependencies[name.toLowerCase()]!;
   expect(row(name)[0]).toBe(minor(version));
 });
 
-test("Rust", () => {
+test("the oldest Rust of docs/support.md is the one the project uses", () => {
   const [, toolchain] = /^channel = "([\d.]+)"/m.exec(read("rust-toolchain.toml"))!;
   const [, least] = /^rust-version = "([\d.]+)"/m.exec(read("Cargo.toml"))!;
   const [oldest] = row("Rust, to build it");
   expect([minor(toolchain!), least]).toEqual([oldest, oldest]);
 });
 
-test("TypeScript", () => {
+test("the oldest TypeScript of docs/support.md is the one the project uses", () => {
   const [oldest, others] = row("TypeScript");
   const tested = read("tests/packaging/types.test.ts");
   for (const version of [oldest!, ...others!.split(", ").slice(0, -1)])

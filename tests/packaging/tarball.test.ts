@@ -1,5 +1,5 @@
 // The packed tarball, installed in an empty project and used once in each runtime by its export conditions, as a user
-// would.
+// would use it.
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -65,7 +65,7 @@ test("the tarball holds what it should and nothing else", () => {
   expect(files.filter((name) => /(^|\/)(src|js|tests|bench|node_modules|pkg)(\/|$)/.test(name))).toEqual([]);
 });
 
-// Each runtime would have to read them before its first query.
+// Each runtime would have to read the comments before its first query.
 test("published JavaScript has no comments", () => {
   const dist = project.at("node_modules/pgz-edge/dist");
   const files = (readdirSync(dist, { recursive: true }) as string[]).filter((name) => name.endsWith(".js"));

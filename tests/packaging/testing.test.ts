@@ -28,7 +28,10 @@ afterAll(async () => {
   project?.remove();
 });
 
-/** The same in each file: a row that must be gone in the next test, and that the other file writes at the same time. */
+/**
+ * The same test in each file: it inserts a row that must be gone in the next test, while the other file inserts the
+ * same row.
+ */
 const BODY = `
 const pool = createPool(process.env.DATABASE_URL, { startup: { search_path: "${schema}" } });
 const db = rollbackEachTest(pool, hooks);
@@ -80,7 +83,7 @@ const hooks = { beforeEach, afterEach, afterAll };
 `;
 
 interface Runner {
-  /** What a file begins with: the runner's own functions, as `test` and `hooks`. */
+  /** The beginning of a file: it names the runner's own functions `test` and `hooks`. */
   readonly head: string;
   readonly suffix: string;
   readonly command: (folder: string, files: readonly string[]) => string[];
@@ -118,7 +121,7 @@ const runners: Record<string, Runner> = {
   },
 };
 
-/** Without what vitest and tests/run.mjs have set for this process. */
+/** The environment without what vitest and tests/run.mjs have set for this process. */
 function environment(): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_|JEST|PGZ_|FORCE_COLOR)/.test(name));
   return { ...Object.fromEntries(own), NODE_ENV: "test", NO_COLOR: "1", DATABASE_URL: url };
@@ -135,22 +138,30 @@ function run(command: readonly string[]): Promise<{ code: number | null; output:
 }
 
 for (const [name, { head, suffix, command }] of Object.entries(runners))
-  test(`${name}: each test begins with what the file before it found, in two files`, { timeout: 120_000 }, async () => {
-    const folder = name.replace(/[ :]/g, "-");
-    const files = ["one", "two"].map((file) => project.write(`${folder}/${file}.${suffix}`, head + BODY));
-    const { code, output } = await run(command(project.at(folder), files));
-    expect(output).toMatch(/\b8 (passed|pass)|pass 8\b/);
-    expect(code).toBe(0);
-    expect((await outside.query(`select * from ${schema}.item`)).rows).toEqual([]);
-  });
+  test(
+    `${name}: each test starts from the rows found at the beginning of its file, with two files in parallel`,
+    { timeout: 120_000 },
+    async () => {
+      const folder = name.replace(/[ :]/g, "-");
+      const files = ["one", "two"].map((file) => project.write(`${folder}/${file}.${suffix}`, head + BODY));
+      const { code, output } = await run(command(project.at(folder), files));
+      expect(output).toMatch(/\b8 (passed|pass)|pass 8\b/);
+      expect(code).toBe(0);
+      expect((await outside.query(`select * from ${schema}.item`)).rows).toEqual([]);
+    },
+  );
 
 for (const [name, { head, suffix, command }] of Object.entries(runners))
-  test(`${name}: without it, a test finds what the one before it has left`, { timeout: 120_000 }, async () => {
-    const folder = `${name.replace(/[ :]/g, "-")}-broken`;
-    const broken = (head + BODY).replace("const db = rollbackEachTest(pool, hooks)", "const db = pool");
-    const file = project.write(`${folder}/one.${suffix}`, broken);
-    const { code, output } = await run(command(project.at(folder), [file]));
-    await outside.exec(`truncate ${schema}.item`);
-    expect(output).toMatch(/1 is not 0/);
-    expect(code).not.toBe(0);
-  });
+  test(
+    `${name}: without pgz-edge/testing, a test finds what the previous test has left`,
+    { timeout: 120_000 },
+    async () => {
+      const folder = `${name.replace(/[ :]/g, "-")}-broken`;
+      const broken = (head + BODY).replace("const db = rollbackEachTest(pool, hooks)", "const db = pool");
+      const file = project.write(`${folder}/one.${suffix}`, broken);
+      const { code, output } = await run(command(project.at(folder), [file]));
+      await outside.exec(`truncate ${schema}.item`);
+      expect(output).toMatch(/1 is not 0/);
+      expect(code).not.toBe(0);
+    },
+  );

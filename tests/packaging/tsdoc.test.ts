@@ -1,5 +1,5 @@
-// What an editor shows of the package: each export says what it is, each function and method has an example that
-// compiles, and a page of docs/ that a comment names is in the package.
+// What an editor shows of the package: each export has a description, each function and method has an example that
+// compiles, and each page of docs/ that a comment names is in the package.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -60,15 +60,15 @@ function exported(): Documented[] {
 
 const all = exported();
 
-test("each export says what it is, and each function and method has an example", () => {
+test("each export has a description, and each function and method has an example", () => {
   expect(all.length).toBeGreaterThan(100);
   expect(all.filter(({ text }) => !text).map(({ name }) => name)).toEqual([]);
   expect(all.filter((one) => one.isCallable && !one.examples.length).map(({ name }) => name)).toEqual([]);
 });
 
-// The types of options are made of tables, whose texts an editor must find all the same.
+// The types of options are made from tables, and an editor must still find their texts.
 test.each(["Options", "PoolOptions", "PoolHooks", "CallOptions", "QueryOptions", "StreamOptions", "BatchOptions"])(
-  "each option of %s says what it is",
+  "each option of %s has a description",
   (name) => {
     const alias = checker.getExportsOfModule(module).find((one) => one.name === name)!;
     const found = checker.getDeclaredTypeOfSymbol(checker.getAliasedSymbol(alias)).getProperties();
@@ -78,7 +78,7 @@ test.each(["Options", "PoolOptions", "PoolHooks", "CallOptions", "QueryOptions",
   },
 );
 
-/** What an example takes as given. */
+/** The names that an example assumes. */
 const GIVEN = `
   import { connect, createClient, createPool, logIn, observers, sql, PgzError, PostgresError } from "../../dist/types/index.js";
   import type { Client, ClientOptions, Lease, Observer, Parameter, Pool, Prepared, Scope, Takes, Transaction } from "../../dist/types/index.js";
@@ -95,7 +95,7 @@ mkdirSync(path.join(root, ".cache"), { recursive: true });
 const folder = mkdtempSync(path.join(root, ".cache/examples-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("the examples compile", { timeout: 60_000 }, () => {
+test("the examples of TSDoc compile", { timeout: 60_000 }, () => {
   const examples = all.flatMap(({ name, examples: own }) => own.map((text) => ({ name, text })));
   expect(examples.length).toBeGreaterThan(50);
   const files = examples.map(({ text }, index) => {

@@ -1,14 +1,14 @@
-// Checks a project's types with one version of TypeScript, without skipLibCheck, in each of the settings that a project
-// may have: `types-child.mjs <typescript package> <project>`. Prints { "<setting>": [error, …], … }.
+// Checks a project's types with one version of TypeScript, without skipLibCheck, in each combination of settings that a
+// project may have: `types-child.mjs <typescript package> <project>`. Prints { "<setting>": [error, …], … }.
 import { createRequire } from "node:module";
 import path from "node:path";
 
 const [compiler, project] = process.argv.slice(2);
 const ts = createRequire(import.meta.url)(compiler);
 
-/** To the older versions nodenext is node16. */
+/** Older versions treat nodenext as node16. */
 const modules = { ...(compiler === "typescript" && { nodenext: "nodenext" }), node16: "node16", esnext: "bundler" };
-/** What a project's TypeScript knows of the world. */
+/** The libraries of types that a project's TypeScript has. */
 const worlds = {
   nothing: { lib: ["lib.es2022.d.ts"], types: [] },
   dom: { lib: ["lib.es2022.d.ts", "lib.dom.d.ts"], types: [] },
@@ -16,7 +16,7 @@ const worlds = {
   workers: { lib: ["lib.es2022.d.ts"], types: ["@cloudflare/workers-types"] },
 };
 
-/** Libraries are the same in each setting, and most of the work. */
+/** Library files are the same in each setting, and parsing them is most of the work. */
 const libraries = new Map();
 function hostOf(options) {
   const host = ts.createCompilerHost(options);

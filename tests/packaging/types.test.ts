@@ -1,5 +1,5 @@
-// The tarball's types, found and right for each TypeScript, module system and set of libraries that a project may have,
-// without skipLibCheck; and what linters of packages say of it.
+// The tarball's types are found and right for each TypeScript, module system and set of libraries that a project may
+// have, without skipLibCheck; and linters of packages accept them.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -103,11 +103,11 @@ beforeAll(() => {
 }, 120_000);
 afterAll(() => project.remove());
 
-// The oldest and the newest; those between them for a release.
+// The oldest and the newest version; a release also runs those between them.
 const between = isRelease ? ["typescript-5.4", "typescript-5.7"] : [];
 
 test.each(["typescript-5.2", ...between, "typescript"])(
-  "%s takes the types in each setting",
+  "%s accepts the types in each setting",
   { timeout: 120_000 },
   async (compiler) => {
     const { stdout } = await promisify(execFile)(process.execPath, [child, compiler, project.folder]);
@@ -118,12 +118,12 @@ test.each(["typescript-5.2", ...between, "typescript"])(
   },
 );
 
-test("publint has nothing to say", async () => {
+test("publint has no complaint", async () => {
   const { messages } = await publint({ pkgDir: project.at("node_modules/pgz-edge"), pack: false });
   expect(messages).toEqual([]);
 });
 
-test("arethetypeswrong finds nothing, but that three parts are ES modules only", async () => {
+test("arethetypeswrong finds nothing except three entries that are ES modules only", async () => {
   const found = await checkPackage(createPackageFromTarballData(new Uint8Array(readFileSync(project.tarball))));
   const problems = found.types && "problems" in found ? found.problems : undefined;
   expect(problems?.map((problem) => [problem.kind, "entrypoint" in problem && problem.entrypoint])).toEqual([

@@ -1,4 +1,4 @@
-// How `make verify` compares two builds. That they are equal takes two builds: `make test-release` runs it.
+// How `make verify` compares two builds. Showing that two builds are equal takes two builds: `make test-release` does.
 import { expect, test } from "vitest";
 import { differing } from "../../scripts/verify.mjs";
 

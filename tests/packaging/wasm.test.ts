@@ -1,5 +1,5 @@
-// What ships is what was meant: the wasm asks for nothing and offers nothing unexpected, uses SIMD, and is small.
-// wasm-interface.json and the bounds here are committed; a change of either is a decision, not an accident.
+// What ships is what was intended: the wasm has no unexpected import or export, uses SIMD, and is small.
+// wasm-interface.json and the bounds here are committed, so a change of either is a decision and not an accident.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -11,17 +11,17 @@ const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_bg.wasm")));
 
 /**
- * Upper bounds in bytes. What README's Worker pays for the driver, wasm and JavaScript, minified and gzipped: 3,300 of
- * them are a call's way as one course of decisions, its table, and who hears of its end; 1,000 are advice for usual
- * mistakes, and names of URL parameters of other drivers; 500 are how a scope's settings reach the nodes of Citus, and
- * conflicts that are a cause. And the package, packed and installed: without maps, with one core for all runtimes; 85,000
- * of its bytes are `pgz-edge/testing`, twice.
+ * Upper bounds in bytes. The first is what README's Worker pays for the driver, wasm and JavaScript, minified and gzipped.
+ * Of these, 3,300 bytes are the course of a call as one table of decisions, with the reports of its end; 1,000 are advice
+ * for common mistakes, and the names of URL parameters of other drivers; 500 carry a scope's settings to the nodes of
+ * Citus, and find conflicts among causes. The other two are the package, packed and installed: without source maps, with
+ * one core for all runtimes. 85,000 of its bytes are `pgz-edge/testing`, which is in it twice.
  */
 const BOUNDS = { readme_worker_gzip_bytes: 147_600, tarball_bytes: 1_030_000, unpacked_bytes: 3_600_000 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();
-  // wasm-bindgen ends the names of its imports in a hash of their signature.
+  // wasm-bindgen ends the names of its imports with a hash of their signature.
   const name = (text: string) => text.replace(/_[0-9a-f]{16}$/, "");
   const found = {
     imports: WebAssembly.Module.imports(module)
@@ -39,11 +39,12 @@ test("the wasm uses SIMD", () => {
     encoding: "utf8",
     maxBuffer: 1 << 28,
   });
-  // The escape scan alone needs a handful; a RUSTFLAGS variable that replaces our flags leaves none.
+  // The escape scan alone uses a handful of SIMD instructions; a RUSTFLAGS variable that replaces our flags leaves
+  // none.
   expect(text.match(/\((v128|i8x16)\./g)?.length ?? 0).toBeGreaterThan(20);
 });
 
-test("nothing that ships evaluates code, and nothing names the machine it was built on", () => {
+test("nothing that ships evaluates code or names the machine it was built on", () => {
   for (const name of ["workerd", "node", "deno", "bun", "slim", "shared/core", "shared/node"]) {
     const text = readFileSync(at(`../../dist/${name}.js`), "utf8");
     expect(text, name).not.toMatch(/\beval\s*\(|new Function\s*\(/);
@@ -56,19 +57,19 @@ test("sizes are within their bounds", async () => {
   const found: Record<string, number> = { ...(await bundleSizes()), ...(await peerSizes()), ...packageSizes() };
   console.log(JSON.stringify(found));
   for (const [name, most] of Object.entries(BOUNDS)) expect(found[name], name).toBeLessThanOrEqual(most);
-  // What the README shows comes from here.
+  // The README shows these numbers.
   const committed = JSON.parse(readFileSync(at("../../bench/results/size.json"), "utf8")) as Record<string, number>;
   for (const [name, bytes] of Object.entries(committed))
     expect(Math.abs(found[name]! / bytes - 1), `${name}: run make bench, or node bench/size.mjs`).toBeLessThan(0.02);
 });
 
-test("telemetry is in no bundle that does not import it, and brings no driver of its own", () => {
+test("no bundle has telemetry unless it imports it, and telemetry contains no second driver", () => {
   const text = (name: string) => readFileSync(at(`../../dist/${name}.js`), "utf8");
   for (const name of ["workerd", "node", "bun", "deno", "slim", "shared/core"])
     expect(text(name), name).not.toMatch(/opentelemetry|db\.system\.name/);
   for (const name of ["otel", "otel-workers"]) {
     expect(text(name), name).toContain("db.system.name");
-    // With the reader of SQL, without which no literal could be hidden.
+    // This includes the SQL lexer, which finds the literals to hide.
     expect(text(name).length, name).toBeLessThan(25_000);
   }
 });

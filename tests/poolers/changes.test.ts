@@ -1,4 +1,4 @@
-// Where there can be no changes: each refusal says what to change, and comes at once.
+// Servers and roles that cannot stream changes: each refusal comes at once and says what to change.
 import { afterEach, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
@@ -20,7 +20,10 @@ afterEach(async () => {
   pair = undefined;
 });
 
-/** The error of the first change. A stream that begins, or neither, is a failure. */
+/**
+ * Returns the error of the first change. A stream that begins, or that gives neither a change nor an error, is a
+ * failure.
+ */
 async function refusal(url: string) {
   await using db = driver.createPool(plain(url), { max: 1, connectTimeout: 2_000 });
   const options = { slot: "refused", publication: "refused", createSlot: "temporary" } as const;
@@ -34,7 +37,7 @@ async function refusal(url: string) {
   return feed.stats().state === "over" ? await outcome : await reader.cancel();
 }
 
-test("a role without REPLICATION", async () => {
+test("a role without REPLICATION is refused with advice", async () => {
   expect(await refusal(server.appUrl)).toEqual({
     name: "PostgresError",
     code: "42501",
@@ -42,13 +45,13 @@ test("a role without REPLICATION", async () => {
   });
 });
 
-test("a standby before 16, and pgpool-II in front of one", { timeout: 60_000 }, async () => {
+test("a standby before 16 is refused, and pgpool-II in front of one times out", { timeout: 60_000 }, async () => {
   pair = await startReplicated({ major: 15, log: logFile("changes-standby") });
   const recovery = { code: "0A000", advice: expect.stringMatching(/connect to the primary/) };
   expect(await refusal(pair.standby.superuserUrl!)).toMatchObject(recovery);
   const pooler = await startPgpool({ ...pair, log: logFile("changes-pgpool") });
   try {
-    // It takes the login, and never answers START_REPLICATION.
+    // pgpool-II accepts the login, and never answers START_REPLICATION.
     const silent = await refusal((pooler.descriptor as ServerDescriptor).superuserUrl!);
     expect(silent).toMatchObject({ name: "TimeoutError", code: "CONNECT_TIMEOUT" });
   } finally {
@@ -56,7 +59,7 @@ test("a standby before 16, and pgpool-II in front of one", { timeout: 60_000 }, 
   }
 });
 
-test("a server without wal_level = logical", { timeout: 60_000 }, async () => {
+test("a server without wal_level = logical is refused with advice", { timeout: 60_000 }, async () => {
   pair = await startReplicated({ log: logFile("changes-wal-level"), settings: { wal_level: "replica" } });
   expect(await refusal(pair.primary.superuserUrl!)).toMatchObject({
     code: "55000",

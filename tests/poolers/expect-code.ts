@@ -1,7 +1,7 @@
-// A failure that a job of a tenant wants.
+// Expects the failure that a tenant's job wants.
 import { assert } from "../integration/assert.ts";
 
-/** Anything else is a failure of the job, as it was thrown. */
+/** Any other outcome is a failure of the job, and is thrown unchanged. */
 export async function expectCode(code: string, work: Promise<unknown>): Promise<void> {
   const error = await work.then(
     () => undefined,

@@ -1,5 +1,5 @@
-// A pool over a primary and its standby, with several hosts and target_session_attrs: the primary dies in the middle of
-// writes, or lives on and takes none any more, and the standby is promoted, as Patroni does it.
+// A pool over a primary and its standby, with several hosts and target_session_attrs. The primary dies in the middle of
+// writes, or stays up and refuses writes, and the standby is promoted, as Patroni does it.
 import { afterEach, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
@@ -25,8 +25,8 @@ function poolOver({ primary, standby }: ReplicatedServers, max: number) {
   });
 }
 
-// The commits are synchronous, so that what was acknowledged is on the standby.
-test("writes of a pool survive a failover: what was acknowledged is there once", { timeout: 120_000 }, async () => {
+// COMMIT is synchronous, so every acknowledged write is on the standby.
+test("after a failover each acknowledged write of a pool is stored exactly once", { timeout: 120_000 }, async () => {
   pair = await startReplicated({ log: logFile("failover") });
   const pool = poolOver(pair, 5);
   await pool.exec("create table ledger (id int8 not null)");
@@ -77,7 +77,7 @@ test("writes of a pool survive a failover: what was acknowledged is there once",
   await pool.close();
 });
 
-test("a pool leaves a primary that takes no writes any more", { timeout: 120_000 }, async () => {
+test("a pool leaves a primary that has stopped taking writes", { timeout: 120_000 }, async () => {
   pair = await startReplicated({ log: logFile("switchover"), settings: { synchronous_commit: "local" } });
   const pool = poolOver(pair, 3);
   await pool.exec("create table ledger (id int8 not null)");
@@ -91,20 +91,20 @@ test("a pool leaves a primary that takes no writes any more", { timeout: 120_000
   await until(async () => (await settingOf(held)) === "on");
   await expect(pool.exec("insert into ledger values (1)")).rejects.toMatchObject({ code: "25006" });
   await until(() => pool.stats().idle === 0);
-  // Nobody takes writes now: who asks waits.
+  // No server takes writes now, so a new call waits.
   const waiting = pool.exec("insert into ledger values (2)");
   await pause(300);
   expect(pool.stats()).toMatchObject({ waiting: 1, idle: 0, acquired: 1 });
   await pair.promote();
   await waiting;
-  // A reader that had begun goes on, and its connection ends when it comes back.
+  // A lease that began earlier continues, and its connection ends when it is released.
   expect(await settingOf(held)).toBe("on");
   await held.release();
   const now = await pids();
   expect(now.filter((pid) => before.includes(pid))).toEqual([]);
   const { rows } = await pool.query("select id, pg_is_in_recovery() as r from ledger");
   expect(rows).toEqual([{ id: "2", r: false }]);
-  // A transaction that is to read only is its own business.
+  // A transaction with `readOnly` asked for the refusal itself, so it ends no connection.
   await expect(
     pool.transaction((tx) => tx.exec("insert into ledger values (3)"), { readOnly: true }),
   ).rejects.toMatchObject({ code: "25006" });

@@ -1,5 +1,5 @@
-// The same tenants from a Worker with a Hyperdrive binding that leads to PgBouncer in transaction mode. The binding is
-// miniflare's: a plain tunnel, without the pool, cache and limits of Cloudflare's own (docs/poolers.md lists what
+// The same tenants in a Worker with a Hyperdrive binding that leads to PgBouncer in transaction mode. The binding is
+// miniflare's: a plain tunnel without the pool, cache and limits of Cloudflare's own (docs/poolers.md lists what
 // differs there and was not run).
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => worker?.stop());
 
-test("the binding is a local link, on which a client's first query leaves early", async () => {
+test("the binding is a local link, on which a client's first query is sent early", async () => {
   expect(await (await fetch(worker.url)).json()).toEqual({ local: true });
 });
 

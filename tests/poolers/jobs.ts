@@ -1,5 +1,5 @@
-// What tenants do between their statements: transactions, cursors, streams that are left, deadlines and errors. Each
-// checks what it got and that the client goes on.
+// What tenants do between their statements: transactions, cursors, abandoned streams, deadlines and errors. Each job
+// checks its results, and that the client still works.
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import { expectCode } from "./expect-code.ts";
@@ -7,7 +7,7 @@ import { scopeJobs } from "./scope-jobs.ts";
 import { writeJobs } from "./write-jobs.ts";
 import type { Job, Statement, Tenant } from "./tenant.ts";
 
-/** `reading`: statements that change nothing, to be used inside transactions too, where their names may be missing. */
+/** `reading`: statements that change nothing. They may run in transactions too, where their names may be missing. */
 export function jobs(reading: readonly Statement[]): Job[] {
   const some = async (caller: pgz.Client | pgz.Transaction, tenant: Tenant, count: number) => {
     for (let n = 0; n < count; n++) await reading[tenant.random(reading.length)]!.run(caller, tenant);
@@ -159,8 +159,8 @@ export function jobs(reading: readonly Statement[]): Job[] {
     {
       name: "a deadline",
       async run(client, tenant) {
-        // In a transaction, so that it does run: PgBouncer drops a CancelRequest for a client that still waits for a
-        // server connection.
+        // In a transaction, so that the statement does run: PgBouncer drops a CancelRequest for a client that still
+        // waits for a server connection.
         const late = client.transaction(async (tx) => {
           await note(tx, tenant, 0);
           await tx.query("select pg_sleep(10)", { timeout: 10 + tenant.random(20) });

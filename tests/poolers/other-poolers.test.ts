@@ -1,6 +1,5 @@
-// The tenants of tenants.test.ts behind PgBouncer 1.24, which tracks prepared statements: it gives all clients that
-// prepare the same text one statement of the server, whatever they call it. docs/poolers.md says what follows from
-// that.
+// The tenants of tenants.test.ts behind PgBouncer 1.24, which tracks prepared statements: all clients that prepare the
+// same text share one statement of the server, whatever name they give it. docs/poolers.md says what follows from that.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client, Options } from "../../js/index.ts";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
@@ -20,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([four?.stop(), one?.stop()]));
 
-/** Named statements are shared by text: two schemas cannot have the same text with other types. */
+/** Named statements are shared by text, so the same text cannot have other types in another schema. */
 const modes: { name: string; options: Options; without?: RegExp }[] = [
   { name: "default options", options: {} },
   { name: 'prepare: "named", without scopes', options: { prepare: "named" }, without: /scope/ },
@@ -48,7 +47,7 @@ test.each(modes)(
   },
 );
 
-/** The same text in two schemas, in which it returns an int4 and a text. */
+/** The same text in two schemas, where it returns an int4 and a text. */
 async function schemas(options: Options, work: (client: Client) => Promise<void>): Promise<void> {
   const admin = await driver.connect(plain(direct));
   const client = await driver.connect(plain(one.descriptor), options);
@@ -67,7 +66,7 @@ async function schemas(options: Options, work: (client: Client) => Promise<void>
 const things = (client: Client, schema: string) =>
   client.scope({ settings: { search_path: schema } }).query("select thing from things");
 
-test("scopes of schemas in which a statement returns other types are right without names", () =>
+test("without names, scopes of schemas with other result types for one statement get the right types", () =>
   schemas({}, async (client) => {
     for (const run of ["first", "second", "third"]) {
       expect((await things(client, "newer_a")).rows, run).toEqual([{ thing: 1 }]);
@@ -94,10 +93,11 @@ test('with prepare: "named" they are an error, never another row', () =>
   }));
 
 /**
- * It answers Close itself, also in the middle of a CommandComplete that reaches it in two pieces: at the end of results
- * that end near the end of its buffer of 4,096 bytes. With Close behind each first run some of these were lost.
+ * PgBouncer answers Close itself, even in the middle of a CommandComplete that arrives in two pieces: after results
+ * that end near the end of its buffer of 4,096 bytes. With a Close after each first run, some of these results were
+ * lost.
  */
-test("first runs keep their answers in order", { timeout: 180_000 }, async () => {
+test("the results of first runs arrive in order", { timeout: 180_000 }, async () => {
   const { sql, connect } = driver;
   const lane = async (number: number) => {
     const client = await connect(plain(four.descriptor));
@@ -113,8 +113,8 @@ test("first runs keep their answers in order", { timeout: 180_000 }, async () =>
   await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(lane));
 });
 
-/** It refuses BEGIN, with which an atomic batch of new statements begins, and nothing of a first run besides. */
-test("where it lends for one statement only, batches are described from the second on", async () => {
+/** PgBouncer refuses the BEGIN of an atomic batch of new statements, and accepts the rest of a first run. */
+test("with pool_mode = statement, batches are described from the second on", async () => {
   const settings = "pool_mode = statement";
   const server = direct as ServerDescriptor;
   const statement = await startPgBouncer({ server, log: logFile("pgbouncer-statement"), settings, newer: true });
@@ -124,7 +124,7 @@ test("where it lends for one statement only, batches are described from the seco
     const batch = (mark: string) =>
       client.batch([sql`select ${sql.unsafe(`/* ${mark} */`)} ${1}::int4 as n`, sql`select ${"two"}::text as m`]);
     expect((await client.query(sql`select ${7}::int4 as n`)).rows).toEqual([{ n: 7 }]);
-    // Its own words may stand in the middle of another message.
+    // PgBouncer's error may be in the middle of another message.
     await expect(batch("first")).rejects.toMatchObject({
       code: expect.stringMatching(/^(08P01|MESSAGE_TOO_LARGE|PROTOCOL_VIOLATION|UNEXPECTED_MESSAGE)$/) as string,
       retryable: false,
@@ -139,9 +139,9 @@ test("where it lends for one statement only, batches are described from the seco
 });
 
 /**
- * A literal means what it meant when its statement was parsed, and it gives all clients one statement of a text. What
- * `meanings` gives is of a client that comes behind another one, in another time zone, and knows nothing of the
- * statement.
+ * A literal keeps the meaning that it had when its statement was parsed, and PgBouncer shares one statement per text
+ * between all clients. `meanings` returns what a client reads after another client, in another time zone, has run the
+ * same text. Neither client knows the statement before.
  */
 async function meanings(options: Options, { attempt = 0, pause = 0 } = {}): Promise<{ utc: string; age: number }> {
   const q = `/* ${attempt} ${JSON.stringify(options)} */`;
@@ -160,13 +160,13 @@ async function meanings(options: Options, { attempt = 0, pause = 0 } = {}): Prom
   return run("Asia/Tokyo");
 }
 
-test("a literal of a first run is not what it was to somebody else", async () => {
+test("a literal in a first run does not have the meaning it had for another client", async () => {
   expect(await meanings({}, { pause: 1_600 })).toEqual({ utc: "2025-12-31 15:00:00", age: 0 });
 });
 
 test('with prepare: "named" it is, which is why "auto" names nothing', async () => {
-  // Where somebody makes a schema in between, PostgreSQL analyzes each statement of the database anew. The other test
-  // files do, so there is no pause here.
+  // When another session creates a schema meanwhile, PostgreSQL analyzes each statement of the database anew. The other
+  // test files create schemas, so this test does not pause.
   const shared = { utc: "2026-01-01 00:00:00" };
   for (let attempt = 1; ; attempt++) {
     const found = await meanings({ prepare: "named", firstRun: "describe" }, { attempt });
@@ -175,7 +175,7 @@ test('with prepare: "named" it is, which is why "auto" names nothing', async () 
   }
 });
 
-test("it speaks protocol 3.2", async () => {
+test("PgBouncer 1.24 speaks protocol 3.2", async () => {
   const client = await driver.connect(plain(one.descriptor), { maxProtocolVersion: "3.2" });
   expect((await client.query("select 1 as n")).rows).toEqual([{ n: 1 }]);
   await client.close();

@@ -1,5 +1,5 @@
-// The tenants of tenants.test.ts behind pgpool-II, over a primary and a standby that streams, with the settings of
-// docs/poolers.md; and the wire shapes that it cannot stand, which docs/decisions/0019 is about.
+// The tenants of tenants.test.ts behind pgpool-II, over a primary and a streaming standby, with the settings of
+// docs/poolers.md; and the order of messages that pgpool-II does not survive, the subject of docs/decisions/0019.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client, Options } from "../../js/index.ts";
 import { logFile } from "../servers/index.mjs";
@@ -24,8 +24,8 @@ afterAll(async () => {
 const connect = (options: Options = {}): Promise<Client> => driver.connect(plain(pgpool.descriptor), options);
 
 /**
- * Where its process meets a table for the first time, it asks the catalog a question of its own: that may come in front
- * of our BEGIN, and our cancel may meet it, which ends the session.
+ * When a process of pgpool-II meets a table for the first time, it runs a catalog query of its own. That query may run
+ * before our BEGIN, or our cancel may hit it, which ends the session.
  */
 const OF_ITS_OWN_QUESTION = [
   /a transaction inside .* 25001 .*must be called before any/,
@@ -56,7 +56,7 @@ test.each<{ name: string; options: Options }>([
   });
 });
 
-/** With a table of its own, whose rows it gives. */
+/** Gives `work` a client with a table of its own, and a function that returns the table's rows. */
 async function withTable(work: (client: Client, notes: () => Promise<unknown>) => Promise<void>): Promise<void> {
   const client = await connect();
   try {
@@ -68,8 +68,10 @@ async function withTable(work: (client: Client, notes: () => Promise<unknown>) =
   }
 }
 
-/** It ends a session in which a Query comes before the answers of a flight that fails. COMMIT was one. */
-test("COMMIT behind a statement that fails does not end the session", () =>
+/**
+ * pgpool-II ends a session in which a Query arrives before the responses of a failing flight. COMMIT was such a Query.
+ */
+test("a COMMIT after a failing statement does not end the session", () =>
   withTable(async (client, notes) => {
     for (let round = 0; round < 20; round++) {
       const note = sql`insert into pgpool_notes values ('lost')`;
@@ -85,8 +87,8 @@ test("COMMIT behind a statement that fails does not end the session", () =>
     expect(await notes()).toEqual([]);
   }));
 
-/** It hands a CancelRequest to one server a second, and closes its socket behind the last. */
-test("a session lives on behind a cancelled call", () =>
+/** pgpool-II passes on a CancelRequest to one server per second, and closes its socket after the last. */
+test("a session survives a cancelled call", () =>
   withTable(async (client) => {
     const backend = async () => (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]!.pid;
     const before = await backend();
@@ -94,7 +96,7 @@ test("a session lives on behind a cancelled call", () =>
     expect(await backend()).toBe(before);
   }));
 
-test("clients with another name read from either server, ours from the primary", async () => {
+test("clients of another application_name read from either server, and ours only from the primary", async () => {
   const read = async (options: Options) => {
     const client = await connect(options);
     const { rows } = await client.query<{ on: string }>("select current_setting('transaction_read_only') as on");

@@ -1,21 +1,21 @@
-// What the pooler tests share in Node: the servers, the seed, and the tenants' tables, made and dropped on the server
-// itself.
+// Shared parts of the pooler tests in Node: the servers, the seed, and the tenants' tables, which are created and
+// dropped on the server directly.
 import type * as pgz from "../../js/index.ts";
 import type { Server } from "../integration/context.ts";
 import { isRelease } from "../support/release.ts";
 import { testServers } from "../integration/servers.ts";
 import { createTenant, schemaOf, type Load } from "./workload.ts";
 
-/** More than the poolers have connections to the server, so that each connection is many tenants'. */
+/** More than the poolers have server connections, so that tenants share each connection. */
 export const TENANTS = isRelease ? 20 : 8;
 
-/** Repeats an order when PGZ_SEED is set; each failure names it. */
+/** Repeats an order when PGZ_SEED is set. Each failure names the seed. */
 export const seed = Number(process.env["PGZ_SEED"] ?? Math.floor(Math.random() * 1e6));
 
 const { servers, pgbouncer: found } = testServers();
 if (found === undefined) throw new Error("PgBouncer was not started: run the tests with `node tests/run.mjs`");
 export const pgbouncer: Server = found;
-/** The server behind it. */
+/** The server behind the pooler. */
 export const direct: Server = servers.find(({ own }) => own)!;
 
 export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
@@ -25,7 +25,7 @@ export const plain = (server: Pick<Server, "url">): pgz.Options & { connectionSt
   sslmode: "disable",
 });
 
-/** `server`: where the tables are made. */
+/** `server` is where the tables are created. */
 export async function withTenants<T>(
   load: Load,
   lanes: number,

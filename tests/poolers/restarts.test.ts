@@ -1,7 +1,7 @@
-// PgBouncer reloaded, paused, killed and restarted while a pool runs load through it. Every call settles; what was
-// acknowledged is stored once, what is said to be safe to run again is not stored; and behind each event all is as
-// before. Where the pooler itself loses nothing (RELOAD, PAUSE, RECONNECT, server connections that live a second), no
-// call fails.
+// PgBouncer is reloaded, paused, killed and restarted while a pool runs load through it. Every call settles. What was
+// acknowledged is stored once, and what is reported as safe to retry is not stored. After each event everything works
+// as before. Where the pooler itself loses nothing (RELOAD, PAUSE, RECONNECT, server connections that live a second),
+// no call fails.
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
@@ -24,7 +24,7 @@ describe.each([
       log: logFile(`pgbouncer-restarts-${version}`),
       ...(port !== undefined && { port }),
       newer,
-      // Behind KILL it lets everybody wait for server_login_retry, 15 s by default, whoever the client is.
+      // After KILL, PgBouncer makes every client wait for server_login_retry, 15 s by default.
       settings: [
         "server_lifetime = 1",
         "server_login_retry = 1",
@@ -47,12 +47,12 @@ describe.each([
     await side.end();
   });
 
-  /** On the pooler's own console. */
+  /** Runs commands on the pooler's own console. */
   async function command(...commands: string[]) {
     const url = new URL(pooler.descriptor.superuserUrl);
     url.pathname = "/pgbouncer";
     const admin = new pg.Client({ connectionString: url.href });
-    admin.on("error", () => {}); // KILL takes it along
+    admin.on("error", () => {}); // KILL ends this connection too
     await admin.connect();
     for (const text of commands) await (/^\d+$/.test(text) ? pause(Number(text)) : admin.query(text));
     await admin.end();
@@ -60,7 +60,7 @@ describe.each([
 
   let next = 0;
 
-  /** Load for some time, with `event` in the middle of it: what was acknowledged, and how calls failed. */
+  /** Runs load for some time with `event` in the middle. Returns what was acknowledged, and how calls failed. */
   async function underLoad(event: () => Promise<void>) {
     const { createPool, sql, PgzError } = driver;
     const pool = createPool({ ...plain(pooler.descriptor), max: 8, min: 2, acquireTimeout: 10_000 });
@@ -138,27 +138,31 @@ describe.each([
 
   test("RELOAD, RECONNECT, PAUSE and RESUME fail no call that has a connection", { timeout: 180_000 }, async () => {
     const { messages } = await underLoad(() => command("RELOAD", "200", "RECONNECT", "200", "PAUSE", "500", "RESUME"));
-    // 1.24 takes a server connection that it ended while that one logged in for a login that failed, and lets no other
-    // client in for server_login_retry. Calls that wait for a connection of the pool are told.
+    // When 1.24 itself ends a server connection during that connection's login, it counts a failed login, and lets no
+    // other client in for server_login_retry. Calls that wait for a connection of the pool get this error.
     const known = newer
       ? "server login has been failing, cached error: connect string changed (server_login_retry)"
       : "";
     expect([...messages].filter((message) => message !== known)).toEqual([]);
   });
 
-  test("KILL and RESUME: what ran is lost, and the rest waits", { timeout: 180_000 }, async () => {
+  test("KILL and RESUME lose the running calls, and the other calls wait", { timeout: 180_000 }, async () => {
     const { codes } = await underLoad(() => command("KILL app", "500", "RESUME app"));
     expect(Object.keys(codes).filter((code) => !/^(CONNECTION_LOST|08P01|57P0[1-3])$/.test(code))).toEqual([]);
   });
 
-  test("a restart: what ran is lost, and the rest waits until it is back", { timeout: 180_000 }, async () => {
-    const { codes } = await underLoad(async () => {
-      // At once; SIGTERM waits for the clients, from 1.23 on.
-      await command("SHUTDOWN").catch(() => {});
-      await pooler.stop();
-      await pause(500);
-      pooler = await start(pooler.descriptor.port);
-    });
-    expect(Object.keys(codes).filter((code) => !/^(CONNECTION_LOST|08P01|57P0[1-3])$/.test(code))).toEqual([]);
-  });
+  test(
+    "a restart loses the running calls, and the other calls wait until the pooler is back",
+    { timeout: 180_000 },
+    async () => {
+      const { codes } = await underLoad(async () => {
+        // SHUTDOWN is immediate. SIGTERM waits for the clients, from 1.23 on.
+        await command("SHUTDOWN").catch(() => {});
+        await pooler.stop();
+        await pause(500);
+        pooler = await start(pooler.descriptor.port);
+      });
+      expect(Object.keys(codes).filter((code) => !/^(CONNECTION_LOST|08P01|57P0[1-3])$/.test(code))).toEqual([]);
+    },
+  );
 });

@@ -1,5 +1,5 @@
-// What tenants do in scopes of their own: one text for all of them, whose rows are each tenant's by the settings in
-// front of it. Each job looks whether anything of that is left on the server connection, which others use next.
+// What tenants do in their scopes: all run the same texts, and each gets its own rows, by the settings of its scope.
+// Each job checks that no setting remains on the server connection, which others use next.
 import { assert } from "../integration/assert.ts";
 import { expectCode } from "./expect-code.ts";
 import type { Client, Job, Tenant } from "./tenant.ts";
@@ -7,7 +7,9 @@ import type { Client, Job, Tenant } from "./tenant.ts";
 const scopeOf = (client: Client, { number, schema }: Tenant) =>
   client.scope({ settings: { "app.tenant": number, search_path: schema } });
 
-/** Rows of the tenant's own table, which only its search_path leads to; of a type that only its schema has. */
+/**
+ * The rows of the tenant's own table, found by search_path alone. They are of a type that only the tenant's schema has.
+ */
 const itemQuery = ({ sql, random }: Tenant) => {
   const id = 1 + random(200);
   const query = sql`select id, tenant, label, mood, current_setting('app.tenant')::int4 as scope
@@ -23,7 +25,7 @@ const row = ({ number }: Tenant, id: number) => ({
   scope: number,
 });
 
-/** The server connection may be another one each time; whichever it is, no tenant's settings are on it. */
+/** The server connection may differ each time. On none of them may a tenant's setting remain. */
 async function expectNothingLeft(client: Client): Promise<void> {
   const { rows } = await client.query<{ tenant: string; path: string }>(
     "select coalesce(current_setting('app.tenant', true), '') as tenant, current_setting('search_path') as path",

@@ -1,8 +1,9 @@
-// What a session is behind PgBouncer in transaction mode: what it keeps, what it loses, what it shares with strangers,
-// and which error says so. docs/poolers.md tells users; each of its statements about PgBouncer 1.18 is a test here.
+// Sessions behind PgBouncer in transaction mode: what a session keeps, what it loses, what it shares with other
+// clients, and which error reports it. docs/poolers.md tells users; each of its statements about PgBouncer 1.18 is a
+// test here.
 //
-// `one` has a single server connection, so that every client meets what another has left there; `two` has two, so that
-// a client whose first is held by somebody else is certainly on the other.
+// `one` has a single server connection, so every client finds what another client has left there. `two` has two, so a
+// client whose first server connection is taken is certainly on the other.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client, Notice, Options } from "../../js/index.ts";
@@ -69,7 +70,7 @@ test("statements of one client run on several server connections, those of a tra
   });
 });
 
-test("SET stays on the server connection, where strangers find it; SET LOCAL ends with its transaction", async () => {
+test("SET stays on the server connection and is seen by other clients; SET LOCAL ends with its transaction", async () => {
   const [a, b] = [await client(one), await client(one)];
   await a.exec("set work_mem = '7MB'");
   await a.exec("set search_path = pg_catalog");
@@ -107,13 +108,13 @@ test("the settings that PgBouncer tracks follow their client", async () => {
     "Europe/Paris",
     "Europe/Paris",
   ]);
-  // Whatever their DateStyle is: rows do not depend on it.
+  // Rows do not depend on these clients' DateStyle.
   await b.exec("set datestyle = 'German'");
   expect(await value(b, "select date '2026-02-01'")).toBe("2026-02-01");
   expect([await value(a, "show datestyle"), await value(b, "show datestyle")]).toEqual(["ISO, MDY", "German, DMY"]);
 });
 
-test("other startup parameters are refused, or silently lost where PgBouncer is told to ignore them", async () => {
+test("other startup parameters are refused, or silently lost when PgBouncer is told to ignore them", async () => {
   expect(await refused(one, { startup: { search_path: "app" } })).toEqual([
     "PostgresError",
     "08P01",
@@ -131,7 +132,7 @@ test("other startup parameters are refused, or silently lost where PgBouncer is 
   ]);
 });
 
-test("a login that fails, an unknown database and protocol 3.2 are errors with PgBouncer's words", async () => {
+test("a failed login, an unknown database and protocol 3.2 are errors with PgBouncer's message", async () => {
   expect(await refused(one, { password: "wrong" })).toMatchObject([
     "PostgresError",
     "08P01",
@@ -145,7 +146,7 @@ test("a login that fails, an unknown database and protocol 3.2 are errors with P
   ]);
 });
 
-test("TLS to PgBouncer, and a first query that leaves with the last message of authentication", async () => {
+test("TLS to PgBouncer works, and the first query leaves with the last message of authentication", async () => {
   const a = driver.createClient(plain(one.descriptor), {
     host: "localhost",
     sslmode: "verify-full",
@@ -156,7 +157,7 @@ test("TLS to PgBouncer, and a first query that leaves with the last message of a
   expect(await value(a, "select 7")).toBe(7);
 });
 
-test("listen() is refused, since a pooler shows itself by its process id", async () => {
+test("listen() is refused behind a pooler, which is recognised by its process id", async () => {
   const a = await client(one);
   const attempt = () =>
     a.listen("news").then(
@@ -167,13 +168,13 @@ test("listen() is refused, since a pooler shows itself by its process id", async
   expect([await attempt(), await attempt(), await attempt()]).toContain("UsageError LISTEN_BEHIND_POOLER");
 });
 
-test("LISTEN in SQL is taken and never delivered: the server connection listens, and whoever is on it goes on undisturbed", async () => {
+test("LISTEN in SQL is accepted but never delivers: the server connection listens, and its next client is undisturbed", async () => {
   const notices: Notice[] = [];
   const observer = { onNotice: (notice: Notice) => void notices.push(notice) };
   const [a, b] = [await client(one, { observer }), await client(one, { observer })];
   expect(await a.exec("listen news")).toEqual({ command: "LISTEN", rowCount: null });
   expect(await value(b, "select pg_listening_channels()")).toBe("news");
-  // NotificationResponse comes in the middle of a stranger's answers.
+  // NotificationResponse arrives in the middle of another client's results.
   await b.exec("notify news, 'from inside'");
   const outside = await driver.connect(plain(direct));
   await b.transaction(async (tx) => {
@@ -188,7 +189,7 @@ test("LISTEN in SQL is taken and never delivered: the server connection listens,
   await a.exec("unlisten *");
 });
 
-test("session advisory locks exclude nobody on the same server connection; those of a transaction do", async () => {
+test("session advisory locks do not exclude clients on the same server connection; transaction locks do", async () => {
   const [a, b] = [await client(one), await client(one)];
   expect([await value(a, "select pg_try_advisory_lock(4)"), await value(b, "select pg_try_advisory_lock(4)")]).toEqual([
     true,
@@ -221,7 +222,7 @@ test("temporary tables, SQL's PREPARE and WITH HOLD cursors belong to the server
   });
 });
 
-test("a connection ends behind a COPY that failed, since its pooler may have lost count of its answers", async () => {
+test("a connection ends after a failed COPY, since its pooler may have lost count of the responses", async () => {
   let ended = 0;
   const a = await client(one, { observer: { onDisconnect: () => void ended++ } });
   await a.exec("create table if not exists failed_copy (n int4)");
@@ -230,7 +231,7 @@ test("a connection ends behind a COPY that failed, since its pooler may have los
   await expect(copy(a)).rejects.toEqual(failed);
   expect(await value(a, "select 2")).toBe(2);
   expect(ended).toBe(1);
-  // In a transaction it is needed until the end.
+  // A transaction needs its connection until its end.
   await a.transaction(async (tx) => {
     await expect(tx.transaction(copy)).rejects.toEqual(failed);
     expect((await tx.query("select count(*)::int4 as n from failed_copy")).rows).toEqual([{ n: 0 }]);
@@ -276,7 +277,7 @@ test('prepare: "named" inside a transaction: a missing name is 26000, rolled bac
       await tx.query("select 13");
       return (await tx.query("select 12 as a")).rowCount;
     });
-  // Named from its second run on: the first one has its name for one flight only.
+  // The statement is named from its second run on. The name of its first run lasts only one flight.
   for (let n = 0; n < 2; n++) await a.query("select 12 as a");
   await besides(async () => {
     await expect(transaction()).rejects.toMatchObject({
@@ -289,7 +290,7 @@ test('prepare: "named" inside a transaction: a missing name is 26000, rolled bac
   });
 });
 
-test("who waits too long for a server connection gets PgBouncer's error, and a deadline of one's own passes before", async () => {
+test("a call that waits too long for a server connection gets PgBouncer's error, and an earlier deadline of its own fires first", async () => {
   await besides(() =>
     besides(async () => {
       const [patient, hasty] = [await client(two), await client(two)];
@@ -304,7 +305,7 @@ test("who waits too long for a server connection gets PgBouncer's error, and a d
   );
 });
 
-test("a PgBouncer that goes away is a lost connection", async () => {
+test("a PgBouncer that stops is a lost connection", async () => {
   const third = await startPgBouncer({ server: direct as ServerDescriptor, log: logFile("pgbouncer-three") });
   const [idle, busy] = [await client(third), await client(third)];
   const running = busy.query("select pg_sleep(5)");
@@ -319,17 +320,17 @@ test("a PgBouncer that goes away is a lost connection", async () => {
   await expect(idle.query("select 1")).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECT_FAILED" });
 });
 
-test("a call whose deadline passes while it waits for a server connection ends in time, and the next one settles", async () => {
+test("a call whose deadline passes while it waits for a server connection ends in time, and the next call settles", async () => {
   const [holder, late] = [await client(one), await client(one)];
   await late.query({ text: "select pg_sleep($1)", values: [0] });
   await holder.exec("begin");
   await expect(late.query({ text: "select pg_sleep($1)", values: [4] }, { timeout: 100 })).rejects.toMatchObject({
     code: "QUERY_TIMEOUT",
   });
-  expect(late.stats().state).toBe("busy"); // the connection still has its time to be ready
+  expect(late.stats().state).toBe("busy"); // the driver still gives the connection time to become ready
   await holder.exec("commit");
-  // PgBouncer drops a CancelRequest for a client that waits, so the statement may run after all: then the client is
-  // lost, within two seconds.
+  // PgBouncer drops a CancelRequest for a waiting client, so the statement may run after all. Then the client is lost
+  // within two seconds.
   const next = await inTime(late.query("select 1 as a")).then(
     ({ rows }) => rows,
     ({ code, retryable }: { code: string; retryable: boolean }) => ({ code, retryable }),

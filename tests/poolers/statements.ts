@@ -1,5 +1,5 @@
-// A tenant's 50 statements, in ten kinds of five: 45 texts that only this tenant has (they name its schema) and five
-// that all tenants share.
+// A tenant's 50 statements, in ten kinds of five: 45 texts are the tenant's own (they name its schema), and five are
+// shared by all tenants.
 import { assert } from "../integration/assert.ts";
 import type { Query } from "../../js/index.ts";
 import type { Caller, Statement, Tenant } from "./tenant.ts";
@@ -16,7 +16,7 @@ export function statements(tenant: Tenant): Statement[] {
   );
 }
 
-/** What texts are made of: the tenant's tables, and `q`, which tells statements of one kind apart. */
+/** The parts of a text: the tenant's tables, and `q`, which distinguishes statements of one kind. */
 interface Parts extends Pick<Tenant, "sql" | "schema"> {
   items: Query;
   counters: Query;
@@ -39,7 +39,7 @@ const item = (tenant: number, id: number) => ({
 });
 
 const kinds: Kind[] = [
-  // One row by its key, with a type that only this tenant's schema has.
+  // Finds one row by its key. Its type exists only in this tenant's schema.
   (index, { sql, items, q }) =>
     reading(async (caller, { number, random }) => {
       const id = 1 + random(200);
@@ -48,7 +48,7 @@ const kinds: Kind[] = [
       );
       assert.deepEqual(rows, [{ ...item(number, id), q: index }]);
     }),
-  // The same text for all tenants: only the values differ.
+  // All tenants have the same text; only the values differ.
   (index, { sql, q }) =>
     reading(async (caller, { number, lane, random }) => {
       const value = random(1_000_000);
@@ -65,7 +65,7 @@ const kinds: Kind[] = [
       );
       assert.deepEqual(rows, [{ n: to, s: (number * to * (to + 1)) / 2 + index * to }]);
     }),
-  // Types of parameters that differ from statement to statement: a foreign one could not take them.
+  // The types of parameters differ between statements, so another statement would refuse the values.
   (index, { schema, sql, items, q }) =>
     reading(async (caller, { number, random }) => {
       const list = [number, index, random(1000)];
@@ -76,7 +76,7 @@ const kinds: Kind[] = [
       );
       assert.deepEqual(rows, [{ list, document, schema }]);
     }),
-  // Counts each run once: a statement that ran twice, or on somebody else's table, shows.
+  // Counts each run, so that a statement that runs twice, or on another tenant's table, is found.
   (index, { sql, counters, q }) =>
     changing(async (caller, { lane, counted }) => {
       const { rows } = await caller.query<{ n: number }>(
@@ -95,7 +95,7 @@ const kinds: Kind[] = [
       tenant.notes++;
       assert.deepEqual([command, rowCount], ["INSERT", 1]);
     }),
-  // Rows as bytes, in one piece and streamed.
+  // Returns rows as bytes, in one piece and streamed.
   (index, { sql, items, q }) =>
     reading(async (caller, { number, random }) => {
       const from = 1 + random(150);
@@ -122,7 +122,7 @@ const kinds: Kind[] = [
         assert.deepEqual(row, item(number, next++));
       assert.equal(next, to + 1);
     }),
-  // Without parameters.
+  // Has no parameters.
   (index, { schema }) =>
     reading(async (caller: Caller, { number }) => {
       const { rows } = await caller.query(`select distinct tenant, ${index} as q from ${schema}.items`, {

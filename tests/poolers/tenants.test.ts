@@ -1,5 +1,5 @@
-// Tenants behind PgBouncer 1.18 in transaction mode with four server connections: no result is wrong, no call
-// fails. 1.18 is the hard case, since it does not track prepared statements: a name that one server connection has is
+// Tenants behind PgBouncer 1.18 in transaction mode with four server connections: no result is wrong, and no call
+// fails. 1.18 is the hard case, because it does not track prepared statements: a name on one server connection is
 // missing on the next.
 import { expect, test } from "vitest";
 import type { Options } from "../../js/index.ts";
@@ -31,14 +31,14 @@ test.each(modes)(
   },
 );
 
-test("PgBouncer makes up process ids that no server has", async () => {
+test("PgBouncer invents process ids that no server has", async () => {
   const seen: number[] = [];
   const observer = { onConnect: ({ processId }: { processId?: number | undefined }) => void seen.push(processId ?? 0) };
   const look = async (server: typeof direct, times: number) => {
     for (let n = 0; n < times; n++) await (await driver.connect(plain(server), { observer })).close();
     return seen.splice(0);
   };
-  // All 32 bits are random, so one in 1024 could be a server's; three of 40 are once in 100,000 runs.
+  // All 32 bits are random, so one in 1024 looks like a server's. Three of 40 looking so happens once in 100,000 runs.
   expect((await look(pgbouncer, 40)).filter((processId) => processId > 2 ** 22).length).toBeGreaterThan(37);
   expect((await look(direct, 3)).filter((processId) => processId > 2 ** 22)).toEqual([]);
 });

@@ -21,8 +21,8 @@ export default {
     const connect = () =>
       connectRecognised(async (observer) => {
         const client = driver.createClient(env.HYPERDRIVE, { prepare, observer });
-        // It leaves with the last message of authentication, since the binding's link is local: before the driver can
-        // tell that it is behind a pooler.
+        // This query leaves with the last message of authentication, since the binding's link is local. The driver
+        // cannot know yet that it is behind a pooler.
         await client.query("select 1 as early");
         return client;
       });

@@ -1,9 +1,9 @@
-// What tenants do behind a pooler, and how it is checked: 50 statements of their own that come again and again, and
-// jobs (transactions, batches, COPY, cursors, streams that are left, errors) between them, in a random order that a
-// seed repeats. Written once for Node and for a Worker, so it uses web standards and nothing of a runtime.
+// What tenants do behind a pooler, and how it is checked: 50 statements of their own that run again and again, and
+// between them jobs (transactions, batches, COPY, cursors, abandoned streams, errors), in a random order that a seed
+// repeats. It runs in Node and in a Worker, so it uses web standards and nothing of a runtime.
 //
-// Every answer names its tenant and lane or depends on them, so a statement, row or transaction of somebody else is a
-// wrong result.
+// Every result names its tenant and lane, or depends on them, so another tenant's statement, row or transaction shows
+// as a wrong result.
 import type * as pgz from "../../js/index.ts";
 import { assert, AssertionError } from "../integration/assert.ts";
 import { generator } from "../support/random.ts";
@@ -17,23 +17,23 @@ export interface Load {
   seed: number;
   /** How often each statement runs in each lane. */
   repeat: number;
-  /** How often each job does. */
+  /** How often each job runs. */
   jobs: number;
-  /** Names of jobs that cannot be done behind this pooler. */
+  /** Matches the names of jobs that do not work behind this pooler. */
   without?: RegExp;
 }
 
 export interface Outcome {
   done: number;
-  /** Results that were not the expected ones. */
+  /** Results that differ from the expected ones. */
   wrong: string[];
-  /** Calls that failed and should not have. */
+  /** Calls that should not have failed. */
   failed: string[];
 }
 
 export const schemaOf = ({ prefix }: Load, tenant: number) => `${prefix}_${tenant}`;
 
-/** Tables of one tenant, with what only that tenant has in them. */
+/** Creates the tables of one tenant, with rows that only that tenant has. */
 export function createTenant(load: Load, number: number, lanes: number): string {
   const schema = schemaOf(load, number);
   return `
@@ -51,7 +51,7 @@ export function createTenant(load: Load, number: number, lanes: number): string 
     create table ${schema}.bulk (lane int4, id int4, label text);`;
 }
 
-/** One lane's whole day: every statement `repeat` times, every job `jobs` times, shuffled. Never rejects. */
+/** Runs all steps of one lane: every statement `repeat` times, every job `jobs` times, shuffled. Never rejects. */
 export async function runLane(
   driver: typeof pgz,
   connect: () => Promise<Client>,
@@ -106,7 +106,7 @@ export async function runLane(
   return outcome;
 }
 
-/** Nothing is lost, nothing is there twice, and nothing is somebody else's. */
+/** Checks that nothing is lost, doubled, or another tenant's. */
 async function checkLedger(client: Client, { lane, schema, sql, notes, counted }: Tenant): Promise<void> {
   const ledger = sql.identifier(schema, "ledger");
   const { rows } = await client.query(sql`select count(*)::int4 as n from ${ledger} where lane = ${lane}`);
@@ -125,15 +125,15 @@ async function checkLedger(client: Client, { lane, schema, sql, notes, counted }
 
 const jobsOf = ({ without }: Load, reading: Statement[]) => jobs(reading).filter(({ name }) => !without?.test(name));
 
-/** How many steps a lane has, connecting and the look at the ledger included. */
+/** Returns how many steps a lane has, including connecting and the check of the ledger. */
 export function stepsOf(load: Load): number {
   return 50 * load.repeat + jobsOf(load, []).length * load.jobs + 2;
 }
 
 /**
- * A client that can tell that it is behind a pooler. The driver takes a process id above 2^22 for a pooler's, and one
- * in 1024 of PgBouncer's is not: then a name may be missing inside a transaction, which docs/poolers.md says. Such a
- * connection is made again, so that chance decides no test.
+ * Returns a client that knows that it is behind a pooler. The driver takes a process id above 2^22 for a pooler's, and
+ * one in 1024 of PgBouncer's is below: then a name may be missing inside a transaction, as docs/poolers.md says. Such a
+ * connection is replaced, so that chance decides no test.
  */
 export async function connectRecognised(connect: (observer: pgz.Observer) => Promise<Client>): Promise<Client> {
   for (;;) {

@@ -1,4 +1,4 @@
-// What tenants write many at a time: batches, COPY in and out, and statements that are prepared as objects.
+// What tenants write many at a time: batches, COPY in and out, and prepared statements as objects.
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import type { Client, Job, Tenant } from "./tenant.ts";
@@ -30,7 +30,7 @@ export const writeJobs: Job[] = [
     },
   },
   {
-    // The same text again and again, so that a name would pay; and with a Sync behind each, so that the server
+    // The same text runs again and again, so that a name would pay; and with a Sync after each, so that the server
     // connection may change in between.
     name: "batches of one statement many times",
     async run(client, tenant) {
@@ -176,7 +176,7 @@ async function bulk(client: Client, { lane, schema, sql }: Tenant): Promise<numb
   return rows[0]?.n;
 }
 
-/** The text's bytes in pieces that end anywhere. */
+/** Yields the text's bytes in pieces that end anywhere. */
 function* pieces(text: string, size: number): Iterable<Uint8Array> {
   const bytes = new TextEncoder().encode(text);
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);

@@ -1,4 +1,4 @@
-//! Caps: the same row trips them however its bytes are cut.
+//! Caps stop at the same row however its bytes are cut.
 
 use crate::{cases, cut_at, transcript};
 use pgz_edge::boundary::status;
@@ -9,16 +9,16 @@ use pgz_edge::types::oid;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Types whose output is never shorter than the value, shorter where it has line breaks, and any.
+/// Types whose output is never shorter than the value, types whose output loses line breaks, and a type of any length.
 const CAPPED: [u32; 5] = [oid::TEXT, oid::JSON, oid::JSONB, oid::BYTEA, oid::NUMERIC];
 
-/// A field of a type of `CAPPED`, of about so many bytes; `None`: NULL.
+/// Returns a field of a type of `CAPPED` with about that many bytes; `None` is NULL.
 fn field(column: usize, length: Option<usize>) -> Vec<u8> {
     let Some(length) = length else {
         return (-1_i32).to_be_bytes().to_vec();
     };
     let value: Vec<u8> = match CAPPED[column] {
-        // What it stands for is a sixth as long; every format writes it as it is.
+        // The decoded text is a sixth as long, but every format writes the escapes unchanged.
         oid::JSON if length % 3 == 0 => {
             let text = b"\\u0041".repeat(length / 6);
             [&b"\""[..], &text, b"\""].concat()
@@ -45,7 +45,7 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 
-/// Rows whose fields are about so long.
+/// Returns rows whose fields have about these lengths.
 fn data_rows(lengths: &[Vec<Option<usize>>]) -> Vec<Vec<u8>> {
     let body = |fields: &Vec<Option<usize>>| {
         let count = (fields.len() as u16).to_be_bytes().to_vec();
@@ -61,7 +61,7 @@ fn data_rows(lengths: &[Vec<Option<usize>>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A session that has logged in, and what has come out of it since: bytes of rows, and events.
+/// A session that has logged in, and its results since: bytes of rows, and events.
 struct Session {
     connection: Connection,
     rows: Vec<u8>,
@@ -105,7 +105,7 @@ impl Session {
     }
 }
 
-/// What a server answers to an execution with these rows.
+/// Returns the server's response to an execution with these rows.
 fn answer(rows: &[Vec<u8>]) -> Vec<u8> {
     let column = |type_oid: &u32| {
         [
@@ -127,7 +127,7 @@ fn answer(rows: &[Vec<u8>]) -> Vec<u8> {
     .concat()
 }
 
-/// What one result of these rows comes to, its bytes cut into pieces of these sizes: bytes of rows, and events.
+/// Returns the bytes of rows and the events of one result, whose bytes are cut into pieces of these sizes.
 fn result(
     rows: &[Vec<u8>],
     form: u32,
@@ -154,7 +154,7 @@ fn result(
     (session.rows, session.events)
 }
 
-/// The form as a number (docs/architecture.md).
+/// The numbers of the forms (docs/architecture.md).
 const NDJSON: u32 = 1;
 const COLUMNS: u32 = 7;
 
@@ -166,8 +166,8 @@ fn lengths() -> impl Strategy<Value = Vec<Vec<Option<usize>>>> {
 proptest! {
     #![proptest_config(cases(600))]
 
-    /// A cap trips at the same row, with the same number, however the bytes are cut; a row is refused exactly when it
-    /// would cross the cap, whole rows are all that goes out, and they are those before it.
+    /// A cap trips at the same row, with the same number, however the bytes are cut. A row is refused exactly when it
+    /// would cross the cap, and exactly the whole rows before it are delivered.
     #[test]
     fn caps_do_not_depend_on_the_chunks(
         lengths in lengths(), form in NDJSON..=COLUMNS, row_cap in 0..5_u64,

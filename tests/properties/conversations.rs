@@ -1,4 +1,4 @@
-//! Whole sessions. They are the transcripts, spoiled at random.
+//! Whole sessions: the transcripts, corrupted at random.
 
 use crate::command::{self, Command};
 use crate::sessions::{MESSAGES, SESSIONS, fed, frames};
@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// One way to spoil a session.
+/// One way to corrupt a session.
 #[derive(Debug, Clone)]
 enum Edit {
     Remove,
@@ -108,7 +108,7 @@ fn spoil(session: &mut Transcript, (step, message, edit): &(Index, Index, Edit))
     session.steps[at] = feed(&frames);
 }
 
-/// How a session must behave whatever the server says.
+/// Checks the rules that a session must keep whatever the server sends.
 fn is_sound(session: &Transcript, outcome: &Outcome) {
     let operations = session.steps.iter().filter(|step| {
         matches!(
@@ -163,8 +163,8 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
 proptest! {
     #![proptest_config(cases(20_000))]
 
-    /// Whatever a server says and however its bytes are cut: no panic, whole rows, every operation ends at most once,
-    /// CLOSED is final, and the cut changes nothing.
+    /// Whatever a server sends and however its bytes are cut: no panic, rows are whole, every operation ends at most
+    /// once, CLOSED is final, and the cut changes nothing.
     #[test]
     fn a_spoiled_session_stays_sound(session in any::<Index>(), edits in vec(edit(), 0..5), sizes in cuts()) {
         let mut session = SESSIONS[session.index(SESSIONS.len())].clone();
@@ -175,7 +175,7 @@ proptest! {
         prop_assert_eq!(session.replay(|at| cuts[at]), whole);
     }
 
-    /// The same for messages in no order at all.
+    /// The same rules hold for messages in random order.
     #[test]
     fn a_random_session_stays_sound(asks in vec((edit(), vec(any::<Index>(), 0..6)), 1..6), sizes in cuts()) {
         let mut session = SESSIONS[0].clone();
@@ -194,8 +194,8 @@ proptest! {
     }
 }
 
-/// A notice, a parameter's status or a notification at any message boundary of a session that goes well changes its
-/// rows, its output and its other events in nothing.
+/// A NoticeResponse, ParameterStatus or NotificationResponse at any message boundary of a successful session changes
+/// neither its rows, nor its output, nor its other events.
 #[test]
 fn asynchronous_messages_may_come_anywhere() {
     let lines = [

@@ -1,7 +1,7 @@
-//! What the JSON of a value looks like, by type: forms that a server can write and no others.
+//! The form of a value's JSON, by type: forms that a server can write, and no others.
 //!
-//! Made of the standard library's parsers, and knows nothing of how the core reads. Types of which any text is a value
-//! pass.
+//! Uses the standard library's parsers, and knows nothing of the core's. A type for which any text is a value always
+//! passes.
 
 use crate::values::passes_json_on;
 use pgz_edge::types::oid;
@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Whether `json` is what a value of the type can be.
+/// Returns whether `json` is the JSON of some value of the type.
 pub(crate) fn is_value(type_oid: u32, json: &str) -> bool {
     if let Some((_, element)) = find(oid::ARRAYS, type_oid) {
         let is_vector = matches!(type_oid, oid::INT2VECTOR | oid::OIDVECTOR);
@@ -46,14 +46,14 @@ fn find(list: &[(u16, u16)], type_oid: u32) -> Option<(u32, u32)> {
     Some((found.0.into(), found.1.into()))
 }
 
-/// All rows of a level have as many elements, and each is one.
+/// Checks that all rows of a level have the same number of elements, and that each is a value.
 fn is_array(element: u32, is_vector: bool, json: &str) -> bool {
     let Ok(parsed) = serde_json::from_str::<Value>(json) else {
-        // A number that serde_json does not hold.
+        // serde_json cannot hold this number.
         return matches!(element, oid::NUMERIC | oid::FLOAT4 | oid::FLOAT8);
     };
     let mut level = vec![parsed];
-    // Elements that are arrays themselves.
+    // These elements are arrays themselves.
     let is_element_array = find(oid::ARRAYS, element).is_some();
     for _ in 0..=6 {
         let is_row = |value: &Value| value.is_array();
@@ -170,7 +170,7 @@ fn is_text(type_oid: u32, text: &str) -> bool {
     }
 }
 
-/// The shortest text of the number.
+/// Returns whether this is the shortest text of the number.
 fn is_written<T: FromStr + Display>(text: &str) -> bool {
     text.parse::<T>()
         .is_ok_and(|number| number.to_string() == text)
@@ -187,7 +187,7 @@ fn is_special(json: &str) -> bool {
     matches!(json, "\"NaN\"" | "\"Infinity\"" | "\"-Infinity\"")
 }
 
-/// One that JavaScript has too, if it is not at the very end of its type.
+/// Returns whether JavaScript has the float too, except at the very end of its type.
 fn is_float(type_oid: u32, text: &str) -> bool {
     let Ok(number) = text.parse::<f64>() else {
         return false;
@@ -199,7 +199,7 @@ fn is_float(type_oid: u32, text: &str) -> bool {
     let (least, most) = if type_oid == oid::FLOAT4 {
         (9.999e-46, 4.001e38)
     } else {
-        // 2e+308, which some settings write, is an infinity here.
+        // 2e+308, which some settings write, is an infinity in JavaScript.
         (f64::from_bits(1), f64::INFINITY)
     };
     (least..=most).contains(&number.abs())
@@ -286,7 +286,7 @@ fn is_time(text: &str) -> bool {
     clock.len() == 8 && is_fraction && is_within
 }
 
-/// Behind its sign.
+/// Checks a zone without its sign.
 fn is_zone(text: &str) -> bool {
     let fields: Vec<&str> = text.split(':').collect();
     let is_field =
@@ -294,7 +294,7 @@ fn is_zone(text: &str) -> bool {
     fields.iter().all(is_field) && fields.len() <= 3 && fields[0] < "16"
 }
 
-/// `T` between date and time, the zone behind, then the era.
+/// Checks for `T` between date and time, then the zone, then the era.
 fn is_moment(text: &str, zone: &str) -> bool {
     let (text, era) = text
         .strip_suffix(" BC")
@@ -307,7 +307,7 @@ fn is_moment(text: &str, zone: &str) -> bool {
     })
 }
 
-/// Units from the greatest on, none of them zero.
+/// Checks that units descend from the greatest, and that none is zero.
 fn is_interval(text: &str) -> bool {
     if text == "PT0S" {
         return true;
@@ -354,7 +354,7 @@ fn is_interval(text: &str) -> bool {
         && text != "P"
 }
 
-/// Brackets, and bounds that are values of the subtype, in quotes where they hold a blank.
+/// Checks the brackets, and that the bounds are values of the subtype, quoted if they contain a blank.
 fn is_range(subtype: u32, text: &str) -> bool {
     let inner = text
         .strip_prefix(['[', '('])
@@ -389,7 +389,7 @@ fn is_range(subtype: u32, text: &str) -> bool {
     is_side(lower, text.starts_with('[')) && is_side(upper, text.ends_with(']'))
 }
 
-/// The text with an `n` for each float.
+/// Returns the text with an `n` in place of each float.
 fn shape(text: &str) -> String {
     let is_frame = |letter: char| "()[]{}<>,".contains(letter);
     let mut shape = String::new();

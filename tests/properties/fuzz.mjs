@@ -1,10 +1,10 @@
-// The properties of tests/properties with other inputs each time, for as long as you like, and counted:
+// Runs the properties of tests/properties with new inputs each time, for as long as you like, and counts them.
 //
-//   node tests/properties/fuzz.mjs               for a minute
-//   MINUTES=60 node tests/properties/fuzz.mjs    for an hour (`make fuzz MINUTES=60` with random sessions beside it)
+// `node tests/properties/fuzz.mjs` runs for a minute. `MINUTES=60 node tests/properties/fuzz.mjs` runs for an hour
+// (`make fuzz MINUTES=60` adds random sessions).
 //
 // Each round is one run of the built test binary with new random numbers. A property that fails prints its smallest
-// input; what was found becomes a transcript or a test. The last line counts.
+// input, which then becomes a transcript or a test. The last line has the counts.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

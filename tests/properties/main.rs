@@ -1,8 +1,8 @@
-//! What must hold for any bytes, any session and any split. Each test begins with its invariant as a sentence.
+//! Rules that hold for any bytes, any session and any split. Each test begins with its invariant as a sentence.
 //!
-//! `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases, `make fuzz
-//! MINUTES=60` others for an hour, and counts them. Here is what the subjects share: how many cases, and how bytes are
-//! cut.
+//! `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases; `make fuzz
+//! MINUTES=60` runs other cases for an hour, and counts them. This file has the shared parts: the number of cases, and
+//! the cuts of bytes.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,14 +32,15 @@ use std::io::{self, Write};
 use std::panic::Location;
 use std::path::Path;
 
-/// Says on stderr how many there are, past the harness, which would keep it to itself: `[cases] scram.rs 20000`.
+/// Prints the number of cases on stderr: `[cases] scram.rs 20000`. It bypasses the test harness, which would capture
+/// the line.
 #[track_caller]
 fn cases(count: u32) -> ProptestConfig {
     let times: u32 = std::env::var("PROPERTY_TIMES").map_or(1, |times| times.parse().unwrap());
     let subject = Path::new(Location::caller().file()).file_name().unwrap();
     let line = format!("[cases] {} {}\n", subject.display(), count * times);
     io::stderr().write_all(line.as_bytes()).unwrap();
-    // No file of past failures: what was found becomes a transcript.
+    // There is no file of past failures: a failure becomes a transcript.
     ProptestConfig {
         cases: count * times,
         failure_persistence: None,
@@ -47,7 +48,7 @@ fn cases(count: u32) -> ProptestConfig {
     }
 }
 
-/// Where a stream is cut, as the sizes of the pieces, repeated for ever.
+/// The sizes of the pieces into which a stream is cut, repeated for ever.
 fn cuts() -> impl Strategy<Value = Vec<usize>> {
     vec(prop_oneof![1..4_usize, 1..30_usize, 1..600_usize], 1..8)
 }

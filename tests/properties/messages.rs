@@ -1,4 +1,4 @@
-//! Frames and messages: the same ones come out however a stream is cut, and any bytes are a message or refused.
+//! Frames and messages: the result does not depend on how a stream is cut, and any bytes are a message or refused.
 
 use crate::sessions::MESSAGES;
 use crate::{cases, cut_at, cuts};
@@ -10,7 +10,7 @@ use proptest::sample::{Index, select};
 
 type Framed = (Vec<(u8, Vec<u8>)>, Option<FrameError>);
 
-/// `bodies`: those of `D` as rows are taken.
+/// Splits chunks into messages. With `bodies`, the bodies of `D` are taken as rows are.
 fn deframe<'a>(chunks: impl Iterator<Item = &'a [u8]>, bodies: bool) -> Framed {
     let mut deframer = Deframer::default();
     let mut seen = vec![];
@@ -54,7 +54,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(cases(10_000))]
 
-    /// The same messages and the same error come out of a byte stream however it is cut.
+    /// A byte stream gives the same messages and the same error however it is cut.
     #[test]
     fn framing_does_not_depend_on_the_chunks(stream in stream(), sizes in cuts()) {
         let cuts = cut_at(&sizes, stream.len());
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// Reads everything that a message lends.
+/// Reads every part of a message.
 fn look_at(tag: u8, body: &[u8]) -> bool {
     let Ok(message) = BackendMessage::parse(Frame { tag, body }) else {
         return false;
@@ -101,13 +101,13 @@ fn look_at(tag: u8, body: &[u8]) -> bool {
 proptest! {
     #![proptest_config(cases(30_000))]
 
-    /// Every decoder is total: any body is a message, all of whose parts can be read, or a typed error.
+    /// Every decoder is total: any body is a message whose parts can all be read, or a typed error.
     #[test]
     fn decoders_are_total(tag in select(b"123ACDEGHIKNRSTWZcdnstv".to_vec()), body in vec(any::<u8>(), 0..80)) {
         look_at(tag, &body);
     }
 
-    /// A message of a real server is decoded; with one byte changed, cut off or put in, it is decoded or refused.
+    /// A real server's message is decoded; with one byte changed, removed or inserted, it is decoded or refused.
     #[test]
     fn spoiled_messages_are_refused_or_decoded(
         at in any::<Index>(), place in any::<Index>(), byte in any::<u8>(), how in 0..4,

@@ -1,5 +1,5 @@
-//! SCRAM against any server: only one that knows the password's verifier is believed, whatever it says and however
-//! often it is asked.
+//! SCRAM against any server: only a server that knows the password's verifier is accepted, whatever it sends and
+//! however often it is asked.
 
 use crate::cases;
 use pgz_edge::auth::scram::{ChannelBinding, Scram, salted_password};
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 const NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
-/// Few, so that there are many exchanges.
+/// A small number, so that many exchanges fit into the time.
 const ITERATIONS: u32 = 2;
 
-/// A message of a server that means well, spoilt at random, or made of pieces of such messages.
+/// A message of an honest server, corrupted at random or made of pieces of such messages.
 fn message(honest: &'static str) -> impl Strategy<Value = Vec<u8>> {
     let piece = select(vec![
         "r=",
@@ -59,8 +59,8 @@ const FINAL: &str = "v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 proptest! {
     #![proptest_config(cases(20_000))]
 
-    /// A server that does not know the verifier is never believed; what it asks for is within its bounds; and behind an
-    /// error nothing it says counts.
+    /// A server that does not know the verifier is never accepted; its iterations are within the limits; and after an
+    /// error none of its messages counts.
     #[test]
     fn no_server_is_believed_that_does_not_know_the_password(
         first in message(FIRST), lasts in vec(message(FINAL), 1..4),
@@ -72,7 +72,7 @@ proptest! {
                 prop_assert!(!challenge.salt.is_empty() && challenge.salt.len() <= first.len());
                 let salted = salted_password(b"a password that the server lacks", &challenge.salt, challenge.iterations);
                 let answer = scram.client_final_message(ChannelBinding::Unsupported, &salted).unwrap();
-                // What goes back is theirs in part, and no more of it than came.
+                // The response contains a part of the server's message, and no more bytes than arrived.
                 prop_assert!(answer.len() <= first.len() + 100);
                 prop_assert!(answer.starts_with(b"c=biws,r=rOprNGfwEbeRWgbNEkqO"));
             }

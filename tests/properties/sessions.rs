@@ -1,4 +1,4 @@
-//! The transcripts as material: whole sessions, and every message of a server in them.
+//! The transcripts as input: whole sessions, and every message of a server in them.
 
 use crate::command::Command;
 use crate::transcript::{self, Action, Step, Transcript};
@@ -12,7 +12,7 @@ pub static SESSIONS: LazyLock<Vec<Transcript>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Every message of a server in them.
+/// Every message of a server in these sessions.
 pub static MESSAGES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let mut messages: Vec<_> = SESSIONS
         .iter()
@@ -34,7 +34,7 @@ pub fn fed(step: &Step) -> Option<&[u8]> {
     }
 }
 
-/// Whole messages, and what remains behind them.
+/// Splits bytes into whole messages. The last entry may be a remainder.
 pub fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut frames = vec![];
     while !bytes.is_empty() {

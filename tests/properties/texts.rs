@@ -1,5 +1,5 @@
-//! Values in the server's text form: any text is refused, or becomes the JSON of some value of its type: valid, on one
-//! line, not much longer than it was, and of a form that values of the type have.
+//! Values in the server's text form: any text is refused, or becomes the JSON of some value of its type: valid JSON, on
+//! one line, not much longer than the text, and in a form that values of the type have.
 
 use crate::cases;
 use crate::forms::is_value;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Types and texts of theirs: those of a server (tests/oracle), and some of the types of `DEFINED`.
+/// Types with texts of their values: those of a server (tests/oracle), and some types of `DEFINED`.
 static TEXTS: LazyLock<Vec<(u32, String)>> = LazyLock::new(|| {
     let mut texts: Vec<(u32, String)> = OWN
         .iter()
@@ -24,7 +24,7 @@ static TEXTS: LazyLock<Vec<(u32, String)>> = LazyLock::new(|| {
         if path.extension().is_none_or(|extension| extension != "tsv") {
             continue;
         }
-        // Some of each: a value and its edges, arrays, under both settings.
+        // Every seventh line has some of each: a value and its edges, arrays, under both settings.
         for line in fs::read_to_string(path).unwrap().lines().step_by(7) {
             let fields: Vec<&str> = line.split('\t').collect();
             let type_oid = fields[1].parse().unwrap();
@@ -50,7 +50,7 @@ const OWN: [(u32, &str); 6] = [
 /// numeric, its ranges and multiranges, and arrays of these.
 const NUMERICS: [u32; 6] = [oid::NUMERIC, oid::NUMERIC_ARRAY, 3906, 3907, 4532, 6151];
 
-/// Where, and what becomes of it.
+/// A change at some place of a text.
 #[derive(Clone, Debug)]
 enum Edit {
     Put(u8),
@@ -126,7 +126,7 @@ fn spoilt(text: &str, edits: &[(Index, Edit)]) -> Vec<u8> {
     bytes
 }
 
-/// What the text becomes, if it is read.
+/// Returns the JSON of the text, or `None` if the text is refused.
 fn read(type_oid: u32, text: &[u8], strings: Strings, keep: bool) -> Option<Vec<u8>> {
     let encoder = DEFINED.with(|types| Encoder::with_types(type_oid, 0, strings, types));
     let mut encoder = encoder.unwrap();
@@ -144,14 +144,14 @@ fn check(type_oid: u32, text: &[u8], objects: bool) -> Result<(), TestCaseError>
     if strict.is_some() {
         prop_assert_eq!(&kept, &strict);
     } else if let Some(kept) = &kept {
-        // All of it, and nothing in front.
+        // The whole text must be kept, with nothing before it.
         let as_string = read(25, text, strings, false);
         prop_assert_eq!(Some(kept), as_string.as_ref());
     }
     let Some(out) = strict else {
         return Ok(());
     };
-    // A byte may be six of JSON, a comma a field with its name, an exponent of a numeric as many zeros.
+    // A byte may become six of JSON, a comma a field with its name, and the exponent of a numeric that many zeros.
     let is_exponent = |byte: &&u8| NUMERICS.contains(&type_oid) && matches!(byte, b'e' | b'E');
     let exponents = text.iter().filter(is_exponent).count();
     let most = 20 * (text.len() + 1) + exponents * 150_000;
@@ -190,7 +190,7 @@ fn check(type_oid: u32, text: &[u8], objects: bool) -> Result<(), TestCaseError>
 proptest! {
     #![proptest_config(cases(60_000))]
 
-    /// A server's text, spoiled, is read or refused, also as a value of another type.
+    /// A server's text, corrupted, is read or refused, also as a value of another type.
     #[test]
     fn spoilt_texts_are_refused_or_read(at in any::<Index>(), other in any::<Index>(), edits in vec(edit(), 0..4), objects in any::<bool>()) {
         let (type_oid, text) = &TEXTS[at.index(TEXTS.len())];

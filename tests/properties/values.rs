@@ -1,4 +1,4 @@
-//! Values and rows: any bytes are valid JSON on one line or refused.
+//! Values and rows: any bytes become valid JSON on one line, or are refused.
 
 use crate::cases;
 use pgz_edge::encode::{ColumnDescription, Plan, RowFormat};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::LazyLock;
 
-/// OIDs of all types with a decoder of their own.
+/// The OIDs of all types with a decoder of their own.
 pub(crate) static TYPES: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let all = (1..7000).chain(20_000..20_010);
     all.filter(|oid| DEFINED.with(|types| types.has_binary_encoder(*oid)))
@@ -28,7 +28,7 @@ thread_local! {
     );
 }
 
-/// Whether what the server calls json stands in a value as it is.
+/// Returns whether a value of the type contains the server's JSON unchanged.
 pub(crate) fn passes_json_on(type_oid: u32) -> bool {
     [
         oid::JSON,
@@ -55,7 +55,7 @@ const HOLDS_NUMERICS: [u32; 9] = [
     20_006,
 ];
 
-/// A value's bytes: nonsense, or the small numbers that counts, lengths, signs and scales are made of.
+/// A value's bytes: random, or the small numbers of which counts, lengths, signs and scales consist.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         Just(vec![0, 0, 0, 0]),
@@ -85,8 +85,8 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(cases(60_000))]
 
-    /// Any bytes are a value of their type or refused, in both forms and both formats; a value is one JSON value on one
-    /// line, and not much longer than it was. (What is json already passes as the server wrote it.)
+    /// Any bytes are a value of their type or refused, in both forms and both formats. A value is one JSON value on one
+    /// line, and not much longer than its bytes. (A json value passes as the server wrote it.)
     #[test]
     fn value_decoders_are_total(
         at in any::<Index>(), bytes in value(), format_code in 0..2_i16, objects in any::<bool>(),
@@ -96,7 +96,7 @@ proptest! {
         let encoder = DEFINED.with(|types| Encoder::with_types(type_oid, format_code, form, types)).unwrap();
         let mut out = vec![];
         if encoder.encode(&bytes, &mut out).is_ok() {
-            // A numeric of eight bytes may have 131,072 digits, and may stand in what can hold any type.
+            // A numeric of eight bytes may have 131,072 digits, and may be inside a type that can hold any type.
             let numerics = if HOLDS_NUMERICS.contains(&type_oid) { bytes.len() / 8 + 1 } else { 0 };
             prop_assert!(out.len() <= 64 * (bytes.len() + 1) + numerics * 150_000, "{} bytes", out.len());
             let passed_on = passes_json_on(type_oid);
@@ -109,7 +109,7 @@ proptest! {
         }
     }
 
-    /// Any row body is one whole line or refused.
+    /// Any row body is one whole line, or is refused.
     #[test]
     fn rows_are_whole_lines(
         columns in vec(any::<Index>(), 0..4), fields in vec(prop::option::of(value()), 0..4),

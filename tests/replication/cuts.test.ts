@@ -1,8 +1,8 @@
-// Changes under load over a thousand disturbances: connections cut on the way and ended by the server, crashes
-// of the server, streams that are left. A consumer that stores its position gets each transaction once and in
-// order; one that does not gets each at least once, and none twice in one stream.
+// Changes under load over a thousand disturbances: connections cut on the way or ended by the server, crashes of the
+// server, abandoned streams. A consumer that stores its position gets each transaction once and in order; a consumer
+// that does not gets each at least once, and none twice in one stream.
 //
-// `make test` takes sixty of them, a release a thousand.
+// `make test` makes sixty disturbances, a release a thousand.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
@@ -21,7 +21,7 @@ let server: Awaited<ReturnType<typeof run>>;
 let port: number;
 
 beforeAll(async () => {
-  // So that what was committed is there behind a crash.
+  // Committed changes must survive a crash.
   const extra = { synchronous_commit: "on", wal_sender_timeout: "5s" };
   server = await run(await newCluster(18), { log: logFile("changes-cuts"), extra, prepare });
   gate.port = server.descriptor.port;
@@ -40,7 +40,7 @@ const disturbances: Readonly<Record<string, (consumers: readonly Consumer[]) => 
   terminate,
   cut: () => Promise.resolve(gate.cut()),
   leave: (consumers) => Promise.resolve(consumers.forEach((consumer) => consumer.leave())),
-  /** A process dies: PostgreSQL ends all others, and recovers. */
+  /** Kills one process: PostgreSQL then ends all others, and recovers. */
   async crash() {
     const { rows } = await ask("select active_pid as pid from pg_replication_slots where active");
     const [sender] = rows as { pid: number }[];
@@ -54,7 +54,7 @@ function drawn(): string {
   return n ? ["terminate", "cut", "leave"][n % 3]! : "crash";
 }
 
-test("nothing is lost or doubled", { timeout: 15 * 60_000 }, async () => {
+test("no transaction is lost or doubled over many disturbances", { timeout: 15 * 60_000 }, async () => {
   const db = driver.createPool({ host: "127.0.0.1", port, ...superuser, database: "app", sslmode: "disable", max: 4 });
   await db.simple("create table ledger (n int4 primary key, body text); create publication ledger for table ledger");
   const options = { publication: "ledger", createSlot: "permanent", statusInterval: 200 } as const;
@@ -94,7 +94,7 @@ test("nothing is lost or doubled", { timeout: 15 * 60_000 }, async () => {
   await db.close();
 });
 
-/** Transactions of one row or many, some of which roll back. */
+/** Runs transactions of one row or many, some of which roll back. */
 async function write(db: InstanceType<typeof driver.Pool>, isOver: () => boolean): Promise<void> {
   for (let first = 1; !isOver();) {
     const last = first + (below(10) ? below(20) : below(400));
@@ -103,7 +103,7 @@ async function write(db: InstanceType<typeof driver.Pool>, isOver: () => boolean
       await tx.exec(`insert into ledger ${rows}`);
       if (!below(8)) throw new Error("rolled back");
     });
-    // What failed may be stored or not: its numbers are not used again.
+    // A transaction that failed may be stored or not, so its numbers are not used again.
     await work.catch(() => new Promise((resolve) => setTimeout(resolve, 20)));
     first = last + 1;
   }

@@ -1,10 +1,11 @@
-// Programs of SQL that a seed decides: tables that are made, dropped, renamed, partitioned and altered between changes
-// of their rows, in transactions and savepoints that commit or roll back. What fails, fails: a program goes on.
+// Random programs of SQL, determined by a seed: tables are created, dropped, renamed, partitioned and altered between
+// changes of their rows, in transactions and savepoints that commit or roll back. If a statement fails, the program
+// continues.
 //
-// What a table is, is asked of the catalog before each step, since a rollback takes back what a program has done. DDL
-// that changes the columns of rows is not in the log, and neither are the rows that it rewrites. So a step that alters
-// columns tells the rows anew: by an update of all rows, where their key has not changed, or else by removing the rows
-// before. That is what docs/changes.md asks of users.
+// The catalog is asked for the tables before each step, since a rollback may have undone earlier steps. DDL that
+// changes the columns of rows is not in the log, and neither are the rows that it rewrites. So a step that alters
+// columns sends the rows anew: by an update of all rows if their key has not changed, or else by deleting the rows
+// before. docs/changes.md asks users for the same.
 //
 // Knows SQL. Must not know changes.
 import type pg from "pg";
@@ -27,11 +28,11 @@ interface Table {
   /** REPLICA IDENTITY of the table and its partitions: `d`, `f`, `i`, `n`. */
   readonly identities: string;
   readonly columns: readonly Column[];
-  /** Of unique indexes whose columns are not null. */
+  /** The columns of unique indexes without nullable columns. */
   readonly indexes: readonly string[];
 }
 
-/** All names are quoted. Oldest first would be by OID, which a replay does not repeat. */
+/** All names are quoted. The order is by name, because a replay does not repeat the OIDs. */
 const TABLES = `
   select quote_ident(c.relname) as name, c.relkind as kind, quote_ident(p.relname) as parent,
     (select string_agg(l.relreplident, '' order by l.relname) from pg_class l
@@ -50,10 +51,10 @@ const TABLES = `
   where c.relnamespace = '${SCHEMA}'::regnamespace and c.relkind in ('r', 'p')
   order by c.relname collate "C"`;
 
-/** Long enough to be TOASTed. */
+/** A text long enough to be TOASTed. */
 const LONG = "(select string_agg(md5(n::text), '') from generate_series(1, 200) n)";
 
-/** By type: expressions of values, odd ones among them. `null` is drawn for each. */
+/** Expressions of values by type, with odd ones among them. `null` may be chosen for each type. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   integer: ["0", "1", "-1", "2147483647", "-2147483648"],
   bigint: ["0", "9007199254740993", "9223372036854775807", "-9223372036854775808"],
@@ -85,10 +86,10 @@ const TYPES = Object.keys(VALUES);
 const TABLE_NAMES = ["t1", "t2", "t3", `"T 4"`, `"select"`, `"a""b"`, `"\u00fc"`];
 const COLUMN_NAMES = ["a", "b", "c", "d", `"E e"`, `"order"`, `"q""q"`, `"\u00f1"`];
 
-/** Steps that leave tables as they are. */
+/** Steps that do not alter tables. */
 const OF_ROWS = new Set(["insert", "update", "remove", "truncate", "begin"]);
 
-/** The session of a program. Each statement that was sent is in `sent`. */
+/** The session of a program. `sent` has each statement that was sent. */
 export class Program {
   readonly sent: string[] = [];
   readonly #client: pg.Client;
@@ -158,7 +159,7 @@ export class Program {
     if (text !== "") await this.#send(text);
   }
 
-  /** Several statements are one transaction, where none is open. */
+  /** Several statements are one transaction, unless a transaction is open. */
   async #send(text: string): Promise<void> {
     this.sent.push(text);
     try {
@@ -194,7 +195,7 @@ export class Program {
     return this.#dice.oneIn(3) ? `release ${name}` : `rollback to ${name}; release ${name}`;
   }
 
-  /** Nothing, where there is no table. */
+  /** Does nothing if there is no table. */
   #of(make: (table: Table) => string): string {
     return this.#tables.length ? make(this.#dice.pick(this.#tables)) : this.#create();
   }
@@ -216,12 +217,12 @@ export class Program {
     return `create table ${name} (${columns.join(", ")})${full}`;
   }
 
-  /** Where all names are taken, a table is dropped instead. */
+  /** If all names are taken, a table is dropped instead. */
   #made(make: () => string): string {
     return this.#tables.length < TABLE_NAMES.length ? make() : this.#of(({ name }) => `drop table ${name} cascade`);
   }
 
-  /** Mostly one that no table has. */
+  /** Mostly returns a name that no table has. */
   #newName(): string {
     const free = TABLE_NAMES.filter((name) => !this.#tables.some((table) => table.name === name));
     return this.#dice.pick(free.length && this.#dice.below(10) ? free : TABLE_NAMES);
@@ -263,7 +264,9 @@ export class Program {
     return this.#dice.oneIn(3) ? "default" : `for values from (${from}) to (${from + 10})`;
   }
 
-  /** Most tables have other columns than the parent, so one is made that fits, with its columns in another order. */
+  /**
+   * Most tables have other columns than the parent, so a matching table is created, with its columns in another order.
+   */
   #attach(): string {
     const parent = this.#parent();
     if (!parent) return this.#createPartitioned();
@@ -282,7 +285,7 @@ export class Program {
     return `(${this.#dice.pick(VALUES[type] ?? VALUES["text"]!)})::${type}`;
   }
 
-  /** Keys differ in most rows. */
+  /** Most rows have different keys. */
   #keyed(column: Column): string {
     return column.name === "id" && this.#dice.below(20)
       ? `(${this.#dice.below(45)})::${column.type}`
@@ -315,7 +318,7 @@ export class Program {
 
   // -- columns --------------------------------------------------------------------------------------------------------
 
-  /** Alters columns, and tells the rows anew. */
+  /** Alters columns, and sends the rows anew. */
   #altered(table: Table, change: string, column?: string, touched?: string): string {
     const { name, columns, identities } = table;
     const alter = `alter table ${name} ${change}`;
@@ -326,7 +329,7 @@ export class Program {
     return `${alter}; update ${name} set ${touched ? `${touched} = ${touched}${this.#afresh(table, column!)}` : `${key!.name} = ${key!.name}`}`;
   }
 
-  /** So that a value which is TOASTed comes, though its column has another name. */
+  /** Changes a value that is TOASTed, so that it is sent although its column has another name. */
   #afresh({ columns }: Table, column: string): string {
     const { type } = columns.find(({ name }) => name === column)!;
     return /^text|^char/.test(type) ? " || ''" : "";

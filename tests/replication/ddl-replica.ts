@@ -1,4 +1,4 @@
-// A program that makes a copy of all tables out of NDJSON: what docs/changes.md says of lines is all it knows.
+// A program that makes a copy of all tables out of NDJSON. It knows only what docs/changes.md says of the lines.
 
 interface Row {
   [column: string]: unknown;
@@ -25,7 +25,7 @@ const nameOf = ({ schema, table }: { schema: string; table: string }) => JSON.st
 const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
 export class Replica {
-  /** By the table's OID: a name may be that of another table later. */
+  /** Keyed by the table's OID, because a name may belong to another table later. */
   readonly copies = new Map<number, Copy>();
   readonly #named = new Map<string, Copy>();
 
@@ -48,7 +48,7 @@ export class Replica {
     this.#named.set(nameOf(line), copy);
   }
 
-  /** By the key, or by the whole row where that is the replica identity. */
+  /** Keyed by the key, or by the whole row if the row is the replica identity. */
   #taken({ keys, rows }: Copy, known: Row): Row {
     const at = rows.findIndex((row) => keys.every((key) => isSame(row[key], known[key])));
     if (at < 0) throw new Error(`no row is ${JSON.stringify(known)} by ${keys.join()}: ${JSON.stringify(rows)}`);

@@ -1,5 +1,5 @@
-// Random sessions with DDL: a copy of all tables that a short program makes out of the NDJSON of their changes
-// (ddl-replica.ts) equals the tables.
+// Random sessions with DDL: a short program makes a copy of all tables from the NDJSON of their changes
+// (ddl-replica.ts), and the copy equals the tables.
 //
 // `make test` plays a few programs, always the same, and a release many. `SEED=7` plays that one alone.
 import pg from "pg";
@@ -21,7 +21,7 @@ const FORM = { int8: "string", numeric: "string" } as const;
 type Db = InstanceType<typeof driver.Pool>;
 
 describe.each([18, 15])("PostgreSQL %d", (major) => {
-  test("a copy made of NDJSON equals the tables", { timeout: 15 * 60_000 }, async () => {
+  test("a copy made from NDJSON equals the tables", { timeout: 15 * 60_000 }, async () => {
     const server = await run(await newCluster(major), { log: logFile(`changes-ddl-${major}`), extra: {}, prepare });
     const { port } = server.descriptor;
     const db = driver.createPool({
@@ -64,7 +64,7 @@ describe.each([18, 15])("PostgreSQL %d", (major) => {
       if (!SEED)
         for (const each of ["delete", "old", "truncate", "unchanged"]) expect(reader.seen[each]).toBeGreaterThan(0);
     } finally {
-      // A server that shuts down waits for whom it sends changes.
+      // A server that shuts down waits for the readers of its changes.
       await reader?.end();
       await client.end();
       await db.close();
@@ -76,7 +76,7 @@ describe.each([18, 15])("PostgreSQL %d", (major) => {
 /** Follows all tables. */
 class Reader {
   readonly replica = new Replica();
-  /** How often lines of each kind came, and members that not all have. */
+  /** Counts the lines of each kind, and their optional members. */
   readonly seen: Record<string, number> = {};
   #played = 0;
   #error: unknown;
@@ -119,7 +119,7 @@ const TABLES = (generated: string) => `
   from pg_class c join pg_namespace n on n.oid = relnamespace
   where relkind = 'r' and nspname = '${SCHEMA}' order by 2`;
 
-/** No order of rows or columns counts. */
+/** The order of rows and columns does not count. */
 const sorted = (rows: readonly object[]) =>
   rows.map((row) => JSON.stringify(Object.entries(row).sort(([one], [other]) => (one < other ? -1 : 1)))).sort();
 
@@ -129,7 +129,7 @@ async function compare(db: Db, replica: Replica, major: number, seed: number) {
   );
   const found = { rows: 0, tables: tables.length, different: [] as unknown[] };
   for (const { oid, name, list } of tables) {
-    // Each time another text: what a driver knows of one is of another program's table.
+    // The text differs each time: a known statement would belong to another program's table.
     const query = `select ${list ?? ""} from only ${name} -- ${seed}`;
     const text = await new Response(await db.stream(query, FORM)).text();
     const lines = text === "" ? [] : text.trimEnd().split("\n");

@@ -1,7 +1,7 @@
 // A link to a server that can be cut, or fall silent.
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
-/** Passes connections on to the server, until it cuts them. */
+/** Forwards connections to the server, until it cuts them. */
 export class Gate {
   port = 0;
   readonly #sockets = new Set<Socket>();
@@ -12,12 +12,12 @@ export class Gate {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** All connections are reset. */
+  /** Resets all connections. */
   cut(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Nothing passes on the connections of now any more, and none of them ends. */
+  /** Silences the present connections: nothing passes, and none of them ends. */
   mute(): void {
     for (const socket of this.#sockets) {
       socket.unpipe();

@@ -1,5 +1,5 @@
-// What the tests of changes under load share: the driver as users get it, a consumer, and a ledger that is written
-// meanwhile.
+// The parts that the tests of changes under load share: the driver as users get it, a consumer, and a ledger that is
+// written meanwhile.
 //
 // Knows what a consumer stores. Must not know what is cut, or when.
 import type * as ofChanges from "../../js/adapters/changes.ts";
@@ -12,16 +12,16 @@ export const plain = (url: string): string => `${url.split("?")[0]}?sslmode=disa
 
 /**
  * Follows a publication by transactions, and keeps what it reads as a program does that stores rows and position
- * together. It ends its stream now and then, and begins anew: behind what it has stored, or where the slot is.
+ * together. Now and then it ends its stream and begins another, after its stored position, or where the slot is.
  */
 export class Consumer {
-  /** The numbers of each transaction, in the order in which they came, for each stream. */
+  /** The numbers of each transaction, in order of arrival, for each stream. */
   readonly streams: number[][][] = [];
-  /** Behind what is stored. */
+  /** The position after the last stored transaction. */
   position: string | undefined;
-  /** Connections of all streams. */
+  /** The number of connections of all streams. */
   connections = 0;
-  /** The stream is to be ended, in front of the acknowledgement of what it reads next. */
+  /** Ends the stream before the next acknowledgement. */
   #isLeaving = false;
   readonly #db: pgz.Client | pgz.Pool;
   readonly #options: ofChanges.ChangesOptions;
@@ -41,7 +41,7 @@ export class Consumer {
     this.#isLeaving = true;
   }
 
-  /** Reads until it has all of `awaited()`, which is known once the last of them is written. */
+  /** Reads until it has all of `awaited()`, which is known once the last number is written. */
   async follow(awaited: () => ReadonlySet<number> | undefined): Promise<void> {
     const seen = new Set<number>();
     const isOver = () => {
@@ -63,7 +63,7 @@ export class Consumer {
           await acknowledge();
         }
       } catch (error) {
-        // A stream whose first login fails is not tried again by itself.
+        // A stream whose first login fails does not retry by itself.
         const { code, retryable } = error as pgz.PgzError;
         const mayPass = error instanceof driver.ConnectionError || retryable || /^57P/.test(code);
         if (!mayPass || transactions.length) throw error;
@@ -74,11 +74,11 @@ export class Consumer {
   }
 }
 
-/** What a consumer is to have in the end. */
+/** What a consumer must have in the end. */
 export class Expected {
   all: ReadonlySet<number> | undefined;
 
-  /** The ledger as it is now, and one row more, with which a consumer notices that it has all. Returns the numbers. */
+  /** Returns the numbers in the ledger, after adding one row, by which a consumer notices that it has all. */
   async finish(db: pgz.Client | pgz.Pool): Promise<number[]> {
     const { rows } = await db.query<{ n: number }>("select n from ledger order by n");
     const stored = rows.map(({ n }) => n);

@@ -1,4 +1,4 @@
-// A link that falls silent without an end: it is given up, and the stream goes on over another connection.
+// A link that falls silent without an end: it is given up, and the stream continues over another connection.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 import { until } from "../support/until.ts";
@@ -30,7 +30,7 @@ afterAll(async () => {
   await beside.close();
 });
 
-test("a silent link is given up, an idle server that answers is not", async () => {
+test("a silent link is given up, and the link of an idle server that answers is not", async () => {
   const options = { slot: NAME, publication: NAME, createSlot: "permanent", statusInterval: 100 } as const;
   const feed = changes<{ n: number }>(db, options);
   const reader = feed[Symbol.asyncIterator]();
@@ -40,7 +40,7 @@ test("a silent link is given up, an idle server that answers is not", async () =
   await new Promise((resolve) => setTimeout(resolve, 3_000));
   expect(feed.stats().connections).toBe(1);
   gate.mute();
-  // PostgreSQL still has the slot for that link: it ends it as it does one of a client that has gone.
+  // PostgreSQL still holds the slot for the silent link, and ends that link as it would for a client that has gone.
   await beside.exec(`insert into ${NAME} values (1)`);
   await until(() => feed.stats().state !== "streaming", "it is given up");
   await beside.query(`select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = '${NAME}'`);

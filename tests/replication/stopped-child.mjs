@@ -1,6 +1,6 @@
-// A consumer of changes that stops behind its first row until it is told to go on: `stopped-child.mjs <url> <slot>
-// <form> <rows> <statusInterval>`. It says that it has stopped; then how much the process has grown meanwhile, whether
-// the numbers of all rows came in order, and over how many connections.
+// A consumer of changes that stops after its first row until it is told to continue: `stopped-child.mjs <url> <slot>
+// <form> <rows> <statusInterval>`. It reports that it has stopped; then how much the process has grown meanwhile,
+// whether the numbers of all rows came in order, and over how many connections.
 import process from "node:process";
 import { changes } from "../../dist/changes.js";
 import { createClient } from "../../dist/node.js";
@@ -13,7 +13,7 @@ const options = { slot, publication: "stopped", statusInterval: Number(statusInt
 const feed = changes(db, { ...options, acknowledge: "commit" });
 let [seen, inOrder, grown] = [0, true, 0];
 
-/** Whether that was the last row. */
+/** Returns whether that was the last row. */
 async function row({ n }) {
   if (n !== ++seen) inOrder = false;
   if (n === 1) grown = await stopped();

@@ -1,8 +1,8 @@
-// A consumer that stops neither grows nor is dropped, in each form in which changes are asked for: the server has far
-// more to send than sockets hold, and status updates go on. Then all rows come, in order, over the same connection.
+// A consumer that stops reading neither grows nor is dropped, in each form of changes: the server has far more to send
+// than the sockets buffer, and status updates continue. Then all rows arrive, in order, over the same connection.
 //
-// In `make test` the server waits three seconds for a status, and consumers stop for ten. In a release it waits for the
-// minute that is its default, and they stop for longer.
+// In `make test` the server waits three seconds for a status, and consumers stop for ten. In a release the server waits
+// for a minute, its default, and they stop for longer.
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -16,7 +16,7 @@ import { driver } from "./replication.ts";
 const FORMS = ["iterator", "transactions", "stream", "respond"] as const;
 const STOP = isRelease ? 75_000 : 10_000;
 const STATUS_INTERVAL = isRelease ? 10_000 : 500;
-/** 60 MB and more of them: ten times what the sockets of both sides hold. */
+/** Rows of more than 60 MB: ten times what the sockets of both sides buffer. */
 const ROWS = 150_000;
 const EACH = 1_000;
 const MOST = 16 << 20;
@@ -53,7 +53,7 @@ interface Sender {
   told: Date;
 }
 
-/** The server's side of each stream: its process, and when it has heard of the consumer last. */
+/** Returns the server's side of each stream: its process, and when it last heard from the consumer. */
 async function senders(): Promise<Map<string, Sender>> {
   const { rows } = await db.query<Sender>(
     `select slot_name as slot, pid, reply_time as told from pg_stat_replication
@@ -79,7 +79,7 @@ async function said(child: ChildProcess): Promise<unknown> {
   return message;
 }
 
-test("a consumer that stops neither grows nor is dropped", { timeout: STOP + 60_000 }, async () => {
+test("a consumer that stops reading neither grows nor is dropped", { timeout: STOP + 60_000 }, async () => {
   const running = FORMS.map(start);
   for (const message of await Promise.all(running.map(said))) expect(message).toEqual({ stopped: true });
   const before = await senders();
@@ -88,7 +88,7 @@ test("a consumer that stops neither grows nor is dropped", { timeout: STOP + 60_
   const after = await senders();
   for (const form of FORMS) {
     expect(after.get(form)?.pid, form).toBe(before.get(form)!.pid);
-    // It waits for the consumer, and hears of it.
+    // The server waits for the consumer, and still hears from it.
     await until(async () => (await senders()).get(form)!.told > after.get(form)!.told, `${form} tells its status`);
   }
   const results = running.map(said);

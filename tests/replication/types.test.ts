@@ -1,5 +1,5 @@
-// Values of each type, as their changes have them: byte for byte what `stream()` gives of the same rows, and as objects
-// what `query()` gives of them. There they come in binary, and in the log as text.
+// Values of each type in changes: byte for byte what `stream()` gives for the same rows, and as objects what `query()`
+// gives. Queries receive them in binary, and the log has them as text.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,10 +9,10 @@ import { changes, driver, plain } from "./replication.ts";
 const folder = fileURLToPath(new URL("../oracle", import.meta.url));
 const NAME = `types_of_changes_${process.pid}`;
 
-/** As `tests/oracle/generate` has them. */
+/** Returns a field without the escapes that `tests/oracle/generate` writes. */
 const written = (field: string) => field.replaceAll("␉", "\t").replaceAll("␊", "\n").replaceAll("␍", "\r");
 
-/** By type: its values, as the server writes them. */
+/** The values of each type, as the server writes them. */
 const values = new Map(
   readdirSync(folder)
     .filter((name) => name.endsWith(".tsv"))
@@ -52,7 +52,7 @@ test.each(servers.map(({ name }) => name))("%s", { timeout: 120_000 }, async (se
   await pool.query(`select from pg_create_logical_replication_slot('${slot}', 'pgoutput')`);
   try {
     for (const [type, all] of values) {
-      // PostgreSQL 17 has brought the last of them.
+      // PostgreSQL 17 introduced the last of these types.
       const texts = all.filter((text) => server === "18" || type !== "interval" || !text.includes("infinity"));
       await pool.query(
         `insert into ${NAME}."${type}" (v, list)
@@ -86,14 +86,14 @@ test.each(servers.map(({ name }) => name))("%s", { timeout: 120_000 }, async (se
   }
 });
 
-/** Options that say what values become. */
+/** Options that decide what values become. */
 const OPTIONS = [
   {},
   { int8: "bigint", numeric: "number", dates: "date" },
   { int8: "number", numeric: "string", bytea: "uint8array" },
 ] as const;
 
-/** By table: each new row, up to that of the table `end`. */
+/** Returns each new row by table, up to the row of the table `end`. */
 async function readObjects(pool: InstanceType<typeof driver.Pool>, slot: string, options: (typeof OPTIONS)[number]) {
   const rows = new Map<string, object[]>();
   for await (const change of changes(pool, { slot: `${slot}_copy`, publication: slot, ...options })) {
@@ -105,14 +105,14 @@ async function readObjects(pool: InstanceType<typeof driver.Pool>, slot: string,
   return rows;
 }
 
-/** Once the server has noticed that its reader has gone. */
+/** Retries until the server has noticed that its reader is gone. */
 async function dropSlot(pool: InstanceType<typeof driver.Pool>, slot: string): Promise<void> {
   await expect
     .poll(() => pool.query(`select from pg_drop_replication_slot('${slot}')`).then(() => "dropped", String))
     .toBe("dropped");
 }
 
-/** By table: the text of each new row, up to that of the table `end`. */
+/** Returns the text of each new row by table, up to the row of the table `end`. */
 async function read(pool: InstanceType<typeof driver.Pool>, slot: string): Promise<Map<string, string[]>> {
   const rows = new Map<string, string[]>();
   const decoder = new TextDecoder();

@@ -1,7 +1,7 @@
-//! What the caller asks of the core, as lines of a transcript (tests/transcripts/README.md lists them).
+//! The caller's commands to the core, as lines of a transcript (tests/transcripts/README.md lists them).
 //!
 //! Each becomes one call of `Connection`, and for the wasm runner one call of `CoreConnection` with its arguments as
-//! JSON: the two columns of [`Command::run`] and [`Command::to_json`] must say the same.
+//! JSON: [`Command::run`] and [`Command::to_json`] must agree.
 
 #![allow(
     dead_code,
@@ -43,7 +43,7 @@ pub enum Command {
         isolated: bool,
         rows: Rows,
     },
-    /// Parameters and rows are not used.
+    /// The parameters and rows of `Execute` are not used.
     BatchStatement(Execute),
     BatchItems {
         items: Vec<u8>,
@@ -80,7 +80,7 @@ pub struct Start {
 #[derive(Debug, Clone)]
 pub struct Execute {
     pub shape: u32,
-    /// What Bind and Parse end with, as the core takes it.
+    /// The last parts of Bind and Parse, as the core takes them.
     pub statement: Vec<u8>,
     pub parameters: Vec<u8>,
     pub rows: Rows,
@@ -98,10 +98,10 @@ pub struct FirstRun {
     rows: Rows,
 }
 
-/// What is to become of the rows.
+/// The format and the caps of the rows.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
-    /// JavaScript's number of the format and its options.
+    /// The number by which JavaScript passes the format and its options.
     format: u32,
     caps: Caps,
 }
@@ -111,7 +111,7 @@ impl Rows {
         RowForm::from_code(self.format)
     }
 
-    /// As JavaScript hands them over.
+    /// Returns the caps as JavaScript passes them.
     fn caps(&self) -> Value {
         let Caps {
             rows,
@@ -124,7 +124,7 @@ impl Rows {
     }
 }
 
-/// Reads what follows `> `.
+/// Parses the text after `> `.
 pub fn parse(line: &str) -> Result<Command, String> {
     let mut tokens = Tokens::new(line);
     let command = command(&mut tokens)?;
@@ -310,7 +310,7 @@ fn first_run(tokens: &mut Tokens<'_>) -> Result<FirstRun, String> {
     })
 }
 
-/// Takes an option that is about parameters.
+/// Parses an option about parameters. Returns false for any other option.
 fn parameter(
     word: &str,
     tokens: &mut Tokens<'_>,
@@ -326,7 +326,7 @@ fn parameter(
     Ok(true)
 }
 
-/// The middle of Bind.
+/// Returns the middle part of Bind: parameter formats and values.
 fn block(codes: &[u16], values: &[Option<Vec<u8>>]) -> Vec<u8> {
     let mut parameters = (codes.len() as u16).to_be_bytes().to_vec();
     parameters.extend(codes.iter().flat_map(|code| code.to_be_bytes()));
@@ -338,7 +338,7 @@ fn block(codes: &[u16], values: &[Option<Vec<u8>>]) -> Vec<u8> {
     parameters
 }
 
-/// What Bind and Parse of a statement end with.
+/// Returns the last parts of Bind and Parse of a statement.
 fn statement(sql: &str, types: &[u32], formats: &[u8]) -> Vec<u8> {
     let mut bytes = (formats.len() as u16).to_be_bytes().to_vec();
     bytes.extend(formats.iter().flat_map(|code| [0, *code]));
@@ -348,7 +348,7 @@ fn statement(sql: &str, types: &[u32], formats: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Options of rows, and those that `other` takes.
+/// Parses the options of rows, except those that `other` takes.
 fn rows(tokens: &mut Tokens<'_>, mut other: impl FnMut(&str) -> bool) -> Result<Rows, String> {
     let mut rows = Rows {
         format: row_format::NDJSON,
@@ -386,7 +386,7 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
     Ok(())
 }
 
-/// The number of a format that callers can ask for.
+/// Returns the number of a format that callers can request.
 fn public_format(name: &str) -> Option<u32> {
     let mut all = RowFormat::ALL.iter().map(|format| format.facts());
     let format = all.find(|facts| facts.public.is_some_and(|public| public.name == name))?;
@@ -415,7 +415,7 @@ fn text(tokens: &mut Tokens<'_>) -> Result<String, String> {
 }
 
 impl Command {
-    /// Makes the call; what it returns besides the connection's output counts as output.
+    /// Makes the call. Bytes that it returns besides the connection's output count as output.
     pub fn run(&self, connection: &mut Connection) -> Vec<u8> {
         match self {
             Command::Settings {
@@ -507,7 +507,7 @@ impl Command {
         vec![]
     }
 
-    /// The method of `CoreConnection` and its arguments.
+    /// Returns the method of `CoreConnection` and its arguments.
     pub fn to_json(&self) -> Value {
         let (method, arguments) = match self {
             Command::Settings {

@@ -1,8 +1,8 @@
-//! A transcript: a Markdown file with a session in it, and how it is replayed.
+//! A transcript: a Markdown file with a session in it, and its replay.
 //!
 //! Reads the file into steps, feeds the server's bytes to a core in pieces of any size by the drain rule
-//! (docs/architecture.md), notes all that comes out, and can write the file anew from what came out. Judges nothing:
-//! the runners do.
+//! (docs/architecture.md), records all that comes out, and can rewrite the file from that. Judges nothing: the runners
+//! do.
 
 #![allow(
     dead_code,
@@ -17,21 +17,21 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// One file.
+/// One file, parsed.
 #[derive(Clone)]
 pub struct Transcript {
     pub path: PathBuf,
     pub steps: Vec<Step>,
-    /// Names of the server's messages in it.
+    /// The names of the server's messages in the file.
     pub backend_messages: Vec<String>,
-    /// Expected.
+    /// The expected rows.
     pub rows: String,
     pub events: Vec<String>,
-    /// The fence says `trace whole`: what the split changes is the very point, so the bytes come in one piece.
+    /// The fence says `trace whole`: the outcome depends on the split, so the bytes come in one piece.
     pub whole: bool,
 }
 
-/// What happens to the core, and the bytes it must then write.
+/// An action on the core, and the bytes that the core must then write.
 #[derive(Clone)]
 pub struct Step {
     pub action: Action,
@@ -40,24 +40,24 @@ pub struct Step {
 
 #[derive(Clone)]
 pub enum Action {
-    /// The line behind `> `, and what it means.
+    /// The text after `> `, and its parsed form.
     Call(String, Command),
-    /// The server's bytes up to where the client must act.
+    /// The server's bytes up to the point where the client must act.
     Feed(Vec<u8>),
 }
 
-/// What came out of a replay. Equal for every split.
+/// The result of a replay. It is equal for every split.
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
 pub struct Outcome {
-    /// After each step.
+    /// The output after each step.
     pub outputs: Vec<Vec<u8>>,
     pub rows: Vec<u8>,
     pub events: Vec<String>,
-    /// How many row bytes had been taken when each event came that is about an operation.
+    /// The number of row bytes taken before each event about an operation.
     pub rows_before: Vec<usize>,
     /// BUSY and CLOSED after each step.
     pub status: Vec<u32>,
-    /// How many row bytes and events had been taken after each step.
+    /// The numbers of row bytes and events taken after each step.
     pub taken: Vec<(usize, usize)>,
 }
 
@@ -66,7 +66,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
 }
 
-/// All transcripts, in the order of their names.
+/// Returns all transcripts, in order of their names.
 pub fn all() -> Vec<Transcript> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder())
         .unwrap()
@@ -81,7 +81,7 @@ pub fn all() -> Vec<Transcript> {
 }
 
 impl Transcript {
-    /// Reads a file; panics with file and line where it is no transcript.
+    /// Reads a file. Panics with file and line if it is not a transcript.
     pub fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap();
         let mut transcript = Transcript {
@@ -156,7 +156,7 @@ impl Transcript {
         Ok(())
     }
 
-    /// How many bytes the server says.
+    /// Returns the number of bytes that the server sends.
     pub fn fed(&self) -> usize {
         self.steps
             .iter()
@@ -170,7 +170,7 @@ impl Transcript {
             .sum()
     }
 
-    /// Replays. `cut`: whether a piece ends before the server's byte of this number.
+    /// Replays the transcript. `cut` says whether a piece ends before the server's byte of this number.
     pub fn replay(&self, cut: impl Fn(usize) -> bool) -> Outcome {
         let mut connection = Connection::new(Settings::default());
         let mut outcome = Outcome::default();
@@ -207,7 +207,7 @@ impl Transcript {
         outcome
     }
 
-    /// The file's text with trace, rows and events as `outcome` has them; prose stays.
+    /// Returns the file's text with trace, rows and events replaced by those of `outcome`; prose stays.
     pub fn rewritten(&self, outcome: &Outcome) -> String {
         let text = fs::read_to_string(&self.path).unwrap();
         let prose = text.split("```trace").next().unwrap();
@@ -257,7 +257,7 @@ impl Outcome {
         }
     }
 
-    /// Output, then rows, then events.
+    /// Takes the output, then the rows, then the events.
     fn drain(&mut self, connection: &mut Connection, ended: u32, output: &mut Vec<u8>) {
         output.extend(connection.take_output());
         self.rows.extend_from_slice(connection.rows());
@@ -271,8 +271,8 @@ impl Outcome {
     }
 }
 
-/// All that the core tells besides rows, oldest first: the events that wait, then what has ended, which crosses as
-/// numbers and is shown as events here.
+/// Returns all that the core reports besides rows, oldest first: the queued events, then the ends of operations, which
+/// cross the boundary as numbers and are shown as events here.
 pub fn events(connection: &mut Connection, ended: u32) -> Vec<String> {
     let mut events: Vec<String> = connection
         .take_events()
@@ -299,7 +299,7 @@ pub fn events(connection: &mut Connection, ended: u32) -> Vec<String> {
     events
 }
 
-/// Whether the core stops at this event (docs/architecture.md, "Events").
+/// Returns whether the core stops at this event (docs/architecture.md, "Events").
 fn parks(event: &str) -> bool {
     let event: serde_json::Value = serde_json::from_str(event).expect("an event is JSON");
     let kind = event["kind"].as_str().expect("an event has a kind");

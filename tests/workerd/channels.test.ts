@@ -1,5 +1,6 @@
 // Tracing channels in workerd with nodejs_compat, which brings node:diagnostics_channel: the cases of
-// tests/integration/cases/channels.ts, by an old date and by one where `hasSubscribers` is no method.
+// tests/integration/cases/channels.ts, with an old compatibility date and with one where `hasSubscribers` is not a
+// method.
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { channels } from "../integration/cases/channels.ts";
@@ -12,7 +13,7 @@ const server = servers.servers[0]!;
 const entry = fileURLToPath(new URL("fixture/worker.ts", import.meta.url));
 const dates = process.env["PGZ_TEST_WORKERD"] === "node-20" ? ["2026-04-01"] : ["2026-04-01", "2026-06-01"];
 
-test.each(dates)("channels in workerd with nodejs_compat, compatibility date %s", async (compatibilityDate) => {
+test.each(dates)("channels work in workerd with nodejs_compat and compatibility date %s", async (compatibilityDate) => {
   const options = { compatibilityFlags: ["nodejs_compat"], compatibilityDate };
   const worker = await startWorker({ entry, caFile: server.caFile, options });
   try {

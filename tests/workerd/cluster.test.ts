@@ -1,5 +1,5 @@
-// pgz-edge/cluster in workerd: the cases of tests/adapters, each in a request of its own, so that sockets are a request's
-// and what is known of the servers the isolate's.
+// pgz-edge/cluster in workerd: the cases of tests/adapters, each in a request of its own, so that sockets belong to a
+// request and the knowledge of the servers to the isolate.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cases } from "../adapters/cluster-cases.ts";

@@ -1,5 +1,5 @@
-// The Durable Object of worker-example: one pool for all its requests, and LISTEN fanned out to many clients. What is
-// lost comes back: connections, the listener's too, and the object itself.
+// The Durable Object of worker-example: one pool for all its requests, and LISTEN fanned out to many clients. It
+// recovers from the loss of connections, of the listener, and of the object itself.
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
@@ -11,7 +11,7 @@ import { startWorker, type Worker } from "./host.mjs";
 
 const { superuserUrl, url: ownUrl } = testServers().servers[0]!;
 const MAX = 5;
-/** A role of our own, by which the object's sessions are told from others. */
+/** A role of our own, which distinguishes the object's sessions from others. */
 const role = `durable_${randomBytes(4).toString("hex")}`;
 const admin = new pg.Client({ connectionString: superuserUrl });
 let worker: Worker;
@@ -37,7 +37,7 @@ afterAll(async () => {
   await admin.end();
 });
 beforeEach(async () => {
-  // Clients that have hung up are noticed by a write, and a LISTEN ends with the last of them.
+  // A client that has hung up is noticed by a write, and LISTEN ends with the last client.
   await until(async () => (await listeners()) === 0);
 });
 
@@ -64,7 +64,7 @@ interface Event {
   data: { channel?: string; payload?: string; reason?: string };
 }
 
-/** A client of server-sent events. Where nobody asks for `next`, it does not read. */
+/** A client of server-sent events. It reads only when `next` is called. */
 async function hear(path: string) {
   const controller = new AbortController();
   const response = await fetch(new URL(path, worker.url), { signal: controller.signal });
@@ -114,7 +114,7 @@ test("50 requests at once share the object's pool, which never has more than max
 test("connections that the server has ended are noticed before the next call, transaction or lease", async () => {
   for (const path of ["/sleep", "/transaction", "/lease"]) {
     await Promise.all(Array.from({ length: 20 }, () => get("/sleep")));
-    // Again, because one that is just being made is not there yet.
+    // Repeated, because a connection that is just being opened is not visible yet.
     await until(async () => {
       await terminate("is not null");
       return (await get<{ total: number }>("/stats")).total === 0;
@@ -123,13 +123,13 @@ test("connections that the server has ended are noticed before the next call, tr
   }
 });
 
-test("while the server lets nobody in, calls wait: the pool's back-off runs on from request to request", async () => {
+test("while the server refuses logins, calls wait: the pool's back-off continues from request to request", async () => {
   await admin.query(`alter role ${role} connection limit 0`);
   await terminate("is not null");
   await until(async () => (await sessions()).length === 0);
   const calls = Array.from({ length: 8 }, () => get("/sleep"));
   try {
-    // Eight attempts are more than the first pause has room for.
+    // Eight attempts are more than the first pause allows.
     await until(async () => (await get<{ failedConnects: number }>("/stats")).failedConnects >= 8);
     expect(await get("/stats")).toMatchObject({ waiting: 8, idle: 0, acquired: 0 });
   } finally {
@@ -138,7 +138,7 @@ test("while the server lets nobody in, calls wait: the pool's back-off runs on f
   await Promise.all(calls);
 });
 
-test("clients of a channel share one LISTEN; one leaves, the other goes on, and the last one ends it", async () => {
+test("clients of a channel share one LISTEN, which ends when the last client leaves", async () => {
   const [one, two] = await Promise.all([hear("/hear?channel=jobs"), hear("/hear?channel=jobs")]);
   expect(await listeners()).toBe(1);
   await notify("jobs", "first\nline");
@@ -156,7 +156,7 @@ test("clients of a channel share one LISTEN; one leaves, the other goes on, and 
   await leaveAll([two, other], "jobs", "Jobs");
 });
 
-/** A client that has hung up is noticed when it is written to. */
+/** Makes the clients leave. The object notices only when it writes to them. */
 async function leaveAll(clients: Hearer[], ...channels: string[]) {
   for (const client of clients) client.leave();
   await until(async () => {
@@ -165,7 +165,7 @@ async function leaveAll(clients: Hearer[], ...channels: string[]) {
   });
 }
 
-test("a listener whose connection is lost comes back, and its clients are told", async () => {
+test("a listener whose connection is lost reconnects, and its clients are told", async () => {
   const clients = await Promise.all([hear("/hear?channel=jobs"), hear("/hear?channel=jobs")]);
   await terminate("ilike 'listen%'");
   for (const client of clients)
@@ -175,7 +175,7 @@ test("a listener whose connection is lost comes back, and its clients are told",
   await leaveAll(clients, "jobs");
 });
 
-test("an object that is evicted comes back with the next request, and who listened finds the stream ended", async () => {
+test("an evicted object returns with the next request, and its listeners find their streams ended", async () => {
   const client = await hear("/hear?channel=jobs");
   await get("/sleep");
   await expect(get("/evict")).rejects.toThrow();
@@ -194,7 +194,7 @@ const flood = (channel: string, first: number, count: number) =>
     channel,
   ]);
 
-test("a slow client costs bounded memory and is told; a fast one beside it misses nothing", async () => {
+test("a slow client costs bounded memory and is told, and a fast client beside it misses nothing", async () => {
   const [slow, fast] = [await hear("/hear?channel=flood"), await hear("/hear?channel=flood")];
   const burst = 50;
   for (let first = 0; first < 4_000; first += burst) {
@@ -207,11 +207,11 @@ test("a slow client costs bounded memory and is told; a fast one beside it misse
   for (let event = await slow.next(); event.data.payload !== "last"; event = await slow.next())
     if (event.name === "missed") expect(event.data.reason).toBe((missed++, "too slow"));
   expect(missed).toBeGreaterThan(0);
-  expect(slow.bytes()).toBeLessThan(fast.bytes() * 0.75); // 32 MB, more than is under way between two sockets
+  expect(slow.bytes()).toBeLessThan(fast.bytes() * 0.75); // 32 MB, more than two sockets buffer
   await leaveAll([slow, fast], "flood");
 });
 
-test("a client that takes nothing at all is ended", async () => {
+test("a client that does not read is disconnected", async () => {
   await hear("/hear?stuck&channel=stuck");
   await flood("stuck", 0, 4_000);
   await until(async () => (await listeners()) === 0);

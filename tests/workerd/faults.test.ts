@@ -1,4 +1,4 @@
-// The fault tests with the driver in workerd; tests/run.mjs runs this file with the newest workerd and with the one for
+// The fault tests with the driver in workerd. tests/run.mjs runs this file with the newest workerd and with the one for
 // Node 20.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -44,7 +44,7 @@ export async function startWorker({
       external: ["cloudflare:*", "node:*", ...builtinModules],
       alias,
       loader: { ".wasm": "copy" },
-      // For packages that are CommonJS and need Node's modules, where the flag nodejs_compat brings them.
+      // For packages that are CommonJS and need Node's modules, which the flag nodejs_compat brings.
       banner: { js: compatibilityFlags.includes("nodejs_compat") ? REQUIRE : "" },
       logLevel: "warning",
     });
@@ -79,7 +79,7 @@ async function run({ scriptPath, built, options, outbound, miniflare: file }) {
   let miniflare;
   let isEnding = false;
   const end = async (status) => {
-    // Miniflare that has not started cannot be disposed of: its error would come here again and again.
+    // A Miniflare that has not started cannot be disposed of: its error would be thrown here again and again.
     if (isEnding) process.exit(1);
     isEnding = true;
     await miniflare?.dispose();
@@ -121,7 +121,10 @@ async function run({ scriptPath, built, options, outbound, miniflare: file }) {
   process.send({ url });
 }
 
-/** Named one by one: where a Worker imports what it computes, Miniflare cannot find them. The first is the entry. */
+/**
+ * The modules are named one by one, because Miniflare cannot find modules whose import is computed. The first is the
+ * entry.
+ */
 function modulesOf(folder) {
   const wasm = readdirSync(folder).filter((name) => name.endsWith(".wasm"));
   return ["worker.js", ...wasm].map((name) => ({

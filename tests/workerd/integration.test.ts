@@ -1,5 +1,5 @@
-// Runs every integration case inside workerd: once in the newest, once in the one for Node 20 (tests/run.mjs runs this
-// file twice and sets PGZ_TEST_WORKERD).
+// Runs every integration case inside workerd: once in the newest, and once in the one for Node 20 (tests/run.mjs runs
+// this file twice and sets PGZ_TEST_WORKERD).
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cases } from "../integration/cases/index.ts";

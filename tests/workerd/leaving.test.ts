@@ -1,5 +1,5 @@
 // A client that leaves a response in the middle: its query ends on the server, compressed or not. And a handler that
-// leaves before its response was read.
+// returns before its response has been read.
 import http from "node:http";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -37,7 +37,7 @@ function leave(path: string): Promise<void> {
   });
 }
 
-test.each(["", "gzip"])("a response that is left ends its query on the server %s", async (gzip) => {
+test.each(["", "gzip"])("a response that the client leaves ends its query on the server %s", async (gzip) => {
   const { side } = context("node", undefined as never, { server: server!, tls: false }, servers);
   const mark = `left_${gzip}_${Math.random().toString(36).slice(2)}`;
   const running = async () => {
@@ -48,7 +48,7 @@ test.each(["", "gzip"])("a response that is left ends its query on the server %s
   await until(async () => (await running()) === 0);
 });
 
-test.each(["", "gzip"])("a client that does not read has the server wait %s", async (gzip) => {
+test.each(["", "gzip"])("a client that does not read makes the server wait %s", async (gzip) => {
   const { side } = context("node", undefined as never, { server: server!, tls: false }, servers);
   const mark = `unread_${gzip}_${Math.random().toString(36).slice(2)}`;
   const waits = async () => {
@@ -59,7 +59,7 @@ test.each(["", "gzip"])("a client that does not read has the server wait %s", as
     response.on("error", () => {}).pause();
   });
   request.on("error", () => {});
-  // Sockets take some megabytes first. And a Worker that does not hold back lets the server wait now and then, too.
+  // Sockets buffer some megabytes first. A Worker without back-pressure would let the server wait now and then, too.
   let inARow = 0;
   try {
     await until(async () => (inARow = (await waits()) ? inARow + 1 : 0) === 20);
@@ -69,7 +69,7 @@ test.each(["", "gzip"])("a client that does not read has the server wait %s", as
 });
 
 test.each([10, 1_000, 100_000])(
-  "a handler that closes its client before it returns sends all of %d rows",
+  "a handler that closes its client before it returns still sends all of %d rows",
   async (count) => {
     const response = await fetch(new URL(`/closed?count=${count}`, worker.url));
     expect((await response.text()).split("\n").length - 1).toBe(count);

@@ -9,7 +9,7 @@ const url = `${server.url.split("?")[0]}?sslmode=disable`;
 const entry = fileURLToPath(new URL("fixture/otel-worker.ts", import.meta.url));
 const isOld = process.env["PGZ_TEST_WORKERD"] === "node-20";
 
-/** What the calls of the Worker are to be told as. */
+/** The spans that the calls of the Worker must make. */
 const SPANS = [
   ["SELECT pg_catalog.pg_class", "select $1::text as t from pg_catalog.pg_class limit 1"],
   ["SELECT", "select ?::int4"],
@@ -41,7 +41,7 @@ interface Seen {
   closed?: number;
 }
 
-test("calls are spans of the runtime, where it has them, and hold no secret", async () => {
+test("calls are spans of the runtime, where it has spans, and hold no secret", async () => {
   const options = isOld
     ? { compatibilityFlags: ["nodejs_compat"] }
     : { compatibilityFlags: ["nodejs_compat"], compatibilityDate: "2026-06-01", tail: TAIL };
@@ -70,7 +70,7 @@ test("calls are spans of the runtime, where it has them, and hold no secret", as
   }
 });
 
-/** Without what the runtime adds: sockets, and these very requests. */
+/** Returns the spans without those of the runtime: of sockets, and of these requests. */
 async function seen(worker: string): Promise<Seen[]> {
   const spans = (await (await fetch(`${worker}seen`)).json()) as Seen[];
   return spans.filter(({ attributes }) => "db.system.name" in attributes);

@@ -1,4 +1,4 @@
-// pgz-edge/pg-copy-streams in workerd, with nodejs_compat, which has node:stream: the cases of tests/adapters.
+// pgz-edge/pg-copy-streams in workerd, with nodejs_compat for node:stream: the cases of tests/adapters.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cases } from "../adapters/pg-copy-streams-cases.ts";

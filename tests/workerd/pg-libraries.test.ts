@@ -14,7 +14,7 @@ import { startWorker } from "./host.mjs";
 
 const url = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
 const FLAGS = ["nodejs_compat"];
-/** What knex loads for other databases: a bundler wants to find it. */
+/** Modules that knex loads for other databases. A bundler must be able to find them. */
 const NEVER_LOADED = ["better-sqlite3", "mariadb/callback", "mysql", "mysql2", "oracledb", "sqlite3", "tedious"];
 
 let project: Project;

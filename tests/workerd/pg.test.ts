@@ -1,5 +1,5 @@
-// pgz-edge/pg in workerd, with nodejs_compat as `pg` itself needs it: the cases of tests/adapters, and a pool of the
-// module's that serves one request after another.
+// pgz-edge/pg in workerd, with nodejs_compat as `pg` itself needs it: the cases of tests/adapters, and a module-level
+// pool that serves one request after another.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cases } from "../adapters/cases.ts";
@@ -21,6 +21,6 @@ const ask = async (name: string): Promise<unknown> =>
 
 for (const name of Object.keys(cases)) test(name, async () => expect(await ask(name)).toBe(null));
 
-test("a pool of the module's answers in each request", async () => {
+test("a module-level pool answers in each request", async () => {
   for (let request = 0; request < 5; request++) expect(await ask("pool")).toEqual([{ a: 1 }]);
 });

@@ -1,6 +1,6 @@
-// A pool's connections that end behind some byte, with the driver in workerd: in a Worker's request, and in a Durable
-// Object that keeps its pools from one request to the next. tests/run.mjs runs this file with the newest workerd and with
-// the one for Node 20.
+// Cuts a pool's connections after some byte, with the driver in workerd: in a Worker's request, and in a Durable Object
+// that keeps its pools from one request to the next. tests/run.mjs runs this file with the newest workerd and with the
+// one for Node 20.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll } from "vitest";
 import type { Job, Outcome } from "../faults/jobs.ts";
@@ -11,7 +11,7 @@ import { startWorker, type Worker } from "./host.mjs";
 const control = testServers().faults ?? "";
 const version = process.env["PGZ_TEST_WORKERD"] ?? "newest";
 const label = `workerd ${version}`;
-// The old one now and then does not tell that a connection was reset before a byte of it had come: the connect is then
+// Sometimes the old workerd does not report that a connection was reset before its first byte: the connect is then
 // pending until connectTimeout.
 const from = version === "newest" ? 0 : 1;
 let worker: Worker;
@@ -31,7 +31,7 @@ async function ask<T>(path: string, body?: unknown): Promise<T> {
   return JSON.parse(text) as T;
 }
 
-/** What comes next is another request's. */
+/** Runs the pool's next call in another request. */
 async function inObject(job: Job): Promise<Outcome> {
   const first = await ask<Outcome>("object", job);
   if (job.kind !== "cut" || job.script !== "pool" || job.alone) return first;

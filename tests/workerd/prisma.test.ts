@@ -1,4 +1,4 @@
-// Prisma's client over pgz-edge/prisma in workerd: the cases of tests/adapters/prisma give what they give on Node.
+// Prisma's client over pgz-edge/prisma in workerd: the cases of tests/adapters/prisma return what they return on Node.
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-// Random sessions with the driver in workerd; tests/run.mjs runs this file with the newest workerd and with the one for
+// Random sessions with the driver in workerd. tests/run.mjs runs this file with the newest workerd and with the one for
 // Node 20.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll } from "vitest";

@@ -1,6 +1,6 @@
-// What belongs to two requests of one Worker, in plain miniflare (the vitest pool runs all tests in one context and
-// hides it): a client kept in a global fails fast and typed in the next request, isolate-wide caches serve every
-// request, and a trap in one request leaves the next a working core.
+// Two requests of one Worker, in plain miniflare (the vitest pool runs all tests in one context and hides the
+// differences): a client kept in a global fails fast and typed in the next request, isolate-wide caches serve every
+// request, and after a trap in one request the next has a working core.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { fileURLToPath } from "node:url";
 import { testServers } from "../integration/servers.ts";
@@ -27,13 +27,13 @@ test("a client kept from another request rejects at once with a typed error", as
   expect(await inTime(get("/use"))).toEqual(answer);
 });
 
-test("a pool of another request is refused in the same way, and in its own request works on", async () => {
+test("a pool of another request is refused the same way, and keeps working in its own request", async () => {
   expect(await get("/keep-pool")).toEqual({ rows: [{ a: 1 }] });
   expect(await get("/use")).toMatchObject({ typed: true, code: "OTHER_REQUEST" });
   expect(await get("/close")).toEqual({ closed: true });
 });
 
-test.each(["/hold", "/hold?pool"])("a request that still runs is not waited for (%s)", async (path) => {
+test.each(["/hold", "/hold?pool"])("a request that is still running is not waited for (%s)", async (path) => {
   let isOver = false;
   const running = get(path).finally(() => (isOver = true));
   await pause(300);
@@ -47,14 +47,14 @@ test("closing a client of another request settles", async () => {
   expect(await get("/close")).toEqual({ closed: true });
 });
 
-test("two requests at once share caches and keep their rows apart", async () => {
+test("two concurrent requests share caches and keep their rows apart", async () => {
   const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => get(`/echo?n=${n}`)));
   answers.forEach((answer, n) => expect(answer).toEqual({ rows: [{ n }] }));
 });
 
 test("requests that never close their client do not pile up wasm memory", { timeout: 60_000 }, async () => {
   for (let n = 0; n < 600; n++) await get("/forget");
-  // Held strongly, each left 310 KiB: 180 MB here, more than a Worker has.
+  // With strong references each connection left 310 KiB: 180 MB here, more than a Worker has.
   expect((await get("/memory"))["bytes"]).toBeLessThan(16 << 20);
 });
 

@@ -1,5 +1,5 @@
 // pgz-edge/websocket in workerd: the cases of tests/adapters by ws:, and by wss: with the certificate that workerd is
-// told to trust.
+// configured to trust.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cases } from "../adapters/websocket-cases.ts";

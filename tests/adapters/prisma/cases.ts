@@ -1,8 +1,8 @@
 // What an application does with Prisma's client, over any adapter: written once, run on Node, Deno, Bun and in workerd.
-// Each case gets a client over empty tables and gives what it saw; on Node that is compared with what it gives over
+// Each case gets a client over empty tables and returns what it saw; on Node that is compared with the result over
 // @prisma/adapter-pg.
 
-/** A client made of schema.prisma. Its types are generated where it runs, so they are not there for the compiler. */
+/** A client made from schema.prisma. Its types are generated where it runs, so the compiler does not have them. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type Client = any;
 
@@ -32,7 +32,7 @@ const thing = (id: number) => ({
   flags: [true, false],
 });
 
-/** What Prisma's error says, without the place in the source and the addresses. */
+/** Returns the text of Prisma's error, without the place in the source and the addresses. */
 const failure = async (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => "it did not fail",
@@ -145,7 +145,7 @@ export const cases: Record<string, (prisma: Client) => Promise<unknown>> = {
       },
       { timeout: 300 },
     );
-    // Which code depends on what the adapter does with the statement that runs.
+    // The code depends on what the adapter does with the running statement.
     const { name } = (await failure(slow)) as { name: string };
     return [name, await prisma.user.count()];
   },

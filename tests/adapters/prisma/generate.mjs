@@ -1,5 +1,5 @@
-// Makes Prisma's client of schema.prisma for a runtime ("nodejs", "workerd"), once per schema and version of Prisma,
-// and gives the path of its TypeScript. Prisma's own generator does it, which needs nothing but its package.
+// Generates Prisma's client from schema.prisma for a runtime ("nodejs", "workerd"), once per schema and version of
+// Prisma, and returns the path of its TypeScript. Prisma's own generator does so, and needs only its package.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -19,14 +19,14 @@ export function generate(runtime) {
   mkdirSync(folder, { recursive: true });
   const schema = path.join(folder, "schema.prisma");
   writeFileSync(schema, text.replace(/output .*/, `output = "./client"\n  runtime = "${runtime}"`));
-  // By Node also where the tests run in another runtime.
+  // Runs on Node even when the tests run in another runtime.
   execFileSync("node", [path.join(prisma, "build/index.js"), "generate", `--schema=${schema}`, "--no-hints"], {
     cwd: root,
-    // It wants the engine of migrations to be there, and would download it, though it never starts it.
+    // The generator requires the engine of migrations, and would download it, though it never starts the engine.
     env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: "1" },
     stdio: "pipe",
   });
-  // As wrangler understands it: the mark is no part of the file's name.
+  // As wrangler reads it: `?module` is not part of the file's name.
   const own = path.join(folder, "client/internal/class.ts");
   writeFileSync(own, readFileSync(own, "utf8").replace(".wasm?module", ".wasm"));
   return client;

@@ -1,4 +1,4 @@
-// The tables of schema.prisma, in a schema of their own. Migrations need an engine that is a download.
+// The tables of schema.prisma, in a schema of their own. Migrations would need an engine that must be downloaded.
 
 export const tables = (schema: string): string => `
   drop schema if exists ${schema} cascade;

@@ -1,4 +1,4 @@
-// What the driver must make of the bad servers of authentication.mjs.
+// The errors that the driver must report for the bad servers of authentication.mjs.
 import { atConnect, fine, noPassword, noProof, onlyNonce, unexpected, type BadServerCase } from "./case.ts";
 
 export const authenticationCases: BadServerCase[] = [
@@ -38,7 +38,7 @@ export const authenticationCases: BadServerCase[] = [
     options: { connectTimeout: 300 },
   }),
   fine("PLUS offered in plain"),
-  // Accepted by pg, postgres.js and libpq: a server that never proves that it knows the password.
+  // pg, postgres.js and libpq accept this: a server that never proves that it knows the password.
   atConnect("AuthenticationOk after SASLInitialResponse", "SCRAM_SERVER_SIGNATURE_MISMATCH", { check: noProof }),
   atConnect("AuthenticationOk without SASLFinal", "SCRAM_SERVER_SIGNATURE_MISMATCH"),
   atConnect("SASLFinal after SASLInitialResponse", unexpected, { check: noProof }),
@@ -65,7 +65,7 @@ export const authenticationCases: BadServerCase[] = [
   atConnect("SCRAM iterations 2e9", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }), // CVE-2026-42198
   atConnect("SCRAM iterations 1e30", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }),
   atConnect("SCRAM iterations 100001", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }),
-  // libpq accepts it: whoever answers then has a proof by which passwords can be tried fast.
+  // libpq accepts this. The server then has a proof with which it can try passwords fast.
   fine("SCRAM iterations 4095", { with: "scramMinIterations", options: { scramMinIterations: 4095 } }),
   atConnect("SCRAM iterations 4095", "SCRAM_ITERATIONS_TOO_FEW", { with: "a key that is known", check: noProof }),
   atConnect("SCRAM iterations 4095", "SCRAM_ITERATIONS_TOO_FEW", {

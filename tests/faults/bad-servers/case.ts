@@ -1,4 +1,4 @@
-// A bad server and what the driver must make of it: the code of its error, and where it shows.
+// A bad server and the required reaction of the driver: the code of its error, and the call that reports it.
 //
 // A violation is rejected at once, in less than 100 ms, never by a timer; only a server that is silent runs into
 // connectTimeout. The list of scenarios comes from reliability work on four drivers (none of which passed all); a
@@ -8,9 +8,9 @@ import type { Outcome, Statement, Way } from "../jobs.ts";
 
 export interface BadServerCase {
   scenario: string;
-  /** What is different, where a scenario has several rows. */
+  /** The difference between the rows of one scenario, if it has several. */
   with?: string;
-  /** "" when the driver must cope. */
+  /** "" when the driver must cope with the server. */
   code: string | RegExp;
   /** The class of the error. */
   name?: string;
@@ -20,17 +20,17 @@ export interface BadServerCase {
   idle?: number;
   /** The statement under test. Default "rows". */
   of?: Statement;
-  /** How it is asked, each in a test of its own. Default: as text. */
+  /** The ways in which the statement is asked, each in a test of its own. Default: as text. */
   ways?: readonly Way[];
-  /** What is different in one of these ways. */
+  /** The fields that differ in one of these ways. */
   otherwise?: Partial<Record<Way, Partial<BadServerCase>>>;
-  /** What the error of a query says. Default false. */
+  /** The `retryable` of a query's error. Default false. */
   retryable?: boolean;
-  /** Where a second statement of the same client works; unset: not tried. */
+  /** The connection on which a second statement of the same client works; unset: not tried. */
   again?: "same connection" | "new connection";
-  /** Milliseconds to the failure. Default 100. */
+  /** Milliseconds until the failure. Default 100. */
   within?: number;
-  /** Runtimes that cannot close the socket, with the reason; everywhere else one that stays open is a failure. */
+  /** Runtimes that cannot close the socket, with the reason. On all others a socket that stays open is a failure. */
   staysOpenOn?: Record<string, string>;
   check?: (outcome: Outcome, first: ConnectionReport, label: string) => string | undefined | false;
 }
@@ -59,7 +59,7 @@ export const fine = (scenario: string, extra: Extra = {}): BadServerCase => ({
 
 export const noPassword = (_outcome: Outcome, { passwords }: ConnectionReport) =>
   passwords.length > 0 && `the server got ${JSON.stringify(passwords)}`;
-/** A guess that SCRAM will be asked for says a nonce and nothing of the password. */
+/** Checks that a predicted SCRAM login sends a nonce, and nothing that depends on the password. */
 export const onlyNonce = (_outcome: Outcome, { passwords }: ConnectionReport) =>
   !/^(SCRAM-SHA-256(-PLUS)?\0[^]{4}(n|p=tls-server-end-point),,n=,r=[\w+/=]+)?$/.test(passwords.join()) &&
   `the server got ${JSON.stringify(passwords)}`;
@@ -73,10 +73,10 @@ export const protocol = "PROTOCOL_VIOLATION";
 export const unexpected = "UNEXPECTED_MESSAGE";
 export const lost = { again: "new connection" } as const;
 
-/** First runs of one statement. */
+/** The ways that are first runs of one statement. */
 export const firstRuns = ["text", "stream", "together", "batch", "begin"] as const;
 
-/** The tests of a row: one for each way, with what is different there. */
+/** Returns the tests of a row: one for each way, with the fields that differ there. */
 export function waysOf(row: BadServerCase): { name: string; way: Way; row: BadServerCase }[] {
   const { scenario, ways = ["text"], with: difference } = row;
   return ways.map((way) => {

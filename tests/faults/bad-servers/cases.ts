@@ -1,4 +1,4 @@
-// What the driver must make of each bad server.
+// The required reaction of the driver to each bad server.
 import { authenticationCases } from "./authentication-cases.ts";
 import type { BadServerCase } from "./case.ts";
 import { connectingCases } from "./connecting-cases.ts";

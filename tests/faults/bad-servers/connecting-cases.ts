@@ -1,4 +1,4 @@
-// What the driver must make of the bad servers of connecting.mjs.
+// The errors that the driver must report for the bad servers of connecting.mjs.
 import { WAYS } from "../jobs.ts";
 import {
   atConnect,
@@ -15,9 +15,9 @@ import {
 } from "./case.ts";
 
 /**
- * The session ends while nothing is asked. The client notices at once, and connects again with the next call; but in
- * workerd, where an idle socket is not read, the next call notices, and its bytes have left by then. `code`: why the
- * session ended.
+ * The session ends while no call is in flight. The client notices at once, and connects again with the next call. In
+ * workerd an idle socket is not read, so the next call notices, and its bytes have left by then. `code` is the reason
+ * for the end of the session.
  */
 const whileIdle = (scenario: string, code: string): BadServerCase =>
   inQuery(scenario, new RegExp(`^(|${code}|${rejected})$`), {
@@ -26,7 +26,7 @@ const whileIdle = (scenario: string, code: string): BadServerCase =>
     check({ state, steps: { query } }, _report, label) {
       const noticed = !label.startsWith("workerd");
       if (state !== (noticed ? "lost" : "idle")) return `the client says ${state}`;
-      // Its last words are an answer, in place of the first one.
+      // The server's last message arrives in place of the first response.
       if ((noticed || code === "57P01") !== (query?.code === ""))
         return `the call ended with ${JSON.stringify(query?.code)}`;
       return query?.retryable && "retryable, though the server may have seen it";
@@ -34,7 +34,7 @@ const whileIdle = (scenario: string, code: string): BadServerCase =>
   });
 
 export const connectingCases: BadServerCase[] = [
-  // tests/integration/cases/types.ts looks at times
+  // tests/integration/cases/types.ts checks the times of these servers.
   fine("integer_datetimes off"),
   fine("integer_datetimes not reported"),
 
@@ -48,14 +48,14 @@ export const connectingCases: BadServerCase[] = [
     name: "AuthenticationError",
   }),
 
-  // No PostgreSQL at all
+  // Servers other than PostgreSQL
   atConnect("fin on accept", /^(CONNECTION_LOST|CONNECT_FAILED)$/, { name: "ConnectionError" }),
   atConnect("rst on accept", /^(CONNECTION_LOST|CONNECT_FAILED)$/, { name: "ConnectionError" }),
   atConnect("http server that closes", nonsense, { name: "ProtocolError" }),
   atConnect("http server that waits", nonsense),
   atConnect("http server that waits", nonsense, { with: "TLS asked for", tls: true }),
   atConnect("ssh banner", nonsense),
-  // 'S' with more behind it
+  // 'S' with more bytes after it
   atConnect("ssh banner", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, { with: "TLS asked for", tls: true }),
   atConnect("mysql greeting", nonsense),
   atConnect("garbage", nonsense),
@@ -129,7 +129,7 @@ export const connectingCases: BadServerCase[] = [
   fine("cancel key of 32 bytes", { options: { maxProtocolVersion: "3.2" } }),
   atConnect("cancel key of 257 bytes", protocol, { options: { maxProtocolVersion: "3.2" } }),
   atConnect("cancel key of 0 bytes", protocol, { options: { maxProtocolVersion: "3.2" } }),
-  // In the same segment as the greeting it may end the connection before connect() has told that there is one.
+  // If it arrives in the same segment as the greeting, the connection may end before connect() has returned it.
   {
     scenario: "ReadyForQuery twice at once",
     code: /^(UNEXPECTED_MESSAGE|CONNECTION_LOST|)$/,

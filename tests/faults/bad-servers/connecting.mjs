@@ -1,11 +1,12 @@
-// Bad servers up to the end of the login, and while nobody asks them: what is no PostgreSQL, SSLRequest, the greeting.
+// Servers that misbehave during the login or while no call is in flight: servers other than PostgreSQL, SSLRequest, the
+// greeting.
 import { createHash } from "node:crypto";
 
 import { authenticate, greet } from "../../support/scripted-login.mjs";
 import * as wire from "../../support/wire.mjs";
 import { afterStartup, checkFails, fatal, instead, notice, scram, shutdown, text, whileIdle } from "./parts.mjs";
 
-/** NoticeResponse, ParameterStatus and NotificationResponse in front of each message, and behind each write. */
+/** NoticeResponse, ParameterStatus and NotificationResponse before each message, and after each write. */
 const noticesEverywhere = {
   greet: async (io) => {
     const send = io.send.bind(io);
@@ -22,7 +23,7 @@ const noticesEverywhere = {
 export const connecting = {
   ok: {},
 
-  // A server that writes times as floats, or may, and floats with 15 digits
+  // Servers that write times as floats, or may do so, and floats with 15 digits
   "integer_datetimes off": {
     ...checkFails("pgz-edge: settings 0ISO, MDYpostgres"),
     reports: (all) => all.map(([name, value]) => [name, name === "integer_datetimes" ? "off" : value]),
@@ -32,7 +33,7 @@ export const connecting = {
     reports: (all) => all.filter(([name]) => name !== "integer_datetimes"),
   },
 
-  // No PostgreSQL at all
+  // Servers other than PostgreSQL
   "fin on accept": {
     accept: async (io) => {
       io.close();

@@ -1,7 +1,7 @@
-// What the driver must make of the bad servers of first-runs.mjs.
+// The errors that the driver must report for the bad servers of first-runs.mjs.
 import { fine, inQuery, lost, protocol, rejected, unexpected, type BadServerCase } from "./case.ts";
 
-/** Between two others: what holds for one alone holds there too, and no neighbour may suffer. */
+/** `together` is a first run between two others: it must behave as it does alone, and the others must not suffer. */
 const alike = { ways: ["together"] } as const;
 const ends = { ...lost, ...alike };
 const survives = { again: "same connection", ...alike } as const;
@@ -16,7 +16,7 @@ const steps = [
   "BindComplete",
   "the first row",
 ];
-/** Where nothing has run, the statement is described and runs: behind an error of Close, the check or Bind. */
+/** When the error of Close, the check or Bind has stopped everything, the statement is described and runs. */
 const runsAgain = (step: string) => step.startsWith("the check's") || /^(Close|Bind)Complete$/.test(step);
 
 const scriptedRows = JSON.stringify([
@@ -56,11 +56,11 @@ const values: BadServerCase[] = [
   ].map((name) =>
     inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "same connection", name: "ProtocolError" }),
   ),
-  // Found by JSON.parse, when the result is over.
+  // JSON.parse finds this, at the end of the result.
   ...["json cut short", "jsonb cut short"].map((name) =>
     inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "same connection", name: "ProtocolError" }),
   ),
-  // As in binary.
+  // The same happens in binary.
   fine("a text that is no value: text that is no UTF-8", {
     check: ({ steps: { query } }) =>
       query?.text !== JSON.stringify([{ n: "\ufffd\ufffd", label: "seven" }]) && `rows ${query?.text}`,
@@ -111,7 +111,8 @@ export const firstRunCases: BadServerCase[] = [
       ? fine(`an error in place of ${step}`, { ...alike, ...withRows })
       : inQuery(`an error in place of ${step}`, "22012", { ...survives, name: "PostgresError" }),
   ),
-  // In place of the first answer it ends a session that had not begun with it: the calls run again on another one.
+  // In place of the first response, this error ends a session that had not begun the statement: the calls run again on
+  // another session.
   ...steps.map((step) =>
     step === "CloseComplete"
       ? fine(`FATAL in place of ${step}`, { ...ends, ...withRows })
@@ -133,7 +134,7 @@ export const firstRunCases: BadServerCase[] = [
   inQuery("CloseComplete before CommandComplete", unexpected, ends),
   inQuery("EmptyQueryResponse behind rows", unexpected, ends),
 
-  // What the description says
+  // The contents of the description
   inQuery("ParameterDescription with more parameters", unexpected, lost),
   inQuery("ParameterDescription with fewer parameters", unexpected, lost),
   inQuery("RowDescription with binary formats", "INVALID_VALUE", { again: "same connection" }),

@@ -1,7 +1,7 @@
-// Bad servers that only a first run can meet: its check, text that is no value, types that are asked for in front, and
-// rows that wait for the catalog.
+// Servers that misbehave in ways that only a first run can meet: its check, text that is not a valid value, types that
+// are looked up first, and rows that wait for the catalog.
 //
-//   Close n   Parse n   check: Parse Bind Execute   Describe n   Bind   Execute   Sync
+// The messages of a first run are Close n, Parse n, check: Parse Bind Execute, Describe n, Bind, Execute, Sync.
 import * as wire from "../../support/wire.mjs";
 import {
   checkFails,
@@ -20,14 +20,14 @@ import {
 } from "./parts.mjs";
 
 const INT4 = 23;
-/** As a check names the types of the pairs' column. */
+/** The type of the pairs' column, as a check names it. */
 const TYPES = "pgz-edge: columns {16400}";
 const nothing = () => [];
 const twice = (honest) => [...honest, ...honest];
 const ready = () => [wire.readyForQuery()];
 const inFront = (message) => (honest) => [message, ...honest];
 
-/** The steps of a first run, in their order, as errors and ReadyForQuery may meet them. */
+/** The steps of a first run in order, at which errors and ReadyForQuery may arrive. */
 const STEPS = {
   CloseComplete: ["Close", "statement"],
   ParseComplete: ["Parse", "statement"],
@@ -41,7 +41,7 @@ const STEPS = {
 const atEachStep = (what, make) =>
   Object.fromEntries(Object.entries(STEPS).map(([step, [name, role]]) => [`${what} ${step}`, make(name, role)]));
 
-/** The first column is of another type, and its one value is this text. */
+/** The first column has another type, and its only value is this text. */
 const valueOf = (oid, value) =>
   together(
     rowDescription(() =>
@@ -53,7 +53,7 @@ const valueOf = (oid, value) =>
     onExecute(() => [wire.dataRow([text(value), text("seven")]), wire.commandComplete("SELECT 1")]),
   );
 
-/** Behind the last row that the server sends of its own, half a row. */
+/** Half a row, sent after the last row of the honest server. */
 const inRow = (end) =>
   onExecute((honest, io, _message, session) =>
     thereupon(session, [honest[0], honest[1].subarray(0, 3)], () => io[end]()),
@@ -132,7 +132,7 @@ export const firstRuns = {
   "the check lacks memory": failing("Execute", "check", { C: "53200", M: "out of memory" }),
   "the check is cancelled": failing("Execute", "check", { C: "57014", M: "canceling statement due to user request" }),
   "the check meets a conflict": failing("Execute", "check", { C: "40001", M: "could not serialize access" }),
-  // As they answered an INSERT in November 2026: it has run, once.
+  // This is how the router answered an INSERT in November 2026: it has run, once.
   "Close and the check as immudb 1.11 answers them": {
     ...on("Close", () => [
       wire.errorResponse({
@@ -201,7 +201,7 @@ export const firstRuns = {
   ]),
   "EmptyQueryResponse behind rows": onExecute((honest) => [...honest.slice(0, -1), wire.emptyQueryResponse()]),
 
-  // What the description says
+  // The contents of the description
   "ParameterDescription with more parameters": parameterDescription(wire.parameterDescription([INT4, INT4])),
   "ParameterDescription with fewer parameters": parameterDescription(wire.parameterDescription([])),
   "RowDescription with binary formats": rowDescription((honest) => wire.message("T", binaryFormats(honest))),
@@ -243,7 +243,7 @@ export const firstRuns = {
   "RST in the answer of the catalog in front": together(checkFails(TYPES), catalogEnds("reset")),
 };
 
-/** The same columns, of which each is said to be binary. */
+/** The same columns, each described as binary. */
 function binaryFormats(honest) {
   const body = Buffer.from(honest.subarray(5));
   for (let at = 2, column = body.readInt16BE(0); column > 0; column--) {

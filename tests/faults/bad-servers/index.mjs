@@ -1,5 +1,4 @@
-// What a bad server does, by name. The other half, what the driver must make of it, is `cases.ts`; a test compares the
-// names.
+// The bad servers by name. The required reactions of the driver are in `cases.ts`; a test compares the names of both.
 import { authentication } from "./authentication.mjs";
 import { connecting } from "./connecting.mjs";
 import { firstRuns } from "./first-runs.mjs";

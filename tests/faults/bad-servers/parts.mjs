@@ -1,10 +1,10 @@
-// What scenarios are made of. A scenario replaces steps of the scripted server's honest conversation: `accept` (all of
-// it), `sslRequest`, `authenticate`, `greet`, and the answers to single messages by what these are about: `statement`
-// (the one under test), `check` (in front of its first run), `transaction` (BEGIN, SAVEPOINT, COMMIT), `catalog` (the
-// question about types).
+// The parts of scenarios. A scenario replaces steps of the scripted server's honest conversation: `accept` (all of it),
+// `sslRequest`, `authenticate`, `greet`, and the responses to single messages by their subject: `statement` (the
+// statement under test), `check` (before its first run), `transaction` (BEGIN, SAVEPOINT, COMMIT), `catalog` (the query
+// for types).
 //
-// Runs in Node, on the first connection of a plan only; malformed messages are spelled with `raw`, which believes any
-// length. Must not know what the driver makes of it.
+// Runs in Node, on the first connection of a plan only; malformed messages are written with `raw`, which accepts any
+// length. Must not know how the driver reacts.
 import { authenticate, greet } from "../../support/scripted-login.mjs";
 import * as wire from "../../support/wire.mjs";
 
@@ -16,7 +16,7 @@ export const notice = () => wire.noticeResponse({ S: "NOTICE", V: "NOTICE", C: "
 
 // -- connecting ------------------------------------------------------------------------------------------------------
 
-/** Everything after the first bytes of the driver is these bytes, then nothing (or the end). */
+/** After the driver's first bytes, the server sends only these bytes, and then nothing (or ends the connection). */
 export const instead = (bytes, end = false) => ({
   accept: async (io) => {
     io.report.kind = "main";
@@ -37,7 +37,7 @@ export const afterStartup = (...messages) => ({
 
 export const scram = (change) => ({ authenticate: (io) => authenticate(io, change) });
 
-/** Something that comes behind the greeting, when also a busy client has read that. */
+/** An event after the greeting, late enough that even a busy client has read the greeting. */
 export function whileIdle(happens) {
   return {
     greet: async (io) => {
@@ -50,14 +50,14 @@ export function whileIdle(happens) {
 
 // -- one message -----------------------------------------------------------------------------------------------------
 
-/** Replaces the answer to each message of this name that is about `role`. */
+/** Replaces the response to each message of this name whose subject is `role`. */
 export const on = (name, reply, role = "statement") => ({
   [role]: (io, message, honest, session) => (message.name === name ? reply(honest, io, message, session) : honest),
 });
 export const onExecute = (reply, role) => on("Execute", reply, role);
 export const after = (...extra) => onExecute((honest) => [...honest, ...extra]);
 
-/** Sends what was answered so far with `replies` behind it, at once, and then does `next`. */
+/** Sends the responses so far and then `replies` at once, and then calls `next`. */
 export const thereupon = (session, replies, next) => {
   session.thereupon = next;
   return replies;
@@ -65,7 +65,7 @@ export const thereupon = (session, replies, next) => {
 
 export const divisionByZero = { C: "22012", M: "division by zero" };
 
-/** The server fails there, once, and skips to Sync. */
+/** The server fails at this message, once, and skips to Sync. */
 export const failing = (name, role, fields = divisionByZero) =>
   on(
     name,
@@ -77,11 +77,11 @@ export const failing = (name, role, fields = divisionByZero) =>
     role,
   );
 
-/** The check in front of the statement's first run fails, as PostgreSQL's cast of its reason does. */
+/** The check before the statement's first run fails, as PostgreSQL's cast of its reason does. */
 export const checkFails = (reason) =>
   failing("Execute", "check", { C: "22P02", M: `invalid input syntax for type integer: "${reason}"` });
 
-/** Behind the rows. */
+/** The statement fails after its rows. */
 export const failingAtTheEnd = onExecute((honest, _io, _message, session) => [
   ...honest.slice(0, -1),
   ...session.fail(divisionByZero),
@@ -98,8 +98,8 @@ export const parameterDescription = (reply) =>
   on("Describe", (honest) => honest.map((each) => (letter(each) === "t" ? reply : each)));
 
 /**
- * Replaces the rows of the answer: `reply(rows, cells)` gives what stands between RowDescription and CommandComplete;
- * `cells` are of an int4 and of a text, in the format that was asked for.
+ * Replaces the rows of a response: `reply(rows, cells)` returns the messages between RowDescription and
+ * CommandComplete; `cells` are an int4 and a text, in the requested format.
  */
 export const rows = (reply) =>
   onExecute((honest, _io, _message, session) => {
@@ -110,7 +110,7 @@ export const rows = (reply) =>
 
 export const row = (...parts) => wire.message("D", ...parts);
 
-/** Several scenarios in one: each has answers of its own. */
+/** Combines several scenarios, each with responses of its own. */
 export const together = (...scenarios) => {
   const roles = new Set(scenarios.flatMap((scenario) => Object.keys(scenario)));
   const chain = (role) => (io, message, honest, session) =>

@@ -1,12 +1,12 @@
-// What the driver must make of the bad servers of statements.mjs, whichever way the statement is asked.
+// The errors that the driver must report for the bad servers of statements.mjs, whichever way the statement is asked.
 import { WAYS } from "../jobs.ts";
 import { fine, firstRuns, inQuery, lost, protocol, unexpected, type BadServerCase } from "./case.ts";
 
-/** The first run stands between two others. */
+/** In the second way, the first run is between two others. */
 const ways = ["described", "together"] as const;
 const mortal = { ...lost, ways };
 const survived = { again: "same connection", ways } as const;
-/** Of each kind some are asked in every way. */
+/** Some scenarios of each kind are asked in every way. */
 const everywhere = { ...lost, ways: WAYS };
 
 export const statementCases: BadServerCase[] = [
@@ -17,7 +17,7 @@ export const statementCases: BadServerCase[] = [
   inQuery("unknown message type", protocol, mortal),
   inQuery("oversized message", "MESSAGE_TOO_LARGE", {
     ...mortal,
-    // Loopback alone swallows some megabytes before a writer notices that nobody reads.
+    // Loopback alone buffers some megabytes before a writer notices that they are not read.
     check: (_outcome, { sent }) =>
       sent > 32 << 20 && `the driver took ${sent} bytes of a message that it has to refuse by its header`,
   }),
@@ -32,7 +32,7 @@ export const statementCases: BadServerCase[] = [
   inQuery("RowDescription without NUL", protocol, mortal),
   inQuery("RowDescription with trailing bytes", protocol, mortal),
   inQuery("RowDescription with format code 9", /^(PROTOCOL_VIOLATION|SHAPE_CHANGED)$/, mortal),
-  // Only what was described has one of the portal.
+  // Only a statement that was described gets a RowDescription of the portal.
   fine("RowDescription of the portal has another column", {
     ways: ["described"],
     check: ({ steps }) =>
@@ -53,7 +53,7 @@ export const statementCases: BadServerCase[] = [
   inQuery("row with an empty body", protocol, mortal),
   inQuery("row with one byte", protocol, mortal),
   inQuery("row cut in a length", protocol, mortal),
-  // A first run goes on to its end, so that the error can say that the statement has run.
+  // A first run continues to its end, so that the error can say that the statement has run.
   inQuery("row whose int4 has 3 bytes", "INVALID_VALUE", {
     ...mortal,
     otherwise: { together: { again: "same connection" } },
@@ -74,7 +74,7 @@ export const statementCases: BadServerCase[] = [
   inQuery("AuthenticationOk in a query", unexpected, mortal),
   inQuery("BackendKeyData in a query", unexpected, mortal),
   inQuery("PortalSuspended", unexpected, mortal),
-  // A first run is of no COPY.
+  // A first run is never a COPY.
   ...["CopyInResponse", "CopyOutResponse"].flatMap((scenario) => [
     inQuery(scenario, "COPY_NEEDS_COPY_CALL", { ways: ["described"], again: "same connection", name: "UsageError" }),
     inQuery(scenario, unexpected, { ...lost, ways: firstRuns }),

@@ -1,5 +1,6 @@
-// Bad servers that run a statement: its description, its rows, the order of its messages, the end of the connection.
-// Nothing here says how the statement is asked: described first, in a first run as text, beside others.
+// Servers that misbehave while a statement runs: its description, its rows, the order of its messages, the end of the
+// connection. These scenarios do not depend on how the statement is asked: described first, in a first run as text, or
+// beside others.
 import * as wire from "../../support/wire.mjs";
 import {
   after,
@@ -17,7 +18,7 @@ import {
 
 const GIGABYTES_1_9 = 1_900_000_000;
 
-/** A huge DataRow: its header, and 300 MB of body as long as somebody reads. */
+/** A huge DataRow: its header, and 300 MB of body as long as the driver reads. */
 const oversized = () =>
   onExecute((_honest, io, _message, session) => {
     const header = Buffer.concat([wire.raw("D", GIGABYTES_1_9), wire.int16(1), wire.int32(GIGABYTES_1_9 - 10)]);
@@ -119,7 +120,7 @@ export const statements = {
   ),
 };
 
-/** What a statement means has changed since it was described: its portal has one more column. */
+/** The statement has changed since it was described: its portal has one more column. */
 function another(_io, { name, body }, honest) {
   if (name === "Describe" && body[0] === 0x50) {
     return [

@@ -1,5 +1,6 @@
-// What the driver must make of the bad servers of transactions.mjs: in a batch, in front of the first statement of a
-// transaction, behind its last one. What became of the transaction is told only where the server has said it.
+// The errors that the driver must report for the bad servers of transactions.mjs: in a batch, before the first
+// statement of a transaction, after its last. The outcome of the transaction is reported only if the server has said
+// it.
 import type { PgzError } from "../../../js/index.ts";
 import { inQuery, lost, rejected, unexpected, type BadServerCase } from "./case.ts";
 
@@ -21,7 +22,7 @@ export const transactionCases: BadServerCase[] = [
   inQuery("BEGIN is not answered", unexpected, ends),
   inQuery("BEGIN begins nothing", "TRANSACTION_FINISHED", {
     ...survives,
-    // The first item has committed, and those behind it have not run.
+    // The first item has committed, and the later items have not run.
     otherwise: {
       batch: {
         code: "25P01",
@@ -33,10 +34,10 @@ export const transactionCases: BadServerCase[] = [
   inQuery("COMMIT rolls back", "TRANSACTION_ROLLED_BACK", { ...survives, ...lastIs("rolled back") }),
   inQuery("COMMIT returns a row", unexpected, { ...ends, ...lastIs("unknown") }),
   inQuery("COMMIT is followed by ReadyForQuery alone", unexpected, { ...ends, ...lastIs("unknown") }),
-  // A pooler says FATAL when its server is gone, which may have committed.
+  // A pooler sends FATAL when its server is gone, and that server may have committed.
   inQuery("FATAL in COMMIT", "57P01", { ...ends, ...lastIs("unknown"), name: "PostgresError" }),
   inQuery("FIN in COMMIT", rejected, { ...ends, ...lastIs("unknown") }),
   inQuery("RST in COMMIT", rejected, { ...ends, ...lastIs("unknown") }),
-  // The server says so when it has committed.
+  // The server has said that it committed.
   inQuery("FIN between COMMIT and ReadyForQuery", rejected, { ...ends, ...lastIs("committed") }),
 ];

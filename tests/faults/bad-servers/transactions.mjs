@@ -1,9 +1,9 @@
-// Bad servers that begin and end transactions: BEGIN and SAVEPOINT in front of a first run, COMMIT behind the last
-// statement.
+// Servers that misbehave at the begin and the end of transactions: BEGIN and SAVEPOINT before a first run, COMMIT after
+// the last statement.
 import * as wire from "../../support/wire.mjs";
 import { failing, onExecute, shutdown, thereupon } from "./parts.mjs";
 
-/** COMMIT, as a Query or behind a statement, without the ReadyForQuery behind it. */
+/** COMMIT, as a Query or after a statement, without the ReadyForQuery that follows. */
 const onCommit = (reply) => ({
   transaction: (io, message, honest, session) => {
     if (message.name === "Execute" && session.portals.get("").statement.sql === "COMMIT")

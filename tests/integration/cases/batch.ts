@@ -1,4 +1,5 @@
-// batch(): many statements in one pipeline, as one transaction or each for itself, and what is told when one fails.
+// batch(): several statements in one pipeline, as one transaction or each on its own, and what the caller learns when
+// one fails.
 import type { BatchFailure, Client, PgzError, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { pause } from "../../support/until.ts";
@@ -19,7 +20,7 @@ const failure = (error: unknown) => (error as { batch?: BatchFailure }).batch;
 
 export const batch: Case[] = [
   {
-    name: "a batch gives each statement its rows, fields, command and count, in their order",
+    name: "a batch gives each statement its rows, fields, command and count, in order",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -80,7 +81,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "a batch gives lines of JSON or counts too, and rows by the call's options",
+    name: "a batch can return lines of JSON or counts, and rows by the options of the call",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -126,7 +127,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "an atomic batch that fails says which item did, what it undid and what it skipped",
+    name: "an atomic batch that fails names the failed item, the items it undid and the items it skipped",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -154,7 +155,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "in an isolated batch each item stands alone, in its order, whatever kind of error the one before had",
+    name: "in an isolated batch each item succeeds or fails on its own, in order, after any kind of error",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -182,7 +183,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "a batch inside a transaction begins it, and is undone with it",
+    name: "a batch inside a transaction begins it, and is rolled back with it",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -205,7 +206,8 @@ export const batch: Case[] = [
             { code: "22012" },
           );
           await tx.batch([insert(3), insert(4)]);
-          // Isolated only as far as a transaction lets them be; a savepoint that has failed cannot be released.
+          // Items are isolated only as far as the transaction lets them be; a savepoint that has failed cannot be
+          // released.
           let states = "";
           const inner = tx.transaction(async (inner) => {
             const settled = await inner.batch([insert(5), sql`select 1 / ${0}::int4`, insert(6)], { atomic: false });
@@ -220,7 +222,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "three thousand results of 30 kB come through one batch, and 30 MB of parameters, without a deadlock",
+    name: "three thousand results of 30 kB and 30 MB of parameters pass through one batch without a deadlock",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -278,7 +280,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "a batch after DDL runs with what the tables are now, and nothing of it runs twice",
+    name: "a batch after DDL sees the tables as they are now, and no statement of it runs twice",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -299,7 +301,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "an item that is out of date and cannot run again is learned anew by the next batch",
+    name: "a batch item that is out of date and cannot run again fails once, and the next batch describes it anew",
     run: (t) =>
       withTable(t, async (client, table) => {
         const items = [`select * from ${table}`, "select 1 as one"];
@@ -309,7 +311,7 @@ export const batch: Case[] = [
           );
         t.assert.deepEqual(await codes(), ["", ""]);
         await unseen(client, `alter table ${table} add more text`);
-        // What stands behind it has run.
+        // The item after the stale one has run.
         t.assert.deepEqual(await codes(), [true, ""]);
         t.assert.deepEqual(await codes(), ["", ""]);
         await unseen(client, `alter table ${table} drop more`);
@@ -326,7 +328,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "ten thousand executions in a batch, of which one is wrong",
+    name: "a batch of ten thousand executions returns every result, and names the one that fails",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -355,7 +357,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "a connection that is terminated in the middle of a batch rejects it",
+    name: "a batch rejects when its connection is terminated in the middle",
     ownServer: true,
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
@@ -376,7 +378,7 @@ export const batch: Case[] = [
     },
   },
   {
-    name: "an atomic batch that is aborted, or whose source fails, on its way leaves nothing of it stored",
+    name: "an atomic batch that is aborted, or whose source fails, stores nothing",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -399,7 +401,8 @@ export const batch: Case[] = [
           t.assert.match(outcome, /^(stored|ABORTED)$/);
           if (outcome === "ABORTED") aborted++;
           const { n } = (await client.query<{ n: number }>(`select count(*)::int4 as n from ${table}`)).rows[0]!;
-          // Behind its last byte an abort may come too late to undo it, but never for a part.
+          // After the last byte has left, an abort may come too late to undo the batch, but it never undoes only a
+          // part.
           t.assert.equal(n === 0 || n === many.length, true, `${n} rows behind ${outcome}`);
           await client.exec(`delete from ${table}`);
         }
@@ -407,7 +410,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "a batch after a renamed column leaves the next query with the new name, and after another parameter type with that",
+    name: "after a batch has met a renamed column or another parameter type, the next query uses the new one",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -435,7 +438,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "ten thousand statements of wide columns are learned without a deadlock",
+    name: "ten thousand statements with many columns are described without a deadlock",
     run: (t) =>
       withClient(t, async (client) => {
         const columns = Array.from({ length: 12 }, (_, n) => `${n} as a_long_name_for_a_column_${n}`).join();
@@ -447,7 +450,7 @@ export const batch: Case[] = [
       }),
   },
   {
-    name: "an item whose statement could not be parsed explains those behind it, and closing a prepared statement harms no batch that uses it",
+    name: "later batch items share the error of a statement that cannot be parsed, and closing a prepared statement harms no running batch",
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;

@@ -1,5 +1,5 @@
-// Abort, deadline, leaving: the call settles at once, the server's query is gone within a second, the connection stays
-// usable.
+// Abort, deadline, and leaving early: the call settles at once, the server's query ends within a second, and the
+// connection stays usable.
 import type { PgzError } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { pause, until } from "../../support/until.ts";
@@ -7,7 +7,7 @@ import { asleep, gone, newMark, readSome, series, started, terminate, withClient
 
 export const cancel: Case[] = [
   {
-    name: "aborting a query cancels it on the server, and the client goes on",
+    name: "aborting a query cancels it on the server, and the client remains usable",
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
@@ -18,12 +18,12 @@ export const cancel: Case[] = [
         controller.abort("because");
         await settled;
         await gone(t, mark);
-        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
+        t.assert.equal(client.stats().state === "lost", false); // the cancel ended it, not a lost connection
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
   {
-    name: "a deadline cancels on the server",
+    name: "a deadline cancels the query on the server",
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
@@ -32,12 +32,12 @@ export const cancel: Case[] = [
           code: "QUERY_TIMEOUT",
         });
         await gone(t, mark);
-        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
+        t.assert.equal(client.stats().state === "lost", false); // the cancel ended it, not a lost connection
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
   {
-    name: "an aborted stream errors its reader and cancels on the server",
+    name: "an aborted stream errors its reader and cancels the query on the server",
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
@@ -54,12 +54,12 @@ export const cancel: Case[] = [
           { code: "ABORTED" },
         );
         await gone(t, mark);
-        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
+        t.assert.equal(client.stats().state === "lost", false); // the cancel ended it, not a lost connection
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
   {
-    name: "leaving a stream cancels on the server",
+    name: "leaving a stream cancels the query on the server",
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
@@ -68,12 +68,12 @@ export const cancel: Case[] = [
         );
         await reader.cancel("enough");
         await gone(t, mark);
-        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
+        t.assert.equal(client.stats().state === "lost", false); // the cancel ended it, not a lost connection
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
   {
-    name: "a signal that is aborted already stops a call before it begins",
+    name: "a signal that is already aborted stops a call before it begins",
     run: (t) =>
       withClient(t, async (client) => {
         await t.assert.rejects(client.query("select 1", { signal: AbortSignal.abort() }), {
@@ -84,12 +84,12 @@ export const cancel: Case[] = [
       }),
   },
   {
-    name: "an aborted call that waits in the queue never runs",
+    name: "an aborted call that is still queued never runs",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table runs (n int4)");
         const controller = new AbortController();
-        // It has the wire for itself.
+        // simple() does not share the wire, so the second call stays in the queue.
         const mark = newMark(t);
         const first = t.assert.rejects(client.simple(`select pg_sleep(60) /* ${mark} */`), { code: "57014" });
         const second = t.assert.rejects(client.exec("insert into runs values (1)", { signal: controller.signal }), {
@@ -139,7 +139,7 @@ export const cancel: Case[] = [
     },
   },
   {
-    name: "a session that is terminated rejects its call, and the next one has a new session",
+    name: "a session that is terminated rejects its call, and the next call gets a new session",
     async run(t) {
       const client = await t.pgz.connect({ ...t.options });
       const mark = newMark(t);
@@ -155,7 +155,7 @@ export const cancel: Case[] = [
     },
   },
   {
-    name: "a call on a session that the server ended for want of work runs on a new one",
+    name: "a call whose session the server ended for inactivity runs on a new session",
     async run(t) {
       const client = await t.pgz.connect({ ...t.options, startup: { idle_session_timeout: "50" } });
       const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
@@ -165,7 +165,7 @@ export const cancel: Case[] = [
     },
   },
   {
-    name: "an idle session that is terminated is replaced: by each next call, streams and COPY too",
+    name: "an idle session that is terminated is replaced by the next call of any kind, streams and COPY included",
     async run(t) {
       const lost: string[] = [];
       const observer = { onDisconnect: ({ error }: { error: PgzError }) => void lost.push(error.code) };
@@ -185,7 +185,7 @@ export const cancel: Case[] = [
         t.assert(!ended.includes(row!.pid), "a session of its own");
         ended.push(row!.pid);
         await terminate(t, row!.pid);
-        // A Worker's idle socket is not read.
+        // A Worker does not read an idle socket.
         if (t.runtime !== "workerd") await until(() => lost.length === ended.length);
         t.assert.deepEqual(await call(), [{ n: 1 }]);
       }
@@ -205,7 +205,7 @@ export const cancel: Case[] = [
       const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
       await terminate(t, row?.pid);
       const run = () => client.transaction(async (tx) => (await tx.query("select 1 as n")).rows);
-      // Where an idle socket is not read, its first statement hears of it.
+      // Where an idle socket is not read, the first statement of the transaction finds out.
       const rows = await run().catch((error: PgzError) => {
         t.assert(error.retryable, String(error));
         return run();

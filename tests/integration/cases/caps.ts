@@ -1,4 +1,4 @@
-// Caps: exactly N passes a cap of N; the row that would cross never leaves; the server is told to stop.
+// Caps: a cap of N lets exactly N pass, the row that would cross it is never delivered, and the server is told to stop.
 import type { Case } from "../context.ts";
 import { gone, newMark, readSome, series, text, withClient } from "./helpers.ts";
 
@@ -23,7 +23,7 @@ export const caps: Case[] = [
       }),
   },
   {
-    name: "exactly maxBytes bytes pass, one less allowed is an error with nothing sent",
+    name: "exactly maxBytes bytes pass; with one byte less allowed, the call fails and sends nothing",
     run: (t) =>
       withClient(t, async (client) => {
         t.assert.equal((await text(await client.stream("select 1 as a", { maxBytes: 8 }))).length, 8);
@@ -38,7 +38,7 @@ export const caps: Case[] = [
       }),
   },
   {
-    name: "a cap that trips in a long stream stops the server and lets only whole rows out",
+    name: "a cap reached in a long stream stops the server and lets only whole rows out",
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
@@ -61,15 +61,15 @@ export const caps: Case[] = [
         );
         t.assert(bytes <= 1_000_000, `${bytes} bytes left`);
         await gone(t, mark);
-        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
+        t.assert.equal(client.stats().state === "lost", false); // the cancel ended it, not a lost connection
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
   {
-    name: "a row that a cap refuses is refused while it arrives, and the client goes on",
+    name: "a row over a cap is refused while it arrives, and the client remains usable",
     run: (t) =>
       withClient(t, (idle) =>
-        // As text bytea is twice as long, and so is what is seen of it.
+        // A bytea is twice as long in text as in binary, and `observed` would be too.
         withClient(
           t,
           async (client) => {
@@ -82,7 +82,7 @@ export const caps: Case[] = [
               observed,
               committed: false,
             });
-            // Text, and bytea and jsonb with a byte more or less, cannot get shorter.
+            // These cannot get shorter on their way out: text, and bytea and jsonb, which may differ by one byte.
             await t.assert.rejects(client.query(long(text), { maxBytes: 1 << 20 }), tooLarge("bytes", 19_999_999));
             await t.assert.rejects(
               client.stream(long(`${text}::bytea`), { maxBytes: 1 << 20 }),
@@ -92,7 +92,7 @@ export const caps: Case[] = [
               client.respond(long(`to_jsonb(${text})`), { maxBytes: 1 << 20 }),
               tooLarge("bytes", 20_000_002),
             );
-            // In json line breaks do not count: it is counted as it comes.
+            // In json, line breaks do not count, so its bytes are counted as they arrive.
             await t.assert.rejects(
               client.json(long(`to_json(${text})`), { maxBytes: 1 << 20 }),
               tooLarge("bytes", (1 << 20) + 1),
@@ -115,7 +115,7 @@ export const caps: Case[] = [
       ),
   },
   {
-    name: "a cap on bytes is exact: what gets shorter on its way passes",
+    name: "a byte cap is exact: values that get shorter on their way out pass",
     run: (t) =>
       withClient(t, async (client) => {
         const passes = async (query: string, length: number) => {
@@ -132,7 +132,7 @@ export const caps: Case[] = [
       }),
   },
   {
-    name: "rows in front of one that is refused while it arrives are delivered whole, and a truncation says so",
+    name: "rows before a refused row are delivered whole, and a truncation mark follows",
     run: (t) =>
       withClient(t, async (client) => {
         const query = "select g, repeat('x', case g when 3 then 20000000 else 1 end) as t from generate_series(1, 4) g";

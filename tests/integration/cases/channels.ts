@@ -1,5 +1,5 @@
-// Tracing channels of node:diagnostics_channel, and contexts that an observer gives to what it watches. Where a runtime
-// has no such module (Workers without nodejs_compat; tests/workerd/channels.test.ts has it) calls go as ever.
+// Tracing channels of node:diagnostics_channel, and the contexts in which an observer may run a call's work. A runtime
+// without that module (Workers without nodejs_compat; tests/workerd/channels.test.ts has it) makes its calls as usual.
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type * as diagnostics from "node:diagnostics_channel";
 import type { Enter, Observer, Pool } from "../../../js/index.ts";
@@ -19,7 +19,7 @@ function builtin<Module>(name: string): Module | undefined {
   return process?.getBuiltinModule?.(name) as Module | undefined;
 }
 
-/** What is published meanwhile: the messages by the order of their starts, with the parts of each. */
+/** Returns the messages published meanwhile, in order of their starts, with the parts of each. */
 async function published(work: () => Promise<void>): Promise<Message[] | undefined> {
   const module = builtin<typeof diagnostics>("node:diagnostics_channel");
   const seen = new Map<object, Message>();
@@ -52,7 +52,7 @@ const BADLY = ["start", "end", "error", "asyncStart", "asyncEnd"];
 
 export const channels: Case[] = [
   {
-    name: "tracing channels tell of calls, connects and acquisitions in the contract's order, without values",
+    name: "tracing channels report calls, connects and acquisitions in the documented order, without values",
     async run(t) {
       const { sql } = t.pgz;
       const { host: serverAddress, port: serverPort, database } = t.options;
@@ -70,7 +70,7 @@ export const channels: Case[] = [
       const brief = messages
         .filter(({ kind }) => kind !== "acquire")
         .map(({ kind, parts, query, rows, command, error }) => {
-          // A batch has a tag for each item, and none of its own.
+          // A batch has a command tag for each item, and none for itself.
           const tag = kind === "batch" ? undefined : command;
           return [kind, parts, query, rows, tag, (error as { code?: string } | undefined)?.code];
         });
@@ -100,7 +100,7 @@ export const channels: Case[] = [
     },
   },
   {
-    name: "messages have the values of parameters where that is asked for, and nobody's where nobody subscribes",
+    name: "channel messages have parameter values only when asked to, and nothing is published without a subscriber",
     async run(t) {
       const { sql } = t.pgz;
       await withClient(
@@ -125,7 +125,7 @@ export const channels: Case[] = [
     },
   },
   {
-    name: "observer and channels hear of the same calls",
+    name: "the observer and the channels report the same calls",
     async run(t) {
       const heard: string[] = [];
       const observer: Observer = {
@@ -146,7 +146,7 @@ export const channels: Case[] = [
     },
   },
   {
-    name: "a call runs in the context that its observer gives, through the queue of a pool, and its caller in its own",
+    name: "a call runs in the context its observer gives, even through a pool's queue, and its caller keeps its own context",
     async run(t) {
       const hooks = builtin<{ AsyncLocalStorage: typeof AsyncLocalStorage }>("node:async_hooks");
       if (!hooks) return t.assert.equal(t.runtime, "workerd");
@@ -183,7 +183,7 @@ export const channels: Case[] = [
     },
   },
   {
-    name: "what an observer does with the work that it is to run in its context changes nothing",
+    name: "an observer that misuses the work it is given to run changes no result",
     async run(t) {
       const wrong: Enter[] = [
         () => {},

@@ -1,16 +1,18 @@
-// Connecting: TLS modes, authentication methods, and every way in which it can go wrong. No error may show a secret.
+// Connecting: TLS modes, authentication methods, and every way in which it can fail. No error may show a secret.
 import type { LoginAttempt, Options } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { until } from "../../support/until.ts";
 import { terminate, withClient } from "./helpers.ts";
 
 const SECRET = "hunter2-kLs9";
-/** What PostgreSQL 16 stores for `weak-secret` with scram_iterations = 1000; older ones have no such setting. */
+/** What PostgreSQL 16 stores for `weak-secret` with scram_iterations = 1000. Older versions have no such setting. */
 const WEAK =
   "SCRAM-SHA-256$1000:cGd6LWVkZ2Ugd2VhayAwMQ==" +
   "$qaX0ett/SqmQ4EqgBKEvOPLePa8jja93TGd7tQqODn8=:mol9J8W+AywsHpimAD1pcCbtwAKwrMCWDkYz72exlpk=";
 
-/** The rejection of connecting with these options; fails when it shows the password or hangs. */
+/**
+ * Returns the error of connecting with these options. Fails if the error shows the password, or if connecting hangs.
+ */
 async function refused(
   t: Context,
   config: object | string,
@@ -39,7 +41,7 @@ async function refused(
 
 export const connecting: Case[] = [
   {
-    name: "the session is encrypted exactly when it was asked for",
+    name: "the session is encrypted exactly when TLS was asked for",
     run: (t) =>
       withClient(t, async (client) => {
         t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [
@@ -48,7 +50,7 @@ export const connecting: Case[] = [
       }),
   },
   {
-    name: "sslmode prefer takes TLS where it is offered",
+    name: "sslmode prefer uses TLS where the server offers it",
     only: "tls",
     run: (t) =>
       withClient(
@@ -63,7 +65,7 @@ export const connecting: Case[] = [
       ),
   },
   {
-    name: "sslmode allow stays plain where the server lets it",
+    name: "sslmode allow stays plain where the server permits it",
     only: "plain",
     run: (t) =>
       withClient(
@@ -97,10 +99,10 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a certificate that nobody signed is refused by verify-full, and a query never sent",
+    name: "a certificate that no trusted CA has signed is refused by verify-full, and no query is sent",
     only: "tls",
     async run(t) {
-      // On Workers the CA comes from the process, so there is no untrusted server to be had here; tests/faults has one.
+      // On Workers the CA comes from the process, so no server here is untrusted; tests/faults has one.
       if (t.runtime === "workerd")
         return void (await refused(t, { ...t.options, ca: t.server.caPem }, { code: "UNSUPPORTED_ON_RUNTIME" }));
       const { ca: _, ...untrusting } = t.options;
@@ -182,7 +184,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "the next host is taken where one refuses, and a cancel goes to the one that was taken",
+    name: "the next host is tried when one refuses, and a cancel goes to the host that accepted",
     async run(t) {
       const { host, port } = t.options;
       const tried: unknown[] = [];
@@ -219,7 +221,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "target_session_attrs is asked of a real server",
+    name: "target_session_attrs is checked against a real server",
     ownServer: true,
     async run(t) {
       const takes = (targetSessionAttrs: Options["targetSessionAttrs"], options = "") =>
@@ -244,7 +246,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a Unix socket is plain whatever sslmode says; on Workers there is none",
+    name: "a Unix socket is plain whatever sslmode says, and is refused on Workers",
     ownServer: true,
     only: "plain",
     async run(t) {
@@ -269,7 +271,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a login is bound to the server's certificate where the runtime shows it, and only SCRAM is",
+    name: "channel binding works where the runtime shows the server's certificate, and only with SCRAM",
     ownServer: true,
     async run(t) {
       const bound = { ...t.options, channelBinding: "require" as const };
@@ -280,7 +282,7 @@ export const connecting: Case[] = [
       const { host, port, user, password, database } = t.options;
       for (const input of [
         bound,
-        bound, // as a guess
+        bound, // its login is predicted
         { ...bound, requireAuth: "scram-sha-256" },
         { ...bound, sslmode: "prefer" as const, ca: undefined },
         { ...bound, scramMaxIterations: 1_000_000 }, // the core derives the key
@@ -313,7 +315,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "SCRAM with few iterations works over verified TLS, elsewhere only where that was allowed",
+    name: "SCRAM with few iterations works over verified TLS, and elsewhere only when an option allows it",
     ownServer: true,
     async run(t) {
       const user = `weak_${t.runtime}_${Math.random().toString(36).slice(2)}`;
@@ -347,7 +349,7 @@ export const connecting: Case[] = [
           await refuses({ scramMaxIterations: 1_000_000 }); // the core derives the key
           await refuses({ scramMinIterations: 1001 });
           await lets({ scramMinIterations: 1000 });
-          await lets({ scramMinIterations: 1000 }); // as a guess, with a key that is kept
+          await lets({ scramMinIterations: 1000 }); // predicted, with a cached key
           await refuses({});
           await lets({ localLink: true });
         }
@@ -357,7 +359,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a cleartext password goes over verified TLS, elsewhere only where that was allowed",
+    name: "a cleartext password is sent over verified TLS, and elsewhere only when an option allows it",
     ownServer: true,
     async run(t) {
       const clear = { user: "app_clear", password: "app_clear-secret" };
@@ -383,7 +385,7 @@ export const connecting: Case[] = [
         return;
       }
       await accepted({});
-      // A Worker verifies whatever the mode.
+      // A Worker verifies the certificate in every mode.
       if (t.runtime === "workerd") return accepted({ sslmode: "require" });
       await accepted({ sslmode: "verify-ca" });
       for (const sslmode of ["require", "prefer"] as const) {
@@ -396,7 +398,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a password function is asked anew, and its failure is reported",
+    name: "a password function is called for each connect, and its failure is reported",
     async run(t) {
       const asked: LoginAttempt[] = [];
       const config = {
@@ -422,7 +424,7 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a closed client refuses calls, and close may be called again",
+    name: "a closed client refuses calls, and close may be called twice",
     async run(t) {
       const client = await t.pgz.connect({ ...t.options });
       await client.close();
@@ -431,13 +433,13 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a session that the server ends while nothing is asked is lost, and the next call connects again",
+    name: "a session that the server ends while idle is lost, and the next call connects again",
     ownServer: true,
     run: (t) =>
       withClient(t, async (client) => {
         const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
         await terminate(t, row?.pid);
-        // A Worker's idle socket is not read: there the next call is what notices.
+        // A Worker does not read an idle socket: there the next call finds out.
         if (t.runtime !== "workerd") await until(() => client.stats().state === "lost");
         t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
         t.assert.equal(client.stats().state, "idle");

@@ -1,4 +1,4 @@
-// COPY of rows: values as binary rows in, and as rows' values out.
+// COPY of rows: values are sent as binary rows, and read back as values.
 import type { Case } from "../context.ts";
 import { pause, until } from "../../support/until.ts";
 import { series, slowly, withClient, withSchema } from "./helpers.ts";
@@ -6,7 +6,7 @@ import { stored, withTarget } from "./tables.ts";
 
 export const copyRows: Case[] = [
   {
-    name: "rows of values are stored in binary by their columns' types, or as text where one has no binary form here",
+    name: "rows are stored in binary by their columns' types, or as text where a type has no binary form here",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;
@@ -64,7 +64,7 @@ export const copyRows: Case[] = [
       }),
   },
   {
-    name: "a row that cannot be stored ends the COPY, says which it is, and stores nothing",
+    name: "a row that cannot be stored ends the COPY, is named in the error, and nothing is stored",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const into = t.pgz.sql.unsafe(table);
@@ -151,7 +151,7 @@ export const copyRows: Case[] = [
       }),
   },
   {
-    name: "a source is left whatever ends its COPY: a bad row, a progress that throws later, a refused text, a table that is not there",
+    name: "the source is closed however its COPY ends: a bad row, a failing progress callback, a refused text, a missing table",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const into = t.pgz.sql.unsafe(table);

@@ -1,4 +1,4 @@
-// COPY both ways: every kind of source, back-pressure, ends that either side puts to it, and limits.
+// COPY in both directions: every kind of source, back-pressure, ends caused by either side, and limits.
 import type { CopySource } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { pause, until } from "../../support/until.ts";
@@ -68,7 +68,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "megabytes go both ways and are stored as they are, with progress told",
+    name: "megabytes pass in both directions unchanged, and progress is reported",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const lines = Array.from({ length: 40_000 }, (_, n) => `${n}\trow ${n} ${"é".repeat(n % 100)}\n`);
@@ -101,7 +101,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "text that is cut within a character is refused, and nothing is stored",
+    name: "text cut within a character is refused, and nothing is stored",
     run: (t) =>
       withTarget(t, async (client, table) => {
         for (const source of ["1\ta\ud83d\n", ["1\t\ud83d", "\ude00\n"], ["1\ta\n", "\udc00"]]) {
@@ -111,7 +111,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "long texts of characters of any width go on wherever a piece ends",
+    name: "long texts of characters of any width survive pieces that end anywhere",
     run: (t) =>
       withTarget(t, async (client, table) => {
         for (const character of ["a", "é", "€", "😀"]) {
@@ -165,7 +165,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "a source that fails ends the COPY, and what it said stays here",
+    name: "a source that fails ends the COPY, and its message is not sent to the server",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const broken = async function* () {
@@ -197,7 +197,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "an abort ends a COPY whose source gives nothing any more, and the server's session is free",
+    name: "an abort ends a COPY whose source has stopped giving data, and frees the server's session",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const mark = newMark(t);
@@ -220,12 +220,12 @@ export const copy: Case[] = [
         await reader.read();
         await reader.cancel();
         await gone(t, mark);
-        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
+        t.assert.equal(client.stats().state === "lost", false); // the cancel ended it, not a lost connection
         t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
       }),
   },
   {
-    name: "a text that is no such COPY is refused, and the connection is as it was",
+    name: "a text that is not the right kind of COPY is refused, and the connection is unchanged",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const { sql } = t.pgz;
@@ -241,7 +241,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "a text of several statements runs none of them, and a semicolon in quotes is no second one",
+    name: "a text of several statements runs none of them, and a semicolon in quotes does not separate statements",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const several = [
@@ -264,7 +264,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "copyTo keeps to its limits, and copies inside a transaction",
+    name: "copyTo keeps to its limits, and COPY works inside a transaction",
     run: (t) =>
       withTarget(t, async (client, table) => {
         const series = "copy (select n from generate_series(1, 5) n) to stdout";
@@ -290,7 +290,7 @@ export const copy: Case[] = [
       }),
   },
   {
-    name: "an abort in front of the server's answer to COPY costs no more than that call",
+    name: "an abort before the server has answered COPY fails only that call",
     run: (t) =>
       withTarget(t, async (client, table) => {
         for (const ms of [0, 0, 1, 2, 5]) {

@@ -4,7 +4,7 @@ import type { Case, Context } from "../context.ts";
 import { pause, until } from "../../support/until.ts";
 import { gone, newMark, unseen, withClient } from "./helpers.ts";
 
-/** How a session stands at the server, seen from beside: "idle", "idle in transaction" … */
+/** Returns the state of a session as the server reports it to another session: "idle", "idle in transaction" … */
 async function sessionState(t: Context, client: Client): Promise<() => Promise<string | null | undefined>> {
   const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
   return async () => (await t.side(`select state from pg_stat_activity where pid = ${row?.pid}`))[0]?.[0];
@@ -52,7 +52,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "leaving a cursor early ends its own transaction and the portal, and the client goes on",
+    name: "leaving a cursor early ends its own transaction and the portal, and the client still works",
     run: (t) =>
       withClient(t, async (client) => {
         const state = await sessionState(t, client);
@@ -76,7 +76,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "inside a transaction a cursor uses it, and leaving early closes only the portal",
+    name: "inside a transaction a cursor uses that transaction, and leaving early closes only the portal",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("begin");
@@ -100,7 +100,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "a cursor commits what its statement changed, at its end only",
+    name: "a cursor commits its statement's changes, and only at its end",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table changed (n int4 unique deferrable initially deferred)");
@@ -150,7 +150,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "a cursor's error says whether rows were delivered, and that trying again is safe only where none were",
+    name: "a cursor's error says whether rows were delivered, and allows a retry only when none were",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec(`create function pg_temp.conflict_at(n int4, at int4) returns int4 language plpgsql as
@@ -172,7 +172,8 @@ export const cursor: Case[] = [
         await aborted.next();
         controller.abort();
         await t.assert.rejects(aborted.next(), { code: "ABORTED", committed: true, retryable: false });
-        // The last batch waits for COMMIT: where that fails, only those before it were delivered.
+        // The last batch is held back until COMMIT succeeds: when COMMIT fails, only the earlier batches were
+        // delivered.
         await client.exec("create temp table later (n int4 unique deferrable initially deferred)");
         const insert = (size: number) => client.cursor("insert into later values (1), (1), (2) returning n", size);
         await t.assert.rejects(insert(5).next(), { code: "23505", committed: false });
@@ -182,7 +183,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "a cursor over a table that has changed is learned anew",
+    name: "a cursor over a table that has changed describes it anew",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table shifting (a int4)");
@@ -197,7 +198,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "limits count over the whole cursor; deadline and signal end it, also between batches",
+    name: "limits count over the whole cursor, and deadline and signal end it, even between batches",
     run: (t) =>
       withClient(t, async (client) => {
         const read = async (options: Parameters<Client["cursor"]>[2], wait = 0) => {
@@ -236,7 +237,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "a deadline stops a cursor's commit too",
+    name: "a deadline also stops a cursor's COMMIT",
     run: (t) =>
       withClient(t, async (client) => {
         const notices: unknown[] = [];
@@ -256,7 +257,7 @@ export const cursor: Case[] = [
       }),
   },
   {
-    name: "while a cursor is open other calls reject, and close() ends it",
+    name: "other calls reject while a cursor is open, and close() ends the cursor",
     async run(t) {
       const ends: (string | undefined)[] = [];
       const client = await t.pgz.connect({

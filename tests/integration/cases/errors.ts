@@ -1,9 +1,10 @@
-// What an error tells of the call that it ended: the caller's own line, the SQL and the place in it, and no secrets.
+// What an error says about the call that it ended: the caller's own line, the SQL and the position in it, and no
+// secrets.
 import type { Client, PgzError, Pool, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { asleep, newMark, withClient } from "./helpers.ts";
 
-/** What the work throws, caught where nothing else of the stack is in between. */
+/** Returns the error that the work throws. No other frame of the stack is in between. */
 async function caught(work: () => Promise<unknown>): Promise<PgzError> {
   try {
     await work();
@@ -15,7 +16,7 @@ async function caught(work: () => Promise<unknown>): Promise<PgzError> {
 
 const WRONG = "select no_such_column from pg_class";
 
-/** Every kind of call with SQL that fails, and what is wrong with it. Each runs in a function of its own name. */
+/** Every kind of call, with SQL that fails. Each runs in a function of its own name. */
 const calls: Record<string, (client: Client) => Promise<unknown>> = {
   query: (client) => client.query(WRONG),
   template: (client) => client.query`select no_such_column from pg_class`,
@@ -66,11 +67,11 @@ async function callsOf(t: Context, client: Client): Promise<void> {
 
 export const errors: Case[] = [
   {
-    name: "the stack of a failed call names who made it, and the place in the SQL",
+    name: "the stack of a failed call names the caller and the position in the SQL",
     run: (t) => withClient(t, (client) => callsOf(t, client)),
   },
   {
-    name: "a failed call of a pool and of a lease names who made it",
+    name: "a failed call of a pool or a lease names its caller",
     async run(t) {
       const pool: Pool = t.pgz.createPool(t.options);
       try {
@@ -91,7 +92,7 @@ export const errors: Case[] = [
     },
   },
   {
-    name: "a value that does not fit is shown where its parameter stands",
+    name: "the error about a value that does not fit points at its parameter in the SQL",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -114,14 +115,15 @@ export const errors: Case[] = [
       }),
   },
   {
-    name: "transactions that fail by one connect name each its own caller",
+    name: "transactions that fail by one connect each name their own caller",
     async run(t) {
       const options = { ...t.options, database: "not_there" };
-      // Which of a pool's callers hears of it first differs.
+      // The callers of a pool learn of the failure in no fixed order, so ten pools are tried.
       const pools = Array.from({ length: 10 }, () => t.pgz.createPool(options));
       const client = t.pgz.createClient(options);
       for (const owner of [client, ...pools]) {
-        // Where the first statement leaves with the login it is the callback's that fails. Bundlers number equal names.
+        // When the first statement leaves with the login, the callback's call is the one that fails. Bundlers number
+        // equal names.
         async function firstCaller() {
           await owner.transaction(async function firstCaller(tx) {
             await tx.query("select 1");
@@ -141,7 +143,7 @@ export const errors: Case[] = [
     },
   },
   {
-    name: "prepared statements, COMMIT and COPY name who made the call",
+    name: "errors of prepared statements, COMMIT and COPY name the caller",
     run: (t) =>
       withClient(t, async (client) => {
         const prepared = await client.prepare("select 1 / $1::int4");
@@ -176,14 +178,14 @@ export const errors: Case[] = [
       }),
   },
   {
-    name: "a stream that fails later names who made it",
+    name: "the error of a stream that fails later names the caller",
     run: (t) =>
       withClient(t, async (client) => {
         const error = await caught(async function ofAStream() {
           const stream = await client.stream("select 1 / (50000 - n) from generate_series(1, 100000) as n");
           await new Response(stream).arrayBuffer();
         });
-        // What reads a Response may wrap what the stream failed with.
+        // The reader of a Response may wrap the stream's error.
         const own = error instanceof t.pgz.PgzError ? error : undefined;
         if (own) t.assert.match(own.stack ?? "", /ofAStream/);
         const direct = await caught(async function ofAReader() {
@@ -208,10 +210,10 @@ export const errors: Case[] = [
       }),
   },
   {
-    name: "what ends a connection ends each call with an error of its own",
+    name: "when a connection ends, each of its calls rejects with its own error",
     run: (t) =>
       withClient(t, async (client) => {
-        const mark = newMark(t); // another test's session may sleep as long
+        const mark = newMark(t); // another case's session may sleep as long
         const sleep = `select /* ${mark} */ pg_sleep(60)`;
         const lost = Promise.allSettled([client.query(sleep), client.query("select 'behind'")]);
         await asleep(t, mark);
@@ -228,7 +230,7 @@ export const errors: Case[] = [
       }),
   },
   {
-    name: "parameters are shown with debug only, passwords never",
+    name: "parameters are shown only with debug, and passwords never",
     async run(t) {
       const query = { text: "select 1 / $1::int4, $2::text", values: [0, "personal"] };
       const failed = (client: Client) => caught(() => client.query(query));
@@ -239,7 +241,7 @@ export const errors: Case[] = [
         t,
         async (client) => {
           t.assert.deepEqual((await failed(client)).parameters, query.values);
-          // Nobody awaits it, so only the record of the call itself can tell.
+          // No code awaits the call, so only the record of the call itself can name it.
           const made = await new Promise<PgzError>(function executor(_, reject) {
             client.query(WRONG).catch(reject);
           }).catch((error: PgzError) => error);
@@ -271,7 +273,7 @@ export const errors: Case[] = [
     },
   },
   {
-    name: "debug tells of each flight, with the SQL and without values",
+    name: "debug reports each flight with its SQL and without values",
     async run(t) {
       const lines: string[] = [];
       const debug = (line: string) => void lines.push(line);
@@ -291,7 +293,7 @@ export const errors: Case[] = [
     },
   },
   {
-    name: "what console.log shows of ours has names and no secrets",
+    name: "console.log of our objects shows names and no secrets",
     run: (t) =>
       withClient(t, async (client) => {
         const hook = Symbol.for("nodejs.util.inspect.custom");

@@ -1,16 +1,17 @@
-// Statements that nobody has described: they run in one flight, as text, and nobody can tell by what comes of it.
+// Statements that have not been described: they run in one flight, as text, and their results do not differ from later
+// runs.
 import type { Client, StreamOptions } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { abortedAt, gone, newMark, text, unseen, withClient, withSchema } from "./helpers.ts";
 
-/** How many flights `work` took. */
+/** Returns how many flights `work` took. */
 async function flights(client: Client, work: () => Promise<unknown>): Promise<number> {
   const { flights } = client.stats();
   await work();
   return client.stats().flights - flights;
 }
 
-/** A value of each kind of type, under names that say which. */
+/** A value of each kind of type, in a column with a name that says which. */
 const VALUES = `true as bool, 7::int2 as int2, -1 as int4, 9007199254740993 as int8, 4000000000::oid as oid, 1.10 as numeric,
   'NaN'::numeric as nan, 0.1::float4 as float4, 1e21::float8 as float8, '-Infinity'::float8 as infinite, e'é"\\n\\\\'::text as text,
   'x'::"char" as char, '\\x00ff5c'::bytea as bytea, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid as uuid,
@@ -24,26 +25,26 @@ const VALUES = `true as bool, 7::int2 as int2, -1 as int4, 9007199254740993 as i
   '1 2'::int2vector as vector, array['{"a": "x,y"}'::jsonb] as jsons, '$1.50'::money as money, 'pg_class'::regclass as class,
   'a & b'::tsquery as search, null::int4 as nothing, '(0,1)'::tid as tid, 'a=>1'::text as plain`;
 
-/** All that `query` makes of it as one text, bytes and bigints too. */
+/** Returns the rows as one text, including bytes and bigints. */
 const shown = (value: unknown) =>
   JSON.stringify(value, (_, each: unknown) =>
     typeof each === "bigint" ? `${each}n` : each instanceof Uint8Array ? [...each] : each,
   );
 
-/** A table whose rows have 100 characters and a number, and more than the driver once held. */
+/** Creates a table whose rows have 100 characters and a number. They are more than the driver holds. */
 const fill = (client: Client, schema: string, name: string, count: number) =>
   client.simple(`create table ${schema}.${name} (id int4, name text);
     insert into ${schema}.${name} select n, repeat('x', 100) from generate_series(1, ${count}) n`);
 
-/** Characters of the numbers from 1 to this. */
+/** Returns how many characters the numbers from 1 to `count` have. */
 const digits = (count: number) => Array.from({ length: count }, (_, at) => String(at + 1)).join("").length;
 
-/** The same statement as one that has never been run: comments make another text. */
+/** Returns the same statement as one that has never run: a comment makes it another text. */
 const fresh = (t: Context, query: string) => `${query} /* ${newMark(t)} */`;
 
 export const firstRuns: Case[] = [
   {
-    name: "a statement that nobody knows takes one flight, and gives what it gives when it is known",
+    name: "an unknown statement takes one flight, and gives the same result as when it is known",
     run: (t) =>
       withClient(t, async (client) => {
         const once = fresh(t, `select ${VALUES}`);
@@ -63,7 +64,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "the check is prepared once on a connection, and its loss costs flights but is no fault of the session",
+    name: "the guard statement is prepared once on a connection, and losing it costs flights but does not fail the session",
     ownServer: true,
     run: (t) =>
       withClient(t, async (client) => {
@@ -75,7 +76,7 @@ export const firstRuns: Case[] = [
           return rows[0]!.n;
         };
         const [first] = (await one(1)).rows;
-        // In its second use, which is the question itself.
+        // This query is the guard's second use.
         t.assert.deepEqual([first, await prepared()], [{ n: 1 }, 1]);
         const together = async () => {
           const answers = await Promise.all([2, 3, 4, 5, 6].map((n) => one(n)));
@@ -89,16 +90,16 @@ export const firstRuns: Case[] = [
         await client.exec("deallocate all");
         t.assert.equal(await flights(client, together), 1);
         t.assert.equal(await prepared(), 1);
-        // The driver does not hear of this one.
+        // The driver does not see this DEALLOCATE.
         await client.exec("do $$ begin execute 'deallocate all'; end $$");
         t.assert.equal(await flights(client, () => one(7)), 3);
-        // From now on nothing has a name here, as behind a pooler.
+        // From now on no statement has a name on this connection, as with a pooler.
         t.assert.equal(await flights(client, together), 1);
         t.assert.equal(await prepared(), 0);
       }),
   },
   {
-    name: "the same bytes in every format, of a stream, a Response and one piece",
+    name: "first and later runs give the same bytes in every format, as a stream, a Response and one piece",
     run: (t) =>
       withClient(t, async (client) => {
         for (const format of ["ndjson", "json", "columnar", "toon", "csv"] as const)
@@ -121,11 +122,12 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "settings of the session change no value: text that depends on them is not asked for",
+    name: "settings of the session change no value: text that depends on them is not requested",
     run: (t) =>
       withClient(t, async (client) => {
         const wanted = shown((await client.query(fresh(t, `select ${VALUES}`), { timeout: 9_000 })).rows);
-        // These can be read whatever they are; the others are described first.
+        // The text of these settings can be read in any form, so one flight is enough. The settings below make the
+        // driver describe.
         for (const [set, count] of [
           ["set timezone to 'America/St_Johns'", 1],
           ["set bytea_output to escape", 1],
@@ -143,7 +145,8 @@ export const firstRuns: Case[] = [
           "set intervalstyle to sql_standard",
           "set extra_float_digits to 0",
         ])
-          // An application name of its own is a server of its own: others go on without a question.
+          // A separate application name makes this a separate server for the cache, so that other connections are not told to
+          // describe.
           await withClient(
             t,
             async (other) => {
@@ -159,7 +162,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "types of the database: an enum at once, what is made of others when the catalog was asked, in one flight more",
+    name: "an enum needs no catalog query in its first run, and other user types need one flight more",
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.whole as int4;
@@ -179,13 +182,13 @@ export const firstRuns: Case[] = [
         await once(`select array_agg(p order by id) as ps from ${s}.pairs`, 2, [{ ps: [pair, null] }]);
         await once(`select pairs from ${s}.pairs where id = 1`, 2, [{ pairs: { id: 1, p: pair, m: "sad" } }]);
         await once(`select p from ${s}.pairs where false`, 2, []);
-        // What a composite is made of its text does not say: the catalog is asked for each new statement.
+        // The text of a composite does not say its attributes: the catalog is asked for each new statement.
         const value = `select '(5,ok)'::${s}.changing as c`;
         await client.simple(`create type ${s}.changing as (a ${s}.whole, b text)`);
         await once(value, 2, [{ c: { a: 5, b: "ok" } }]);
         await unseen(client, `alter type ${s}.changing alter attribute a type text`);
         await once(`${value} -- again`, 2, [{ c: { a: "5", b: "ok" } }]);
-        // Rows that wait come behind those of calls that were made later, which do not wait for them.
+        // Rows that wait for the catalog arrive after those of later calls, which do not wait for them.
         const [held, beside] = await Promise.all([
           client.json(`select array[p] as held from ${s}.pairs where id = 1`),
           client.query("select 1 as n"),
@@ -195,7 +198,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "many rows of types of the database come at once from PostgreSQL 16 on, and are held up to a bound before",
+    name: "many rows of user types arrive at once from PostgreSQL 16 on, and are held up to a bound on older versions",
     run: (t) =>
       withSchema(t, async (client, s) => {
         await fill(client, s, "wide", 20_000);
@@ -235,7 +238,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "types that were asked for once are known to other statements, which take one flight again",
+    name: "user types learned once are known to other statements, which take one flight again",
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.moods as ${s}.mood[];
@@ -246,20 +249,21 @@ export const firstRuns: Case[] = [
         };
         const before = client.stats().writes;
         t.assert.equal(await moods(`select '{sad}'::${s}.mood[] as m`, { m: ["sad"] }), 2);
-        // The question about its type and its second run leave in one write, so no answer can come between.
+        // The catalog query and the second run of the statement leave in one write, so no response can come between
+        // them.
         t.assert.equal(client.stats().writes - before, 2);
         t.assert.equal(await moods(`select '{ok}'::${s}.mood[] as m`, { m: ["ok"] }), 1);
-        // A domain's columns are of the type below, which the check does not see.
+        // A domain's columns are reported with its base type, which the guard statement does not see.
         await moods(`select '{sad}'::${s}.moods as m`, { m: ["sad"] });
         t.assert.equal(await moods(`select '{ok}'::${s}.moods as m`, { m: ["ok"] }), 1);
         t.assert.equal(await moods(`select 1::${s}.whole as w, 'x'::${s}.line as l`, { w: 1, l: "x" }), 1);
-        // Rows that nobody reads need no types.
+        // Rows that are not read need no types.
         const unread = () => client.exec(fresh(t, `select array['sad'::${s}.mood], null::${s}.moods[]`));
         t.assert.equal(await flights(client, unread), 1);
       }),
   },
   {
-    name: "a statement runs once, whatever has to be asked for it",
+    name: "a statement runs once, whatever the driver has to look up for it",
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.simple(
@@ -287,7 +291,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "an anonymous record is described first where the text shows it, and refused once where it does not",
+    name: "an anonymous record is described first when the SQL shows it, and refused once when it does not",
     run: (t) =>
       withClient(t, async (client) => {
         t.assert.deepEqual((await client.query(fresh(t, "select row(1, 'x') as r"))).rows, [{ r: { f1: 1, f2: "x" } }]);
@@ -306,7 +310,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "a statement that changes what its own text depends on gives what it gives when it is known",
+    name: "a statement that changes a setting its own text depends on gives the same result as when it is known",
     run: (t) =>
       withClient(t, async (client) => {
         const values = "0.1::float8 + 0.2 as f, date '2024-01-02' as d, interval '1 day 2 hours' as i";
@@ -325,7 +329,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "where a function changes it, the error says that the statement has run, and the connection goes on",
+    name: "when a function changes such a setting, the error says that the statement has run, and the connection survives",
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.simple(`create table ${s}.log (n int4);
@@ -344,7 +348,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "the first statement of a transaction runs with BEGIN, later ones see what the transaction has made",
+    name: "the first statement of a transaction runs with BEGIN, and later ones see the transaction's changes",
     run: (t) =>
       withSchema(t, async (client, s) => {
         for (const isolation of ["read committed", "serializable"] as const)
@@ -374,7 +378,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "an atomic batch of statements that nobody knows takes one flight, and ends as one that is known",
+    name: "an atomic batch of unknown statements takes one flight, and ends as a known batch does",
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.simple(`create table ${s}.b (n int4 primary key deferrable initially deferred, check (n < 100));
@@ -396,7 +400,7 @@ export const firstRuns: Case[] = [
           };
           t.assert.equal(await flights(client, run), 1, time);
         }
-        // Known ones among them too, and where nobody wants rows.
+        // Known statements may be among them, and the rows may be unwanted.
         const mixed = async () => {
           const [known, , added] = await client.batch([five[0]!, add(1), add(2)]);
           t.assert.deepEqual([known?.rows, added?.rows], [[{ n: 1 }], [{ n: 2 }]]);
@@ -454,7 +458,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "an abort, a deadline and a cap end a first run as any other",
+    name: "an abort, a deadline and a cap end a first run as they end any other",
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);

@@ -1,4 +1,4 @@
-// The output formats: their exact bytes, whole and streamed, what stands around rows when there are none, and how a
+// The output formats: their exact bytes, whole and streamed, what surrounds the rows when there are none, and how a
 // limit ends each.
 import type { Format, PgzError, QueryEnd } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
@@ -7,7 +7,7 @@ import { gone, newMark, series, text, unseen, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
 /**
- * Values that every format has to escape somewhere: quotes, commas, line breaks, backslashes, NULL and the empty text.
+ * Values that every format must escape somewhere: quotes, commas, line breaks, backslashes, NULL and the empty text.
  */
 const TRICKY = `select g::int4 as id,
   case g % 5 when 0 then null when 1 then '' when 2 then 'a,"b"'
@@ -17,22 +17,22 @@ const TRICKY = `select g::int4 as id,
   from generate_series(1, ${ROWS}) g`;
 const TWO = "select * from (values (1, 'n1'), (2, 'n2')) t (id, \"n m\")";
 
-/** What each format makes of the same results. A format that is missing here does not compile. */
+/** The bytes of each format for the same results. A format that is missing here does not compile. */
 interface Expected {
   /** Two rows of `id`, `"n m"`. */
   readonly two: string;
-  /** A statement with the column `id` that finds none. */
+  /** A statement with the column `id` that finds no rows. */
   readonly none: string;
   /** Two rows without columns. */
   readonly bare: string;
   /** A statement that returns no rows. */
   readonly nothing: string;
-  /** Two rows of `id`, then a cap of two rows; `null`: it is refused. */
+  /** Two rows of `id`, then a cap of two rows; `null` means that the call is refused. */
   readonly truncated: string | null;
   readonly contentType: string;
 }
 
-/** How those that have no place for a mark end at a cap. */
+/** The output of the formats without a truncation mark when a cap cuts them. */
 const CUT: Partial<Record<Format, string>> = { toon: "[?]{id}\n1\n2\n", csv: "id\r\n1\r\n2\r\n" };
 
 const EXPECTED: Readonly<Record<Format, Expected>> = {
@@ -81,7 +81,7 @@ const FORMATS = Object.keys(EXPECTED) as Format[];
 
 export const formats: Case[] = [
   {
-    name: "two rows and none, to the byte",
+    name: "two rows, and no rows, in every format to the byte",
     run: (t) =>
       withClient(t, async (client) => {
         for (const format of FORMATS) {
@@ -98,7 +98,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "no columns, and statements that return no rows",
+    name: "rows without columns, and statements without rows, in every format",
     run: (t) =>
       withClient(t, async (client) => {
         for (const format of FORMATS) {
@@ -111,7 +111,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "json is the server's own json_agg, columnar its rows as arrays",
+    name: "json equals the server's own json_agg, and columnar has its rows as arrays",
     run: (t) =>
       withClient(t, async (client) => {
         const rows = (await t.side(`select to_json(t)::text from (${TRICKY}) t`)).map(([row]) => row as string);
@@ -135,7 +135,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "csv reads back as what the server's COPY … CSV reads back as",
+    name: "csv reads back like the server's COPY … CSV",
     run: (t) =>
       withClient(t, async (client) => {
         const [header, ...ours] = readCsv(await text(await client.stream(TRICKY, { format: "csv" })));
@@ -159,7 +159,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "json with white space in front: one cell, whatever it holds",
+    name: "json with leading white space is one csv cell, whatever it contains",
     run: (t) =>
       withClient(t, async (client) => {
         const sql = `select ' {"a":1,"b":2}'::json as a, ' "s"'::json as b, '"s,"'::jsonb as c,
@@ -175,7 +175,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "csv keeps text that looks like a formula, or escapes it where asked",
+    name: "csv keeps text that looks like a formula, or escapes it on request",
     run: (t) =>
       withClient(t, async (client) => {
         const sql =
@@ -202,7 +202,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "columnNames: camelCase, in every format and for values",
+    name: "columnNames: camelCase holds in every format and for values",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -216,7 +216,7 @@ export const formats: Case[] = [
           ["toon", '[?]{userId,metaData,_id}\n1,{"of_json": 1},2\n'],
           ["csv", 'userId,metaData,_id\r\n1,"{""of_json"": 1}",2\r\n'],
         ] as const) {
-          // The first run is in text, the others are binary.
+          // The first run is in text, later runs are in binary.
           for (let run = 0; run < 3; run++)
             t.assert.equal(await text(await client.stream(query, { ...options, format })), expected, format);
         }
@@ -231,7 +231,7 @@ export const formats: Case[] = [
           code: "DUPLICATE_COLUMN",
         });
 
-        // Of a client, and the way back.
+        // The option also works for a whole client, and `snakeCase` is the way back.
         await using camel = t.pgz.createClient({ ...t.options, ...options });
         await camel.exec("create temporary table people (user_id int, created_at timestamptz, line_2 text)");
         const people = [{ userId: 7, createdAt: "2024-01-02 00:00:00+00", line_2: "x" }];
@@ -300,7 +300,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "a call's observer is told what was cut, and then every format can be",
+    name: "with an observer that is told of the cut, every format may be truncated",
     run: (t) =>
       withClient(t, async (client) => {
         const sql = `select g as id from ${series(3_000_000, "g")}`;
@@ -320,7 +320,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "a cap of bytes counts what stands around the rows, in every format",
+    name: "a byte cap counts what surrounds the rows, in every format",
     run: (t) =>
       withClient(t, async (client) => {
         for (const format of FORMATS) {
@@ -342,7 +342,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "a cap on a field's bytes, in every format and for objects",
+    name: "a cap on a field's bytes holds in every format and for objects",
     run: (t) =>
       withClient(t, async (client) => {
         const sql = "select repeat('x', 100) as a, 1 as b";
@@ -363,7 +363,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "columns of one name: kept, renamed or refused",
+    name: "columns of the same name are kept, renamed or refused",
     run: (t) =>
       withClient(t, async (client) => {
         const sql = "select 1 as a, 2 as a, 3 as a_2, 4 as a";
@@ -381,7 +381,7 @@ export const formats: Case[] = [
           committed: false,
         });
         await t.assert.rejects(client.query(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN" });
-        // What was wrong with the names once need not be for ever.
+        // A duplicate name may go away later: the refusal must not be remembered.
         await client.simple(
           "create temp table one_id (id int4); create temp table other_id (id int4); " +
             "insert into one_id values (1); insert into other_id values (2)",
@@ -394,7 +394,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "gzip: the same bytes, compressed",
+    name: "gzip gives the same bytes, compressed",
     run: (t) =>
       withClient(t, async (client) => {
         const plain = await text(await client.stream(TRICKY));
@@ -426,12 +426,12 @@ export const formats: Case[] = [
         await reader.read();
         await reader.cancel();
         await gone(t, mark);
-        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
+        t.assert.equal(client.stats().state === "lost", false); // the cancel ended it, not a lost connection
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
   {
-    // Node's own CompressionStream threw where only uncaughtException hears of it
+    // Node's own CompressionStream threw an error that only uncaughtException sees
     // (https://github.com/nodejs/node/issues/64529); vitest fails for that.
     name: "a compressed stream may be left while it is read",
     run: async (t) => {
@@ -443,7 +443,7 @@ export const formats: Case[] = [
           await pause(30);
           const next = reader.read();
           await reader.cancel("enough");
-          // there with the reason, elsewhere it is at its end
+          // On workerd the read fails with the reason, elsewhere the stream ends.
           await next.catch((error: unknown) => t.assert.equal(t.runtime, "workerd", String(error)));
           await pause(5);
         });
@@ -451,8 +451,8 @@ export const formats: Case[] = [
     },
   },
   {
-    // workerd tells of it later: its own streams carry the bytes there.
-    name: "a compressed stream that was left is in nobody's way",
+    // workerd reports the cancel later, because its own streams carry the bytes.
+    name: "a compressed stream that was left does not block the next call",
     run: (t) =>
       withClient(t, async (client) => {
         const many = `select md5(g::text) as a from ${series(100_000, "g")}`;
@@ -475,7 +475,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "content types",
+    name: "each format has its content type",
     run: (t) =>
       withClient(t, async (client) => {
         for (const format of FORMATS) {
@@ -487,7 +487,7 @@ export const formats: Case[] = [
       }),
   },
   {
-    name: "int8 and numeric as text in JSON where asked",
+    name: "int8 and numeric are text in JSON on request",
     run: (t) =>
       withClient(t, async (client) => {
         const sql = "select 9007199254740993::int8 as a, 0.10::numeric as b, array[1::int8] as c, 'NaN'::numeric as d";
@@ -504,7 +504,7 @@ export const formats: Case[] = [
   },
 ];
 
-/** RFC 4180, with NULL told from the empty text by its missing quotes. */
+/** Reads CSV by RFC 4180. NULL differs from the empty text by its missing quotes. */
 function readCsv(csv: string): (string | null)[][] {
   const rows: (string | null)[][] = [];
   const cell = /(?:"((?:[^"]|"")*)"|([^,\r\n"]*))(,|\r\n)/gy;

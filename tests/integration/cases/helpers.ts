@@ -1,10 +1,10 @@
-// What several cases need: a client for the case that is always closed, reading a stream, and looking at the server
-// from beside.
+// What several cases need: a client that is closed after the case, reading a stream, and looking at the server from
+// another session.
 import type { Client, Options } from "../../../js/index.ts";
 import type { Context } from "../context.ts";
 import { pause, until } from "../../support/until.ts";
 
-/** A client with this case's options, closed when `work` is over. */
+/** Gives `work` a client with this case's options, and closes the client afterwards. */
 export async function withClient<T>(
   t: Context,
   work: (client: Client) => Promise<T>,
@@ -18,7 +18,7 @@ export async function withClient<T>(
   }
 }
 
-/** A schema of the case's own: those of all runs and runtimes live beside each other. */
+/** Creates a schema for the case. The schemas of all runs and runtimes exist side by side. */
 export async function withSchema(t: Context, work: (client: Client, schema: string) => Promise<void>): Promise<void> {
   const schema = `case_${t.runtime}_${Math.random().toString(36).slice(2)}`;
   await withClient(t, async (client) => {
@@ -31,7 +31,7 @@ export async function withSchema(t: Context, work: (client: Client, schema: stri
   });
 }
 
-/** Runs a statement so that its client does not see what it does: in a function, as another session's DDL would be. */
+/** Runs a statement in a function, so that its client does not see it, like DDL of another session. */
 export async function unseen(client: Client, text: string): Promise<void> {
   const body = "'begin execute $1; end'";
   await client.simple(
@@ -41,8 +41,7 @@ export async function unseen(client: Client, text: string): Promise<void> {
 }
 
 /**
- * So many rows with the numbers from 1, each made when it is asked for. A generate_series in FROM writes them all to
- * disk first.
+ * That many rows with the numbers from 1, each made on demand. A generate_series in FROM writes all rows to disk first.
  */
 export const series = (count: number, name: string) => `(select generate_series(1, ${count}) as ${name}) as series`;
 
@@ -50,7 +49,7 @@ export async function text(stream: ReadableStream<Uint8Array>): Promise<string> 
   return new Response(stream).text();
 }
 
-/** The first `bytes` or more of a stream, which stays open; its reader is returned, locked. */
+/** Reads at least `bytes` of a stream, which stays open. Returns its reader, locked. */
 export async function readSome(
   stream: ReadableStream<Uint8Array>,
   bytes = 1,
@@ -66,7 +65,7 @@ export async function readSome(
   return { reader, text: seen };
 }
 
-/** The pieces, one after a pause each. */
+/** Yields the pieces with a pause before each. */
 export async function* slowly<T>(...pieces: T[]) {
   for (const piece of pieces) {
     await pause(1);
@@ -74,7 +73,7 @@ export async function* slowly<T>(...pieces: T[]) {
   }
 }
 
-/** How many sessions run a statement that contains `mark` now. */
+/** Returns how many sessions run a statement that contains `mark`. */
 export async function running(t: Context, mark: string): Promise<number> {
   const [row] = await t.side(
     `select count(*) from pg_stat_activity
@@ -83,13 +82,13 @@ export async function running(t: Context, mark: string): Promise<number> {
   return Number(row?.[0]);
 }
 
-/** Waits until a session runs a statement that contains `mark`, and until none does any more. */
+/** Waits until a session runs a statement that contains `mark` (`started`), or until none does (`gone`). */
 export const started = (t: Context, mark: string) => until(async () => (await running(t, mark)) > 0);
 export const gone = (t: Context, mark: string) => until(async () => (await running(t, mark)) === 0);
 
 /**
- * Waits until the statement with `mark` sleeps. One that is `started` may still be parsed, and a session that ends then
- * has not begun with it: the driver runs it again on another one.
+ * Waits until the statement with `mark` sleeps. After `started` it may still be in parsing, and a session that ends
+ * then has not begun the statement: the driver runs it again on another session.
  */
 export const asleep = (t: Context, mark: string) =>
   until(async () => {
@@ -97,23 +96,23 @@ export const asleep = (t: Context, mark: string) =>
     return (await t.side(look)).length > 0;
   });
 
-/** Aborts as soon as the statement with `mark` sleeps: of one that is still parsed, the rest has not left. */
+/** Aborts as soon as the statement with `mark` sleeps. While it is still in parsing, the rest has not left. */
 export function abortedAt(t: Context, mark: string): AbortSignal {
   const controller = new AbortController();
-  // A statement that never runs fails its own test, by the error that it expects.
+  // A statement that never runs fails its own case, by the error that the case expects.
   asleep(t, mark)
     .finally(() => controller.abort())
     .catch(() => {});
   return controller.signal;
 }
 
-/** Ends a session, and waits until it is gone on the server: what it says to its client has left by then. */
+/** Ends a session, and waits until it is gone on the server. By then its last message to the client has left. */
 export async function terminate(t: Context, pid: number | undefined): Promise<void> {
   t.assert.equal((await t.side(`select pg_terminate_backend(${pid})`)).length, 1);
   await until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
 }
 
-/** What the session that runs `mark` waits for, such as "ClientWrite". */
+/** Returns the wait event of the session that runs `mark`, such as "ClientWrite". */
 export async function waitEvent(t: Context, mark: string): Promise<string | null> {
   const [row] = await t.side(
     `select wait_event from pg_stat_activity
@@ -123,7 +122,7 @@ export async function waitEvent(t: Context, mark: string): Promise<string | null
 }
 
 let marks = 0;
-/** A text that marks one case's statement in pg_stat_activity. Comments survive there. */
+/** Returns a text that marks one case's statement in pg_stat_activity. Comments survive there. */
 export function newMark(t: Context): string {
   return `mark_${t.runtime}_${t.server.name}_${t.tls}_${++marks}_${Math.random().toString(36).slice(2)}`;
 }

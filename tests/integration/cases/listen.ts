@@ -4,12 +4,12 @@ import type { Case, Context } from "../context.ts";
 import { until } from "../../support/until.ts";
 import { withClient } from "./helpers.ts";
 
-/** Channels are the whole database's. */
+/** Channels belong to the whole database, so their names are unique. */
 const newChannel = (t: Context) => `Channel "${t.runtime}" ${Math.random().toString(36).slice(2)}`;
 
 export const listen: Case[] = [
   {
-    name: "notifications arrive in their order, by channel, payload and process, until the loop is left",
+    name: "notifications arrive in order with channel, payload and process, until the loop is left",
     run: (t) =>
       withClient(t, async (client) => {
         const channel = newChannel(t);
@@ -53,7 +53,7 @@ export const listen: Case[] = [
       }),
   },
   {
-    name: "a listener whose connection is lost makes another and says so",
+    name: "a listener whose connection is lost opens another and reports it",
     ownServer: true,
     run: (t) =>
       withClient(t, async (client) => {
@@ -76,13 +76,13 @@ export const listen: Case[] = [
       }),
   },
   {
-    name: "an abort ends a listener, a wrong password rejects at once, and close may be called again",
+    name: "an abort ends a listener, a wrong password rejects at once, and close may be called twice",
     run: (t) =>
       withClient(t, async (client) => {
         const leaving = new AbortController();
         const listener = await client.listen(newChannel(t), { signal: leaving.signal });
         const next = listener[Symbol.asyncIterator]().next();
-        await client.query("select 1"); // it waits for the socket by now
+        await client.query("select 1"); // by now it waits for the socket
         leaving.abort("enough");
         await t.assert.rejects(next, { code: "ABORTED", cause: "enough" });
         await listener.close();
@@ -98,7 +98,7 @@ export const listen: Case[] = [
       }),
   },
   {
-    name: "a prepared statement tells its types, runs with other values each time, and is gone when it is closed",
+    name: "a prepared statement knows its types, runs with other values each time, and is gone after close",
     run: (t) =>
       withClient(t, async (client) => {
         const prepared = () =>

@@ -1,11 +1,11 @@
-// What an observer sees, and what stats() and parameterStatus() say.
+// What an observer sees, and what stats() and parameterStatus() return.
 import type { Observer, PgzError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { newMark, started, terminate, text, withClient } from "./helpers.ts";
 
 type Seen = [name: keyof Observer, event: Record<string, unknown>];
 
-/** An observer that writes everything down. */
+/** Returns an observer that records every event. */
 function recorder(): { seen: Seen[]; observer: Observer; of(name: keyof Observer): Record<string, unknown>[] } {
   const seen: Seen[] = [];
   const note = (name: keyof Observer) => (event: object) => void seen.push([name, event as Record<string, unknown>]);
@@ -20,7 +20,7 @@ function recorder(): { seen: Seen[]; observer: Observer; of(name: keyof Observer
   return { seen, observer, of: (name) => seen.filter(([known]) => known === name).map(([, event]) => event) };
 }
 
-/** Each start has one end, and they tell of the same call. */
+/** Checks that each start has one end, and that both describe the same call. */
 function paired(t: Context, { of }: ReturnType<typeof recorder>): Record<string, unknown>[] {
   const ends = of("onQueryEnd");
   t.assert.deepEqual(
@@ -34,7 +34,7 @@ function paired(t: Context, { of }: ReturnType<typeof recorder>): Record<string,
 
 export const observer: Case[] = [
   {
-    name: "an observer sees connect, start and end of each call, and no values",
+    name: "an observer sees the connect and the start and end of each call, and no values",
     async run(t) {
       const watched = recorder();
       const { sql } = t.pgz;
@@ -91,14 +91,14 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "what the driver asks for itself does not count for an observer",
+    name: "an observer does not see the driver's own queries",
     async run(t) {
       const watched = recorder();
       await withClient(
         t,
         async (client) => {
           await client.simple("create type pg_temp.watched_mood as enum ('sad', 'glad')");
-          // A text of its own: the same one was learned for another session's type.
+          // A text of its own, because the same text was described for another session's type.
           const mark = `/* ${newMark(t)} */`;
           await client.describe(`select 'sad'::pg_temp.watched_mood as m ${mark}`);
           t.assert.deepEqual((await client.query(`select 'glad'::pg_temp.watched_mood as m ${mark}`)).rows, [
@@ -119,7 +119,7 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "an observer sees a connect that fails, and the call that wanted it",
+    name: "an observer sees a failed connect, and the call that needed it",
     ownServer: true,
     async run(t) {
       const watched = recorder();
@@ -138,7 +138,7 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "a stream that nobody reads on, and a lost connection, end for the observer too",
+    name: "an observer sees the end of a stream left unread and of a lost connection",
     ownServer: true,
     async run(t) {
       const watched = recorder();
@@ -165,7 +165,7 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "a slow call is told of while it runs, once",
+    name: "a slow call is reported once, while it runs",
     async run(t) {
       const watched = recorder();
       await withClient(
@@ -187,7 +187,7 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "notices arrive with their fields, for the observer of the client or of the call",
+    name: "notices arrive with their fields, at the observer of the client or of the call",
     async run(t) {
       const watched = recorder();
       const own = recorder();
@@ -226,7 +226,7 @@ export const observer: Case[] = [
         [notice?.["severity"], notice?.["code"], notice?.["queryId"]],
         ["WARNING", "01P01", undefined],
       );
-      // PostgreSQL 18 can warn too.
+      // PostgreSQL 18 can warn about MD5 too.
       t.assert.equal(
         others.every(({ code }) => code === "01000" || code === "01P01"),
         true,
@@ -235,7 +235,7 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "a changed setting is told, and parameterStatus knows it",
+    name: "a changed setting is reported, and parameterStatus has it",
     async run(t) {
       const watched = recorder();
       await withClient(
@@ -278,9 +278,9 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "stats() counts calls, rows, bytes, errors and cancels, and tells the state",
+    name: "stats() counts calls, rows, bytes, errors and cancels, and has the state",
     async run(t) {
-      // What an object is made from has other bytes where it came as text, as in a first run.
+      // Objects are built from other bytes when they arrive as text, as in a first run.
       const lazy = t.pgz.createClient({ ...t.options, firstRun: "describe" });
       t.assert.equal(lazy.stats().state, "new");
       const opening = lazy.query("select 1 as a");
@@ -305,7 +305,7 @@ export const observer: Case[] = [
     },
   },
   {
-    name: "sqlComment stands behind statements without a name, another each time, and behind no others",
+    name: "sqlComment is appended to unnamed statements, a new one for each call, and to no others",
     async run(t) {
       const { sql } = t.pgz;
       let count = 0;

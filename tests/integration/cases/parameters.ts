@@ -1,5 +1,5 @@
-// Values as parameters: for every built-in type that a column can have, what several JavaScript values become is what
-// the server makes of the literal that they mean, under settings that would make it read and write other forms.
+// Values as parameters, for every built-in type that a column can have. Several JavaScript values must become what the
+// server makes of the literal that they mean, under settings that would make it read and write other forms.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { withClient, withSchema } from "./helpers.ts";
@@ -14,14 +14,14 @@ const ODD = {
 const bytes = (...all: number[]) => Uint8Array.from(all);
 const noon = new Date("2024-02-29T12:30:00.500Z");
 const ancient = new Date("-000043-03-15T12:00:00Z");
-/** What is looked at of a Temporal value, for runtimes without it. */
+/** A stand-in for a Temporal value, for runtimes without Temporal. It has only what the driver reads. */
 const temporal = (type: string, text: string) => ({
   [Symbol.toStringTag]: `Temporal.${type}`,
   toString: () => text,
   toJSON: () => text,
 });
 
-/** The runtime's own. Without one, dates: "temporal" is refused. */
+/** Returns the runtime's own Temporal. Without it, `dates: "temporal"` must be refused. */
 async function temporalOf(t: Context, client: Client) {
   const own = (globalThis as { Temporal?: Record<string, { from(text: string): unknown }> }).Temporal;
   const refusal = { name: "UsageError", code: "UNSUPPORTED_ON_RUNTIME" };
@@ -29,7 +29,7 @@ async function temporalOf(t: Context, client: Client) {
   return own;
 }
 
-/** Type, the literal that the values mean, the values. */
+/** The type, the literal that the values mean, and the values. */
 const MATRIX: [type: string, literal: string, ...values: unknown[]][] = [
   ["bool", "true", true, "t", "YES", "on", "1"],
   ["bool", "false", false, "f", " No ", "off"],
@@ -110,7 +110,7 @@ const MATRIX: [type: string, literal: string, ...values: unknown[]][] = [
   ],
   ["timestamptz", "0044-03-15 12:00+00 BC", ancient, temporal("Instant", "-000043-03-15T12:00:00Z")],
   ["timestamptz", "-infinity", "-infinity"],
-  // Without a zone it is the session's, as for any text.
+  // Without a zone, the session's zone is used, as for any text.
   ["timestamptz", "2024-02-29 12:30 America/St_Johns", "2024-02-29 12:30"],
   [
     "interval",
@@ -227,7 +227,7 @@ const MATRIX: [type: string, literal: string, ...values: unknown[]][] = [
 
 export const parameters: Case[] = [
   {
-    name: "parameters: every value for every type is what the server makes of the literal, and NULL is NULL",
+    name: "parameters: every value of every type is what the server makes of the literal, and NULL is NULL",
     run: (t) =>
       withClient(t, async (client) => {
         await client.query(
@@ -252,7 +252,7 @@ export const parameters: Case[] = [
       }),
   },
   {
-    name: "parameters: every value for every type is stored by COPY as what the server makes of the literal",
+    name: "parameters: COPY stores every value of every type as what the server makes of the literal",
     only: "plain",
     run: (t) =>
       withClient(t, async (client) => {
@@ -267,7 +267,7 @@ export const parameters: Case[] = [
               () => undefined,
               (error: { code: string }) => error.code,
             );
-            // Text in a spelling that only the server reads.
+            // Some spellings of text can only be read by the server, and these are refused here.
             if (refused === undefined) stored++;
             else
               t.assert.deepEqual(
@@ -291,7 +291,7 @@ export const parameters: Case[] = [
       }),
   },
   {
-    name: "parameters: composites as text or made of their attributes, enums, domains, and arrays of these",
+    name: "parameters: composites work as text or from their attributes, and so do enums, domains and their arrays",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;
@@ -310,7 +310,7 @@ export const parameters: Case[] = [
       }),
   },
   {
-    name: "parameters: what a type cannot hold is refused before anything is sent, and the connection stays as it was",
+    name: "parameters: a value that does not fit its type is refused before anything is sent, and the connection is unchanged",
     run: (t) =>
       withClient(t, async (client) => {
         const refused: [type: string, code: string, ...values: unknown[]][] = [
@@ -340,7 +340,7 @@ export const parameters: Case[] = [
       }),
   },
   {
-    name: "parameters: a runtime's own Temporal is what the stand-ins are; without one it cannot be asked for",
+    name: "parameters: the runtime's own Temporal values work as the stand-ins do, and are refused where there is no Temporal",
     run: (t) =>
       withClient(t, async (client) => {
         const real = await temporalOf(t, client);
@@ -396,7 +396,7 @@ export const parameters: Case[] = [
       }),
   },
   {
-    name: "parameters: serialize makes them of values of one's own, in every kind of call",
+    name: "parameters: serialize converts custom values in every kind of call",
     async run(t) {
       class Point {
         constructor(

@@ -1,4 +1,4 @@
-// Pools: who gets which connection, what the next borrower finds, and what becomes of those that wait.
+// Pools: which caller gets which connection, what the next borrower finds, and how waiting callers end.
 import type { Lease, Pool, PoolOptions, PgzError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { inTime, pause, until } from "../../support/until.ts";
@@ -17,11 +17,11 @@ async function withPool<T>(t: Context, work: (pool: Pool) => Promise<T>, options
 const pidOf = async (calls: Pick<Pool, "query">) =>
   (await calls.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]!.pid;
 
-/** Sessions of the pool that the server has. */
+/** Returns how many sessions of the pool the server has. */
 const sessions = async (t: Context, name: string) =>
   Number((await t.side(`select count(*) from pg_stat_activity where application_name = '${name}'`))[0]![0]);
 
-/** What a borrower leaves, and how the next one would see it. */
+/** What a borrower leaves in the session, and how the next borrower would see it. */
 const LEFT: [how: string, seen: string, clean: string][] = [
   ["set timezone = 'Asia/Tokyo'", "show timezone", "UTC"],
   ["set search_path = pg_temp", "select current_setting('search_path') = 'pg_temp'", "f"],
@@ -31,7 +31,7 @@ const LEFT: [how: string, seen: string, clean: string][] = [
   ["select 1 as n into temporary left_over", "select to_regclass('left_over') is null", "t"],
   ["select pg_advisory_lock(271)", "select count(*) from pg_locks where locktype = 'advisory' and objid = 271", "0"],
   ["listen left_over", "select count(*) from pg_listening_channels()", "0"],
-  // Behind comments, semicolons in them, escapes and other statements.
+  // The same inside or after comments, semicolons in comments, escapes and other statements.
   ["/* report; for ops */ set role pg_monitor", "select current_user = 'pg_monitor'", "f"],
   ["-- a; b\nset app.tenant = '7'", "select coalesce(current_setting('app.tenant', true), '')", ""],
   ["/* /* */ select */ set app.tenant = '7'", "select coalesce(current_setting('app.tenant', true), '')", ""],
@@ -56,7 +56,7 @@ const LEFT: [how: string, seen: string, clean: string][] = [
 
 export const pools: Case[] = [
   {
-    name: "calls of a pool run beside each other, never on more than max connections",
+    name: "calls of a pool run in parallel, on at most max connections",
     run: (t) =>
       withPool(
         t,
@@ -78,7 +78,7 @@ export const pools: Case[] = [
           t.assert.deepEqual({ max, total, acquires, waiting }, { max: 3, total: 3, acquires: 60, waiting: 0 });
           await many.close();
           await until(async () => (await sessions(t, name)) === 0);
-          // One call makes one connection, and the next takes it.
+          // One call opens one connection, and the next call reuses it.
           t.assert.equal(await pidOf(pool), await pidOf(pool));
           t.assert.equal(pool.stats().total, 1);
         },
@@ -86,7 +86,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "who calls again behind an answer finds the connection free, and does not wait for it",
+    name: "a caller that calls again after a response finds the connection free and does not wait",
     run: (t) =>
       withPool(t, async (pool) => {
         const both = (work: () => Promise<unknown>) => Promise.all([work(), work()]);
@@ -105,7 +105,7 @@ export const pools: Case[] = [
       }),
   },
   {
-    name: "every call of a client is a call of a pool, and gives its connection back",
+    name: "every call of a client works on a pool too, and gives its connection back",
     run: (t) =>
       withPool(
         t,
@@ -177,7 +177,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "an open or failed transaction, a stream that is left, a call that is aborted: the next borrower is clean",
+    name: "after an open or failed transaction, an abandoned stream or an aborted call, the next borrower is clean",
     run: (t) =>
       withPool(
         t,
@@ -209,7 +209,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "a statement whose words show that it leaves nothing costs no reset, whatever its literals say",
+    name: "a statement whose keywords show that it leaves nothing costs no reset, whatever its literals say",
     run: (t) =>
       withPool(
         t,
@@ -230,7 +230,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "calls that share a connection do not find what one of them leaves",
+    name: "calls that share a connection do not see what one of them sets",
     run: (t) =>
       withPool(
         t,
@@ -251,7 +251,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "who waits for too long learns how the pool stands; who gives up loses nothing",
+    name: "a call that waits too long reports the state of the pool, and a call that gives up loses nothing",
     run: (t) =>
       withPool(
         t,
@@ -272,7 +272,7 @@ export const pools: Case[] = [
           await lease.release();
           await Promise.all(calls);
           t.assert.deepEqual(order, [1, 2, 3]);
-          // Also where one is free.
+          // An aborted signal also rejects when a connection is free.
           await t.assert.rejects(pool.acquire({ signal: AbortSignal.abort() }), { code: "ABORTED", retryable: true });
           const { canceledAcquires, acquireTimeouts, waiting, total } = pool.stats();
           const wanted = { canceledAcquires: 4, acquireTimeouts: 1, waiting: 0, total: 1 };
@@ -282,7 +282,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "an error of SQL keeps a connection, one that ends the session is replaced",
+    name: "an SQL error keeps its connection, and a session that ends is replaced",
     ownServer: true,
     run: (t) =>
       withPool(
@@ -295,7 +295,7 @@ export const pools: Case[] = [
             { code: "42703" },
           );
           t.assert.equal(await pidOf(pool), pid);
-          // While idle, and while lent.
+          // The session ends once while idle and once while leased.
           await terminate(t, pid);
           const second = await pidOf(pool);
           t.assert(second !== pid, "another session");
@@ -311,7 +311,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "a call works behind a restart that has ended more idle connections than a call tries",
+    name: "a call works after a restart that has ended more idle connections than one call tries",
     run: (t) =>
       withPool(
         t,
@@ -327,7 +327,7 @@ export const pools: Case[] = [
       ),
   },
   {
-    name: "hooks: their settings stay, what they refuse is replaced, and what they throw leaks nothing",
+    name: "the settings of hooks stay, a connection that a hook refuses is replaced, and a hook that throws leaks nothing",
     run: (t) => {
       const calls: string[] = [];
       let refuses = 0;
@@ -376,7 +376,7 @@ export const pools: Case[] = [
     },
   },
   {
-    name: "lifetime, resize, reset, drain and close end connections, never work in flight",
+    name: "lifetime, resize, reset, drain and close end connections, but never calls in flight",
     ownServer: true,
     run: async (t) => {
       const aging = t.pgz.createPool({ ...t.options, max: 1, maxLifetime: 300 });
@@ -410,7 +410,7 @@ export const pools: Case[] = [
     },
   },
   {
-    name: "close() gives what runs its time, then ends it on the server too",
+    name: "close() gives running calls their time, then ends them on the server too",
     async run(t) {
       const pool = t.pgz.createPool({ ...t.options, max: 2 });
       const mark = newMark(t);
@@ -426,14 +426,14 @@ export const pools: Case[] = [
     },
   },
   {
-    name: "close() ends what runs beside a stream that its user reads, and gives streams that wait a connection",
+    name: "close() ends calls beside a stream that is being read, and still gives queued streams a connection",
     async run(t) {
       const pool = t.pgz.createPool({ ...t.options, max: 1 });
       const wide = "select repeat('x', 100000) as x from generate_series(1, 200)";
       const first = await pool.stream(wide);
       const second = pool.stream("select 'second' as a");
       const refused = t.assert.rejects(pool.query("select 1"), { code: "POOL_CLOSED" });
-      await inTime(pool.close()); // it waits for no reader
+      await inTime(pool.close()); // it does not wait for readers
       await refused;
       t.assert.equal(pool.stats().total, 1);
       await t.assert.rejects(pool.stream("select 1"), { code: "POOL_CLOSED" });
@@ -452,7 +452,7 @@ export const pools: Case[] = [
     },
   },
   {
-    name: "a lease's stream goes on behind release(), and ends with destroy or `until`",
+    name: "a lease's stream continues after release(), and ends with destroy or `until`",
     async run(t) {
       await using pool = t.pgz.createPool({ ...t.options, max: 1 });
       const wide = "select repeat('x', 100000) as x from generate_series(1, 200)";
@@ -480,7 +480,7 @@ export const pools: Case[] = [
     },
   },
   {
-    name: "a server without a free place is asked again, in pauses, until acquireTimeout",
+    name: "a pool retries a server without free connections, with pauses, until acquireTimeout",
     ownServer: true,
     async run(t) {
       const role = `crowded_${t.runtime}_${Math.random().toString(36).slice(2)}`;
@@ -494,7 +494,7 @@ export const pools: Case[] = [
         acquireTimeout: 4_000,
         observer: { onConnect: ({ error }) => void attempts.push(error?.code) },
       });
-      // One place is enough for all of them, one after the other.
+      // One connection is enough for all calls, one after the other.
       const all = await Promise.all(Array.from({ length: 40 }, () => pool.exec("select pg_sleep(0.01)")));
       t.assert.equal(all.length, 40);
       t.assert.equal(attempts.filter((code) => code === undefined).length, 1);
@@ -504,7 +504,7 @@ export const pools: Case[] = [
     },
   },
   {
-    name: "no statement opens a connection that max does not count, whatever its rows are made of",
+    name: "no statement opens a connection beyond max, whatever its rows are made of",
     ownServer: true,
     run: (t) =>
       withSchema(t, async (client, s) => {
@@ -512,7 +512,7 @@ export const pools: Case[] = [
         await t.side(
           `create role ${role} login password 'counted'; create extension if not exists citext schema public`,
         );
-        // Half a megabyte as they travel: rows of a composite, and citext.
+        // The rows are half a megabyte on the wire: composites and citext.
         await client.simple(`create table ${s}.wide (id int4, name text);
           insert into ${s}.wide select n, repeat('x', 100) from generate_series(1, 4000) n;
           create table ${s}.log (id int8 generated always as identity);

@@ -1,4 +1,4 @@
-// query, exec, sql: what comes back for what goes in.
+// query, exec, sql: what they return for each input.
 import type { Case } from "../context.ts";
 import { until } from "../../support/until.ts";
 import { unseen, withClient, withSchema } from "./helpers.ts";
@@ -7,7 +7,7 @@ const codeOf = ({ code }: { code: string }) => code;
 
 export const query: Case[] = [
   {
-    name: "query gives rows as objects, with rowCount, command and fields",
+    name: "query returns rows as objects, with rowCount, command and fields",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -26,7 +26,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "cache: false puts its comment behind the text of each call, and what is not boolean is refused",
+    name: "cache: false appends its comment to the text of each call, and refuses a value that is not boolean",
     run: (t) =>
       withClient(t, async (client) => {
         const [text, cache] = ["select current_query() as q -- the text", false];
@@ -56,7 +56,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "a scope over Hyperdrive keeps its statements from the cache, which knows no tenant",
+    name: "a scope over Hyperdrive keeps its statements out of the cache, which does not know the tenant",
     run: (t) =>
       withClient(
         t,
@@ -97,7 +97,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "values of each type come back as the type policy says",
+    name: "values of each type are returned as the type policy says",
     run: (t) =>
       withClient(t, async (client) => {
         const { rows } =
@@ -191,7 +191,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "empty queries, no columns and no rows are results",
+    name: "empty queries, no columns and no rows are valid results",
     run: (t) =>
       withClient(t, async (client) => {
         t.assert.deepEqual((await client.query("")).rows, []);
@@ -201,7 +201,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "a shape's first, second, third and fourth execution give the same rows",
+    name: "the first four executions of a statement return the same rows",
     run: (t) =>
       withClient(t, async (client) => {
         const results: string[] = [];
@@ -226,7 +226,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "calls on one client queue and answer in order",
+    name: "calls on one client queue and are answered in order",
     run: (t) =>
       withClient(t, async (client) => {
         const answers = await Promise.all([1, 2, 3, 4, 5].map((n) => client.query(t.pgz.sql`select ${n}::int4 as n`)));
@@ -237,12 +237,12 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "a lazy client opens with its first call",
+    name: "a lazy client connects with its first call",
     async run(t) {
       const client = t.pgz.createClient({ ...t.options });
       t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       await client.close();
-      await t.pgz.createClient({ ...t.options }).close(); // never opened
+      await t.pgz.createClient({ ...t.options }).close(); // never connected
     },
   },
   {
@@ -250,7 +250,7 @@ export const query: Case[] = [
     async run(t) {
       const client = await t.pgz.connect({ ...t.options });
       const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
-      // Spelled out, because Node 20 does not parse `await using` and old engines lack the symbol.
+      // Written without `await using`, because Node 20 does not parse it and old engines lack the symbol.
       const symbol = (Symbol as { asyncDispose?: symbol }).asyncDispose ?? Symbol.for("Symbol.asyncDispose");
       await (client as unknown as Record<symbol, () => Promise<void>>)[symbol]!();
       await until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${row?.pid}`)).length === 0);
@@ -272,7 +272,7 @@ export const query: Case[] = [
       ),
   },
   {
-    name: "a statement whose table changes is prepared anew",
+    name: "a statement is prepared again after its table changes",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table changing (a int4)");
@@ -288,7 +288,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "a parameter whose type changes is learned anew, and nothing of its value is lost",
+    name: "a parameter whose type changes is described anew, and its value stays exact",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -321,7 +321,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "columns that change to types without a decoder are learned anew, or refused for one call",
+    name: "columns that change to types without a decoder are described anew, or one call is refused",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table widening (a int4)");
@@ -332,7 +332,8 @@ export const query: Case[] = [
         t.assert.deepEqual((await client.query(select)).rows, [{ a: 1, b: "10.0.0.1" }]);
         await client.query(select);
         await unseen(client, "alter table widening alter a type inet using '10.0.0.2'");
-        // Unnamed by now on this connection or not: the server or the driver notices, and the call after that works.
+        // The statement may be unnamed by now on this connection. Either the server or the driver notices the change,
+        // and the call after that works.
         const outcome = await client.query(select).then(
           ({ rows }) => rows,
           (error: { code: string }) => error.code,
@@ -342,7 +343,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "a client_encoding other than UTF8 ends the connection before a text is corrupted",
+    name: "a client_encoding other than UTF8 ends the connection before any text is corrupted",
     run: (t) =>
       withClient(t, async (client) => {
         const error = await t.assert.rejects(client.exec("set client_encoding to 'LATIN1'"), {
@@ -353,7 +354,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "a statement that was deallocated is prepared anew",
+    name: "a statement that was deallocated is prepared again",
     run: (t) =>
       withClient(t, async (client) => {
         for (let run = 0; run < 3; run++) await client.query("select 1 as deallocated");
@@ -363,7 +364,7 @@ export const query: Case[] = [
       }),
   },
   {
-    name: "rows are inserted, changed and found by the helpers of sql",
+    name: "the helpers of sql insert, update and find rows",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;

@@ -1,4 +1,4 @@
-// What lost a conflict with another session runs again where that was asked for, and nothing else does.
+// Work that lost a conflict with another session runs again where that was asked for, and no other work does.
 import type { Case } from "../context.ts";
 import { pause } from "../../support/until.ts";
 import { text, withClient, withSchema } from "./helpers.ts";
@@ -6,7 +6,7 @@ import { count, withNumbers } from "./tables.ts";
 
 export const retries: Case[] = [
   {
-    name: "conflicts are tried again where it is asked for, all of the callback, and the observer hears of it",
+    name: "conflicts are retried on request, with the whole callback, and the observer sees each attempt",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         await client.exec(`insert into ${table} values (0)`);
@@ -50,7 +50,7 @@ export const retries: Case[] = [
       }),
   },
   {
-    name: "a real write conflict at COMMIT is tried again",
+    name: "a real write conflict at COMMIT is retried",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         await client.exec(`insert into ${table} values (10), (20)`);
@@ -81,7 +81,7 @@ export const retries: Case[] = [
       }),
   },
   {
-    name: "a transaction that is ended while it waits to try again is over at once, and so is its turn",
+    name: "a transaction that is ended during its retry pause rejects at once and frees the connection",
     slow: true,
     run: (t) =>
       withClient(t, async (client) => {
@@ -100,7 +100,7 @@ export const retries: Case[] = [
       }),
   },
   {
-    name: "a single statement that lost a conflict runs again when it is asked to, and a CALL, a DO or one inside a transaction never",
+    name: "a statement that lost a conflict is retried on request, but never a CALL, a DO or a statement in a transaction",
     run: (t) =>
       withSchema(t, async (plain, schema) => {
         await plain.simple(`create sequence ${schema}.tries;

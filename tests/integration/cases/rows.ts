@@ -8,7 +8,7 @@ type Id = { id: number };
 const ids = (count: number, mark = "") =>
   `select g as id, repeat('x', 200) as filler /* ${mark} */ from ${series(count, "g")}`;
 
-/** The connection serves others again, and the server runs nothing for it. */
+/** Checks that the connection serves other calls again, and that the server runs nothing for it. */
 async function isFree(t: Context, client: Client, mark: string): Promise<void> {
   t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
   await gone(t, mark);
@@ -35,7 +35,7 @@ export const rows: Case[] = [
       }),
   },
   {
-    name: "a loop takes its place when it starts, among the calls that are made then",
+    name: "a loop takes its place in the queue when it starts",
     run: (t) =>
       withClient(t, async (client) => {
         const loop = client.rows("select 1 as a")[Symbol.asyncIterator]();
@@ -52,7 +52,7 @@ export const rows: Case[] = [
       }),
   },
   {
-    name: "batches have exactly n rows, the last one fewer",
+    name: "batches have exactly n rows, and the last has the rest",
     run: (t) =>
       withClient(t, async (client) => {
         for (const [total, size] of [
@@ -106,7 +106,7 @@ export const rows: Case[] = [
       }),
   },
   {
-    name: "return() does not wait for rows that are slow",
+    name: "return() does not wait for slow rows",
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
@@ -120,7 +120,7 @@ export const rows: Case[] = [
       }),
   },
   {
-    name: "other calls reject while a loop is open, and run behind it",
+    name: "other calls reject while a loop is open, and run after it",
     run: (t) =>
       withClient(t, async (client) => {
         for await (const row of client.rows(ids(100_000))) {
@@ -139,7 +139,7 @@ export const rows: Case[] = [
         let count = 0;
         for await (const { id } of client.rows<Id>(ids(150_000, mark))) {
           t.assert.equal(id, ++count);
-          // Behind it are more bytes than sockets hold.
+          // More bytes follow than the sockets can buffer.
           if (count === 1 && t.server.name !== "pgbouncer")
             await until(async () => (await waitEvent(t, mark)) === "ClientWrite");
         }
@@ -147,7 +147,7 @@ export const rows: Case[] = [
       }),
   },
   {
-    name: "errors of rows are typed, before the first and behind it",
+    name: "errors of rows are typed, before the first row and after it",
     run: (t) =>
       withClient(t, async (client) => {
         const all = async (sql: string, options = {}) => {
@@ -174,7 +174,7 @@ export const rows: Case[] = [
       }),
   },
   {
-    name: "values by policy, of a query and of the connection",
+    name: "values follow the policy of the query or of the connection",
     run: (t) =>
       withClient(
         t,
@@ -223,7 +223,7 @@ export const rows: Case[] = [
             code: "INVALID_OPTION",
             message: `Option "types" names "nosuch", a type that this database does not have.`,
           });
-          // The call's parsers win over the client's, however they name the type.
+          // The call's parsers win over the client's, whether they name the type by OID or by name.
           t.assert.deepEqual(
             (await client.query("select gen_random_uuid() as u", { types: { 2950: () => "mine" } })).rows,
             [{ u: "mine" }],
@@ -248,7 +248,7 @@ export const rows: Case[] = [
       ),
   },
   {
-    name: "parsers by the name of a type of the database, in every way to get objects",
+    name: "parsers found by the name of a user type work in every way to get objects",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const sql = `select 'sad'::${schema}."Mood" as m, array['sad']::${schema}."Mood"[] as ms,
@@ -268,20 +268,20 @@ export const rows: Case[] = [
         ]);
         for await (const rows of client.rows(sql, { types }).batches(10)) t.assert.deepEqual(rows, expected);
         for await (const rows of client.cursor(sql, 10, { types })) t.assert.deepEqual(rows, expected);
-        // As the simple protocol has them: all text.
+        // The simple protocol has every value as text.
         t.assert.deepEqual((await client.simple(`select 'sad'::${schema}."Mood" as m`, { types }))[0]?.rows, [
           { m: ":sad" },
         ]);
-        // Nobody's name becomes SQL.
+        // No name becomes SQL.
         for (const name of ["it's $ok$", "$$", "\\", "x); drop schema public", "\u0000", "$$) select 1 --"]) {
           const code = await client.query(sql, { types: { [name]: String } }).then(
             () => "none",
             (error: { code: string }) => error.code,
           );
-          // A text that can be no name is the server's error.
+          // A text that cannot be a name is the server's error.
           t.assert.equal(/^(INVALID_OPTION|4260[12]|22P05)$/.test(code), true, `${name}: ${code}`);
         }
-        // Dropped and made again it is another type of the same name.
+        // A type that is dropped and created again has the same name and another OID.
         await client.exec(`drop type ${schema}.pair; `);
         await client.exec(`create type ${schema}.pair as (a int, b ${schema}."Mood")`);
         t.assert.deepEqual((await client.query(`${sql} -- again`, { types })).rows, expected);

@@ -1,18 +1,21 @@
-// A scope: settings and a role for each of its calls, on a real server. What holds inside, that nothing is left behind,
-// and what cannot run there.
+// A scope gives each of its calls settings and a role, here on a real server: what holds inside, that nothing remains
+// afterwards, and what cannot run there.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { abortedAt, newMark, text, withClient, withSchema } from "./helpers.ts";
 
 const TENANT = "select current_setting('app.tenant', true) as tenant, current_user::text as role";
 
-/** What the client itself sees: no tenant, its own role. An empty text is what a setting of the kind leaves behind. */
+/**
+ * Checks what the client itself sees: no tenant, and its own role. After such a setting has been reset it is an empty
+ * text.
+ */
 async function expectNothingLeft(t: Context, client: Client, when: string): Promise<void> {
   const { rows } = await client.query<{ tenant: string | null; role: string }>(TENANT);
   t.assert.deepEqual([rows[0]!.tenant || null, rows[0]!.role], [null, t.options.user], when);
 }
 
-/** Whether it throws or rejects. */
+/** Checks that the call throws or rejects with this code. */
 async function expectCode(t: Context, code: string, what: string, call: () => unknown): Promise<void> {
   const error = await (async () => call())().then(
     () => undefined,
@@ -27,7 +30,7 @@ async function all<T>(rows: AsyncIterable<T>): Promise<T[]> {
   return seen;
 }
 
-/** A role that the login's own may play, and a table whose policy shows each tenant its rows. */
+/** Creates a role that the login role may assume, and a table whose policy shows each tenant its own rows. */
 async function withTenants(
   t: Context,
   work: (client: Client, table: string, role: string) => Promise<void>,
@@ -54,7 +57,7 @@ async function withTenants(
 
 export const scopes: Case[] = [
   {
-    name: "a text with the words by which Citus is told is the caller's own error, and changes nothing for scopes",
+    name: "a text with the words that detect Citus is the caller's own error, and changes nothing for scopes",
     run: (t) =>
       withClient(t, async (client) => {
         const scope = client.scope({ settings: { "app.tenant": 1 } });
@@ -83,7 +86,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "a scope's settings and role hold for its call, new or known, and for nothing behind it",
+    name: "a scope's settings and role hold for its own call, whether new or known, and for no call after it",
     ownServer: true,
     run: (t) =>
       withTenants(t, async (client, table, role) => {
@@ -95,12 +98,12 @@ export const scopes: Case[] = [
           t.assert.deepEqual((await scope.query(TENANT)).rows, [{ tenant: String(tenant), role }]);
           await expectNothingLeft(t, client, `behind tenant ${tenant}`);
         }
-        // The owner sees all of them, with the same text.
+        // The owner sees all rows, with the same text.
         t.assert.equal((await client.query(count)).rows.length, 3);
       }),
   },
   {
-    name: "calls of scopes and of their client made together see each their own",
+    name: "calls of several scopes and of their client, made together, each see their own tenant",
     ownServer: true,
     run: (t) =>
       withTenants(t, async (client, table, role) => {
@@ -120,7 +123,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "nothing of a scope is left behind an error, a cap, an abort, a timeout or a stream that is left",
+    name: "a scope leaves nothing after an error, a cap, an abort, a timeout or an abandoned stream",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -157,7 +160,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "every kind of call has its scope: json, stream, rows, cursor, batches, prepared statements",
+    name: "every kind of call works in a scope: json, stream, rows, cursor, batches, prepared statements",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -191,7 +194,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "a schema per tenant: the same text has other types in other scopes",
+    name: "with a schema per tenant, the same text has other types in other scopes",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;
@@ -215,7 +218,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "what the server reads in a text by a setting is read anew in a scope with another",
+    name: "a text that the server reads by a setting is read anew in a scope with another setting",
     run: (t) =>
       withClient(
         t,
@@ -244,7 +247,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "scope.transaction: the settings hold from the first statement to the end, in savepoints and retries too",
+    name: "scope.transaction keeps the settings from the first statement to the end, in savepoints and retries too",
     ownServer: true,
     run: (t) =>
       withTenants(t, async (client, table, role) => {
@@ -288,14 +291,14 @@ export const scopes: Case[] = [
           await tx.last<{ tenant: string }>("select current_setting('app.tenant') as tenant"),
         ]);
         t.assert.deepEqual([one!.rows, two!.rows], [[{ n: 5, tenant: 2 }], [{ tenant: "2" }]]);
-        // A transaction that begins with what is not in the extended protocol.
+        // This transaction begins with a call that does not use the extended protocol.
         const streamed = await scope.transaction(async (tx) => text(await tx.copyTo(`copy (${count.text}) to stdout`)));
         t.assert.equal(streamed, "5\t2\n");
         await expectNothingLeft(t, client, "behind four transactions");
       }),
   },
   {
-    name: "a transaction in a scope whose settings fail does nothing, and says why",
+    name: "a transaction in a scope whose settings fail does nothing and reports why",
     run: (t) =>
       withClient(t, async (client) => {
         for (const known of [false, true]) {
@@ -313,7 +316,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "what cannot run in a scope says so, and is not sent",
+    name: "a call that cannot run in a scope is refused and not sent",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -368,7 +371,7 @@ export const scopes: Case[] = [
         t.assert.equal(client.stats().writes, before);
         t.assert.deepEqual((await scope.query(sql`select ${1}::int4 as "set"`)).rows, [{ set: 1 }]);
         await scope.batch(["set local app.more = '1'", "select 1"]);
-        // Sent, and refused by the server.
+        // These are sent, and the server refuses them.
         await t.assert.rejects(scope.batch(["/* /* */ */ set local role no_such_role"]), { code: "22023" });
         for (const role of ["none", "NONE", '"none"', " none "])
           await expectCode(t, "INVALID_OPTION", role, async () => client.scope({ role }));
@@ -385,7 +388,7 @@ export const scopes: Case[] = [
       }),
   },
   {
-    name: "what names no tenant makes no scope",
+    name: "a scope without a tenant is refused",
     run: (t) =>
       withClient(t, async (client) => {
         const make = (options: unknown) => () => client.scope(options as Parameters<Client["scope"]>[0]);

@@ -1,22 +1,22 @@
-// Known holes of PostgreSQL clients and poolers, a case per hole, named by its CVE or by the bug: each was seen in
-// another driver, and none may be here.
+// Known holes of PostgreSQL clients and poolers, one case for each, named by its CVE or by the bug. Each was seen in
+// another driver, and none may be in this driver.
 //
 // Each case is short and says one thing; the thorough tests of the same subjects are elsewhere (tests/faults for what
-// servers do, tests/properties for what bytes do). A false server is a scripted one (tests/faults/bad-servers).
+// servers do, tests/properties for what bytes do). A false server is a scripted server (tests/faults/bad-servers).
 import { FaultHost, type ConnectionReport } from "../../faults/control.ts";
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { inTime } from "../../support/until.ts";
 import { newMark, started, terminate, text, withClient, withSchema } from "./helpers.ts";
 
-/** How a false server may be met: the code of the error, and that it comes at once. */
+/** How the driver connects to a false server, and a check of the error and of what the server has seen. */
 interface Met {
   tls?: boolean;
   options?: object;
   check?(error: Error & Record<string, unknown>, report: ConnectionReport): void;
 }
 
-/** Each of these scenarios ends the call with this code at once, and the socket with it. */
+/** Checks that each of these scenarios ends the call with this code at once, and closes the socket. */
 async function refused(t: Context, scenarios: readonly string[], code: RegExp, met: Met = {}): Promise<void> {
   const { tls = false, options = {}, check } = met;
   const host = new FaultHost(t.faults);
@@ -39,13 +39,13 @@ async function refused(t: Context, scenarios: readonly string[], code: RegExp, m
   }
 }
 
-/** Nor a proof of it: the client's first SCRAM message holds neither. */
+/** Checks that the server got neither the password nor a proof of it. The client's first SCRAM message has neither. */
 const noPassword: Met["check"] = (_, { passwords }) => {
   const given = passwords.filter((each) => !each.includes("n,,n=,r=") || each.includes("p="));
   if (given.length) throw new Error(`the server has got ${JSON.stringify(given)}`);
 };
 
-/** Names of columns that have been code, JSON or a prototype elsewhere. */
+/** Column names that other drivers have run as code, or that broke their JSON or a prototype. */
 const NAMES = [
   "');process.exit(1);//",
   "__proto__",
@@ -74,14 +74,14 @@ export const security: Case[] = [
           const huge = Object.defineProperty(new Uint8Array(0), "byteLength", { value: byteLength });
           const { writes } = client.stats();
           await t.assert.rejects(query(huge), { code: "PARAMETERS_TOO_LARGE" });
-          // The types are asked for once more: they might have changed.
+          // The types are described once more, because they might have changed.
           t.assert(client.stats().writes <= writes + 1, "writes");
         }
         t.assert.deepEqual((await query(new Uint8Array(4))).rows, [{ a: 4 }]);
       }),
   },
   {
-    name: "pg's int16: 65,536 parameters are refused before a byte is sent, 65,535 are not",
+    name: "pg's int16: 65,536 parameters are refused before a byte is sent, and 65,535 are not",
     only: "plain",
     run: (t) =>
       withClient(t, async (client) => {
@@ -96,7 +96,7 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "CVE-2017-16082 and postgres.js's __proto__: a column's name is a name, in objects and in JSON",
+    name: "CVE-2017-16082 and postgres.js's __proto__: a column's name is only a name, in objects and in JSON",
     only: "plain",
     run: (t) =>
       withClient(t, async (client) => {
@@ -128,7 +128,7 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "json with newlines, as the server sends it, stays on its line",
+    name: "json with newlines stays on one line, as the server sends it",
     only: "plain",
     run: (t) =>
       withClient(t, async (client) => {
@@ -160,7 +160,7 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "CVE-2022-31197 and RUSTSEC-2026-0136: names in SQL of ours are quoted",
+    name: "CVE-2022-31197 and RUSTSEC-2026-0136: names in the driver's own SQL are quoted",
     only: "plain",
     run: (t) =>
       withSchema(t, async (client, schema) => {
@@ -177,7 +177,7 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "CVE-2025-1094: a name that is no Unicode, or holds NUL, is refused and not quoted",
+    name: "CVE-2025-1094: a name that is invalid Unicode or has NUL is refused and not quoted",
     only: "plain",
     run: async (t) => {
       for (const name of ["\ud800", "a\udc00", "a\0b"])
@@ -185,7 +185,7 @@ export const security: Case[] = [
     },
   },
   {
-    name: "CVE-2006-2313 and -2314: backslashes mean nothing, also with standard_conforming_strings off",
+    name: "CVE-2006-2313 and -2314: backslashes mean nothing, even with standard_conforming_strings off",
     only: "plain",
     async run(t) {
       const asked = { options: "-c standard_conforming_strings=off -c escape_string_warning=off" };
@@ -199,12 +199,12 @@ export const security: Case[] = [
         client.query("select current_setting('server_version_num')::int4 as version"),
       );
       if (Number(version.rows[0]!["version"]) < 190000) return withClient(t, use, asked);
-      // PostgreSQL 19 has no other strings any more.
+      // PostgreSQL 19 has only standard-conforming strings.
       await t.assert.rejects(withClient(t, use, asked), { code: "0A000" });
     },
   },
   {
-    name: "NUL smuggles no parameter: not into StartupMessage, SQL, a name or a value",
+    name: "NUL smuggles in no parameter: not in StartupMessage, SQL, a name or a value",
     only: "plain",
     run: async (t) => {
       const { pgz, options, assert } = t;
@@ -227,7 +227,7 @@ export const security: Case[] = [
     },
   },
   {
-    name: "CVE-2021-23222: bytes behind the answer to SSLRequest end the connection",
+    name: "CVE-2021-23222: bytes after the answer to SSLRequest end the connection",
     only: "tls",
     run: (t) =>
       refused(t, ["S with stuffed bytes", "N with stuffed bytes"], PROTOCOL, { tls: true, check: noPassword }),
@@ -242,7 +242,7 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "CVE-2022-41862 and pg's endless loop: an error without its end is a violation",
+    name: "CVE-2022-41862 and pg's endless loop: an error without its terminator is a protocol violation",
     only: "plain",
     run: (t) =>
       refused(
@@ -252,7 +252,7 @@ export const security: Case[] = [
       ),
   },
   {
-    name: "CVE-2025-12818, CVE-2026-6477 and the 1.9 GB row: a length is not believed",
+    name: "CVE-2025-12818, CVE-2026-6477 and the 1.9 GB row: a length is not trusted",
     only: "plain",
     run: (t) =>
       refused(
@@ -262,7 +262,7 @@ export const security: Case[] = [
       ),
   },
   {
-    name: "CVE-2026-32286 and -4427: a row with a negative length, or one past its end, is a violation",
+    name: "CVE-2026-32286 and -4427: a row with a negative length, or with one past its end, is a protocol violation",
     only: "plain",
     run: (t) =>
       refused(
@@ -278,7 +278,7 @@ export const security: Case[] = [
       ),
   },
   {
-    name: "RUSTSEC-2026-0178: a row with another number of fields is a violation",
+    name: "RUSTSEC-2026-0178: a row with a wrong number of fields is a protocol violation",
     only: "plain",
     run: (t) => refused(t, ["row with fewer fields", "row with more fields"], PROTOCOL),
   },
@@ -286,7 +286,7 @@ export const security: Case[] = [
     name: "RUSTSEC-2026-0180: a value whose bytes do not fit its type is an error",
     only: "plain",
     run: async (t) => {
-      // Its statement is known, so that rows come in binary.
+      // Its statement is known, so its rows are requested in binary.
       await refused(t, ["row whose int4 has 3 bytes"], /^INVALID_VALUE$/, { options: { firstRun: "describe" } });
     },
   },
@@ -320,7 +320,7 @@ export const security: Case[] = [
       ),
   },
   {
-    name: "CVE-2025-49146, CVE-2026-54291: channel binding that is required is never left out",
+    name: "CVE-2025-49146, CVE-2026-54291: required channel binding is never left out",
     only: "plain",
     run: async (t) => {
       const error = await t.assert.rejects(
@@ -330,7 +330,7 @@ export const security: Case[] = [
     },
   },
   {
-    name: "a server that asks for the password in the clear on an open link does not get it",
+    name: "a server that asks for a cleartext password on an unencrypted link does not get it",
     only: "plain",
     run: (t) => refused(t, ["cleartext"], /^AUTH_CLEARTEXT_REFUSED$/, { check: noPassword }),
   },
@@ -344,7 +344,7 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "a cancel key of 256 bytes is kept, a longer one is a violation",
+    name: "a cancel key of 256 bytes is kept, and a longer key is a protocol violation",
     only: "plain",
     run: (t) =>
       refused(t, ["cancel key of 257 bytes", "cancel key of 0 bytes"], PROTOCOL, {
@@ -352,21 +352,21 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "PgBouncer's CVE-2026-6666: an error without SQLSTATE is an error",
+    name: "PgBouncer's CVE-2026-6666: an error without SQLSTATE is still an error",
     only: "plain",
     run: (t) => refused(t, ["error without SQLSTATE"], /^$/),
   },
   {
-    name: "CVE-2018-10936: verify-full wants the host's own name",
+    name: "CVE-2018-10936: verify-full requires the name of the host",
     only: "tls",
     run: async (t) => {
-      // Workers cannot check another name than the host's, and say so.
+      // Workers can check no name other than the host's, and say so.
       const name = t.runtime === "workerd" ? "UsageError" : "ConnectionError";
       await t.assert.rejects(t.pgz.connect({ ...t.options, servername: "other.example" }), { name });
     },
   },
   {
-    name: "no error and no view of a client shows a password",
+    name: "no error and no printed form of a client shows a password",
     only: "plain",
     run: async (t) => {
       const secret = "p4ss-Zq9/w@rd";
@@ -387,7 +387,7 @@ export const security: Case[] = [
     },
   },
   {
-    name: "libpq's ParameterStatus: 200,000 settings that nobody knows cost neither time nor memory",
+    name: "libpq's ParameterStatus: 200,000 unknown settings cost neither time nor memory",
     only: "plain",
     run: async (t) => {
       const host = new FaultHost(t.faults);
@@ -419,7 +419,7 @@ export const security: Case[] = [
       ),
   },
   {
-    name: "postgres.js #1130 and #1097: a call behind a reset settles, and so does close()",
+    name: "postgres.js #1130 and #1097: a call after a reset settles, and so does close()",
     only: "plain",
     run: async (t) => {
       for (const scenario of ["RST in a row", "FIN in a row"]) {
@@ -442,7 +442,7 @@ export const security: Case[] = [
     },
   },
   {
-    name: "postgres.js: the end of the server's side in a query rejects it, and close() settles",
+    name: "postgres.js: a server that closes its side during a query rejects it, and close() settles",
     only: "plain",
     run: (t) =>
       withClient(t, async (client) => {
@@ -457,7 +457,7 @@ export const security: Case[] = [
       }),
   },
   {
-    name: "Bun #35116: a 0A000 of the user's own is not run again",
+    name: "Bun #35116: a statement that raises 0A000 itself does not run again",
     only: "plain",
     run: (t) =>
       withSchema(t, async (client, schema) => {

@@ -1,11 +1,11 @@
-// What other drivers were seen to get wrong: each probe of the seeds' lists, as what must happen here.
+// Mistakes that were seen in other drivers: each probe of the seeds' lists, as a case that says what must happen here.
 import type { Case } from "../context.ts";
 import { inTime } from "../../support/until.ts";
 import { newMark, started, terminate, text, withClient } from "./helpers.ts";
 
 export const seeds: Case[] = [
   {
-    name: "seed 001: errors, notices, commands without rows and text beyond ASCII are results like others",
+    name: "seed 001: errors, notices, commands without rows and text beyond ASCII are ordinary results",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -36,7 +36,7 @@ export const seeds: Case[] = [
             );
             t.assert.equal((await client.query<{ a: number }>(`select /* ${long} */ 7 as a`)).rows[0]?.a, 7);
           }
-          // More than any buffer of theirs, in rows and in columns.
+          // These are larger than any buffer of those drivers, in rows and in columns.
           t.assert.equal(
             (await text(await client.stream("select repeat('x', 100000) as a from generate_series(1, 20)"))).length,
             20 * (100_000 + '{"a":""}\n'.length),
@@ -51,7 +51,7 @@ export const seeds: Case[] = [
     },
   },
   {
-    name: "seed 001: every type has a value, arrays keep their elements and their shape, numbers their digits",
+    name: "seed 001: every type has a value, arrays keep their elements and shape, and numbers their digits",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -84,7 +84,7 @@ export const seeds: Case[] = [
       }),
   },
   {
-    name: "seed 001: names of columns are never code",
+    name: "seed 001: column names are never code",
     run: (t) =>
       withClient(t, async (client) => {
         for (const name of [
@@ -112,7 +112,7 @@ export const seeds: Case[] = [
       }),
   },
   {
-    name: "seeds 001 and 002: calls at once take turns, and an error spoils none of the others",
+    name: "seeds 001 and 002: concurrent calls take turns, and an error spoils no other call",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -132,7 +132,7 @@ export const seeds: Case[] = [
       }),
   },
   {
-    name: "seed 001: a backend that is terminated, and close() under a call, are errors of that call",
+    name: "seed 001: a terminated backend, and close() during a call, are errors of that call",
     ownServer: true,
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
@@ -158,7 +158,7 @@ export const seeds: Case[] = [
     },
   },
   {
-    name: "seed 001: statements that are made anew each time do not pile up on the server",
+    name: "seed 001: statements with new texts do not pile up on the server",
     run: (t) =>
       withClient(
         t,

@@ -1,10 +1,10 @@
-// Statements that are no plain SELECT, several statements at once, and what describe tells.
+// Statements other than a plain SELECT, several statements in one text, and what describe returns.
 import type { Case } from "../context.ts";
 import { abortedAt, newMark, withClient, withSchema } from "./helpers.ts";
 
 export const statements: Case[] = [
   {
-    name: "EXPLAIN, SHOW, VALUES, TABLE and WITH give rows",
+    name: "EXPLAIN, SHOW, VALUES, TABLE and WITH return rows",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -42,7 +42,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "an option that a call does not have is refused, and so are values beside a query that has its own",
+    name: "a call refuses an option that it does not have, and values beside a query that has its own",
     run: (t) =>
       withClient(t, async (client) => {
         const refused = async (call: Promise<unknown>, name: string, advice: string) => {
@@ -94,7 +94,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "CALL gives the procedure's INOUT arguments, and may commit",
+    name: "CALL returns the procedure's INOUT arguments, and may commit",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -107,7 +107,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "an empty query and one of only a comment are results without rows, in every call",
+    name: "an empty query and a query of only a comment are results without rows, in every call",
     run: (t) =>
       withClient(t, async (client) => {
         for (const text of ["", " ", ";", "-- only a comment", "/* only a comment */", "/* one */ ; -- two"]) {
@@ -119,7 +119,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "simple gives one result for each statement",
+    name: "simple returns one result for each statement",
     run: (t) =>
       withClient(t, async (client) => {
         const results = await client.simple(`create temp table several (a int4, b text);
@@ -171,7 +171,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "simple gives the values that query gives",
+    name: "simple returns the values that query returns",
     run: (t) =>
       withClient(t, async (client) => {
         const select = `select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o,
@@ -195,7 +195,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "simple leaves the server's text where a setting has it in a form of its own, and makes no wrong value of it",
+    name: "simple keeps the server's text when a setting changes its form, and never parses it into a wrong value",
     run: (t) =>
       withClient(t, async (client) => {
         const dates =
@@ -238,7 +238,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "simple names what was complete before an error, and the server has rolled it back",
+    name: "simple names the statements completed before an error, and the server has rolled them back",
     run: (t) =>
       withClient(t, async (client) => {
         await client.simple("create temp table kept (n int4)");
@@ -301,7 +301,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "describe gives parameter types and columns without running the statement",
+    name: "describe returns parameter types and columns without running the statement",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table described (id int8 primary key, name text)");
@@ -329,7 +329,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "statements that are described together share a round trip, with queries between them",
+    name: "statements described together share a round trip, even with queries between them",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         await client.simple(
@@ -357,7 +357,7 @@ export const statements: Case[] = [
             (text) => /as (\w+)/.exec(text)![1]! + (text.includes("filler") ? ",filler" : ""),
           ),
         );
-        // Its types are asked for behind the others.
+        // Its types are looked up after the others.
         const mixed = [`select p from ${schema}.t`, "create table never (a int4)", `select p as q from ${schema}.t`];
         const [described, { rows }, last] = await Promise.all([
           names(mixed),
@@ -388,7 +388,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "DDL of one's own does not end the transaction that used its table before",
+    name: "own DDL does not end the transaction that has used the table",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const all = `select * from ${schema}.t`;
@@ -415,7 +415,7 @@ export const statements: Case[] = [
           t.assert.equal(await columns(tx), "a");
           await tx.exec(alter("add column d int8"));
         });
-        // Nobody has looked since.
+        // No other statement has described the table meanwhile.
         await client.transaction(async (tx) => t.assert.equal(await columns(tx), "a,d"));
         const undone = client.transaction(async (tx) => {
           await tx.exec(alter("alter column d type text"));
@@ -425,7 +425,7 @@ export const statements: Case[] = [
         await t.assert.rejects(undone, { message: "mine" });
         await client.transaction(async (tx) => t.assert.equal(await columns(tx), "a,d"));
         await client.exec(alter("drop column d"));
-        // Another client of the isolate knows it too.
+        // Another client of the isolate knows the change too.
         await withClient(t, (other) =>
           other.transaction(async (tx) => {
             await tx.query("select 1");
@@ -440,7 +440,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "a type that is dropped and made again by one's own DDL is another one",
+    name: "own DDL that drops and creates a type again gives the new type",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const query = t.pgz.sql`select ${"x"}::${t.pgz.sql.identifier(schema, "mood")} as mood`;
@@ -456,7 +456,7 @@ export const statements: Case[] = [
       }),
   },
   {
-    name: "DEALLOCATE ALL and DISCARD inside a transaction do not end it",
+    name: "DEALLOCATE ALL and DISCARD do not end a transaction that runs them",
     run: (t) =>
       withClient(
         t,

@@ -1,4 +1,4 @@
-// stream and respond: NDJSON bytes, back-pressure, and what happens when something fails on the way.
+// stream and respond: NDJSON bytes, back-pressure, and errors in the middle.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { inTime, pause, until } from "../../support/until.ts";
@@ -9,12 +9,12 @@ const MIXED = `select g::int4 as id, 'name-' || g as name, g / 3.0::float8 as sc
   jsonb_build_object('k', g) as meta, 'q"\\\n' as "odd ""name"""
   from generate_series(1, ${ROWS}) g`;
 
-/** What a handler has that returns a stream, and what it calls in its `finally`. */
+/** The calls of a handler that returns a stream, and the function that it calls in its `finally`. */
 type Streaming = Pick<Client, "respond" | "stream" | "copyTo" | "query">;
 interface Owner {
   readonly db: Streaming;
   readonly close: () => Promise<unknown>;
-  /** The error of a call behind `close`. */
+  /** The error of a call after `close`. */
   readonly refusal: string;
 }
 
@@ -36,7 +36,7 @@ const owners: Record<string, (t: Context) => Owner | Promise<Owner>> = {
 
 export const stream: Case[] = [
   {
-    name: "a stream is the server's own to_json, line by line",
+    name: "a stream equals the server's own to_json, line by line",
     run: (t) =>
       withClient(t, async (client) => {
         const lines = (await text(await client.stream(MIXED))).split("\n");
@@ -80,7 +80,7 @@ export const stream: Case[] = [
       }),
   },
   {
-    name: "a call with closeWhenDone that is refused closes too, unless another stream is open",
+    name: "a call with closeWhenDone that is refused still closes the client, unless another stream is open",
     run: async (t) => {
       for (const call of ["respond", "stream"] as const) {
         const client = await t.pgz.connect(t.options);
@@ -95,7 +95,7 @@ export const stream: Case[] = [
     },
   },
   {
-    name: "respond with closeWhenDone ends the session behind the last byte",
+    name: "respond with closeWhenDone ends the session after the last byte",
     async run(t) {
       const client = t.pgz.createClient({ ...t.options });
       const response = await client.respond("select pg_backend_pid() as pid", { closeWhenDone: true });
@@ -105,14 +105,14 @@ export const stream: Case[] = [
     },
   },
   {
-    name: "a handler may return a stream of any size and close: it keeps its connection until its end",
+    name: "a handler may return a stream of any size and close: the stream keeps its connection to its end",
     slow: true,
     async run(t) {
       for (const count of [10, 1_000, 100_000]) {
         const query = `select n, repeat('x', 100) as x, pg_backend_pid() as pid from ${series(count, "n")}`;
         const handlers: Record<string, (db: Streaming) => Promise<Response>> = {
           awaited: async (db) => await db.respond(query),
-          // As with `await using`, close is called while the query is on its way.
+          // As with `await using`, close is called while the query is in flight.
           returned: (db) => db.respond(query),
           stream: async (db) => new Response(await db.stream(query)),
           compressed: async (db) => {
@@ -133,7 +133,7 @@ export const stream: Case[] = [
               await close();
             }
           };
-          const response = await inTime(work()); // close waits for no reader
+          const response = await inTime(work()); // close does not wait for readers
           await t.assert.rejects(db.query("select 1"), { code: refusal });
           const lines = (await response.text()).trimEnd().split("\n");
           t.assert.equal(lines.length, count, name);
@@ -146,7 +146,7 @@ export const stream: Case[] = [
     },
   },
   {
-    name: "a stream that is asked for before close comes, however long it takes, or tells why not",
+    name: "a stream requested before close arrives, however long it takes, or rejects with the reason",
     slow: true,
     async run(t) {
       for (const make of Object.values(owners)) {
@@ -164,7 +164,7 @@ export const stream: Case[] = [
     },
   },
   {
-    name: "a stream that is left behind close ends its query and its session",
+    name: "abandoning a stream after close ends its query and its session",
     async run(t) {
       for (const make of Object.values(owners)) {
         const mark = newMark(t);
@@ -196,7 +196,7 @@ export const stream: Case[] = [
       }),
   },
   {
-    name: "a query that fails before its first row rejects with nothing sent",
+    name: "a query that fails before its first row rejects, and no byte is sent",
     run: (t) =>
       withClient(t, async (client) => {
         const error = await t.assert.rejects(client.respond("select 1/(i-1) from generate_series(1, 3) i"), {
@@ -212,7 +212,7 @@ export const stream: Case[] = [
       }),
   },
   {
-    name: "a failure behind the first byte errors the stream, with whole lines only",
+    name: "a failure after the first byte errors the stream, and only whole lines were sent",
     run: (t) =>
       withClient(t, async (client) => {
         // 200,000 rows of padding, so that the error cannot arrive with the first rows.
@@ -239,7 +239,7 @@ export const stream: Case[] = [
       }),
   },
   {
-    name: "a compressed stream that fails says why",
+    name: "a compressed stream that fails gives the reason",
     run: (t) =>
       withClient(t, async (client) => {
         const body = await client.stream(`select md5(g::text) as a, 1 / (50000 - g) as n from ${series(60_000, "g")}`, {
@@ -282,7 +282,7 @@ export const stream: Case[] = [
           "select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) " +
             "from generate_series(1, 8) g",
         );
-        // 9,000 bytes a row: the server itself gathers 8 KiB before it sends.
+        // Each row has 9,000 bytes, because the server itself buffers 8 KiB before it sends.
         const { reader, text: first } = await readSome(body);
         t.assert.match(first, /^{"g":1,/);
         t.assert(first.split("\n").length < 6, "the first rows came before the last were made");
@@ -292,7 +292,7 @@ export const stream: Case[] = [
       }),
   },
   {
-    name: "the first rows of a slow query arrive at once, whatever flushInterval and flushBytes",
+    name: "the first rows of a slow query arrive at once, whatever flushInterval and flushBytes are",
     run: (t) =>
       withClient(
         t,
@@ -315,7 +315,7 @@ export const stream: Case[] = [
       ),
   },
   {
-    name: "a call behind an open stream is refused at once",
+    name: "a call while a stream is open is refused at once",
     run: (t) =>
       withClient(t, async (client) => {
         const { reader } = await readSome(await client.stream(`select g from ${series(1_000_000, "g")}`));
@@ -337,8 +337,8 @@ export const stream: Case[] = [
         ).length;
         const after = client.stats();
         const received = after.receivedBytes - before.receivedBytes;
-        // Per chunk as the socket gives it (4 KiB to 64 KiB, by runtime): input, receive, and a look, a pointer and a
-        // release for rows.
+        // Per chunk that the socket delivers (4 KiB to 64 KiB, by runtime): input, receive, and then a peek, a pointer
+        // and a release for its rows.
         const calls = (after.boundaryCalls - before.boundaryCalls) / (after.receivedChunks - before.receivedChunks);
         const copied = (after.copiedBytes - before.copiedBytes) / (received + bytes);
         t.assert(calls <= 5.5, `${calls.toFixed(2)} boundary calls per chunk`);

@@ -1,4 +1,4 @@
-// Calls made together: on the wire together, answered in order, and none harmed by what happens to another.
+// Calls made together: they share the wire, are answered in order, and are not harmed by what happens to another call.
 import type { Case, Context } from "../context.ts";
 import { inTime, pause } from "../../support/until.ts";
 import { newMark, started, withClient, withSchema } from "./helpers.ts";
@@ -6,12 +6,12 @@ import { newMark, started, withClient, withSchema } from "./helpers.ts";
 const codes = (settled: PromiseSettledResult<unknown>[]) =>
   settled.map((one) => (one.status === "fulfilled" ? "" : (one.reason as { code: string }).code));
 
-/** A client for which the statements of these cases are known, so that nothing has to be asked first. */
+/** A statement that these cases have already run, so that it needs no Describe. */
 const numbers = (t: Context) => (n: number) => t.pgz.sql`select ${n}::int4 as n`;
 
 export const together: Case[] = [
   {
-    name: "a failure, a cap and a wrong value of one call touch none of those beside it",
+    name: "a failure, a cap or a wrong value in one call does not touch the calls beside it",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -40,7 +40,7 @@ export const together: Case[] = [
       }),
   },
   {
-    name: "calls run in the order in which they were made, whatever has the wire for itself",
+    name: "calls run in the order in which they were made, even when one needs the wire alone",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;
@@ -70,7 +70,7 @@ export const together: Case[] = [
       }),
   },
   {
-    name: "an aborted call settles at once, wherever it stands, and those beside it get their rows",
+    name: "an aborted call settles at once, wherever it is in the queue, and the calls beside it get their rows",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -92,7 +92,7 @@ export const together: Case[] = [
         const settled = Promise.allSettled(calls);
         await started(t, mark);
         behind.abort();
-        // The first one runs on meanwhile.
+        // The first call is still running.
         await t.assert.rejects(inTime(calls[2] as Promise<unknown>), { code: "ABORTED", retryable: false });
         front.abort();
         t.assert.deepEqual(codes(await settled), ["ABORTED", "", "ABORTED", ""]);
@@ -100,7 +100,7 @@ export const together: Case[] = [
       }),
   },
   {
-    name: "a cancel that hits a neighbour is not seen: it runs again",
+    name: "a cancel that hits a neighbouring call is hidden: that call runs again",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -128,7 +128,7 @@ export const together: Case[] = [
       }),
   },
   {
-    name: "inside a transaction the calls behind a failed one get 25P02, and all is rolled back",
+    name: "in a transaction, calls after a failed one get 25P02, and all is rolled back",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;
@@ -154,7 +154,7 @@ export const together: Case[] = [
       }),
   },
   {
-    name: "megabytes both ways at once never wait for each other",
+    name: "megabytes in both directions at once never wait for each other",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -168,7 +168,7 @@ export const together: Case[] = [
       }),
   },
   {
-    name: "columns that changed meanwhile are those of each call's own rows",
+    name: "after a table changes, each call gets the columns of its own rows",
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;
@@ -193,7 +193,7 @@ export const together: Case[] = [
       }),
   },
   {
-    name: "a lost connection rejects each call that was on the wire, and none of them may be repeated",
+    name: "a lost connection rejects each call in flight, and none of them is retryable",
     async run(t) {
       const client = await t.pgz.connect({ ...t.options });
       const one = numbers(t);

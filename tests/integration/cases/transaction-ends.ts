@@ -1,4 +1,4 @@
-// A transaction that does not come to its end: abort, timeout, a lost connection, close().
+// Transactions that do not reach their normal end: abort, timeout, a lost connection, close().
 import type { PgzError, Transaction } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { inTime, until } from "../../support/until.ts";
@@ -7,7 +7,7 @@ import { count, withNumbers } from "./tables.ts";
 
 export const transactionEnds: Case[] = [
   {
-    name: "COMMIT leaves with the last statement, and does what COMMIT does",
+    name: "tx.last sends COMMIT with the last statement, with the effect of an ordinary COMMIT",
     run: (t) =>
       withSchema(t, async (client, s) => {
         const { sql } = t.pgz;
@@ -58,7 +58,7 @@ export const transactionEnds: Case[] = [
       }),
   },
   {
-    name: "an abort during the last statement says what became of the transaction",
+    name: "an abort during the last statement reports the outcome of the transaction",
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.exec(`create table ${s}.t (n int4)`);
@@ -72,7 +72,7 @@ export const transactionEnds: Case[] = [
       }),
   },
   {
-    name: "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, the client goes on",
+    name: "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, and the client works on",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         for (const how of ["signal", "timeout", "between"] as const) {
@@ -101,7 +101,7 @@ export const transactionEnds: Case[] = [
       }),
   },
   {
-    name: "a connection that goes ends the transaction with it",
+    name: "a lost connection ends its transaction",
     ownServer: true,
     run: (t) =>
       withNumbers(t, async (_, table) => {
@@ -123,7 +123,7 @@ export const transactionEnds: Case[] = [
       }),
   },
   {
-    name: "what was lost or never begun is not committed, though the callback heard nothing of it",
+    name: "a transaction that was lost or never began rejects, even if its callback saw no error",
     ownServer: true,
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
@@ -137,7 +137,7 @@ export const transactionEnds: Case[] = [
       t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(code), true, code);
       await client.close();
       await withNumbers(t, async (client, table) => {
-        // A transaction of the session's own.
+        // The session has begun a transaction with a BEGIN of its own.
         await client.exec("begin");
         await client.exec(`insert into ${table} values (1)`);
         await t.assert.rejects(
@@ -146,13 +146,13 @@ export const transactionEnds: Case[] = [
         );
         await client.exec("commit");
         t.assert.equal(await count(client, table), 1);
-        // Options that cannot be: nothing is left behind.
+        // Invalid options: the transaction must leave nothing.
         for (const options of [{ signal: new AbortController() }, { timeout: 2 ** 31 }, { timeout: "1" }])
           await t.assert.rejects(
             client.transaction(() => 1, options as never),
             { code: "INVALID_OPTION" },
           );
-        // Aborted before it was its turn.
+        // It was aborted before its turn.
         await t.assert.rejects(
           client.transaction(() => 1, { signal: AbortSignal.abort() }),
           { name: "AbortError", retryable: true },

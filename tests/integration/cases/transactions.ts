@@ -1,5 +1,5 @@
-// transaction(): BEGIN with the first statement, COMMIT and ROLLBACK told as they were, savepoints, and who may call
-// what meanwhile.
+// transaction(): BEGIN with the first statement, true reports of COMMIT and ROLLBACK, savepoints, and which calls are
+// allowed meanwhile.
 import type { Client } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { text, withClient } from "./helpers.ts";
@@ -7,7 +7,7 @@ import { count, withNumbers } from "./tables.ts";
 
 export const transactions: Case[] = [
   {
-    name: "a transaction commits what its callback did and gives what it returned",
+    name: "a transaction commits its callback's work and returns its result",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         const result = await client.transaction(async (tx) => {
@@ -31,7 +31,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "BEGIN leaves with the first statement, whatever that is, and a transaction without one sends nothing",
+    name: "BEGIN leaves with the first statement, whatever it is, and a transaction without statements sends nothing",
     run: (t) =>
       withClient(t, async (client) => {
         const inside = "select now() <> statement_timestamp() as later";
@@ -79,7 +79,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "an error that leaves the callback rolls back, and is what the transaction rejects with",
+    name: "an error that leaves the callback rolls back, and the transaction rejects with it",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         const mine = new Error("mine");
@@ -105,7 +105,7 @@ export const transactions: Case[] = [
           }),
           { code: "22012" },
         );
-        // Thrown at once, before anything began.
+        // It is thrown at once, before anything began.
         await t.assert.rejects(
           client.transaction(() => {
             throw new Error("at once");
@@ -117,7 +117,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "COMMIT that fails is told: deferred constraints, and errors that the callback swallowed",
+    name: "a failing COMMIT rejects the transaction: deferred constraints, and errors that the callback swallowed",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         await t.assert.rejects(
@@ -131,7 +131,7 @@ export const transactions: Case[] = [
           }),
           { name: "PgzError", code: "TRANSACTION_ROLLED_BACK" },
         );
-        // Nobody awaited it; it failed before COMMIT all the same.
+        // The callback did not await this call; it still failed before COMMIT.
         await t.assert.rejects(
           client.transaction(async (tx) => {
             await tx.exec(`insert into ${table} values (1)`);
@@ -145,7 +145,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "a transaction inside is a savepoint: its failure leaves the outer one as it was",
+    name: "a nested transaction is a savepoint: its failure leaves the outer one as it was",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         await client.transaction(async (tx) => {
@@ -168,7 +168,7 @@ export const transactions: Case[] = [
               .catch(() => {});
             await inner.transaction((innermost) => innermost.exec(`insert into ${table} values (5)`));
           });
-          // An error swallowed inside: the savepoint cannot be released.
+          // An error was swallowed inside: the savepoint cannot be released.
           await t.assert.rejects(
             tx.transaction(async (inner) => void (await inner.query("select 1/0").catch(() => {}))),
             { code: "25P02" },
@@ -179,7 +179,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "transactions that are made together run one after the other, whatever becomes of those before",
+    name: "transactions made together run one after the other, whatever the outcome of earlier ones",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         const order: number[] = [];
@@ -206,7 +206,7 @@ export const transactions: Case[] = [
         t.assert.equal(await count(client, table), 160);
         t.assert.equal(client.stats().state, "idle");
 
-        // One that is aborted while it waits never begins; those behind it do.
+        // A transaction that is aborted while it waits never begins; later ones do.
         const controller = new AbortController();
         const first = client.transaction((tx) => tx.query("select pg_sleep(0.2)"));
         const aborted = client.transaction((tx) => tx.query("select 1"), { signal: controller.signal });
@@ -219,7 +219,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "a transaction of the client inside another's callback is refused when each waits for the other",
+    name: "a client's transaction inside another's callback is refused when each waits for the other",
     slow: true,
     only: "plain",
     run: (t) =>
@@ -227,12 +227,12 @@ export const transactions: Case[] = [
         const refused = { name: "UsageError", code: "TRANSACTION_OPEN", retryable: true };
         const behind = client.transaction(async (tx) => {
           await tx.query("select 1");
-          // Behind `later`, which was made before this one began and is not refused.
+          // It is queued after `later`, which was made before this transaction began and is not refused.
           await t.assert.rejects(
             client.transaction(() => 1),
             refused,
           );
-          // A statement may take as long as it wants: what waits beside it is not refused.
+          // A statement may take as long as it wants: a transaction that waits beside it is not refused.
           const beside = client.transaction((other) => other.query("select 3 as n"));
           await tx.query("select pg_sleep(3.5)");
           return { beside };
@@ -243,7 +243,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "whoever calls the wrong one is told at once, and nothing hangs",
+    name: "a call on the wrong object is refused at once, and nothing hangs",
     run: (t) =>
       withNumbers(t, async (client, table) => {
         let kept: Parameters<Parameters<Client["transaction"]>[0]>[0] | undefined;
@@ -266,7 +266,7 @@ export const transactions: Case[] = [
           kept!.transaction(() => 1),
           { code: "TRANSACTION_FINISHED" },
         );
-        // A stream that is left open, a transaction inside that nobody awaited: rolled back.
+        // A stream that is left open and a nested transaction that is not awaited both roll back.
         await t.assert.rejects(
           client.transaction(async (tx) => {
             await tx.exec(`insert into ${table} values (1)`);
@@ -281,7 +281,7 @@ export const transactions: Case[] = [
           }),
           { code: "TRANSACTION_OPEN" },
         );
-        // Ended in SQL: what comes behind would run outside.
+        // The transaction was ended in SQL, so later statements would run outside it.
         await t.assert.rejects(
           client.transaction(async (tx) => {
             await tx.exec("commit");
@@ -297,7 +297,7 @@ export const transactions: Case[] = [
       }),
   },
   {
-    name: "a transaction waits for the calls before it, and those behind it for its end",
+    name: "a transaction waits for earlier calls, and later calls wait for its end",
     run: (t) =>
       withClient(t, async (client) => {
         const order: string[] = [];

@@ -1,5 +1,5 @@
-// Values of all types: byte for byte what the server's to_json says in a session with the settings of docs/types.md,
-// whatever the settings of ours; built-in types first, then those of a database.
+// Values of all types must be byte for byte what the server's to_json gives in a session with the settings of
+// docs/types.md, whatever the settings of our session: built-in types first, then those of a database.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { FaultHost } from "../../faults/control.ts";
@@ -21,10 +21,10 @@ const ODD = {
   extra_float_digits: "-15",
 };
 
-/** As odd as text may be to be read. */
+/** A text with everything that is hard to read. */
 const TEXT_ODD = { ...ODD, IntervalStyle: "postgres", DateStyle: "ISO, DMY", extra_float_digits: "3" };
 
-/** One expression per type and per kind of edge. */
+/** One expression for each type and each kind of edge case. */
 const VALUES = (major: number) => [
   "true",
   "(-32768)::int2",
@@ -132,7 +132,7 @@ async function lines(client: Client, sql: string): Promise<string> {
   return new Response(await client.stream(sql)).text();
 }
 
-/** What the server says of the row. */
+/** Returns the server's own JSON of the row. */
 async function expected(t: Context, sql: string): Promise<string> {
   return withClient(t, async (client) => {
     await settings(client, CANONICAL);
@@ -156,10 +156,10 @@ export const types: Case[] = [
     },
   },
   {
-    name: "simple gives what query gives, of all types, whatever the settings that are read",
+    name: "simple returns what query returns, for all types, whatever the settings",
     run: (t) =>
       withClient(t, async (client) => {
-        // A record's text does not say what is in it.
+        // The text of a record does not say its types.
         const values = VALUES(t.server.major).filter((value) => !value.includes("row("));
         const sql = `select ${values.map((value, index) => `${value} as c${index}`).join()}`;
         for (const some of [{}, { ...CANONICAL, TimeZone: "Asia/Kolkata" }, TEXT_ODD]) {
@@ -169,7 +169,7 @@ export const types: Case[] = [
             t.assert.deepEqual((await client.simple(sql, options))[0]?.rows, rows);
           }
         }
-        // Parsers are given the same too.
+        // Parsers get the same values too.
         const types = Object.fromEntries(
           [16, 20, 701, 1007, 1700, 1184].map((oid) => [oid, (value: unknown) => [value]]),
         );
@@ -180,7 +180,7 @@ export const types: Case[] = [
       }),
   },
   {
-    name: "a json value with line ends in it is one line, and oid a number",
+    name: "a json value with line ends in it is one line, and an oid is a number",
     run: (t) =>
       withClient(t, async (client) => {
         t.assert.equal(
@@ -225,12 +225,13 @@ export const types: Case[] = [
         const wanted = await expected(t, query);
         await settings(client, ODD);
         for (const which of ["first", "second", "third"]) t.assert.equal(await lines(client, query), wanted, which);
-        // Another connection of the same isolate has to be told, but need not ask.
+        // Another connection of the same isolate needs the types as well, but need not query the catalog.
         await withClient(t, async (other) => t.assert.equal(await lines(other, query), wanted, "another connection"));
         const small = `select array[1]::${s}.id[] as ds, ${part} as p`;
         const { rows } = await client.query(small);
         t.assert.deepEqual(rows, [{ ds: ["1"], p: { x: "5", m: ["sad"], 'odd " name': 'q"' } }]);
-        // By the simple protocol too, once the catalog has been asked; on another connection of the isolate as well.
+        // The simple protocol works too, once the catalog has been queried, and so does another connection of the
+        // isolate.
         const named = query.replace(anonymous, "");
         await withClient(t, async (other) => {
           await settings(other, TEXT_ODD);
@@ -255,7 +256,7 @@ export const types: Case[] = [
     },
   },
   {
-    name: "a type that has changed ends a call, not the connection, and is learned anew",
+    name: "a changed type fails one call, not the connection, and is looked up again",
     ownServer: true,
     run: (t) =>
       withSchema(t, async (client, s) => {
@@ -269,14 +270,14 @@ export const types: Case[] = [
         await unseen(client, `alter type ${s}.pair add attribute c int cascade`);
         await t.assert.rejects(lines(client, sql), { code: "SHAPE_CHANGED" });
         t.assert.equal(await lines(client, sql), '{"p":{"a":1,"b":"x","c":null}}\n');
-        // Other statements that return it have heard of it.
+        // Other statements that return the type use the new definition.
         t.assert.equal(await lines(client, other), '{"a":[{"a":1,"b":"x","c":null}]}\n');
       }),
   },
   {
-    // On its way a statement is described, the catalog is asked for its type, and it is run: the type may be another
-    // one at each step.
-    name: "a type that is dropped and made again meanwhile gives its own values or an error, never text",
+    // A statement is described, its type is looked up in the catalog, and then it runs: the type may be another one at
+    // each step.
+    name: "a type that is dropped and created again meanwhile gives its own values or an error, never text",
     slow: true,
     only: "plain",
     run: async (t) => {
@@ -298,7 +299,7 @@ export const types: Case[] = [
           // XX000 is the server's own: cache lookup failed for type.
           const right = ['[{"p":{"a":1,"b":2}}]', '[{"p":{"b":1,"a":2}}]', '"SHAPE_CHANGED"', '"XX000"'];
           t.assert(right.includes(got), `after ${after} ms: ${got}`);
-          // Where it was changed behind the first call, the second one is told so.
+          // If the type was changed after the first call, the second call is the one that reports it.
           const next = await pair().catch((error: { code: string }) =>
             error.code === "SHAPE_CHANGED" ? pair() : undefined,
           );
@@ -310,7 +311,7 @@ export const types: Case[] = [
     },
   },
   {
-    name: "a catalog that could not be asked in time is asked again",
+    name: "a catalog query that timed out is repeated by the next call",
     ownServer: true,
     run: (t) =>
       withSchema(t, async (client, s) => {
@@ -330,7 +331,7 @@ export const types: Case[] = [
       }),
   },
   {
-    name: "times of a server without integer_datetimes come as text, and go as text",
+    name: "dates and times of a server without integer_datetimes are received and sent as text",
     only: "plain",
     run: async (t) => {
       const host = new FaultHost(t.faults);
@@ -354,10 +355,10 @@ export const types: Case[] = [
     },
   },
   {
-    name: "what the server cannot write in binary is asked for as text from then on",
+    name: "a type that the server cannot write in binary is requested as text from then on",
     ownServer: true,
     run: async (t) => {
-      // A type that is known by its name, without its send function, in a database of its own.
+      // The type is known by its name and has lost its send function. It is in a database of its own.
       const database = `sendless_${t.runtime}_${Math.random().toString(36).slice(2)}`;
       const { username: user, password } = new URL(t.server.superuserUrl);
       const options = { ...t.options, database, user, password };
@@ -384,7 +385,7 @@ export const types: Case[] = [
               wheres.map(() => [{ note: row.note }]),
               run,
             );
-          // A type of which nothing has been refused yet: the transaction fails, the next one knows it.
+          // No call has been refused for this type yet: the transaction fails, and the next transaction knows it.
           await client.exec("create type pair as (id int, note citext)");
           const within = () => client.transaction((tx) => tx.query("select row(id, note)::pair as p from notes"));
           await t.assert.rejects(within(), { code: "42883" });
@@ -398,7 +399,7 @@ export const types: Case[] = [
     },
   },
   {
-    name: "what has no binary form that can be read stays the server's text, and says so inside a record",
+    name: "a value without a readable binary form stays the server's text, and is refused inside a record",
     ownServer: true,
     run: (t) =>
       withSchema(t, async (client, s) => {
@@ -409,7 +410,7 @@ export const types: Case[] = [
         );
         const aclitem = "select row(makeaclitem(10, 10, 'SELECT', false)) as r";
         await t.assert.rejects(client.query(aclitem), { code: "42883", routine: "getTypeBinaryOutputInfo" });
-        // Not learned: its text would be another result.
+        // The refusal is not remembered: as text the result would be another one.
         await t.assert.rejects(client.query(aclitem), { code: "42883", routine: "getTypeBinaryOutputInfo" });
         await t.assert.rejects(lines(client, "select row(1, 2::money) as r"), { code: "SHAPE_CHANGED" });
         t.assert.equal(await lines(client, "select row(1, 2::money)::text as r"), '{"r":"(1,$2.00)"}\n');

@@ -1,4 +1,4 @@
-// What a caller can get wrong: a typed error before anything is sent, and the connection is as it was.
+// Mistakes of the caller: each gives a typed error before anything is sent, and the connection is unchanged.
 import type { Case, Context } from "../context.ts";
 import { withClient } from "./helpers.ts";
 
@@ -59,7 +59,7 @@ export const usage: Case[] = [
       }),
   },
   {
-    name: "query, rows and exec take a text and its values, as pg does",
+    name: "query, rows and exec accept a text and its values, as pg does",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -79,7 +79,7 @@ export const usage: Case[] = [
       }),
   },
   {
-    name: "a mistake that the SQL shows is answered with what to write",
+    name: "a mistake that the SQL shows is answered with advice",
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -104,7 +104,7 @@ export const usage: Case[] = [
           const error = await t.assert.rejects(client.query(text, [1]));
           t.assert.match(String(error.advice), advice);
         }
-        // A question mark that is an operator, and a text that says nothing of placeholders.
+        // Question marks that are operators, and texts that do not mention placeholders.
         for (const text of [
           ...["select '{}'::jsonb ? $1 from", "select '?' from", "select '$1' from"],
           ...["select '{}'::jsonb ? 'a' from t limt 5", "do $$ select $1 $$", "select '$5 off'"],
@@ -141,7 +141,7 @@ export const usage: Case[] = [
       }),
   },
   {
-    name: "COPY through query is refused and the connection goes on",
+    name: "COPY through query is refused and the connection stays usable",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table copied (id int4)");
@@ -167,11 +167,11 @@ export const usage: Case[] = [
       }),
   },
   {
-    name: "a commit that fails is reported",
+    name: "a COMMIT that fails is reported",
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table late (id int4 unique deferrable initially deferred)");
-        // Outside a transaction block the constraint fails at Sync, behind CommandComplete.
+        // Outside a transaction block the constraint fails at Sync, after CommandComplete.
         await t.assert.rejects(client.exec("insert into late values (1), (1)"), { code: "23505" });
         await sound(t, client);
       }),

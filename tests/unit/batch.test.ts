@@ -227,7 +227,7 @@ test("a batch that may have committed is not repeated, and the next call describ
   await expect(next).rejects.toMatchObject({ code: "42P01" });
 });
 
-test("without a transaction the items from the lost one on run again, and earlier ones keep their results", async () => {
+test("without a transaction items from the lost one on run again, and earlier ones keep their results", async () => {
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b", "select b"], { atomic: false });
   for (const _ of "123") await session.flight();

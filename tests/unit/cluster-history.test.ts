@@ -22,7 +22,7 @@ test("a correct history has no faults", () => {
   const reads = [
     read("register", at(5)),
     read("register", at(10), 1),
-    read("read('register', at(10), 2), // newer than asked for", at(10), 2), // newer than asked for
+    read("register", at(10), 2), // newer than asked for
     read("register", at(20), 3), // the call whose outcome was not known
     read("list", at(15), 1),
     read("list", at(24), 1),

@@ -62,12 +62,12 @@ const outcome = (call: Promise<unknown>) =>
     ({ code, batch, retryable }: PgzError) => ({ code, batch, retryable }),
   );
 
-// -- what is out of date ---------------------------------------------------------------------------------------------
+// -- outdated statements ---------------------------------------------------------------------------------------------
 
 test.each([
-  ["what was known of a statement may be why it is refused", true, "42P01", true],
-  ["what was known is not why it is cancelled", true, "57014", false],
-  ["what the server has just said of it is not why", false, "42P01", false],
+  ["a cached description may be why a statement is refused, so the batch runs again", true, "42P01", true],
+  ["a cached description is not why a statement is cancelled", true, "57014", false],
+  ["a description that the server has just given is not why a statement is refused", false, "42P01", false],
 ])("%s", async (_, isKnown, code, isAgain) => {
   const session = await knowing("select a");
   const text = isKnown ? "select a" : "select b";
@@ -171,8 +171,8 @@ test("a value that no longer fits fails only its own item if others have run, an
 });
 
 test.each([
-  ["is not run on another session when an item of it has committed", 1],
-  ["is run on another session when none has", 0],
+  ["is not run on another session if one of its items has committed", 1],
+  ["is run on another session if none of its items has committed", 0],
 ])("a batch whose session ends before its second attempt %s", async (_, committed) => {
   const session = await knowing("select a", "select b");
   const texts = committed ? ["select a", "select b"] : ["select b"];

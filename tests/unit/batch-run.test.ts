@@ -214,7 +214,7 @@ test("items that never reach Bind each report the lost statement", () => {
   expect(settled()).toMatchObject([{ reason: { code: "26000" } }, { reason: { code: "26000" } }]);
 });
 
-// -- again -----------------------------------------------------------------------------------------------------------
+// -- repeats ---------------------------------------------------------------------------------------------------------
 
 test("without a failure that a repeat could cure, nothing is repeated", () => {
   const { run, ended } = newRun();

@@ -186,7 +186,7 @@ test("a value that does not fit the cached type is encoded by the server's curre
   expect((await other)[0]!.rows).toEqual([{ n: 2 }]);
 });
 
-// -- again -----------------------------------------------------------------------------------------------------------
+// -- repeats ---------------------------------------------------------------------------------------------------------
 
 test("a batch whose statement is lost is described again and runs once more", async () => {
   const session = await knowing("select a", "select b");

@@ -112,7 +112,7 @@ test("a listener that is added after the end of a call is told at once", () => {
   expect(log).toEqual(["listener"]);
 });
 
-// -- what was handed -------------------------------------------------------------------------------------------------
+// -- streams that were handed over -----------------------------------------------------------------------------------
 
 test("a call hands over a stream when its promise resolves, and a later failure reaches only the stream", async () => {
   const call = made();
@@ -161,7 +161,7 @@ test("written data of a stream counts as unread as long as the stream says so", 
   expect(call.isUnread()).toBe(false);
 });
 
-// -- its operations --------------------------------------------------------------------------------------------------
+// -- operations of a call --------------------------------------------------------------------------------------------
 
 test("an operation runs on the call's connection, and `operation` is the latest one", () => {
   const call = made();
@@ -238,7 +238,7 @@ test("the call's follower is notified once, after the call has sent its last mes
   expect(said).toEqual([2]);
 });
 
-// -- its error -------------------------------------------------------------------------------------------------------
+// -- the error of a call ---------------------------------------------------------------------------------------------
 
 test.each([
   ["nothing", { retryable: true, committed: false }],

@@ -42,7 +42,7 @@ async function query(session: Session): Promise<string> {
   return body.toString().slice(0, -1);
 }
 
-// -- from -------------------------------------------------------------------------------------------------------------
+// -- COPY FROM --------------------------------------------------------------------------------------------------------
 
 test("copyFrom sends the source's data and returns how many rows the server stored", async () => {
   const session = await letInKnowing();
@@ -209,7 +209,7 @@ test.each([
   expect(client.stats().state).toBe("new");
 });
 
-// -- to ---------------------------------------------------------------------------------------------------------------
+// -- COPY TO ----------------------------------------------------------------------------------------------------------
 
 test("copyTo returns the data as they arrive, from the first chunk on", async () => {
   const session = await letInKnowing();
@@ -274,7 +274,7 @@ test("copyToRows accepts no parameters, and reports when its rows are cut off", 
   expect(await looping).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
-// -- what is told of it -----------------------------------------------------------------------------------------------
+// -- what observers are told ------------------------------------------------------------------------------------------
 
 const refusedAt8 = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42703", M: "no such column", P: "8" });
 

@@ -195,7 +195,7 @@ test.each(["T", "E"])("a cancelled query is not repeated inside a transaction (%
   expect(asked).toHaveLength(1);
 });
 
-test.each(["before", "while a cancel is under way"])(
+test.each(["before", "while a cancel is in flight"])(
   "a cancelled query is not repeated for a call that is over %s",
   async (when) => {
     const learning = learn(MOOD);
@@ -277,7 +277,7 @@ test("a failed look-up of names fails the call, unless the call is over", async 
   expect(await over).toBe(false);
 });
 
-// -- in front of statements ------------------------------------------------------------------------------------------
+// -- look-ups before statements --------------------------------------------------------------------------------------
 
 const inFront = (policy: ValuePolicy | undefined, ...oids: number[]) => TypesInFront.ask(...real(), oids, policy);
 

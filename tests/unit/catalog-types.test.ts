@@ -21,7 +21,7 @@ beforeEach(() => {
   catalog = new Catalog();
 });
 
-// -- questions -------------------------------------------------------------------------------------------------------
+// -- look-ups --------------------------------------------------------------------------------------------------------
 
 test("only types of the database are looked up, including the first such OID", () => {
   expect(catalog.question(typed(23, MOOD - 1, MOOD))).toContain(`array[${MOOD}]`);
@@ -57,7 +57,7 @@ test("a look-up asks for the attributes of composites in their order", () => {
     expect(question).toMatch(new RegExp(`select ${what} from pg_catalog\\.pg_attribute[^)]*order by attnum`));
 });
 
-// -- what is known ---------------------------------------------------------------------------------------------------
+// -- cached types ----------------------------------------------------------------------------------------------------
 
 test("an unchanged type keeps its object, and a changed type gets a new one", () => {
   catalog.learn(typed(20_003), all);
@@ -202,7 +202,7 @@ test("an answer about types drops the cached names, which may now mean other typ
   expect(catalog.oid("mood")).toBeUndefined();
 });
 
-// -- one for each server ---------------------------------------------------------------------------------------------
+// -- one catalog per server ------------------------------------------------------------------------------------------
 
 test("no more than a hundred catalogs are kept at once", () => {
   const first = Array.from({ length: 100 }, (_, at) => catalogOf(`catalog types ${at}`));

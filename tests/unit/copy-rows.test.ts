@@ -213,7 +213,7 @@ test.each([
   ["too many values", [1, "a", 2], false, "INVALID_PARAMETER", "Row 1 has 3 values for 2 columns."],
   ["no value for a column", { a: 1 }, true, "INVALID_PARAMETER", 'column "b"'],
   ["null in place of a row", null, true, "INVALID_PARAMETER", 'column "a"'],
-  ["a value that is none of the type", ["x", "a"], true, "INVALID_PARAMETER", 'Row 1, column "a"'],
+  ["a value that the type does not accept", ["x", "a"], true, "INVALID_PARAMETER", 'Row 1, column "a"'],
   ["the same as text", [{}, 5n], false, "INVALID_PARAMETER", 'Row 1, column "a"'],
   ["a number that is too large", [2 ** 31, "a"], true, "PARAMETER_OUT_OF_RANGE", 'Row 1, column "a"'],
   ["text with NUL", [1, "\0"], true, "INVALID_PARAMETER", 'Row 1, column "b"'],

@@ -86,7 +86,7 @@ test("copyTo passes on what the server sends, and counts its rows", async () => 
   await goesOn(session);
 });
 
-// -- a text that is something else -----------------------------------------------------------------------------------
+// -- texts that are no such COPY -------------------------------------------------------------------------------------
 
 test("copyFrom of a COPY TO is refused, and the server is cancelled", async () => {
   const { stream, canceled } = sourceOf("a");

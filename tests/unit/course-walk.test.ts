@@ -43,7 +43,7 @@ const ends: readonly End[] = [
   { name: "a conflict in what it began itself", error: { code: "40001" }, reached: BOUND, isOpen: true },
   { name: "a cancel for another", error: { code: "57014" }, reached: BOUND, isHit: true },
   { name: "a cancel for another before it began", error: { code: "57014" }, reached: NOT_BOUND, isHit: true },
-  { name: "a cancel by somebody else", error: { code: "57014" }, reached: BOUND },
+  { name: "a cancel by another session", error: { code: "57014" }, reached: BOUND },
   { name: "no such name", error: { code: "26000" }, reached: NOT_BOUND },
   { name: "no such table", error: { code: "42P01" }, reached: NOT_BOUND },
   { name: "no such table, from a function", error: { code: "42P01" }, reached: BOUND },

@@ -22,7 +22,7 @@ import {
   type Given,
 } from "../support/noted-course.ts";
 
-// -- how it begins ---------------------------------------------------------------------------------------------------
+// -- the beginning ---------------------------------------------------------------------------------------------------
 
 test("too many values are refused before the catalog is asked for names", () => {
   const { course } = newCourse({ values: Array<number>(65_536).fill(1), form: { policy: { parsers: {} } } });
@@ -92,7 +92,7 @@ test("a value whose own code ends the call prevents the statement from being sen
   expect(world.course.begin()).toEqual({ do: "leave" });
 });
 
-// -- what became of it -----------------------------------------------------------------------------------------------
+// -- outcomes --------------------------------------------------------------------------------------------------------
 
 test("a complete result ends the statement, and one that a limit cut off does so despite a lost connection", () => {
   const { course, call } = executing();
@@ -214,7 +214,7 @@ test.each([
   expect(course.described(newShape())).toMatchObject({ do: "execute" });
 });
 
-// -- what became of a first run --------------------------------------------------------------------------------------
+// -- outcomes of a first run -----------------------------------------------------------------------------------------
 
 test("a first run ends with the operation that had the rows, or fails with its error", () => {
   const { course, call } = runningFirst();

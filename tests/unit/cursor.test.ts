@@ -300,7 +300,7 @@ test("an abort during COMMIT cancels it, and rolls back what it has not committe
   await goesOn(session);
 });
 
-// -- in a transaction of the user's ----------------------------------------------------------------------------------
+// -- in a user's transaction -----------------------------------------------------------------------------------------
 
 /** Runs this in a transaction that has begun with a statement. */
 async function inTransaction<T>(work: (batches: Batches, session: Session) => Promise<T>): Promise<T | PgzError> {
@@ -376,7 +376,7 @@ test("a cursor that failed in a user's transaction leaves no portal to close", a
   expect(outcome).toMatchObject({ code: "22012" });
 });
 
-// -- again -----------------------------------------------------------------------------------------------------------
+// -- repeats ---------------------------------------------------------------------------------------------------------
 
 test("a statement that the server has lost is described again, in a new transaction", async () => {
   const { session, first } = await open();

@@ -54,7 +54,7 @@ async function goesOn(session: Session): Promise<void> {
   expect((await call).rows).toEqual([{ n: 7 }]);
 }
 
-// -- what may follow it ----------------------------------------------------------------------------------------------
+// -- pipelining ------------------------------------------------------------------------------------------------------
 
 test("first runs are pipelined, and each reports the length of its text and values", async () => {
   const said = vi.spyOn(Call.prototype, "sent");
@@ -85,7 +85,7 @@ test("no call is sent after a first run with BEGIN, because it could run outside
   await expect(transaction).rejects.toMatchObject({ code: "42P01" });
 });
 
-// -- types in front of it --------------------------------------------------------------------------------------------
+// -- type look-ups before the statement ------------------------------------------------------------------------------
 
 test("types that the check misses are looked up before a second flight, in one write with it", async () => {
   const call = client.query("select m");
@@ -162,7 +162,7 @@ test("if first runs were given up meanwhile, the statement is described after th
   expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
 });
 
-// -- calls that end meanwhile ----------------------------------------------------------------------------------------
+// -- calls that end during a look-up ---------------------------------------------------------------------------------
 
 test("a call that ends during the type look-up is over, and its statement does not run again", async () => {
   const abort = new AbortController();

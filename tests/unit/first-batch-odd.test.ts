@@ -59,7 +59,7 @@ async function runsFirst(session: Session): Promise<void> {
 
 test.each([
   ["outside of a transaction", "I"],
-  ["within one that goes on", "T"],
+  ["within one that continues", "T"],
 ] as const)(
   "a batch whose items are all refused before they run, %s, is described, even if COMMIT succeeds",
   async (_, status) => {
@@ -130,7 +130,7 @@ test("a first item whose failure ends the transaction fails alone, and nothing i
   expect(error).not.toHaveProperty("transaction", "committed");
 });
 
-// -- connections that are lost ---------------------------------------------------------------------------------------
+// -- lost connections ------------------------------------------------------------------------------------------------
 
 /** PgBouncer with `pool_mode = statement`. */
 const noTransactions = () => failing("08P01", "transaction blocks not allowed in statement pooling mode", "FATAL");

@@ -347,7 +347,7 @@ test("a check that fails rolls the whole batch back, and then all of it is descr
 test.each([
   ["whose statement is lost", "26000", true],
   ["whose table is gone", "42P01", true],
-  ["that is cancelled by somebody else", "57014", false],
+  ["that another session cancelled", "57014", false],
 ])("a known item, %s, fails before Bind", async (_, code, isDescribed) => {
   const { session, call } = await behindKnown();
   session.send(first("2"), ...savepoint, failed(code), skipped(), ending("ROLLBACK"));

@@ -52,7 +52,7 @@ async function goesOn(session: Session): Promise<void> {
   expect((await next).rows).toEqual([{ n: 7 }]);
 }
 
-// -- which rows wait -------------------------------------------------------------------------------------------------
+// -- waiting rows ----------------------------------------------------------------------------------------------------
 
 test("one composite column makes whole rows wait, and a column of fixed size does not", async () => {
   const call = client.query("select n, c");
@@ -114,7 +114,7 @@ test("a type with a composite inside is looked up each time, in an array too", a
   }
 });
 
-// -- rows that are dropped -------------------------------------------------------------------------------------------
+// -- dropped rows ----------------------------------------------------------------------------------------------------
 
 /** Records the names of what the core is told outside of operations. */
 function toldCore(): string[] {

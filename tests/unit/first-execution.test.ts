@@ -59,7 +59,7 @@ async function textOf(session: Session): Promise<string> {
   return text;
 }
 
-// -- its text --------------------------------------------------------------------------------------------------------
+// -- the text of the statement ---------------------------------------------------------------------------------------
 
 test("the statement's text is the user's own, with the comment of its call", async () => {
   newClient({ ...OPTIONS, sqlComment: () => ({ route: "a" }) });
@@ -87,7 +87,7 @@ test("behind a possible pooler the text is made unique, in each run", async () =
   expect(found[0]).not.toBe(found[1]);
 });
 
-// -- rows that wait --------------------------------------------------------------------------------------------------
+// -- waiting rows ----------------------------------------------------------------------------------------------------
 
 test("rows of a composite wait for the catalog, and a call without rows asks nothing", async () => {
   const call = client.query("select c");
@@ -177,7 +177,7 @@ test("waiting rows are dropped if their statement fails, without a look-up", asy
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-// -- rows that cannot be read ----------------------------------------------------------------------------------------
+// -- unreadable rows -------------------------------------------------------------------------------------------------
 
 test("a record is refused after its statement has ended, and its rows are dropped", async () => {
   const call = client.query("select r");
@@ -246,7 +246,7 @@ test.each([
   ["text that is no SQL", "42601", () => [wire.closeComplete(), failed("42601")]],
   ["a value, where there is none", "22P02", () => [checked(), failed("22P02")]],
   ["a timeout", "57014", () => [checked(), failed("57014")]],
-  ["what happens behind Bind", "26000", () => [checked(), wire.bindComplete(), failed("26000")]],
+  ["a failure after Bind", "26000", () => [checked(), wire.bindComplete(), failed("26000")]],
   [
     "a check that the server has no memory for",
     "53200",

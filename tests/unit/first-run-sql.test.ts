@@ -193,7 +193,7 @@ test("the check has one id per text, by which a connection recognizes it", () =>
   expect(Math.min(plain.id, other.id)).toBeGreaterThan(0);
 });
 
-// -- what its failure says -------------------------------------------------------------------------------------------
+// -- what its failure means ------------------------------------------------------------------------------------------
 
 test.each([
   ['invalid input syntax for type integer: "pgz-edge: types"', true, undefined],

@@ -183,7 +183,7 @@ test.each(["close", "signal"])("%s while the listener connects again ends the at
   expect(onReconnect).not.toHaveBeenCalled();
 });
 
-// -- signs of life ----------------------------------------------------------------------------------------------------
+// -- checks of an idle connection -------------------------------------------------------------------------------------
 
 test("an idle connection is checked each half minute, and an answer in time is enough", async () => {
   const { listener, session } = await listening();

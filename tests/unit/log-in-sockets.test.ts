@@ -299,7 +299,7 @@ test("a server without TLS is logged in without TLS if that is allowed", async (
   expect(Buffer.from((await socket.read())!)).toEqual(behind);
 });
 
-// -- whose it is, and cancel ------------------------------------------------------------------------------------------
+// -- the owner of the connection, and cancel --------------------------------------------------------------------------
 
 test("isHome is always true, unless sockets belong to requests and this is another request", async () => {
   expect((await loggedIn()).handover.isHome()).toBe(true);

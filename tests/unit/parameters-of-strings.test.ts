@@ -11,7 +11,7 @@ import { of, passwordOf, refused } from "./config-input.ts";
 
 useMemoryServer();
 
-// -- strings as they are handed out ----------------------------------------------------------------------------------
+// -- strings as providers give them ----------------------------------------------------------------------------------
 
 test.each<[string, string, object]>([
   [

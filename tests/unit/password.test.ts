@@ -131,7 +131,7 @@ test("the expiry is milliseconds or a Date, and seconds and texts are refused", 
     await expect(answer(wrong)).rejects.toMatchObject({ code: "INVALID_OPTION" });
 });
 
-// -- over a server ----------------------------------------------------------------------------------------------------
+// -- with a server ----------------------------------------------------------------------------------------------------
 
 test("connections that a pool makes together call the function once", async () => {
   newServer();

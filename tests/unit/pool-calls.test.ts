@@ -112,10 +112,15 @@ test("an open pool listens, on a connection that does not count as its own", asy
 });
 
 test.each([
-  ["a statement that leaves nothing shares a connection", {}, "select n", 0],
-  ["one that may change the session has it alone", {}, "select n, set_config('a.b', '1', false)", 1],
-  ["one that may change the session shares where no session is reset", { reset: "never" }, "select set_config()", 0],
-  ["none shares where each borrower finds a session that was reset", { reset: "always" }, "select n", 1],
+  ["a statement that does not change the session shares a connection", {}, "select n", 0],
+  [
+    "a statement that may change the session has its connection alone",
+    {},
+    "select n, set_config('a.b', '1', false)",
+    1,
+  ],
+  ["a statement that may change the session shares with reset: never", { reset: "never" }, "select set_config()", 0],
+  ["no statement shares with reset: always", { reset: "always" }, "select n", 1],
 ] as const)("%s", async (_, options, text, waiting) => {
   const { pool, server } = memoryPool({ max: 1, pipelining: 3, ...options });
   const held = gate();
@@ -276,8 +281,8 @@ test("after one session has ended, idle ones are checked before they are lent", 
 });
 
 test.each([
-  ["behind two that were refused", [false, false, true, true], 1],
-  ["behind two that ended", [true, true, false, true], 2],
+  ["two refused logins come first", [false, false, true, true], 1],
+  ["two ended sessions come first", [true, true, false, true], 2],
 ])("refused logins do not count as sessions that end: %s", async (_, logins, farewells) => {
   using clock = fakeClock();
   const { pool, server } = memoryPool({ max: 1, earlyQuery: true });

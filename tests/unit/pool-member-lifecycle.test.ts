@@ -208,8 +208,8 @@ for (const [name, [pool, wrong, error, first, later]] of Object.entries(failures
   });
 
 test.each([
-  ["what may be tried again", tooMany, "none"],
-  ["what may not", wrongPassword, "first"],
+  ["a retryable error", tooMany, "none"],
+  ["a permanent error", wrongPassword, "first"],
 ])("afterConnect throws %s when its connection has ended", async (_, error, ends) => {
   const connection = new FakeConnection();
   const afterConnect = () => {
@@ -248,7 +248,7 @@ test("connects in progress are aborted with the pool, and completed ones are not
   expect(aborts.map(({ aborted }) => aborted)).toEqual([false, true]);
 });
 
-// -- coming back ------------------------------------------------------------------------------------------------------
+// -- returned connections ---------------------------------------------------------------------------------------------
 
 const backs: [string, Partial<PoolConfig>, (member: Member) => unknown, string[] | undefined][] = [
   ["nothing to do", {}, () => {}, undefined],
@@ -346,7 +346,7 @@ test("a server is not asked for its role if its connection has ended", async () 
   expect(told).toEqual(["connect"]);
 });
 
-// -- ends -------------------------------------------------------------------------------------------------------------
+// -- closing ----------------------------------------------------------------------------------------------------------
 
 test("beforeClose is called for an open connection, and cannot keep it open", async () => {
   const beforeClose = vi.fn(() => fail(thrown));

@@ -10,7 +10,7 @@ afterEach(() => void vi.useRealTimers());
 const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds);
 const text = (stream: ReadableStream<Uint8Array>) => new Response(stream).text();
 
-// -- looks -----------------------------------------------------------------------------------------------------------
+// -- idle connections and leases -------------------------------------------------------------------------------------
 
 test.each([
   ["node", 0, 0],
@@ -88,7 +88,7 @@ test("an observer is told how long a call has waited, and how long a connection 
 test.each([
   ["that has a connection", true, 1],
   ["that waits for one", true, 2],
-  ["that nobody has connected for yet", false, 1],
+  ["that has no connection yet", false, 1],
 ])("close() does not end a stream %s", async (_, isConnected, count) => {
   const { pool, server } = memoryPool({ max: 1 });
   if (isConnected) await pool.query("select n");

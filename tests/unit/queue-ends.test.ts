@@ -91,7 +91,7 @@ test("a call is sent in the turn in which it is made, or after the end of a canc
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-// -- what ends with its owner -----------------------------------------------------------------------------------------
+// -- calls that end with their owner ----------------------------------------------------------------------------------
 
 test("close ends a loop after the time that it gives to any call", async () => {
   const session = await letInKnowing();
@@ -203,7 +203,7 @@ test("a stream whose client still connects ends closeTimeout after the close", a
   expect(await opening).toMatchObject({ code: "CLIENT_CLOSED" });
 });
 
-// -- who is told ------------------------------------------------------------------------------------------------------
+// -- what observers are told ------------------------------------------------------------------------------------------
 
 test("a call begins in the context that its observer returns", async () => {
   const context = new AsyncLocalStorage<string>();

@@ -24,7 +24,7 @@ useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 afterEach(() => vi.restoreAllMocks());
 
-// -- sessions that were of no use -------------------------------------------------------------------------------------
+// -- unusable sessions ------------------------------------------------------------------------------------------------
 
 test("a session was unusable if its own end failed the call in a retryable way", () => {
   const own = { retryable: true };
@@ -205,7 +205,7 @@ test("a call counts as slow from the client's threshold on, or from its own", as
   }
 });
 
-// -- errors and their places ------------------------------------------------------------------------------------------
+// -- errors and the place of the call ---------------------------------------------------------------------------------
 
 test.each(["node", "bun"])("the stack of a call's error shows who awaits it (%s)", async (name) => {
   installRuntime({ ...runtime(), name });

@@ -86,7 +86,7 @@ test("ids start above 0, because 0 means a statement without a name to the core"
   expect([shapes.newShapeId(), shapes.newShapeId()]).toEqual([1, 2]);
 });
 
-// -- what is kept ----------------------------------------------------------------------------------------------------
+// -- bounds ----------------------------------------------------------------------------------------------------------
 
 test("a statement with other parameter types or other database types is another shape", () => {
   const cache = new ShapeCache();
@@ -125,7 +125,7 @@ test("texts are kept up to exactly the bound, and a text that is learned repeate
   expect(kept()).toEqual([false, true]);
 });
 
-// -- as text ---------------------------------------------------------------------------------------------------------
+// -- text formats ----------------------------------------------------------------------------------------------------
 
 test("the lowest OID of database types counts as such a type, whose binary form is refused first", () => {
   const cache = new ShapeCache();
@@ -179,7 +179,7 @@ test("text types are remembered for a bounded number of servers, and of types of
   expect([isText("0", 20_003), isText("1", 23), isText("more", 23)]).toEqual([false, true, true]);
 });
 
-// -- on the wire -----------------------------------------------------------------------------------------------------
+// -- encoded statements ----------------------------------------------------------------------------------------------
 
 test("Bind and Parse of a statement end with its formats, its text and the types that are sent in binary", () => {
   const cache = new ShapeCache();

@@ -28,7 +28,7 @@ const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.com
 const error = (C: string, M: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M });
 const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
 
-// -- what the servers say ---------------------------------------------------------------------------------------------
+// -- errors of the servers --------------------------------------------------------------------------------------------
 
 /** CockroachDB's error for a transaction that must begin again. */
 const restart = error("40001", "restart transaction: TransactionRetryWithProtoRefreshError: WriteTooOldError");

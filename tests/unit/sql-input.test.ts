@@ -34,7 +34,7 @@ test("a whole statement cannot be part of another, because its numbers would mea
 });
 
 test.each([
-  ["the words in front of it", () => sql`select ${undefined}`, 'Value 1 of the query, after "select", is'],
+  ["the words before it", () => sql`select ${undefined}`, 'Value 1 of the query, after "select", is'],
   [
     "the last five of them",
     () => sql`update  users set\n a = ${1} where one or  two and\n three = ${undefined}`,
@@ -127,7 +127,7 @@ test("the error for an invalid query says what a query is", () => {
     expect(said(() => toQuery(input as never))).toMatch(/^INVALID_QUERY: A query is sql`…`, text, or an object/);
 });
 
-// -- what a call is given in front of its options --------------------------------------------------------------------
+// -- arguments before the options ------------------------------------------------------------------------------------
 
 const template = (strings: TemplateStringsArray, ...values: unknown[]) => toCall(strings, values);
 const shown = ([{ text, values }, options]: [Query, object]) => ({ text, values, options });
@@ -152,15 +152,15 @@ test("a call accepts a template, a query, a text, or a text with its values, and
 });
 
 test.each([
-  ["values behind a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong in the query/],
-  ["values behind options", "select $1", [{}, [1]], /^INVALID_OPTION: Options must be an object/],
+  ["values after a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong in the query/],
+  ["values after options", "select $1", [{}, [1]], /^INVALID_OPTION: Options must be an object/],
   ["two lists of values", "select $1", [[1], [2]], /^INVALID_QUERY: Values belong in the query/],
   ["a callback", "select 1", [() => 1], /^INVALID_OPTION: No call takes a callback/],
-  ["a callback behind values", "select $1", [[1], () => 1], /^INVALID_OPTION: No call takes a callback/],
-  ["a callback behind options", "select 1", [{}, () => 1], /^INVALID_OPTION: No call takes a callback/],
+  ["a callback after values", "select $1", [[1], () => 1], /^INVALID_OPTION: No call takes a callback/],
+  ["a callback after options", "select 1", [{}, () => 1], /^INVALID_OPTION: No call takes a callback/],
   ["a number", "select 1", [5], /^INVALID_OPTION: Options must be an object/],
   ["null for options", "select 1", [null], /^INVALID_OPTION: Options must be an object/],
-  ["a text behind options", "select 1", [{}, "x"], /^INVALID_OPTION: Options must be an object/],
+  ["a text after options", "select 1", [{}, "x"], /^INVALID_OPTION: Options must be an object/],
   ["an undefined value", "select $1", [[undefined]], /^INVALID_PARAMETER: The value of \$1/],
 ])("a call refuses %s", (_, input, given, message) => {
   expect(said(() => toCall(input, given))).toMatch(message);

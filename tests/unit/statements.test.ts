@@ -138,7 +138,7 @@ test("on a server unlike PostgreSQL all rows are requested as text", async () =>
   expect([...(await learned("select n", [23, 25])).resultFormats]).toEqual([0, 0]);
 });
 
-// -- cancels of other calls ------------------------------------------------------------------------------------------
+// -- cancels for other calls -----------------------------------------------------------------------------------------
 
 /** A CancelRequest for another call ends the query. The returned function ends that cancel. */
 function hit(): () => void {

@@ -101,7 +101,7 @@ test("rows are compressed by the platform, or by the runtime's replacement", asy
   expect(kept).toEqual([]);
 });
 
-// -- the runtime's own bytes ------------------------------------------------------------------------------------------
+// -- native bytes of the runtime --------------------------------------------------------------------------------------
 
 const channelOf = () => new TransformStream<Uint8Array, Uint8Array>();
 /** Bytes that pass through a channel unchanged. */

@@ -229,7 +229,7 @@ test("a connection that is lost during BEGIN rejects", async () => {
   await expect(beginning).rejects.toBe(loss);
 });
 
-// -- repetition and ROLLBACK -----------------------------------------------------------------------------------------
+// -- repeats and ROLLBACK --------------------------------------------------------------------------------------------
 
 test("a failed flight that began a transaction is rolled back, and BEGIN is sent again with the repeat", async () => {
   const block = blockOf();

@@ -58,7 +58,7 @@ async function running(work: (tx: Transaction) => unknown, options?: Transaction
   return { session, call };
 }
 
-// -- what is open when work returns -----------------------------------------------------------------------------------
+// -- calls that are open when the callback returns --------------------------------------------------------------------
 
 test("a stream that is open when the callback returns is refused, and the transaction is rolled back", async () => {
   let stream: ReadableStream<Uint8Array> | undefined;
@@ -105,7 +105,7 @@ test("a stream with closeWhenDone leaves the transaction to its callback", async
   expect(await call).toEqual([{ n: 2 }]);
 });
 
-// -- by its own statements --------------------------------------------------------------------------------------------
+// -- ended by its own statements --------------------------------------------------------------------------------------
 
 test("a transaction that was ended in SQL refuses further calls, and no COMMIT is sent", async () => {
   let next: unknown;
@@ -171,7 +171,7 @@ test("a transaction that is over before its turn connects nothing, and its callb
   expect([hasRun, client.stats().state]).toEqual([false, "new"]);
 });
 
-// -- from outside -----------------------------------------------------------------------------------------------------
+// -- ended from outside -----------------------------------------------------------------------------------------------
 
 test("the timeout of a transaction counts from the call on, and ends running statements", async () => {
   using clock = fakeClock();
@@ -276,7 +276,7 @@ test("after a loss the transaction and its call have an error each", async () =>
   expect(reason).not.toBe(inner);
 });
 
-// -- again ------------------------------------------------------------------------------------------------------------
+// -- repeats ----------------------------------------------------------------------------------------------------------
 
 test("a conflict is retried after a pause, which the observer is told, and the second run may succeed", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0);
@@ -339,7 +339,7 @@ test("other errors are not retried, nor is a transaction that ends in its pause"
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-// -- what is told and shown -------------------------------------------------------------------------------------------
+// -- what is reported and shown ---------------------------------------------------------------------------------------
 
 test("a transaction is printed with its state and its server", async () => {
   const seen: string[] = [];

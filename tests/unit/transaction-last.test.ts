@@ -142,7 +142,7 @@ test("a last statement with invalid arguments leaves the transaction unchanged",
   expect(seen).toMatchObject([{ name: "UsageError" }, { name: "UsageError" }]);
 });
 
-// -- what became of the transaction -----------------------------------------------------------------------------------
+// -- the outcome of the transaction -----------------------------------------------------------------------------------
 
 const aborted = [begun(), error("40001"), wire.readyForQuery("E")];
 

@@ -142,7 +142,7 @@ test("ROLLBACK waits for a nested transaction that was abandoned", async () => {
   expect(client.stats().state).toBe("idle");
 });
 
-// -- in front of another one ------------------------------------------------------------------------------------------
+// -- waiting for another transaction ----------------------------------------------------------------------------------
 
 test("a waiting transaction is not ended when the one before it ends, and leaves no timer", async () => {
   await letInKnowing();

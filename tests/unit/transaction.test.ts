@@ -212,7 +212,7 @@ test("a transaction that was begun in SQL makes another one fail", async () => {
   await expect(client.transaction(() => 1)).rejects.toMatchObject(open);
 });
 
-// -- again ------------------------------------------------------------------------------------------------------------
+// -- repeats ----------------------------------------------------------------------------------------------------------
 
 test.each([
   [undefined, 1],

@@ -145,7 +145,7 @@ test("a call after one whose body throws still gets its turn", async () => {
   ]);
 });
 
-// -- what a call brings -----------------------------------------------------------------------------------------------
+// -- properties of a call ---------------------------------------------------------------------------------------------
 
 test("an observer is told on which server the call begins", async () => {
   const world = new TurnQueueWorld(5);

@@ -24,7 +24,7 @@ let hosts: Record<string, Behaviour>;
 /** "host:port message message …" for each connection that was made. */
 let seen: string[];
 let connected: ConnectEvent[];
-/** Hosts that `onDisconnect` named. A host that was left has never been connected. */
+/** Hosts that `onDisconnect` named. A host that was left never counted as connected. */
 let lost: string[];
 let client: Client | undefined;
 

@@ -1,4 +1,4 @@
-// Which borrower loses a connection when a hook of a pool throws. Over sockets in memory, with a server that accepts
+// Which borrower fails when a hook of a pool throws, and how often. Over sockets in memory, with a server that accepts
 // every login.
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Lease } from "../../js/pool/lease.ts";

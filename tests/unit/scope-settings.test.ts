@@ -23,7 +23,7 @@ test("neither a quote nor a backslash ends a literal", () => {
   );
 });
 
-test("on nodes each setting uses SET LOCAL, and lists of names are set while the plan is made", () => {
+test("with nodes each setting uses SET LOCAL, and lists of names are set only where the plan is made", () => {
   const settings = { "app.tenant": "it's \\ 7", search_path: "a, b", 'x"y.z': 1 };
   const body = [
     "begin set local citus.propagate_set_commands = 'local'",

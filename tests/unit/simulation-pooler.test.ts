@@ -1,5 +1,5 @@
-// The simulator's model of PgBouncer before its model of a server, as the real driver sees them, over sockets in memory
-// and real time. tests/simulation/conform-pooler.mjs compares the model with real ones.
+// The simulator's model of PgBouncer in front of its model of a server, as the real driver sees them, over sockets in
+// memory and real time. tests/simulation/conform-pooler.mjs compares the model with real ones.
 import { afterEach, describe, expect, it } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";

@@ -6,7 +6,7 @@
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import { sendCancelRequest } from "../connection/cancel.ts";
 import { openConnection } from "../connection/startup.ts";
-import type { Connector, Socket } from "../sockets/contract.ts";
+import type { Socket } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { CANCEL_DEADLINE } from "../util/limits.ts";
 import { HEADER, READY_FOR_QUERY } from "../wasm/messages.ts";
@@ -49,12 +49,11 @@ export async function logIn(
   { replication, ...options }: LogInOptions = {},
 ): Promise<Handover> {
   const asked = input instanceof Calls ? asOf(input, options) : configured(input, { ...options, earlyQuery: false });
-  const connector = asked.connect ?? runtime().connect;
   // With several servers, the socket of the last one: the servers before it did not satisfy `targetSessionAttrs`.
   let ferry: Ferry | undefined;
-  const connect: Connector = async (where) => new Ferry(await connector(where), (ready) => (ferry = ready));
+  const wrapSocket = (socket: Socket) => new Ferry(socket, (ready) => (ferry = ready));
   const ours = replication ? [["replication", replication] as const] : [];
-  const config = { ...asked, connect, startup: [...asked.startup, ...ours] };
+  const config = { ...asked, wrapSocket, startup: [...asked.startup, ...ours] };
   const isHome = runtime().inRequest?.() ?? (() => true);
   const connection = await openConnection(config, new AbortController());
   await connection.startup.done;
@@ -81,9 +80,6 @@ function asOf(calls: Calls, { signal, startup }: Options): Config {
   return { ...config, earlyQuery: false, signal, startup: [...config.startup, ...more] };
 }
 
-/** SSLRequest: int32 length, int32 code. */
-const SSL_REQUEST = [0, 0, 0, 8, 4, 210, 22, 47];
-
 /**
  * The login's socket. It passes on the bytes up to the end of a ReadyForQuery and keeps the rest. The rest is for the
  * next owner, unless the login reads on, as it does to ask the server about itself (`targetSessionAttrs`).
@@ -98,8 +94,6 @@ class Ferry implements Socket {
   /** The message that is arriving: the bytes of its header so far, and the number of body bytes still missing. */
   #header: number[] = [];
   #missing = 0;
-  /** Number of bytes to pass on that are no message: the response to SSLRequest. */
-  #bare = 0;
 
   constructor(socket: Socket, ready: (socket: Ferry) => void) {
     this.#socket = socket;
@@ -130,7 +124,6 @@ class Ferry implements Socket {
 
   write(bytes: Uint8Array): Promise<void> | undefined {
     if (this.#given) return undefined; // drops the login's Terminate
-    if (bytes.length === SSL_REQUEST.length && SSL_REQUEST.every((byte, at) => bytes[at] === byte)) this.#bare = 1;
     return this.#socket.write(bytes);
   }
 
@@ -138,8 +131,8 @@ class Ferry implements Socket {
     return this.#given ? undefined : this.#socket.flushed?.();
   }
 
-  async startTls(servername: string): Promise<Socket> {
-    return new Ferry(await this.#socket.startTls(servername), this.#ready);
+  startTls(servername: string): Promise<Socket> {
+    return this.#socket.startTls(servername);
   }
 
   close(): Promise<void> {
@@ -170,8 +163,7 @@ class Ferry implements Socket {
 
   /** Returns the place in the chunk at which the login ends; the chunk's length while it continues. */
   #endOfLogin(chunk: Uint8Array): number {
-    let at = Math.min(this.#bare, chunk.length);
-    this.#bare -= at;
+    let at = 0;
     while (at < chunk.length) {
       if (this.#header.length < HEADER) {
         this.#header.push(chunk[at++]!);

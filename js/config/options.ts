@@ -3,6 +3,7 @@
 // Types only. Each option with its text, rule and default is in table.ts.
 
 import type { LoginAttempt, NamesBy, OptionalName, OPTIONS, OptionValue, Password, PasswordAnswer } from "./table.ts";
+import type { Socket } from "../sockets/contract.ts";
 
 export type { LoginAttempt, Password, PasswordAnswer };
 
@@ -72,5 +73,7 @@ export type Config = Readonly<
     password: (server: Config, signal?: AbortSignal) => Promise<Found>;
     /** The client certificate's private key. */
     key: () => string | undefined;
+    /** Wraps a socket to the server once it speaks the protocol, encrypted if TLS is used. For `logIn`, which hands the socket over. */
+    wrapSocket?: (socket: Socket) => Socket;
   } & Server
 >;

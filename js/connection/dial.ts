@@ -74,6 +74,7 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
           retryable: true,
         });
     }
+    if (config.wrapSocket) socket = config.wrapSocket(socket);
     const { debug } = config;
     if (debug) socket = tracedSocket(socket, typeof debug === "function" ? debug : print);
     return { ...target, address: address ?? socket.address, socket, encrypted };

@@ -228,7 +228,7 @@ export class Pool extends TransactionCalls {
 
   /**
    * Stops using the present connections, for example after a failover: idle connections end now, those in use when they
-   * come back.
+   * come back. If the last connect failed, the pool tries again at once.
    *
    * @example
    * process.on("SIGHUP", () => pool.reset());

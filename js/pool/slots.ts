@@ -250,12 +250,18 @@ export class Slots {
     this.#serve();
   }
 
-  /** Lends no present connection again. Does nothing if `generation` is over already. */
+  /**
+   * Lends no present connection again. Does nothing if `generation` is over already. Ends the pause after a failed
+   * connect: the caller knows that things have changed.
+   */
   renew(generation = this.#generation): void {
     if (generation !== this.#generation) return;
     this.#generation++;
     this.#failures = 0;
     this.#endIdle();
+    if (this.#pause === undefined) return;
+    clearTimeout(this.#pause);
+    this.#goOn();
   }
 
   /** Lends no connection any more, except to streams that wait, and ends those that come back. Other waiters fail. */
@@ -433,13 +439,16 @@ export class Slots {
 
   #connectLater(failures: number): void {
     const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
-    this.#pause = setTimeout(() => {
-      this.#pause = undefined;
-      this.fill();
-      this.#serve();
-    }, pause);
+    this.#pause = setTimeout(() => this.#goOn(), pause);
     // A later waiter sets `#patience`, which keeps the process alive.
     if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#pause);
+  }
+
+  /** Connects again after a pause. */
+  #goOn(): void {
+    this.#pause = undefined;
+    this.fill();
+    this.#serve();
   }
 
   #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {

@@ -1,4 +1,5 @@
-// The suites by name: what each needs and how it runs. Each gives rows (rows.mjs).
+// The suites by name: what each needs and how it runs. Each gives rows (rows.mjs). `setup`: of scripts/setup, if it is
+// more than for all others.
 //
 // What differs between runtimes is their sockets and streams, and what differs between servers is their answers. No
 // runtime can change an answer, so the older server is seen by "node" alone, and all others see the newest one.
@@ -113,6 +114,8 @@ export const releaseSuites = {
   cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
   // A server in which a call waits for the position.
   "cluster-19": { needs: ["build", "servers"], run: cluster19 },
+  // Five more failovers, and switchovers, of a cluster that Patroni runs.
+  patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
   // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },

@@ -254,6 +254,7 @@ export class World {
 
   renew(): void {
     this.#generation++;
+    this.#noConnectBefore = 0; // it ends a pause too
     this.slots.renew();
   }
 

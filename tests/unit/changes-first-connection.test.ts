@@ -163,7 +163,7 @@ test("the error names a slot that was made with a snapshot and may belong to ano
   await clock.pass(500);
   await expect(next).rejects.toMatchObject({
     code: "INVALID_OPTION",
-    message: expect.stringMatching("this stream has made"),
+    message: expect.stringMatching("This stream may have made it"),
   });
 });
 

@@ -88,6 +88,21 @@ test("a reset of the pool resets the count too, and starts the next generation",
   expect(world.slots.idle).toBe(0);
 });
 
+test("a reset ends the pause, and connects for its waiters at once", async () => {
+  const world = new World(clock, { max: 2 });
+  world.wait(true);
+  await world.step(() => world.notOpened("none"));
+  expect(world.opens.length).toBe(0);
+  await world.step(() => world.renew());
+  expect(world.opens.length).toBe(1);
+  expect(clock.timers).toEqual([]);
+  await world.step(() => world.opened());
+  expect(world.loans.length).toBe(1);
+  // A reset outside of a pause makes no connection without a waiter.
+  await world.step(() => world.renew());
+  expect(world.opens.length).toBe(0);
+});
+
 test("a failure without a waiter is reported, and the pauses grow", async () => {
   const world = new World(clock, { max: 2, min: 1 });
   await world.step(() => world.notOpened("first"));

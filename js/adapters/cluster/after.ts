@@ -219,7 +219,7 @@ export class After extends Routed {
   /** Asks all servers, where nobody has done so since this timeline was the newest. */
   async #learn(timeline: number): Promise<void> {
     if (timeline) this.router.suspect();
-    await this.router.lookout.look();
+    await this.router.lookout.lookForStandby();
   }
 
   /** Waits until the standby has come as far, or is none. `false`: it has not until then, or cannot be asked. */

@@ -85,6 +85,11 @@ export class Servers {
     return !isSplit;
   }
 
+  /** A server says that it is the primary: the pool that looks for one need not pause any longer. */
+  wake(): void {
+    if (this.#joint?.stats().total === 0) this.#joint.reset();
+  }
+
   /** Those that say so. */
   get primaries(): Server[] {
     return this.#list.filter(({ facts }) => facts.told && !facts.told.isStandby);

@@ -1,12 +1,12 @@
-// Messages from the server as pg's objects, by the names that pg's events have.
+// Decodes messages from the server to pg's objects, with the names of pg's events.
 //
-// Knows how each message is laid out (PostgreSQL's "Message Formats") and what pg calls its parts. Must not know when a
-// message may come, or who wants it. Rows that nobody but `Query` wants are read by rows.ts.
+// Knows how each message is laid out (PostgreSQL's "Message Formats") and pg's names for its parts. Must not know when
+// a message may come, or which code uses it. Rows that only `Query` uses are read by rows.ts.
 import { Buffer } from "node:buffer";
 import * as types from "../../wasm/messages.ts";
 import { DatabaseError, partsOf } from "./database-error.ts";
 
-/** A column, as `result.fields` has it. */
+/** A column, in the form of `result.fields`. */
 export interface FieldDef {
   name: string;
   tableID: number;
@@ -17,7 +17,7 @@ export interface FieldDef {
   format: "text" | "binary";
 }
 
-/** A message; which members it has depends on `name`. */
+/** A message. Its members depend on `name`. */
 export interface Message {
   readonly name: string;
   readonly length: number;
@@ -35,11 +35,11 @@ const BARE: Readonly<Record<number, string>> = {
   [types.PORTAL_SUSPENDED]: "portalSuspended",
 };
 
-/** A body that ends too early, or a message that nobody knows. */
+/** Thrown for a body that ends too early, or a message of unknown type. */
 export class MalformedMessage extends Error {}
 
 /**
- * The message whose body stands in `bytes` from `at` to `end`.
+ * Returns the message whose body is in `bytes` from `at` to `end`.
  *
  * @throws MalformedMessage
  */
@@ -102,7 +102,7 @@ function rowDescription(body: Body, length: number): Message {
   return { name: "rowDescription", length, fieldCount, fields };
 }
 
-/** Values as texts, whatever their format: pg makes bytes of those that are binary later. */
+/** Returns the values as texts, whatever their format. As in pg, binary values are converted to bytes later. */
 function dataRow(body: Body, length: number): Message {
   const fieldCount = body.int16();
   const fields: (string | null)[] = [];
@@ -164,7 +164,7 @@ class Body {
     return text;
   }
 
-  /** Of DataRow. */
+  /** Reads a value of DataRow. */
   value(): string | null {
     const length = this.int32();
     if (length < 0) return null;
@@ -172,7 +172,7 @@ class Body {
     return this.#bytes.toString("utf8", at, at + length);
   }
 
-  /** A copy: the buffer is the socket's. */
+  /** Returns a copy, because the buffer belongs to the socket. */
   rest(): Buffer {
     const at = this.#take(this.#end - this.#at);
     return Buffer.from(this.#bytes.subarray(at, this.#end));

@@ -1,4 +1,4 @@
-// The table that says when SQL is sent a second time (js/session/again.ts), in every state that an attempt can be in.
+// The table that decides when SQL is sent a second time (js/session/again.ts), in every state of an attempt.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import {
@@ -15,7 +15,7 @@ const CAUSES = Object.keys(RULES) as Cause[];
 const EFFECTS: readonly Effect[] = ["none", "undone", "unknown"];
 const PLACES: readonly Place[] = ["alone", "begins", "inside"];
 
-/** Every attempt that may be sent twice more at most, with each cause. */
+/** Yields each cause with every attempt that may be sent again at most 0, 1, 2 times, or without a bound. */
 function* states(): Generator<Attempt & { cause: Cause }> {
   for (const cause of CAUSES)
     for (const effect of EFFECTS)
@@ -27,34 +27,34 @@ function* states(): Generator<Attempt & { cause: Cause }> {
 
 const again = [...states()].filter(({ cause, ...attempt }) => nextAfter(cause, attempt) !== "fail");
 
-test("nothing that may have had an effect is sent again", () => {
+test("an attempt that may have had an effect is never sent again", () => {
   expect(again.filter(({ effect }) => effect === "unknown")).toEqual([]);
 });
 
-test("nothing whose rows have reached the user is sent again", () => {
+test("an attempt whose rows have reached the user is never sent again", () => {
   expect(again.filter(({ isSeen }) => isSeen)).toEqual([]);
 });
 
-test("nothing that failed inside of a transaction is sent again, since the transaction has failed with it", () => {
+test("an attempt that failed inside a transaction is never sent again, because the transaction failed too", () => {
   expect(again.filter(({ place }) => place === "inside")).toEqual([]);
 });
 
-test("what began a transaction is sent again only where its statement was outdated, with a new BEGIN in front", () => {
+test("an attempt that began a transaction is sent again, with a new BEGIN, only if its statement was outdated", () => {
   const begun = again.filter(({ place }) => place === "begins");
   expect(new Set(begun.map(({ cause }) => cause))).toEqual(new Set(["outdated"]));
 });
 
-test("nothing is sent again more often than it may", () => {
+test("no attempt is sent again more often than its bound allows", () => {
   expect(again.filter(({ repeats, most }) => repeats >= most)).toEqual([]);
 });
 
-test("another session is asked only with what has left no trace", () => {
+test("only an attempt without any effect moves to another session", () => {
   const elsewhere = again.filter(({ cause, ...attempt }) => nextAfter(cause, attempt) === "elsewhere");
   expect(elsewhere.every(({ effect }) => effect === "none")).toBe(true);
   expect(new Set(elsewhere.map(({ cause }) => cause))).toEqual(new Set(["ended session", "refused login"]));
 });
 
-test("each cause is sent again somewhere, as often as its bound says", () => {
+test("each cause leads to repeats in some state, and they stop at the bound", () => {
   const reached = new Set(again.map(({ cause }) => cause));
   expect([...reached]).toEqual(CAUSES);
   for (const cause of CAUSES) {
@@ -64,11 +64,11 @@ test("each cause is sent again somewhere, as often as its bound says", () => {
   }
 });
 
-test("a question that another call's cancel ended is asked again, unless a transaction failed with it", () => {
+test("the driver's own query that another call's cancel ended is repeated, unless a transaction failed with it", () => {
   expect(["I", "T", "E"].map(mayAskAgain)).toEqual([true, false, false]);
 });
 
-test("docs/architecture.md shows this table", () => {
+test("docs/architecture.md shows the same table as the code", () => {
   const text = readFileSync(new URL("../../docs/architecture.md", import.meta.url), "utf8");
   const rows = [
     ...text.matchAll(/^\| `([a-z ]+)` \| [^|]* \| ([a-z, ]+) \| ([a-z, ]+) \| ([a-z ]+) \| [^|]* \|$/gm),

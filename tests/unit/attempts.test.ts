@@ -1,4 +1,4 @@
-// What a SQLSTATE says of an attempt that failed (js/statement/attempts.ts), and the pause in front of the next one.
+// How the SQLSTATE of a failed attempt is classified (js/statement/attempts.ts), and the pause before the next attempt.
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import {
@@ -20,23 +20,23 @@ import { quiet } from "../support/memory-session.ts";
 
 const error = (code: string, routine?: string, message = "failed") =>
   fromErrorResponse({ severity: "ERROR", code, message, ...(routine && { routine }) });
-/** Errors of ours, whose code may be like the server's. */
+/** Errors that the driver itself made. Their codes may equal the server's. */
 const ours = [new PgzError("26000", "no"), new PgzError("42P01", "no"), new UsageError("INVALID_QUERY", "no")];
 
-test("prepared statements that are gone, or that tables have changed under, are stale", () => {
+test("a prepared statement that is gone, or whose tables have changed, counts as stale", () => {
   for (const one of [error("26000"), error("42P05")]) expect(isStale(one), one.code).toBe(true);
   expect(isStale(error("0A000", "RevalidateCachedQuery"))).toBe(true);
   expect(isStale(error("08P01", "PortalSetResultFormat"))).toBe(true);
 });
 
-test("other errors are not, those of the same code included", () => {
+test("other errors do not count as stale, even with the same code from another routine", () => {
   for (const code of ["0A000", "08P01", "42P01", "22P02", "26001", "40001"]) expect(isStale(error(code))).toBe(false);
   expect(isStale(error("0A000", "PortalSetResultFormat"))).toBe(false);
   expect(isStale(error("08P01", "RevalidateCachedQuery"))).toBe(false);
   for (const one of [...ours, new Error("26000"), undefined, "26000"]) expect(isStale(one)).toBe(false);
 });
 
-test("a name, type or value that the server refused may be for what was known, if anything was", () => {
+test("a refused name, type or value may mean an outdated description, if a description was cached", () => {
   for (const code of ["22P02", "42P01", "42703", "XX000"]) {
     expect(mayBeOutdated(error(code), true), code).toBe(true);
     expect(mayBeOutdated(error(code), false), code).toBe(false);
@@ -44,18 +44,18 @@ test("a name, type or value that the server refused may be for what was known, i
   for (const code of ["40001", "57014", "53200", "23505", "55P03", "P0001", "02242", ""])
     expect(mayBeOutdated(error(code), true), code).toBe(false);
   for (const one of [...ours, new Error("42P01"), undefined]) expect(mayBeOutdated(one, true)).toBe(false);
-  // A prepared statement may be gone though its shape was learned a moment ago.
+  // A prepared statement may be gone even though its shape was learned a moment ago.
   expect(mayBeOutdated(error("26000"), false)).toBe(true);
 });
 
-test("a check fails for what it asks, but for conflicts, cancels and what the server lacks", () => {
+test("a failed check may be due to the check itself, except for conflicts, cancels and missing resources", () => {
   for (const code of ["22P02", "42883", "25006", "XX000", "0A000", "14053"])
     expect(mayLackCheck(error(code)), code).toBe(true);
   for (const code of ["40001", "53200", "55P03", "57014", "58030"]) expect(mayLackCheck(error(code)), code).toBe(false);
   for (const one of ours) expect(mayLackCheck(one)).toBe(false);
 });
 
-test("what the server cannot write in binary is told by its routine or its words, but by no function's own", () => {
+test("a missing binary form is recognized by the server's routine or message, except in a function's own error", () => {
   expect(refusesBinary(error("42883", "getTypeBinaryOutputInfo"))).toBe(true);
   expect(refusesBinary(error("0A000", "x", "no Binary  output"))).toBe(false);
   for (const words of ["no binary output function", "Binary format is not supported"])
@@ -65,32 +65,32 @@ test("what the server cannot write in binary is told by its routine or its words
     expect(refusesBinary(error(code, "getTypeBinaryOutputInfo"))).toBe(false);
     expect(refusesBinary(error(code, undefined, "no binary output"))).toBe(false);
   }
-  // Of no other class whose code has P0 in it.
+  // Only the class P0 is excluded, not every code that contains P0.
   expect(refusesBinary(error("42P05", undefined, "no binary output"))).toBe(true);
   for (const one of [new PgzError("0A000", "no binary output"), new Error("binary format"), undefined])
     expect(refusesBinary(one)).toBe(false);
 });
 
-test("retryOnSerialization is the number of attempts, or three", () => {
+test("retryOnSerialization is the number of attempts, and true means three", () => {
   expect([undefined, false, true, 1, 2, 9].map(attemptsOf)).toEqual([1, 1, 3, 1, 2, 9]);
 });
 
-test("serialization failures and deadlocks are conflicts, and nothing else is", () => {
+test("only serialization failures and deadlocks are conflicts", () => {
   for (const code of ["40001", "40P01"]) expect(isConflict(error(code)), code).toBe(true);
-  // Of a batch too, whose error is made of the server's.
+  // Also the error of a batch, which the driver makes from the server's error.
   expect(isConflict(new PgzError("40001", "x"))).toBe(true);
   for (const code of ["40000", "40002", "40003", "140001", "400011", "57014"])
     expect(isConflict(error(code)), code).toBe(false);
   for (const one of [Object.assign(new Error("x"), { code: "40001" }), undefined]) expect(isConflict(one)).toBe(false);
 });
 
-test("CALL and DO may have committed something though they failed", () => {
+test("CALL and DO may have committed something even though they failed", () => {
   for (const text of ["call p()", "DO $$ begin end $$", "-- one\n/* two */ Call p()"])
     expect(mayCommit(text), text).toBe(true);
   for (const text of ["select do()", "insert into call values (1)", "", "commit"]) expect(mayCommit(text)).toBe(false);
 });
 
-test("an attempt that was outdated says what it failed with, and what had been sent", () => {
+test("an outdated attempt carries its failure and the operation that was sent", () => {
   const failure = error("26000");
   const operation = {} as Operation;
   expect(new Outdated(failure, operation)).toMatchObject({ error: failure, operation });
@@ -105,7 +105,7 @@ afterEach(() => clock.uninstall());
 
 const conflict = error("40001");
 
-/** A pause that has begun, and what is told of it. */
+/** Starts a pause, and records what the observer is told. */
 function begun(attempt: number) {
   const told: unknown[] = [];
   const observer = { onRetry: (event: unknown) => void told.push(event) };
@@ -145,19 +145,19 @@ test.each([
   expect(await outcome()).toBe("over");
 });
 
-test("it is as much longer at random, so that two that met do not meet again", () => {
+test("a pause is up to twice as long at random, so that two colliding calls do not collide again", () => {
   Math.random = () => 0.75;
   expect(begun(2).told).toMatchObject([{ delayMs: 35 }]);
 });
 
-test("a call that is over waits no longer, and leaves no timer", async () => {
+test("the pause of a call that is over ends at once and leaves no timer", async () => {
   const { end, outcome } = begun(5);
   end();
   expect(await outcome()).toBe("over");
   expect(clock.timers).toEqual([]);
 });
 
-test("a connection that is gone behind the pause fails the call", async () => {
+test("a connection that is lost during the pause fails the call", async () => {
   const { connection, outcome } = begun(1);
   connection.closed = connectionLost("gone");
   await clock.advance(10, quiet);

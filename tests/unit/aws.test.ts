@@ -1,4 +1,5 @@
-// `pgz-edge/aws`: tokens beside those of AWS's own signers at a fixed time, and credentials of scripted services.
+// `pgz-edge/aws`: tokens compared with those of AWS's own signers at a fixed time, and credentials from scripted
+// services.
 import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -42,12 +43,12 @@ describe.each([
     const expected = await new Signer({ hostname, port, username, region, credentials }).getAuthToken();
     expect(await rdsPassword({ credentials })(attempt)).toBe(expected);
     expect(expected).toContain("X-Amz-Date=20261127T130509Z");
-    // Where the name does not say the region, or the client goes another way.
+    // The host name does not contain the region, or the client connects through another host.
     const through = rdsPassword({ credentials, region, host: hostname, port });
     expect(await through({ ...attempt, host: "localhost", port: 1 })).toBe(expected);
   });
 
-  test.each(["us-east-1", "ap-northeast-3"])("DSQL: tokens for %s are the signer's", async (region) => {
+  test.each(["us-east-1", "ap-northeast-3"])("DSQL: tokens for %s equal the signer's", async (region) => {
     const attempt = { ...cluster, host: `abc.dsql.${region}.on.aws` };
     const signer = new DsqlSigner({ hostname: attempt.host, region, credentials });
     const [plain, admin] = [await signer.getDbConnectAuthToken(), await signer.getDbConnectAdminAuthToken()];
@@ -62,7 +63,7 @@ describe.each([
   });
 });
 
-test("a region that no name says comes from the option, then from variables; without one the error says so", async () => {
+test("a region that is not in the host name comes from the option, then from variables, or is an error", async () => {
   const regionOf = async (environment: object, region?: string) => {
     const password = rdsPassword({ credentials: LONG_LIVED, region, environment: { ...environment } });
     return /%2F([a-z\d-]+)%2Frds-db/.exec(await password({ ...db, host: "localhost" }))?.[1];
@@ -77,7 +78,7 @@ test("a region that no name says comes from the option, then from variables; wit
   });
 });
 
-test("each login has a token of its own time", async () => {
+test("each login gets a token with its own time", async () => {
   const password = rdsPassword({ credentials: LONG_LIVED });
   const first = await password(db);
   vi.setSystemTime(NOW + 60_000);
@@ -97,7 +98,7 @@ interface Asked {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** A service by its answers: `[status, body]`, by method and path; what is not among them is 404. */
+/** Starts a service with these answers, `[status, body]` by method and path. Any other request gets 404. */
 async function service(answers: Record<string, [number, unknown]>): Promise<{ url: string; asked: Asked[] }> {
   const asked: Asked[] = [];
   const listener: RequestListener = ({ method = "", url = "", headers }, response) => {
@@ -111,7 +112,7 @@ async function service(answers: Record<string, [number, unknown]>): Promise<{ ur
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-/** As the services of containers and instances give them. */
+/** Credentials in the form in which the services of containers and instances return them. */
 const given = (name: string, minutes = 60) => ({
   Code: "Success",
   AccessKeyId: name,
@@ -121,7 +122,7 @@ const given = (name: string, minutes = 60) => ({
 });
 const keyOf = (token: string) => /X-Amz-Credential=(\w+)%2F/.exec(token)?.[1];
 
-test("the caller's function is asked for each login, and its rejection is the cause of the login's", async () => {
+test("the credentials function runs for each login, and its rejection is the cause of the login's error", async () => {
   let n = 0;
   const password = rdsPassword({ credentials: async () => ({ ...OF_ROLE, accessKeyId: `KEY${++n}` }) });
   expect([keyOf(await password(db)), keyOf(await password(db))]).toEqual(["KEY1", "KEY2"]);
@@ -136,7 +137,7 @@ test("the caller's function is asked for each login, and its rejection is the ca
   await expect(nothing(db)).rejects.toMatchObject({ code: "AWS_CREDENTIALS" });
 });
 
-test("variables of the process, or of an object, come before any service", async () => {
+test("variables of the process, or of a given object, take precedence over any service", async () => {
   vi.stubEnv("AWS_ACCESS_KEY_ID", "OFPROCESS");
   vi.stubEnv("AWS_SECRET_ACCESS_KEY", "secret");
   vi.stubEnv("AWS_SESSION_TOKEN", "of the session");
@@ -149,7 +150,7 @@ test("variables of the process, or of an object, come before any service", async
   expect(other).not.toContain("Security-Token");
 });
 
-test("a container of ECS: its address has the relative URI", async () => {
+test("a container of ECS gets its credentials from the relative URI", async () => {
   const { url, asked } = await service({ "GET /v2/credentials/abc": [200, given("ECS")] });
   const hosts: string[] = [];
   const password = rdsPassword({
@@ -164,7 +165,7 @@ test("a container of ECS: its address has the relative URI", async () => {
   expect([hosts, asked[0]!.headers.authorization]).toEqual([["169.254.170.2"], undefined]);
 });
 
-test("a container of EKS: the token's file is read each time, since EKS replaces it", async () => {
+test("a container of EKS reads its token file each time, because EKS replaces the file", async () => {
   const folder = mkdtempSync(path.join(tmpdir(), "eks-"));
   afterAll(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, "token");
@@ -188,7 +189,7 @@ test("a container of EKS: the token's file is read each time, since EKS replaces
   expect(asked[2]!.headers.authorization).toBe("x");
 });
 
-test("no token goes over a network without TLS", async () => {
+test("no token is sent over a network without TLS", async () => {
   const asking = vi.fn(fetch);
   const environment = {
     AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://example.com/credentials",
@@ -200,7 +201,7 @@ test("no token goes over a network without TLS", async () => {
   expect(asking).not.toHaveBeenCalled();
 });
 
-test("an instance: IMDSv2 wants a token first", async () => {
+test("an instance requests an IMDSv2 token first", async () => {
   const { url, asked } = await service({
     "PUT /latest/api/token": [200, "of the session"],
     "GET /latest/meta-data/iam/security-credentials/": [200, "my-role\n"],
@@ -214,7 +215,7 @@ test("an instance: IMDSv2 wants a token first", async () => {
   for (const { headers } of asked.slice(1)) expect(headers["x-aws-ec2-metadata-token"]).toBe("of the session");
 });
 
-test("what a service gave is kept until five minutes before it expires, and longer where the service fails then", async () => {
+test("credentials are cached until five minutes before they expire, and longer if the service fails then", async () => {
   const answers: Record<string, [number, unknown]> = { "GET /c": [200, given("FIRST", 60)] };
   const { url, asked } = await service(answers);
   const password = rdsPassword({ environment: { AWS_CONTAINER_CREDENTIALS_FULL_URI: `${url}/c` } });
@@ -244,7 +245,7 @@ test("without credentials the error says what to set", async () => {
   });
 });
 
-test("an instance without a role, and a service that gives nonsense, are said", async () => {
+test("the error names an instance without a role, and a service with a malformed answer", async () => {
   const { url } = await service({
     "PUT /latest/api/token": [200, "t"],
     "GET /latest/meta-data/iam/security-credentials/": [200, "role"],

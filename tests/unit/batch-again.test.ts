@@ -1,5 +1,5 @@
-// A batch whose statements turn out to be others than they were known to be (js/statement/batch.ts), over sockets in
-// memory: what of it runs again, what its transaction does, and what the call can no longer take back.
+// A batch whose statements have changed since they were described (js/statement/batch.ts), over sockets in memory:
+// which part of it runs again, what its transaction does, and what the call can no longer undo.
 import { expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -31,7 +31,7 @@ const failed = (C: string, status: "I" | "E" = "I") => Buffer.concat([error(C), 
 const described = (columns = [int4], parameters: number[] = []) =>
   Buffer.concat([wire.parseComplete(), wire.parameterDescription(parameters), wire.rowDescription(columns), ready()]);
 const bound = () => Buffer.concat([wire.bindComplete(), wire.rowDescription([int4], [1])]);
-/** The rest of an item's answer, of one row. */
+/** The rest of an item's answer, with one row. */
 const row = (n: number) => Buffer.concat([wire.dataRow([wire.int32(n)]), wire.commandComplete("SELECT 1")]);
 
 async function answer(session: Session, flight: readonly string[], ...messages: Uint8Array[]): Promise<void> {
@@ -39,14 +39,14 @@ async function answer(session: Session, flight: readonly string[], ...messages: 
   session.send(...messages);
 }
 
-/** Answers a description that was asked for once more, under a name that may be closed first. */
+/** Answers a repeated Describe of a statement. The client may first close the old name. */
 async function describedAgain(session: Session, types: number[] = []): Promise<void> {
   const flight = await session.flight();
   expect(flight.filter((name) => name !== "Close")).toEqual(describing);
   session.send(...(flight[0] === "Close" ? [wire.closeComplete()] : []), described([int4], types));
 }
 
-/** A session on which these statements have run in a batch, so that they are known. */
+/** Returns a session on which these statements have run in a batch, so that their descriptions are cached. */
 async function knowing(...texts: string[]): Promise<Session> {
   const call = client.batch(texts);
   const session = await letIn();
@@ -62,12 +62,12 @@ const outcome = (call: Promise<unknown>) =>
     ({ code, batch, retryable }: PgzError) => ({ code, batch, retryable }),
   );
 
-// -- what is out of date ---------------------------------------------------------------------------------------------
+// -- outdated statements ---------------------------------------------------------------------------------------------
 
 test.each([
-  ["what was known of a statement may be why it is refused", true, "42P01", true],
-  ["what was known is not why it is cancelled", true, "57014", false],
-  ["what the server has just said of it is not why", false, "42P01", false],
+  ["a cached description may be why a statement is refused, so the batch runs again", true, "42P01", true],
+  ["a cached description is not why a statement is cancelled", true, "57014", false],
+  ["a description that the server has just given is not why a statement is refused", false, "42P01", false],
 ])("%s", async (_, isKnown, code, isAgain) => {
   const session = await knowing("select a");
   const text = isKnown ? "select a" : "select b";
@@ -83,7 +83,7 @@ test.each([
   expect(await outcome(call)).toEqual({ code, batch: { index: 0, rolledBack: [], skipped: [] }, retryable: false });
 });
 
-test("a composite that has changed fails it, and the next call describes its statements", async () => {
+test("a changed composite fails the batch, and the next call describes its statements", async () => {
   const pair = { name: "c", oid: 20_002, size: -1 };
   const value = (oid: number) => wire.dataRow([Buffer.concat([1, oid, 4, 7].map((number) => wire.int32(number)))]);
   const answers = (oid: number) => [
@@ -105,7 +105,7 @@ test("a composite that has changed fails it, and the next call describes its sta
   expect(await next).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test("what is out of date and does not run again is closed, and described by the next call", async () => {
+test("an outdated statement that does not run again is closed, and the next call describes it", async () => {
   const session = await knowing("create table t", "select a");
   const call = client.batch(["create table t", "select a"]);
   await session.flight();
@@ -116,7 +116,7 @@ test("what is out of date and does not run again is closed, and described by the
   await expect(next).rejects.toMatchObject({ code: "42P01" });
 });
 
-test("a transaction that began with it is rolled back, and begins again with the second attempt", async () => {
+test("a transaction that began with the failed attempt is rolled back, and begins again with the second", async () => {
   const session = await knowing("select a");
   const call = client.transaction((tx) => tx.batch(["select a"]));
   await answer(session, ["Parse", "Bind", "Execute", ...item, "Sync"], ...begins, failed("26000", "E"));
@@ -129,7 +129,7 @@ test("a transaction that began with it is rolled back, and begins again with the
   expect((await call)[0]!.rows).toEqual([{ n: 2 }]);
 });
 
-test("a call that ends meanwhile leaves the transaction failed", async () => {
+test("a call that is aborted before its second attempt leaves the transaction failed", async () => {
   const session = await knowing("select a");
   const abort = new AbortController();
   const transaction = client.transaction(async (tx) => {
@@ -142,13 +142,13 @@ test("a call that ends meanwhile leaves the transaction failed", async () => {
   await cancel.flight();
   cancel.peer.end();
   session.send(...begins, failed("26000", "E"));
-  // Its own attempt would have rolled it back.
+  // A second attempt would have rolled it back.
   expect((await session.message())!.body.toString()).toBe("COMMIT\0");
   session.send(wire.commandComplete("ROLLBACK"), ready());
   expect(await ending).toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
 });
 
-test("a value that does not fit any more is its item's own error where others have run, and keeps no other back", async () => {
+test("a value that no longer fits fails only its own item if others have run, and holds no other back", async () => {
   const queries = [sql`select ${1}`, sql`select ${2}, a`, sql`select ${3}, b`];
   const learning = client.batch(queries);
   const session = await letIn();
@@ -160,7 +160,7 @@ test("a value that does not fit any more is its item's own error where others ha
   const call = client.batch(queries, { atomic: false });
   for (const _ of "123") await answer(session, [...item, "Sync"]);
   session.send(bound(), row(4), ready(), failed("26000"), failed("26000"));
-  await describedAgain(session, [17]); // bytea, which takes no number
+  await describedAgain(session, [17]); // bytea, which accepts no number
   await describedAgain(session, [23]);
   await answer(session, [...parsed, "Sync"], begun(), row(6), ready());
   expect(await call).toMatchObject([
@@ -171,8 +171,8 @@ test("a value that does not fit any more is its item's own error where others ha
 });
 
 test.each([
-  ["is not run on another session when an item of it has committed", 1],
-  ["is run on another session when none has", 0],
+  ["is not run on another session if one of its items has committed", 1],
+  ["is run on another session if none of its items has committed", 0],
 ])("a batch whose session ends before its second attempt %s", async (_, committed) => {
   const session = await knowing("select a", "select b");
   const texts = committed ? ["select a", "select b"] : ["select b"];
@@ -196,7 +196,7 @@ test.each([
 
 // -- names of types --------------------------------------------------------------------------------------------------
 
-test("parsers' names are asked for before its statements are described, and again when the catalog has changed", async () => {
+test("the names in `types` are looked up before the first Describe, and again after a catalog change", async () => {
   const types = { mood: (text: string) => text.toUpperCase() };
   const call = client.batch(["select m"], { types });
   const session = await letIn();
@@ -211,7 +211,7 @@ test("parsers' names are asked for before its statements are described, and agai
   expect((await call)[0]!.rows).toEqual([{ m: "SAD" }]);
 });
 
-test("a call that ends under these questions sends no item", async () => {
+test("a call that ends during these look-ups sends no item", async () => {
   for (const isFirst of [true, false]) {
     const abort = new AbortController();
     const types = { mood: (text: string) => text };

@@ -1,5 +1,5 @@
-// The items of a batch as the core takes them (js/statement/batch-encoding.ts): their layout, their windows, and values
-// that cannot be sent.
+// The items of a batch in the form that the core takes (js/statement/batch-encoding.ts): their layout, their windows,
+// and values that cannot be sent.
 import { expect, test } from "vitest";
 import type { Shape } from "../../js/session/shapes.ts";
 import { encodeBatch } from "../../js/statement/batch-encoding.ts";
@@ -18,7 +18,7 @@ const query = (text: string, ...values: unknown[]): Query => ({ text, values });
 const all = (queries: readonly Query[]) => queries.map((_, index) => index);
 const never = () => expect.unreachable();
 
-/** The items of a window: the number of each one's statement, and its values. */
+/** Reads the items of a window: the number of each item's statement, and its values. */
 function items(window: Uint8Array): [number, ...string[]][] {
   const found: [number, ...string[]][] = [];
   const view = new DataView(window.buffer, window.byteOffset, window.byteLength);
@@ -31,7 +31,7 @@ function items(window: Uint8Array): [number, ...string[]][] {
   return found;
 }
 
-test("each item has its statement's number and its values; a statement that comes again has one number", () => {
+test("each item has its statement's number and its values, and a repeated statement keeps its number", () => {
   const queries = [query("text", "a"), query("number", 7), query("none"), query("text", null), query("number", 8)];
   const encoded = encodeBatch(queries, all(queries), shapes, never);
   expect(encoded.order).toEqual([0, 1, 2, 3, 4]);
@@ -42,7 +42,7 @@ test("each item has its statement's number and its values; a statement that come
   ]);
 });
 
-test("only the items that are asked for are in it, in the order in which they are asked for", () => {
+test("a window contains only the requested items, in the requested order", () => {
   const queries = [query("text", "a"), query("number", 7), query("text", "b")];
   const encoded = encodeBatch(queries, [2, 1], shapes, never);
   expect([encoded.order, encoded.numbers]).toEqual([
@@ -57,7 +57,7 @@ test("only the items that are asked for are in it, in the order in which they ar
   ]);
 });
 
-test("an item whose value cannot be sent is told of, and leaves no bytes behind", () => {
+test("an item whose value cannot be sent is reported, and leaves no bytes in the window", () => {
   const queries = [query("text", "a"), query("number", "x".repeat(9)), query("text"), query("text", "b")];
   const told: [number, unknown][] = [];
   const encoded = encodeBatch(queries, all(queries), shapes, (...given) => void told.push(given));
@@ -74,7 +74,7 @@ test("an item whose value cannot be sent is told of, and leaves no bytes behind"
   ]);
 });
 
-test("where it may not be left out, nothing is encoded", () => {
+test("if no item may be left out, one value that cannot be sent prevents all encoding", () => {
   const refuse = (_: number, error: unknown): void => {
     throw error;
   };
@@ -93,10 +93,10 @@ test("a batch without items is one empty window", () => {
   }
 });
 
-/** An item of exactly so many bytes. */
+/** An item of exactly `bytes` bytes. */
 const ofBytes = (bytes: number) => query("text", "x".repeat(bytes - 8 - 2 - 2 - 2 - 4));
 
-test("a window is closed behind the item with which it is as long as a piece", () => {
+test("a window ends after the item that fills it to the length of a piece", () => {
   const lengths = (...bytes: number[]) => {
     const queries = bytes.map(ofBytes);
     return encodeBatch(queries, all(queries), shapes, never).windows.map((window) => window.length);
@@ -108,7 +108,7 @@ test("a window is closed behind the item with which it is as long as a piece", (
   expect(lengths(2 * PIECE, 50, 3 * PIECE)).toEqual([2 * PIECE, 3 * PIECE + 50]);
 });
 
-test("an item that was left out closes no window, and numbers go on from one window to the next", () => {
+test("an item that was left out ends no window, and statement numbers continue from one window to the next", () => {
   const queries = [ofBytes(PIECE), query("number", "x"), query("number", 1), query("text", "a")];
   const encoded = encodeBatch(queries, all(queries), shapes, () => {});
   expect(encoded.numbers).toEqual([0, 1, 0]);

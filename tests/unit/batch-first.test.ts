@@ -1,5 +1,5 @@
-// A batch whose first flight misses types of columns (js/statement/batch.ts), over sockets in memory: they are asked for
-// in front of all of it, once, and what else its first flight may come to.
+// A batch whose first flight misses types of columns (js/statement/batch.ts), over sockets in memory: the types are
+// looked up once, before the whole batch. Also other outcomes of a first flight.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -20,7 +20,7 @@ import { written } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-/** The check in front of a statement would have a name from the third on. */
+/** Without "unnamed" the check before a statement would have a name from the third use on. */
 beforeEach(() => newClient({ firstRun: "text", prepare: "unnamed" }));
 
 const mood = { name: "m", oid: 20_001, size: -1 };
@@ -37,7 +37,7 @@ const ending = (tag: string) =>
   ]);
 const batchOfTwo = [...behindPrelude, ...behindPrelude, ...execution];
 
-/** The answers to a batch of two whose first item's check misses types. */
+/** Answers a batch of two, where the first item's check misses types. */
 function misses(session: Session): void {
   session.send(wire.closeComplete(), ...begins("BEGIN"), missesTypes([20_001], "E"));
   session.send(wire.closeComplete(), failed("25P02", "E"), ending("ROLLBACK"));
@@ -49,7 +49,7 @@ const outcome = (call: Promise<unknown>) =>
     ({ code, batch }: PgzError) => ({ code, batch }),
   );
 
-test("types that a check misses are asked for in front of all of it, in one write with it", async () => {
+test("types that a check misses are looked up before the batch, in one write with it", async () => {
   const call = client.batch(["select m", "select n"]);
   const session = await letIn();
   expect(await written(session)).toEqual(batchOfTwo);
@@ -59,7 +59,7 @@ test("types that a check misses are asked for in front of all of it, in one writ
   expect((await call).map(({ rows }) => rows)).toEqual([[{ m: "sad" }], [{ n: 1 }]]);
 });
 
-test("but not twice: then its statements are described", async () => {
+test("a second check that misses types makes the client describe the statements", async () => {
   const call = outcome(client.batch(["select m", "select n"]));
   const session = await letIn();
   await written(session);
@@ -72,7 +72,7 @@ test("but not twice: then its statements are described", async () => {
   expect(await call).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test("where a value cannot leave that way a second time, its statements are described behind the question", async () => {
+test("if a value cannot be encoded a second time, the statements are described after the type look-up", async () => {
   let asked = 0;
   class Once extends Date {
     override toISOString(): string {
@@ -93,7 +93,7 @@ test("where a value cannot leave that way a second time, its statements are desc
   expect(asked).toBe(2);
 });
 
-test("parsers' names are asked for behind the types, and it leaves behind both answers", async () => {
+test("the names in `types` are looked up after the missing types, and the batch follows both answers", async () => {
   const types = { mood: (text: string) => text.toUpperCase() };
   const call = client.batch(["select m", "select n"], { types });
   const session = await letIn();
@@ -110,7 +110,7 @@ test("parsers' names are asked for behind the types, and it leaves behind both a
   expect((await call).map(({ rows }) => rows)).toEqual([[{ m: "SAD" }], [{ n: 1 }]]);
 });
 
-test("a call that ends under the question sends nothing of it again", async () => {
+test("a call that ends during the type look-up sends none of its items again", async () => {
   const abort = new AbortController();
   const types = { mood: (text: string) => text.toUpperCase() };
   const call = outcome(client.batch(["select m", "select n"], { types, signal: abort.signal }));
@@ -131,7 +131,7 @@ test("a call that ends under the question sends nothing of it again", async () =
   expect(await isPending(session.message())).toBe(true);
 });
 
-test("a value that cannot be sent by what is known is told of by the described batch", async () => {
+test("a value that does not fit the cached types makes the client describe the batch's statements", async () => {
   const learning = client.query(sql`select ${1}`);
   const session = await letIn();
   await session.flight();

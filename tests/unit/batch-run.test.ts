@@ -1,5 +1,5 @@
-// What the answers of a batch say of its items (js/statement/batch-run.ts): whose rows are whose, what each item failed
-// with, and from where on it may run again.
+// What the answers of a batch mean for its items (js/statement/batch-run.ts): which item each row belongs to, which
+// error each item failed with, and from which item on the batch may run again.
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import type { ValueForm } from "../../js/rows/form.ts";
@@ -48,7 +48,7 @@ function newRun({ form = ROWS_COLUMNS, atomic = false, unique = false, numbers =
         ),
       ),
     bytes: (text: string) => rows!.rows(new TextEncoder().encode(text)),
-    /** An item is over, whose output is so much. */
+    /** Ends an item whose rows have `output` units. */
     ended: (command: string, output = 0) => on!.items!([{ command, rowCount: output, output }]),
     failed: (failure: PgzError, reached = BOUND, output = 0) => {
       on!.items!([{ command: null, rowCount: null, output }]);
@@ -66,7 +66,7 @@ function newRun({ form = ROWS_COLUMNS, atomic = false, unique = false, numbers =
 const reasons = (settled: Settled<unknown>[]) =>
   settled.map((one) => (one.status === "rejected" ? (one.reason as PgzError).code : one.value.command));
 
-test("several results travel in one conversation, whose items stop apart unless the batch is atomic", () => {
+test("a batch is one conversation with several results, and its items are isolated unless it is atomic", () => {
   for (const atomic of [false, true])
     expect(newRun({ atomic }).run.conversation).toMatchObject({
       duplex: true,
@@ -75,14 +75,14 @@ test("several results travel in one conversation, whose items stop apart unless 
     });
 });
 
-test("answers teach what those of any statement teach", () => {
+test("the answers of a batch teach the same descriptions as those of a single statement", () => {
   const { run, learned } = newRun();
   const event = { kind: "columns" as const, shape: 1, columns: [] };
   run.conversation.on!.columns!(event);
   expect(learned).toEqual([event]);
 });
 
-test("each item has its own rows, of its statement's columns, however they came", () => {
+test("each item gets its own rows with its statement's columns, in any order of the items", () => {
   const { columns, rows, ended, switchTo, settled, run } = newRun({ numbers: [0, 1, 0, 1], order: [3, 1, 0, 2] });
   columns("a");
   rows(1, 2);
@@ -114,7 +114,7 @@ test("each item has its own rows, of its statement's columns, however they came"
   expect([run.ended, run.commands]).toEqual([4, ["SELECT", "SELECT", "SELECT", "SELECT"]]);
 });
 
-test("as bytes each item has its part of them, and an item without rows has none", () => {
+test("as bytes, each item gets its own part of the output, and an item without rows gets an empty array", () => {
   const { columns, bytes, ended, failed, settled } = newRun({ form: ROWS_NDJSON, numbers: [1, 1, 0, 1] });
   columns("a");
   bytes('{"a":1}\n{"a"');
@@ -135,13 +135,13 @@ test("as bytes each item has its part of them, and an item without rows has none
   });
 });
 
-test("counted, an item has nothing but its command and its count", () => {
+test("counted, an item has only its command and its row count", () => {
   const { ended, settled } = newRun({ form: ROWS_NONE, numbers: [0] });
   ended("UPDATE", 2);
   expect(settled()).toEqual([{ status: "fulfilled", value: { command: "UPDATE", rowCount: 2 } }]);
 });
 
-test("bytes are copied, since what they were read from is used again", () => {
+test("bytes are copied, because their buffer is reused", () => {
   const { run, ended, settled } = newRun({ form: ROWS_NDJSON, numbers: [0] });
   const view = new TextEncoder().encode("ab");
   run.conversation.rows!.rows(view);
@@ -150,7 +150,7 @@ test("bytes are copied, since what they were read from is used again", () => {
   expect(settled()).toMatchObject([{ value: { bytes: new TextEncoder().encode("ab") } }]);
 });
 
-test("two columns of one name are refused where they may not be, before any row", () => {
+test("two columns with one name are refused before any row if names must be unique", () => {
   for (const form of [ROWS_COLUMNS, ROWS_NDJSON]) {
     const { columns } = newRun({ form, unique: true });
     expect(() => columns("a", "a")).toThrow(expect.objectContaining({ code: "DUPLICATE_COLUMN" }));
@@ -160,7 +160,7 @@ test("two columns of one name are refused where they may not be, before any row"
 
 // -- failures --------------------------------------------------------------------------------------------------------
 
-test("an item that fails alone fails alone", () => {
+test("a failed item of a batch that is not atomic leaves the others unaffected", () => {
   const { run, ended, failed, settled } = newRun();
   ended("INSERT", 1);
   expect(failed(error("22012"))).toBe(true);
@@ -169,7 +169,7 @@ test("an item that fails alone fails alone", () => {
   expect([run.ended, run.unbound, (run.failure(1) as PgzError).code]).toEqual([3, [], "22012"]);
 });
 
-test("one of an atomic batch fails all of it, and `ended` is its place", () => {
+test("a failed item of an atomic batch fails all of it, and `ended` is the item's index", () => {
   const { run, ended, failed } = newRun({ atomic: true });
   ended("INSERT", 1);
   const failure = error("22012");
@@ -177,7 +177,7 @@ test("one of an atomic batch fails all of it, and `ended` is its place", () => {
   expect([run.ended, run.commands, run.failure(1)]).toEqual([1, ["INSERT"], failure]);
 });
 
-test("items that were not bound are named, but for those that failed in front of their statement", () => {
+test("unbound items are listed, except those that failed before their statement", () => {
   const { run, ended, failed } = newRun({ numbers: [0, 1, 2, 3] });
   failed(error("42P01"), NOT_BOUND);
   ended("SELECT");
@@ -186,7 +186,7 @@ test("items that were not bound are named, but for those that failed in front of
   expect(run.unbound).toEqual([0, 3]);
 });
 
-test("where a Parse failed, its later items say why, not that their statement is missing", () => {
+test("after a failed Parse, later items of that statement report its error, not a missing statement", () => {
   const { failed, settled } = newRun({ numbers: [0, 0, 1, 0] });
   failed(error("42P01"), NOT_BOUND);
   failed(error("26000"), NOT_BOUND);
@@ -195,7 +195,7 @@ test("where a Parse failed, its later items say why, not that their statement is
   expect(reasons(settled())).toEqual(["42P01", "42P01", "26000", "23505"]);
 });
 
-test("a lost statement may be tried again where it was not bound; one of another kind says nothing", () => {
+test("a lost statement is retryable if it was not bound, and other failures are not", () => {
   for (const [code, reached, retryable] of [
     ["26000", NOT_BOUND, true],
     ["26000", BOUND, false],
@@ -207,16 +207,16 @@ test("a lost statement may be tried again where it was not bound; one of another
   }
 });
 
-test("a lost statement hides no failure of one that is bound later", () => {
+test("items that never reach Bind each report the lost statement", () => {
   const { failed, settled } = newRun({ numbers: [0, 0] });
   failed(error("26000"), NOT_BOUND);
   failed(error("26000"), NOT_BOUND);
   expect(settled()).toMatchObject([{ reason: { code: "26000" } }, { reason: { code: "26000" } }]);
 });
 
-// -- again -----------------------------------------------------------------------------------------------------------
+// -- repeats ---------------------------------------------------------------------------------------------------------
 
-test("without a failure that repeating could help there is nothing to repeat", () => {
+test("without a failure that a repeat could cure, nothing is repeated", () => {
   const { run, ended } = newRun();
   ended("SELECT");
   expect(run.repeatableFrom(undefined)).toBeUndefined();
@@ -241,7 +241,7 @@ test("an atomic batch runs again from its start, unless one of its commands may 
   }
 });
 
-test("other items run again from the first that failed, unless one behind it has run", () => {
+test("a batch that is not atomic runs again from its first failed item, unless a later item has run", () => {
   const { run, ended, failed } = newRun({ numbers: [0, 1, 1, 2] });
   ended("INSERT", 1);
   failed(error("26000"), NOT_BOUND);
@@ -255,7 +255,7 @@ test("other items run again from the first that failed, unless one behind it has
   expect(run.repeatableFrom(4)).toBe(4);
 });
 
-test("an item that was bound and failed has perhaps run", () => {
+test("an item that failed after Bind may have run, so nothing before it is repeated", () => {
   const { run, failed } = newRun({ numbers: [0, 1] });
   failed(error("26000"), NOT_BOUND);
   failed(error("22012"), BOUND);

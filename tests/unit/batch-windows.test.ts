@@ -1,5 +1,5 @@
-// A long batch, which leaves window by window (js/statement/batch.ts), over a socket that takes its time: when a window
-// leaves, and what ends the transaction of one that fails or ends before all of it has left.
+// A long batch, which is sent window by window (js/statement/batch.ts), over a slow socket: when each window is sent,
+// and what ends the transaction of a batch that fails or ends before all of it has been sent.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -20,7 +20,7 @@ const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: 
 const bound = () => Buffer.concat([wire.bindComplete(), wire.rowDescription([int4], [1])]);
 const row = (n: number) => Buffer.concat([wire.dataRow([wire.int32(n)]), wire.commandComplete("SELECT 1")]);
 
-/** A batch of three windows, of which the first has been written and has not left. */
+/** A batch of three windows. The first has been written to the socket and is still buffered there. */
 async function inWindows(options?: object) {
   const call = client.batch([sql`select ${long}`, sql`select ${long}`, sql`select ${long}`], options);
   const ending = call.then(
@@ -36,7 +36,7 @@ async function inWindows(options?: object) {
   return { call, ending, session };
 }
 
-test("each window leaves when the one before it has left, and the last one ends in Sync", async () => {
+test("each window is sent once the previous one has left, and only the last ends in Sync", async () => {
   const { call, session } = await inWindows();
   for (const names of [
     ["Bind", "Execute"],
@@ -52,7 +52,7 @@ test("each window leaves when the one before it has left, and the last one ends 
   expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
 });
 
-test("an error keeps the windows behind it back, and nothing that has left is committed", async () => {
+test("an error holds back the later windows, and nothing that was sent is committed", async () => {
   const { ending, session } = await inWindows();
   session.send(bound(), error("22012"));
   await quiet();
@@ -71,7 +71,7 @@ test("an error keeps the windows behind it back, and nothing that has left is co
   expect(client.stats().state).toBe("idle");
 });
 
-test("so does the end of its call", async () => {
+test("the end of the call holds back the later windows, and nothing that was sent is committed", async () => {
   const abort = new AbortController();
   const { ending, session } = await inWindows({ signal: abort.signal });
   abort.abort();
@@ -87,7 +87,7 @@ test("so does the end of its call", async () => {
   expect(client.stats().state).toBe("idle");
 });
 
-test("a connection that is lost meanwhile fails it", async () => {
+test("a connection that is lost between windows fails the batch", async () => {
   const { ending, session } = await inWindows();
   session.peer.end();
   await quiet();

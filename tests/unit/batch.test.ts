@@ -1,5 +1,5 @@
-// A batch of described statements (js/statement/batch.ts), over sockets in memory: what is asked first, what travels
-// together, and what is said of each item when one of them fails.
+// A batch of described statements (js/statement/batch.ts), over sockets in memory: what is sent first, what is
+// pipelined, and what each item reports when one of them fails.
 import { expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -27,30 +27,30 @@ const error = (C: string, more = {}) => wire.errorResponse({ S: "ERROR", V: "ERR
 const described = (columns = [int4], parameters: number[] = []) =>
   Buffer.concat([wire.parseComplete(), wire.parameterDescription(parameters), wire.rowDescription(columns), ready()]);
 const bound = () => Buffer.concat([wire.bindComplete(), wire.rowDescription([int4], [1])]);
-/** The rest of an item's answer, of one row. */
+/** The rest of an item's answer, with one row. */
 const row = (n: number) => Buffer.concat([wire.dataRow([wire.int32(n)]), wire.commandComplete("SELECT 1")]);
 const failed = (C: string) => Buffer.concat([error(C), ready()]);
 
-/** Answers this flight, once it is what is wanted. */
+/** Expects this flight, and then answers it. */
 async function answer(session: Session, flight: readonly string[], ...messages: Uint8Array[]): Promise<void> {
   expect(await session.flight()).toEqual(flight);
   session.send(...messages);
 }
 
-/** The answers to Close and Parse, which go in front where a name is made anew. */
+/** The answers to Close and Parse, which come first if a name is prepared again. */
 function inFront(flight: readonly string[]): Buffer[] {
   const answers: Record<string, Buffer> = { Close: wire.closeComplete(), Parse: wire.parseComplete() };
   return flight.flatMap((name) => answers[name] ?? []);
 }
 
-/** Answers a description that was asked for once more, under a name that may be closed first. */
+/** Answers a repeated Describe of a statement. The client may first close the old name. */
 async function describedAgain(session: Session, types: number[] = []): Promise<void> {
   const flight = await session.flight();
   expect(flight.filter((name) => name !== "Close")).toEqual(describing);
   session.send(...inFront(flight.slice(0, -3)), described([int4], types));
 }
 
-/** A session on which these statements have run in a batch, so that they are known. */
+/** Returns a session on which these statements have run in a batch, so that their descriptions are cached. */
 async function knowing(...texts: string[]): Promise<Session> {
   const call = client.batch(texts);
   const session = await letIn();
@@ -68,7 +68,7 @@ const outcome = (call: Promise<unknown>) =>
 const reasons = (settled: PromiseSettledResult<{ rows: unknown[] }>[]) =>
   settled.map((one) => (one.status === "rejected" ? (one.reason as PgzError).code : one.value.rows));
 
-test("statements are described together, once; then all items travel together, and are known", async () => {
+test("statements are described together once, and then all items are pipelined", async () => {
   const texts = ["select a", "select b", "select a"];
   const call = client.batch(texts);
   const session = await letIn();
@@ -82,7 +82,7 @@ test("statements are described together, once; then all items travel together, a
   expect((await second)[0]).toMatchObject({ rows: [{ n: 4 }], rowCount: 1, command: "SELECT" });
 });
 
-test("items that are not atomic have a Sync each, and those that fail are alone in it", async () => {
+test("if a batch is not atomic, each item has a Sync, and a failed item leaves the others unaffected", async () => {
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b", "select a"], { atomic: false });
   for (const _ of "123") await answer(session, [...item, "Sync"]);
@@ -90,7 +90,7 @@ test("items that are not atomic have a Sync each, and those that fail are alone 
   expect(reasons(await call)).toEqual([[{ n: 1 }], "22012", [{ n: 3 }]]);
 });
 
-test("an item that fails undoes those in front of it, and those behind it have not run", async () => {
+test("a failed item rolls back the earlier ones, and the later ones have not run", async () => {
   const session = await knowing("select a", "select b", "select c");
   const call = client.batch(["select a", "select b", "select c"]);
   await session.flight();
@@ -100,13 +100,13 @@ test("an item that fails undoes those in front of it, and those behind it have n
     batch: { index: 1, rolledBack: [0], skipped: [2] },
     retryable: false,
   });
-  // It is one of the server's, so what was known holds.
+  // The error is not about a description, so the cached descriptions are kept.
   const next = client.batch(["select a"]);
   await answer(session, [...item, "Sync"], bound(), row(5), ready());
   expect((await next)[0]!.rows).toEqual([{ n: 5 }]);
 });
 
-test("what a COMMIT among the items has committed is not said to be rolled back", async () => {
+test("what a COMMIT among the items has committed is not reported as rolled back", async () => {
   const session = await knowing("select a", "commit", "select b");
   const call = client.batch(["select a", "commit", "select b", "select a"]);
   await session.flight();
@@ -115,7 +115,7 @@ test("what a COMMIT among the items has committed is not said to be rolled back"
   expect(await outcome(call)).toMatchObject({ batch: { index: 3, rolledBack: [2], skipped: [] } });
 });
 
-test("a transaction that cannot be committed is the failure of no item", async () => {
+test("a transaction that cannot be committed is no single item's failure", async () => {
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b"]);
   await session.flight();
@@ -128,7 +128,7 @@ test("a transaction that cannot be committed is the failure of no item", async (
 
 // -- before anything runs --------------------------------------------------------------------------------------------
 
-test("a statement that cannot be described fails all of an atomic batch, whose items have not run", async () => {
+test("a statement that cannot be described fails all of an atomic batch before any item runs", async () => {
   const call = client.batch(["select a", "select b", "select c"]);
   const session = await letIn();
   for (const end of [described(), failed("42P01"), described()]) await answer(session, describing, end);
@@ -139,7 +139,7 @@ test("a statement that cannot be described fails all of an atomic batch, whose i
   });
 });
 
-test("else it fails its items alone", async () => {
+test("a statement that cannot be described fails only its own items if the batch is not atomic", async () => {
   const call = client.batch(["select a", "select b", "select a", "select b"], { atomic: false });
   const session = await letIn();
   for (const end of [failed("42P01"), described()]) await answer(session, describing, end);
@@ -151,7 +151,7 @@ test("else it fails its items alone", async () => {
   expect(reasons(await call)).toEqual(["42P01", [{ n: 1 }], "42P01", [{ n: 2 }]]);
 });
 
-test("where no statement can be described nothing is sent behind it", async () => {
+test("if no statement can be described, nothing more is sent", async () => {
   const call = client.batch(["select a", "select b"], { atomic: false });
   const session = await letIn();
   for (const code of ["42P01", "42703"]) await answer(session, describing, failed(code));
@@ -162,7 +162,7 @@ test.each([true, false])("a value that cannot be sent stops all of a batch, atom
   const queries = [sql`select ${1}`, sql`select ${"x"}`, sql`select ${2}`];
   const call = client.batch(queries, { atomic } as { atomic: true });
   const session = await letIn();
-  // It may be that the isolate knew another type, so the server is asked once more.
+  // The isolate may have cached another type, so the client describes the statement once more.
   await answer(session, describing, described([int4], [23]));
   await describedAgain(session, [23]);
   expect(await outcome(call)).toMatchObject({
@@ -172,7 +172,7 @@ test.each([true, false])("a value that cannot be sent stops all of a batch, atom
   expect(client.stats().state).toBe("idle");
 });
 
-test("a value that does not fit what was known is encoded by what the server says now", async () => {
+test("a value that does not fit the cached type is encoded by the server's current description", async () => {
   const call = client.batch([sql`select ${1}`]);
   const session = await letIn();
   await answer(session, describing, described([int4], [23]));
@@ -186,7 +186,7 @@ test("a value that does not fit what was known is encoded by what the server say
   expect((await other)[0]!.rows).toEqual([{ n: 2 }]);
 });
 
-// -- again -----------------------------------------------------------------------------------------------------------
+// -- repeats ---------------------------------------------------------------------------------------------------------
 
 test("a batch whose statement is lost is described again and runs once more", async () => {
   const session = await knowing("select a", "select b");
@@ -194,12 +194,12 @@ test("a batch whose statement is lost is described again and runs once more", as
   await session.flight();
   session.send(bound(), row(1), failed("26000"));
   for (const _ of "12") await describedAgain(session);
-  // Their names are made anew.
+  // The names are prepared again.
   await answer(session, [...parsed, ...parsed, "Sync"], begun(), row(3), begun(), row(4), ready());
   expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 3 }], [{ n: 4 }]]);
 });
 
-test("but not twice", async () => {
+test("a batch whose statement is lost a second time fails", async () => {
   const session = await knowing("select a");
   const call = client.batch(["select a"]);
   await session.flight();
@@ -213,7 +213,7 @@ test("but not twice", async () => {
   });
 });
 
-test("nor when something in it may have committed: then the next call knows better", async () => {
+test("a batch that may have committed is not repeated, and the next call describes its statements again", async () => {
   const session = await knowing("create table t", "select a");
   const call = client.batch(["create table t", "select a"]);
   await session.flight();
@@ -227,7 +227,7 @@ test("nor when something in it may have committed: then the next call knows bett
   await expect(next).rejects.toMatchObject({ code: "42P01" });
 });
 
-test("without a transaction the items from the lost one on run again; the others keep their results", async () => {
+test("without a transaction items from the lost one on run again, and earlier ones keep their results", async () => {
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b", "select b"], { atomic: false });
   for (const _ of "123") await session.flight();
@@ -238,7 +238,7 @@ test("without a transaction the items from the lost one on run again; the others
   expect(reasons(await call)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
 });
 
-test("an item that has run behind a lost one keeps that from running again, since it would come too late", async () => {
+test("an item that ran after a lost one prevents its repeat, which would come too late", async () => {
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b"], { atomic: false });
   for (const _ of "12") await session.flight();
@@ -279,14 +279,14 @@ async function inWindows(options?: object) {
   return { call, ending, session };
 }
 
-test("a long batch leaves window by window, with one Sync at its end", async () => {
+test("a long batch is sent window by window, with one Sync at its end", async () => {
   const { call, session } = await inWindows();
   expect(await session.flight()).toEqual([...item, "Bind", "Execute", "Bind", "Execute", "Sync"]);
   session.send(bound(), row(1), wire.bindComplete(), row(2), wire.bindComplete(), row(3), ready());
   expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
 });
 
-test("a call that is over leaves no batch behind that commits", async () => {
+test("a long batch whose call is over is never committed", async () => {
   const abort = new AbortController();
   const { ending, session } = await inWindows({ signal: abort.signal });
   for (const name of item) expect((await session.message())!.name).toBe(name);
@@ -319,7 +319,7 @@ test("a call that is over while its statements are described sends no item", asy
   expect(await outcome(next)).toMatchObject({ code: "42P01" });
 });
 
-test("a value's own code may end the call, and then nothing of it is sent", async () => {
+test("a value whose own code ends the call prevents the whole batch from being sent", async () => {
   const session = await knowing("select a");
   const abort = new AbortController();
   const toJSON = () => (abort.abort(), 1);
@@ -331,7 +331,7 @@ test("a value's own code may end the call, and then nothing of it is sent", asyn
   expect(client.stats().state).toBe("idle");
 });
 
-test("a connection that is lost is the failure of all of it", async () => {
+test("a lost connection fails the whole batch", async () => {
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b"]);
   await session.flight();
@@ -342,7 +342,7 @@ test("a connection that is lost is the failure of all of it", async () => {
 
 // -- in a transaction ------------------------------------------------------------------------------------------------
 
-test("items that are not atomic begin the user's transaction first; atomic ones take BEGIN with them", async () => {
+test("in a transaction, items that are not atomic wait for its BEGIN, and atomic ones are sent with it", async () => {
   const begins = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")];
   for (const atomic of [true, false]) {
     await knowing("select a").then(async (session) => {
@@ -362,7 +362,7 @@ test("items that are not atomic begin the user's transaction first; atomic ones 
   }
 });
 
-test("a lost statement inside of a transaction is not tried again, since the transaction has failed", async () => {
+test("a lost statement inside a transaction is not retried, because the transaction has failed", async () => {
   const session = await knowing("select a", "select b");
   const call = client.transaction(async (tx) => {
     await tx.batch(["select a"]);

@@ -1,5 +1,5 @@
-// What the binary writers refuse, and values that are not text. That they write what the server would is
-// tests/integration/binary-values.test.ts.
+// Which values the binary writers refuse, and values that are not text. tests/integration/binary-values.test.ts shows
+// that the writers produce the server's own bytes.
 import { expect, test } from "vitest";
 import { binaryWriter, Block } from "../../js/values/parameters.ts";
 import { UsageError } from "../../js/util/errors.ts";
@@ -149,7 +149,7 @@ test("an array that contains itself is refused", () => {
   expect(written(1007, array)).toMatch(/^INVALID_PARAMETER/);
 });
 
-test("types without a binary form here have no writer, nor have their arrays", () => {
+test("types without a binary writer have no array writer either", () => {
   for (const type of [18, 600, 603, 1020, 1186, 1187, 1266, 3904, 3905, 4451, 99_999])
     expect(binaryWriter(type), String(type)).toBeUndefined();
 });

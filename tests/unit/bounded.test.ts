@@ -1,10 +1,10 @@
-// What an isolate remembers has a bound, and the oldest goes first.
+// The caches of an isolate are bounded, and the oldest entry is dropped first.
 import { expect, test } from "vitest";
 import { BoundedMap, BoundedSet } from "../../js/util/bounded.ts";
 import { epochOf, schemaChanged } from "../../js/session/shapes.ts";
 import { MOST_SERVERS } from "../../js/util/limits.ts";
 
-test("a map drops the entry that was put first", () => {
+test("a map drops the entry that was inserted first", () => {
   const map = new BoundedMap<string, number>(2);
   map.set("a", 1).set("b", 2).set("a", 3);
   expect([...map]).toEqual([
@@ -15,13 +15,13 @@ test("a map drops the entry that was put first", () => {
   expect([...map.keys()]).toEqual(["b", "c"]);
 });
 
-test("a set drops the value that was added first", () => {
+test("a set drops the value that was inserted first", () => {
   const set = new BoundedSet<string>(2);
   set.add("a").add("b").add("a").add("c");
   expect([...set]).toEqual(["b", "c"]);
 });
 
-test("a server whose epoch was dropped never has an earlier one again", () => {
+test("a server whose epoch was dropped never gets an earlier epoch again", () => {
   schemaChanged("first");
   const epoch = epochOf("first");
   const others = epochOf("never changed");

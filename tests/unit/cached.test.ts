@@ -1,11 +1,11 @@
-// Option `cache`: what is sent, and of which texts it warns.
+// Option `cache`: which text is sent, and which texts give a warning.
 import { afterEach, expect, test, vi } from "vitest";
 import { forCache } from "../../js/statement/cached.ts";
 
 const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
 afterEach(() => warn.mockClear());
 
-test("false puts a comment with the name of a STABLE function on a line of its own", () => {
+test("false adds a comment with the name of a STABLE function on a line of its own", () => {
   expect(forCache("select 1 -- one", false)).toBe("select 1 -- one\n/* cache: false, by now() */");
   expect(forCache(forCache("select 1 -- one", false), false)).toBe(forCache("select 1 -- one", false));
   expect(warn).not.toHaveBeenCalled();
@@ -18,7 +18,7 @@ test.each([
   ["select 1 /* now() */", "now()"],
   ["select nextval('ids')", "nextval()"],
   ["select gen_random_uuid()", "gen_random_uuid()"],
-])("true warns of %s, once, and sends it as it is", (text, name) => {
+])("true warns of %s once and sends the text unchanged", (text, name) => {
   expect(forCache(text, true)).toBe(text);
   expect(forCache(text, true)).toBe(text);
   expect(warn).toHaveBeenCalledOnce();
@@ -33,7 +33,7 @@ test.each(["select 1", "select known(1), renow() from brandom", "select now_or_n
   },
 );
 
-test("each text that was warned of is kept, so there are no more than a hundred", () => {
+test("no more than a hundred texts give a warning, because each of them is remembered", () => {
   for (let count = 0; count < 200; count++) forCache(`select now(), ${count}`, true);
   expect(warn.mock.calls.length).toBeLessThanOrEqual(100);
   expect(warn.mock.calls.length).toBeGreaterThan(80);

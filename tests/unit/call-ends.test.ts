@@ -1,11 +1,11 @@
-// How a call ends from our side (js/session/call.ts): its deadline, its signals, and what its error may promise.
+// How the client ends a call (js/session/call.ts): by its deadline or its signals. Also which facts its error states.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation } from "../../js/connection/operation.ts";
 import { Call, tookTooLong } from "../../js/session/call.ts";
 import { AbortError, PgzError, type Facts } from "../../js/util/errors.ts";
 
-/** A connection that notes which of its operations nobody wants any more. */
+/** A connection that records which operations were abandoned. */
 class Wire {
   readonly abandoned: Operation[] = [];
   operate(): Operation {
@@ -33,7 +33,7 @@ const operate = (call: Call<string>) => call.operate(wire as unknown as Connecti
 const errorOf = (call: Call<string>) => call.promise.catch((error: PgzError) => error) as Promise<PgzError>;
 const stopped = (facts: Facts) => new AbortError("why", facts);
 
-test("a call ends at its deadline, and its error says so", async () => {
+test("a call ends at its deadline, and its error names the deadline", async () => {
   const call = made(50);
   expect(call.isTimed).toBe(true);
   vi.advanceTimersByTime(49);
@@ -48,7 +48,7 @@ test("a call ends at its deadline, and its error says so", async () => {
   });
 });
 
-test("a call without a deadline has no timer, and one that is over has none any more", () => {
+test("a call without a deadline has no timer, and the end of a call clears its timer", () => {
   const call = made();
   expect([call.isTimed, vi.getTimerCount()]).toEqual([false, 0]);
   const calls = [made(50), made(50)];
@@ -58,7 +58,7 @@ test("a call without a deadline has no timer, and one that is over has none any 
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("a deadline's error has the facts that it is given, and none without", () => {
+test("a deadline's error states the given facts, and is neither retryable nor committed without them", () => {
   expect(tookTooLong(7)).toMatchObject({ code: "QUERY_TIMEOUT", retryable: false, committed: false });
   expect(tookTooLong(7, { committed: true })).toMatchObject({ retryable: false, committed: true });
 });
@@ -74,7 +74,7 @@ test("any of its signals ends a call, with the signal's reason", async () => {
   }
 });
 
-test("a signal that has aborted before ends a call at once, and the signals behind it are not listened to", () => {
+test("an already aborted signal ends a call at once, and later signals get no listener", () => {
   const call = made();
   const { signal } = new AbortController();
   const listens = vi.spyOn(signal, "addEventListener");
@@ -85,7 +85,7 @@ test("a signal that has aborted before ends a call at once, and the signals behi
   expect(listens).not.toHaveBeenCalled();
 });
 
-test("a call that is over leaves nothing on its signals", () => {
+test("a call that is over leaves no listener on its signals", () => {
   const { signal } = new AbortController();
   const listeners = new Set<unknown>();
   vi.spyOn(signal, "addEventListener").mockImplementation((_, listener) => void listeners.add(listener));
@@ -101,7 +101,7 @@ test("a call that is over leaves nothing on its signals", () => {
   expect(listeners.size).toBe(0);
 });
 
-test("a call that has put nothing on the wire can be made again, unless something else has happened", async () => {
+test("a call that has sent nothing is retryable, unless something else has happened", async () => {
   const expected = { nothing: true, calls: false, commits: false, rows: false } as const;
   for (const [beyond, retryable] of Object.entries(expected)) {
     const call = made();
@@ -112,7 +112,7 @@ test("a call that has put nothing on the wire can be made again, unless somethin
   expect(wire.abandoned).toEqual([]);
 });
 
-test("a call that is on the wire is abandoned there, all of it, and may have run", async () => {
+test("a call with operations in flight abandons all of them, and its error says that it may have run", async () => {
   const call = made();
   const over = operate(call);
   over.end();
@@ -122,7 +122,7 @@ test("a call that is on the wire is abandoned there, all of it, and may have run
   expect(await errorOf(call)).toMatchObject({ code: "ABORTED", cause: "why", retryable: false, committed: false });
 });
 
-test("a call whose rows have gone downstream says so when it is ended", async () => {
+test("a call whose rows have reached the consumer says so in its error", async () => {
   const call = made();
   operate(call).committed = true;
   call.interrupt(stopped);
@@ -130,7 +130,7 @@ test("a call whose rows have gone downstream says so when it is ended", async ()
   expect(await errorOf(call)).toMatchObject({ retryable: false, committed: true });
 });
 
-test("a call that is over is not ended again, and its operation stays as it is", () => {
+test("a call that is over cannot be interrupted, and its operation is not abandoned", () => {
   const call = made();
   operate(call);
   call.succeed("a");

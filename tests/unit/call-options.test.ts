@@ -1,4 +1,4 @@
-// An option that a call may set has an effect on it: one that nobody reads there would be taken and do nothing.
+// Each option that a call may set takes effect there. An option that no code reads would be accepted and do nothing.
 import { expect, test } from "vitest";
 import { namesBy } from "../../js/config/table.ts";
 import { client, newClient, useMemoryServer } from "../support/memory-session.ts";

@@ -1,12 +1,12 @@
-// What a user waits for, one call (js/session/call.ts): whom it tells of its end, in which order and with which facts,
-// and what its operations add up to.
+// A user's call (js/session/call.ts): who is told when it ends, in which order and with which facts, and how its
+// operations add up.
 import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation, type Conversation } from "../../js/connection/operation.ts";
 import { Call, type Attached, type Made, type Outcome } from "../../js/session/call.ts";
 import { PgzError, PostgresError } from "../../js/util/errors.ts";
 
-/** A connection whose operations the test ends. */
+/** A connection whose operations end when the test says so. */
 class Wire {
   readonly operations: Operation[] = [];
   readonly asked: unknown[] = [];
@@ -47,7 +47,7 @@ function operate(call: Call<string>, facts: Partial<Operation> = {}, isOver = tr
   return operation;
 }
 
-/** What the maker was told. */
+/** The outcome that was passed to the maker. */
 const outcome = () => (log as [string, Outcome][]).find(([who]) => who === "maker")?.[1];
 const nothing = { rows: null, bytes: 0, command: "", error: undefined };
 
@@ -64,7 +64,7 @@ test("a call that succeeds tells its maker, its listeners, its holder, and then 
   expect(log.at(-1)).toEqual(["promise", "a"]);
 });
 
-test("a call that fails tells its holder and what is attached first, then its maker and its listeners", async () => {
+test("a call that fails tells its holder and its attached stream first, then its maker and its listeners", async () => {
   const call = made();
   const error = failure();
   call.holder = { onSuccess: () => log.push("holder: succeeded"), onFailure: (given) => log.push(["holder", given]) };
@@ -75,7 +75,7 @@ test("a call that fails tells its holder and what is attached first, then its ma
   await expect(call.promise).rejects.toBe(error);
 });
 
-test("a call ends once: what comes later reaches nobody", async () => {
+test("a call ends once, and later outcomes are ignored", async () => {
   const [won, lost] = [made(), made()];
   const error = failure();
   won.succeed("a");
@@ -93,7 +93,7 @@ test("a call ends once: what comes later reaches nobody", async () => {
   await expect(lost.promise).rejects.toBe(error);
 });
 
-test("nobody has to hear of a call's end, and who has its connection need not either", () => {
+test("a call without listeners can end, and the callbacks of its holder are optional", () => {
   const calls = Array.from({ length: 4 }, () => new Call<string>({ timeout: 0 }));
   for (const call of calls) call.promise.catch(() => {});
   for (const call of calls.slice(2)) call.holder = {};
@@ -104,7 +104,7 @@ test("nobody has to hear of a call's end, and who has its connection need not ei
   expect(calls.map(({ finished }) => finished)).toEqual([true, true, true, true]);
 });
 
-test("who asks when a call is over is told at once", () => {
+test("a listener that is added after the end of a call is told at once", () => {
   const call = made();
   call.succeed("a");
   log.length = 0;
@@ -112,9 +112,9 @@ test("who asks when a call is over is told at once", () => {
   expect(log).toEqual(["listener"]);
 });
 
-// -- what was handed -------------------------------------------------------------------------------------------------
+// -- streams that were handed over -----------------------------------------------------------------------------------
 
-test("a stream has been handed when its promise resolves, and a failure reaches it and not the promise", async () => {
+test("a call hands over a stream when its promise resolves, and a later failure reaches only the stream", async () => {
   const call = made();
   call.attached = { fail: (error) => log.push(["attached", error]) };
   call.hand("stream");
@@ -130,7 +130,7 @@ test("a stream has been handed when its promise resolves, and a failure reaches 
   expect(await call.promise).toBe("stream");
 });
 
-test("of a user's stream that failed nothing rejects that nobody could handle", async () => {
+test("a failed stream leaves no unhandled rejection that the user could not catch", async () => {
   const call = made({ isOfUser: true });
   call.hand("stream");
   const rejections: unknown[] = [];
@@ -142,14 +142,14 @@ test("of a user's stream that failed nothing rejects that nobody could handle", 
   expect(rejections).toEqual([]);
 });
 
-test("a call that is over is not handed", () => {
+test("a call that is over hands over nothing", () => {
   const call = made();
   call.fail(failure());
   call.hand("stream");
   expect(call.finished).toBe(true);
 });
 
-test("what was written of a stream waits for its reader where the stream says so", () => {
+test("written data of a stream counts as unread as long as the stream says so", () => {
   const call = made();
   expect(call.isUnread()).toBe(false);
   call.attached = { fail: () => {} };
@@ -161,9 +161,9 @@ test("what was written of a stream waits for its reader where the stream says so
   expect(call.isUnread()).toBe(false);
 });
 
-// -- its operations --------------------------------------------------------------------------------------------------
+// -- operations of a call --------------------------------------------------------------------------------------------
 
-test("an operation is the call's own on its connection, and the last one is told", () => {
+test("an operation runs on the call's connection, and `operation` is the latest one", () => {
   const call = made();
   expect([call.operation, call.receivedBytes]).toEqual([undefined, 0]);
   const conversation = { duplex: true };
@@ -175,14 +175,14 @@ test("an operation is the call's own on its connection, and the last one is told
   expect(call.receivedBytes).toBe(7);
 });
 
-test("a call that is over puts nothing on the wire", () => {
+test("a call that is over sends nothing", () => {
   const call = made();
   call.succeed("a");
   expect(() => call.operate(wire as unknown as Connection, command)).toThrow();
   expect(wire.operations).toEqual([]);
 });
 
-test("rows and bytes of all its operations are counted, once each, and the command is the last one's", () => {
+test("rows and bytes of all operations are counted once each, and the command is that of the last operation", () => {
   const call = made();
   operate(call, { rowCount: 2, bytes: 20, command: "SELECT" });
   operate(call, { rowCount: null, bytes: 3 });
@@ -191,7 +191,7 @@ test("rows and bytes of all its operations are counted, once each, and the comma
   expect(outcome()).toEqual({ rows: 7, bytes: 73, command: "INSERT", error: undefined });
 });
 
-test("rows of operations that share the wire are counted when the call ends", () => {
+test("rows of pipelined operations are counted when the call ends", () => {
   const call = made();
   const first = operate(call, {}, false);
   const second = operate(call, {}, false);
@@ -202,7 +202,7 @@ test("rows of operations that share the wire are counted when the call ends", ()
   expect(outcome()).toMatchObject({ rows: 211, bytes: 2_101 });
 });
 
-test("rows of none are no rows, and those of an empty result are 0", () => {
+test("a command without a row count adds no rows, and an empty result has 0", () => {
   const none = made();
   operate(none, { command: "BEGIN" });
   none.succeed("a");
@@ -214,7 +214,7 @@ test("rows of none are no rows, and those of an empty result are 0", () => {
   expect(outcome()).toMatchObject({ rows: 0 });
 });
 
-test("a result that a limit has cut says by which, and a call that fails has no command", () => {
+test("a result that was cut off names its limit, and a failed call has no command", () => {
   const by = { limit: "rows", value: 1, observed: 2 } as never;
   const cut = made();
   operate(cut, { command: "SELECT" }, false).cut(by);
@@ -228,7 +228,7 @@ test("a result that a limit has cut says by which, and a call that fails has no 
   expect(outcome()).toStrictEqual({ rows: 3, bytes: 5, command: "", error });
 });
 
-test("what follows a call on the wire is told once that all is said", () => {
+test("the call's follower is notified once, after the call has sent its last message", () => {
   const call = made();
   call.sent(1);
   const said: number[] = [];
@@ -238,7 +238,7 @@ test("what follows a call on the wire is told once that all is said", () => {
   expect(said).toEqual([2]);
 });
 
-// -- its error -------------------------------------------------------------------------------------------------------
+// -- the error of a call ---------------------------------------------------------------------------------------------
 
 test.each([
   ["nothing", { retryable: true, committed: false }],
@@ -254,7 +254,7 @@ test.each([
   await expect(call.promise).rejects.toMatchObject(facts);
 });
 
-test("the error of a statement has its text, and its values only where debugging is on", async () => {
+test("the error of a statement has its text, and has its values only with debugging on", async () => {
   const asked = { text: "select $1", values: [7] } as unknown as NonNullable<Made["asked"]>;
   for (const isDebug of [undefined, false, true]) {
     const call = made({ asked, ...(isDebug !== undefined && { isDebug }) });
@@ -265,7 +265,7 @@ test("the error of a statement has its text, and its values only where debugging
   }
 });
 
-test("two calls that one error ends have an error each, and what is no error of ours stays", async () => {
+test("two calls that fail with one error get an error each, and a foreign error is passed on unchanged", async () => {
   const shared = failure();
   const calls = ["select 1", "select 2"].map((text) => made({ asked: { text } as never }));
   for (const call of calls) call.fail(shared);
@@ -281,9 +281,9 @@ test("two calls that one error ends have an error each, and what is no error of 
   await expect(plain.promise).rejects.toBe(shared);
 });
 
-test("the error of a user's call names who awaits it, and that of a call of ours does not", async () => {
+test("the error of a user's call shows who awaits it, and that of an internal call does not", async () => {
   const awaited = async (isOfUser: boolean | undefined) => {
-    // V8 follows a promise only where nobody else waits for it.
+    // V8 follows a promise only if it has a single waiter.
     const call = new Call<string>(isOfUser === undefined ? { timeout: 0 } : { timeout: 0, isOfUser });
     queueMicrotask(() => call.fail(failure()));
     const theCaller = async () => void (await call.promise);

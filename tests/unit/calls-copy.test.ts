@@ -1,5 +1,5 @@
-// COPY both ways over sockets in memory: what is sent, what is given, and what a source hears of a call that is
-// refused.
+// COPY in both directions over sockets in memory: what is sent, what is returned, and what a source is told about a
+// refused call.
 import { beforeEach, expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import {
@@ -19,13 +19,13 @@ beforeEach(() => newClient({ prepare: "unnamed", flushInterval: 0 }));
 
 const IN = "copy t from stdin";
 const OUT = "copy t to stdout";
-/** CopyInResponse or CopyOutResponse of one column, as text or binary. */
+/** CopyInResponse or CopyOutResponse with one column, as text or binary. */
 const copying = (letter: "G" | "H", format = 0) =>
   wire.message(letter, Buffer.from([format]), wire.int16(1), wire.int16(format));
 const data = (text: string) => wire.message("d", Buffer.from(text));
 const done = (tag: string) => [wire.commandComplete(tag), wire.readyForQuery()];
 
-/** The data that come up to CopyDone or CopyFail, and which of them. */
+/** Reads the data up to CopyDone or CopyFail, and the name of that message. */
 async function copied(session: Session): Promise<[data: Buffer, end: string]> {
   const pieces: Buffer[] = [];
   for (;;) {
@@ -35,16 +35,16 @@ async function copied(session: Session): Promise<[data: Buffer, end: string]> {
   }
 }
 
-/** The text of the Query that comes. */
+/** Reads a Query message and returns its text. */
 async function query(session: Session): Promise<string> {
   const { name, body } = (await session.message())!;
   expect(name).toBe("Query");
   return body.toString().slice(0, -1);
 }
 
-// -- from -------------------------------------------------------------------------------------------------------------
+// -- COPY FROM --------------------------------------------------------------------------------------------------------
 
-test("copyFrom sends the source's data, and gives what the server has stored", async () => {
+test("copyFrom sends the source's data and returns how many rows the server stored", async () => {
   const session = await letInKnowing();
   const progress = vi.fn();
   const call = client.copyFrom(IN, ["1\n", "2\n"], { onProgress: progress });
@@ -72,7 +72,7 @@ test("a source that fails ends the COPY, and nothing is stored", async () => {
   expect(client.stats().state).toBe("idle");
 });
 
-/** A source, and whether it was asked for data or told that nobody wants any. */
+/** A source that records whether it was asked for data, and whether it was cancelled. */
 function watched() {
   const told: string[] = [];
   const stream = new ReadableStream<string>(
@@ -86,14 +86,14 @@ test.each([
   ["no COPY", () => "select 1", {}, "COPY_NEEDS_COPY_CALL"],
   ["an unknown option", () => IN, { onprogress: () => {} }, "UNKNOWN_OPTION"],
   ["a signal that has aborted", () => IN, { signal: AbortSignal.abort() }, "ABORTED"],
-])("a source is left when copyFrom is refused for %s", async (_, input, options, code) => {
+])("a source is cancelled when copyFrom is refused for %s", async (_, input, options, code) => {
   const { stream, told } = watched();
   await expect(client.copyFrom(input(), stream, options as never)).rejects.toMatchObject({ code });
   await quiet();
   expect(told).toEqual(["left"]);
 });
 
-test("a source is left when the server refuses the COPY, and not asked for anything", async () => {
+test("a source is cancelled without being read when the server refuses the COPY", async () => {
   const session = await letInKnowing();
   const { stream, told } = watched();
   const call = client.copyFrom(IN, stream).catch((error: unknown) => error);
@@ -104,7 +104,7 @@ test("a source is left when the server refuses the COPY, and not asked for anyth
   expect(told).toEqual(["left"]);
 });
 
-test("a source that was begun is left once, by who reads it", async () => {
+test("a source that was being read is cancelled once, by its reader", async () => {
   const session = await letInKnowing();
   const { stream, told } = watched();
   const call = client.copyFrom(IN, stream).catch((error: unknown) => error);
@@ -119,7 +119,7 @@ test("a source that was begun is left once, by who reads it", async () => {
   expect(told).toEqual(["asked", "left"]);
 });
 
-test("what a source's own `cancel` does is not done to one that was read", async () => {
+test("a source's own `cancel` is not called after the source was read to its end", async () => {
   const session = await letInKnowing();
   const cancel = vi.fn(() => Promise.resolve());
   const call = client.copyFrom(IN, Object.assign(["1\n"], { cancel }));
@@ -133,7 +133,7 @@ test("what a source's own `cancel` does is not done to one that was read", async
 
 // -- rows -------------------------------------------------------------------------------------------------------------
 
-/** Answers the question for the columns of a statement, and gives its text. */
+/** Answers the query for the columns of a table, and returns its text. */
 async function describe(session: Session, oid: number, column = "id"): Promise<string> {
   const { name, body } = (await session.message())!;
   expect(name).toBe("Parse");
@@ -162,7 +162,7 @@ test.each([
   expect(progress.mock.calls.at(-1)).toEqual([expect.objectContaining({ rows: 2 })]);
 });
 
-test("several columns are one list, and values go as option serialize says", async () => {
+test("several columns are one list, and values are written as option `serialize` says", async () => {
   newClient({ prepare: "unnamed", serialize: (value: unknown) => (value instanceof Map ? "a map" : value) as never });
   const session = await letInKnowing();
   const call = client.copyFromRows("t", ["a", "b"], [[new Map(), "x"]]);
@@ -178,7 +178,7 @@ test("several columns are one list, and values go as option serialize says", asy
   expect(await call).toMatchObject({ rowCount: 1 });
 });
 
-test("a table whose columns cannot be asked for ends the call, and no COPY begins", async () => {
+test("a table whose columns cannot be described ends the call before any COPY", async () => {
   const session = await letInKnowing();
   const call = client.copyFromRows("t", ["id"], [[7]]).catch((error: unknown) => error);
   await session.flight();
@@ -187,7 +187,7 @@ test("a table whose columns cannot be asked for ends the call, and no COPY begin
   expect(client.stats().state).toBe("idle");
 });
 
-test("a call that is aborted while columns are asked for begins no COPY", async () => {
+test("a call that is aborted while columns are described begins no COPY", async () => {
   const session = await letInKnowing();
   const abort = new AbortController();
   const call = client.copyFromRows("t", ["id"], [[7]], { signal: abort.signal }).catch((error: unknown) => error);
@@ -209,9 +209,9 @@ test.each([
   expect(client.stats().state).toBe("new");
 });
 
-// -- to ---------------------------------------------------------------------------------------------------------------
+// -- COPY TO ----------------------------------------------------------------------------------------------------------
 
-test("copyTo gives the data as they come, from the first on", async () => {
+test("copyTo returns the data as they arrive, from the first chunk on", async () => {
   const session = await letInKnowing();
   const call = client.copyTo(OUT);
   expect(await query(session)).toBe(OUT);
@@ -224,7 +224,7 @@ test("copyTo gives the data as they come, from the first on", async () => {
   expect(await new Response(stream).text()).toBe("1\n2\n");
 });
 
-test("copyTo takes limits, and one that is passed is an error, whatever the client says", async () => {
+test("copyTo accepts limits, and an exceeded limit is an error, whatever the client's option says", async () => {
   newClient({ prepare: "unnamed", flushInterval: 0, onLimit: "truncate" });
   const session = await letInKnowing();
   const call = client.copyTo(OUT, { maxRows: 1 }).catch((error: unknown) => error);
@@ -242,7 +242,7 @@ test.each([
   expect(client.stats().state).toBe("new");
 });
 
-test("copyToRows gives rows of a binary COPY of the query", async () => {
+test("copyToRows returns the rows of a binary COPY of the query", async () => {
   const session = await letInKnowing();
   const seen: unknown[] = [];
   const looping = (async () => {
@@ -258,7 +258,7 @@ test("copyToRows gives rows of a binary COPY of the query", async () => {
   expect(seen).toEqual([{ n: 7 }]);
 });
 
-test("copyToRows has no parameters, and says when its rows are cut short", async () => {
+test("copyToRows accepts no parameters, and reports when its rows are cut off", async () => {
   expect(() => client.copyToRows(sql`select ${1}`)).toThrow(expect.objectContaining({ code: "INVALID_QUERY" }));
   newClient({ prepare: "unnamed", onLimit: "truncate", maxRows: 1 });
   const session = await letInKnowing();
@@ -274,7 +274,7 @@ test("copyToRows has no parameters, and says when its rows are cut short", async
   expect(await looping).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
-// -- what is told of it -----------------------------------------------------------------------------------------------
+// -- what observers are told ------------------------------------------------------------------------------------------
 
 const refusedAt8 = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42703", M: "no such column", P: "8" });
 
@@ -282,24 +282,21 @@ test.each([
   ["copyFrom", () => client.copyFrom(IN, ["1"]), IN],
   ["copyFromRows", () => client.copyFromRows("t", ["id"], [[7]]), 'copy "t" ("id") from stdin'],
   ["copyTo", () => client.copyTo(OUT), OUT],
-] as const)(
-  "an observer hears of %s as a COPY of this text, and so does who reads its error",
-  async (how, make, text) => {
-    const onQueryStart = vi.fn();
-    newClient({ prepare: "unnamed", observer: { onQueryStart } });
-    const session = await letInKnowing();
-    const call = (make() as Promise<unknown>).catch((error: unknown) => error);
-    expect(onQueryStart.mock.calls.at(-1)).toEqual([expect.objectContaining({ kind: "copy", text })]);
-    await session.flight();
-    session.send(refusedAt8(), wire.readyForQuery());
-    const error = await call;
-    expect(error).toMatchObject({ code: "42703", query: text });
-    // Where the driver has written the text, the server's position is in another one.
-    expect((error as { excerpt?: string }).excerpt === undefined).toBe(how === "copyFromRows");
-  },
-);
+] as const)("an observer and the reader of its error see %s as a COPY with this text", async (how, make, text) => {
+  const onQueryStart = vi.fn();
+  newClient({ prepare: "unnamed", observer: { onQueryStart } });
+  const session = await letInKnowing();
+  const call = (make() as Promise<unknown>).catch((error: unknown) => error);
+  expect(onQueryStart.mock.calls.at(-1)).toEqual([expect.objectContaining({ kind: "copy", text })]);
+  await session.flight();
+  session.send(refusedAt8(), wire.readyForQuery());
+  const error = await call;
+  expect(error).toMatchObject({ code: "42703", query: text });
+  // If the driver has written the text, the server's position refers to another text than the user's.
+  expect((error as { excerpt?: string }).excerpt === undefined).toBe(how === "copyFromRows");
+});
 
-test("an error of copyToRows points to no place of the query, which is part of another text", async () => {
+test("an error of copyToRows has no position in the query, because the query is part of another text", async () => {
   const session = await letInKnowing();
   const looping = (async () => {
     for await (const _ of client.copyToRows("select n"));

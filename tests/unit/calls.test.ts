@@ -1,5 +1,5 @@
-// Rows as bytes over sockets in memory: json, stream and respond. What they give, what a refused call closes, and what
-// a second attempt keeps of the first.
+// Rows as bytes over sockets in memory: json, stream and respond. What they return, what a refused call closes, and
+// what a second attempt keeps of the first.
 import { gunzipSync } from "node:zlib";
 import { beforeEach, expect, test } from "vitest";
 import { installRuntime, runtime, type ByteChannel } from "../../js/sockets/runtime.ts";
@@ -51,7 +51,7 @@ test("json without rows is an empty array", async () => {
   expect(text(await call)).toBe("[]");
 });
 
-test("json that runs once more has the rows of the last run only", async () => {
+test("json that runs a second time has only the rows of the last run", async () => {
   newClient({ prepare: "unnamed", retryOnSerialization: true });
   const session = await letInKnowing();
   using clock = fakeClock();
@@ -65,7 +65,7 @@ test("json that runs once more has the rows of the last run only", async () => {
   expect(text(await call)).toBe('[{"n":7}]');
 });
 
-test("json shares the wire: a call behind it leaves before it is answered", async () => {
+test("json is pipelined: a later call is sent before json is answered", async () => {
   const session = await letInKnowing();
   const calls = [client.json("select n"), client.json("select n")];
   await session.flight();
@@ -74,7 +74,7 @@ test("json shares the wire: a call behind it leaves before it is answered", asyn
   expect((await Promise.all(calls)).map(text)).toEqual(['[{"n":1}]', '[{"n":2}]']);
 });
 
-test("what cannot be sent is refused as a rejection, and nothing is asked", async () => {
+test("invalid arguments reject the call, and nothing is sent", async () => {
   const calls = [
     () => client.json(5 as never),
     () => client.json("select 1", { format: "yaml" as never }),
@@ -93,7 +93,7 @@ test("what cannot be sent is refused as a rejection, and nothing is asked", asyn
 
 // -- stream and respond -----------------------------------------------------------------------------------------------
 
-test("a stream has the format's rows, compressed where that is asked for", async () => {
+test("a stream has the rows in its format, compressed on request", async () => {
   const session = await letInKnowing();
   for (const gzip of [false, true]) {
     const call = client.stream("select n", { format: "json", gzip });
@@ -104,7 +104,7 @@ test("a stream has the format's rows, compressed where that is asked for", async
   }
 });
 
-test("a response has the format's type, its own headers and status, and the rows", async () => {
+test("a response has the content type of its format, its own headers and status, and the rows", async () => {
   const session = await letInKnowing();
   for (const gzip of [false, true]) {
     const call = client.respond("select n", { status: 201, headers: { "x-mine": "1" }, gzip });
@@ -119,29 +119,32 @@ test("a response has the format's type, its own headers and status, and the rows
   }
 });
 
-test.each([false, true])("a response's body is the runtime's own, a stream's is not (gzip: %s)", async (gzip) => {
-  const made: ByteChannel[] = [];
-  const responseBody = () => {
-    const channel = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 9 });
-    made.push(channel);
-    return channel;
-  };
-  installRuntime({ ...runtime(), responseBody });
-  const session = await letInKnowing();
-  const streaming = client.stream("select n", { gzip });
-  await session.flight();
-  session.send(begun(), rows(1, 2), ended(1));
-  await new Response(await streaming).arrayBuffer();
-  expect(made.length).toBe(0);
-  const responding = client.respond("select n", { gzip });
-  await session.flight();
-  session.send(begun(), rows(1, 2), ended(1));
-  const bytes = new Uint8Array(await (await responding).arrayBuffer());
-  expect(text(gzip ? gunzipSync(bytes) : bytes)).toBe('{"n":1}\n');
-  expect(made.length).toBe(1);
-});
+test.each([false, true])(
+  "a response's body is a native stream of the runtime, and a stream of rows is not (gzip: %s)",
+  async (gzip) => {
+    const made: ByteChannel[] = [];
+    const responseBody = () => {
+      const channel = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 9 });
+      made.push(channel);
+      return channel;
+    };
+    installRuntime({ ...runtime(), responseBody });
+    const session = await letInKnowing();
+    const streaming = client.stream("select n", { gzip });
+    await session.flight();
+    session.send(begun(), rows(1, 2), ended(1));
+    await new Response(await streaming).arrayBuffer();
+    expect(made.length).toBe(0);
+    const responding = client.respond("select n", { gzip });
+    await session.flight();
+    session.send(begun(), rows(1, 2), ended(1));
+    const bytes = new Uint8Array(await (await responding).arrayBuffer());
+    expect(text(gzip ? gunzipSync(bytes) : bytes)).toBe('{"n":1}\n');
+    expect(made.length).toBe(1);
+  },
+);
 
-test("a response whose session had ended before it began comes from the next one, whole", async () => {
+test("a response comes whole from the next session if the first ended before the statement began", async () => {
   const session = await letInKnowing();
   const call = client.respond("select n", { format: "json" });
   await session.flight();
@@ -152,7 +155,7 @@ test("a response whose session had ended before it began comes from the next one
   expect(await (await call).text()).toBe('[{"n":4}]');
 });
 
-test("rows of a compressed stream leave in blocks, others as soon as they come", async () => {
+test("rows of a compressed stream are sent in blocks, and uncompressed rows as soon as they arrive", async () => {
   newClient({ prepare: "unnamed", flushInterval: 60_000, flushBytes: 1 << 20 });
   const session = await letInKnowing();
   const prompt = client.stream("select n");
@@ -177,19 +180,19 @@ test.each([
   ["stream", "a wrong option", () => client.stream("select n", { ...closing, format: "yaml" as never })],
   ["stream", "no query", () => client.stream(5 as never, closing)],
   ["respond", "a status without a body", () => client.respond("select n", { ...closing, status: 204 })],
-])("%s that is refused for %s closes a client that it should close", async (_, __, call) => {
+])("%s that is refused for %s closes a client with closeWhenDone", async (_, __, call) => {
   await expect(call()).rejects.toMatchObject({ name: "UsageError" });
   expect(client.stats().state).toBe("closed");
 });
 
-test("one that is refused closes nothing where that is not asked for", async () => {
+test("a refused call without closeWhenDone leaves the client open", async () => {
   await expect(client.stream("select n", { format: "yaml" as never })).rejects.toMatchObject(refused);
   await expect(client.respond("select n", { status: 204 })).rejects.toMatchObject(refused);
   await expect(client.stream("select n", null as never)).rejects.toMatchObject({ name: "UsageError" });
   expect(client.stats().state).toBe("new");
 });
 
-test("one that is refused behind an open stream leaves the client to that", async () => {
+test("a call that is refused because of an open stream leaves the client to that stream", async () => {
   const session = await letInKnowing();
   const opening = client.stream("select n");
   await expect(client.stream("select n", closing)).rejects.toMatchObject({ code: "STREAM_OPEN" });
@@ -200,7 +203,7 @@ test("one that is refused behind an open stream leaves the client to that", asyn
   expect(client.stats().state).toBe("idle");
 });
 
-test.each(["stream", "respond"] as const)("%s closes the client when it has been read", async (how) => {
+test.each(["stream", "respond"] as const)("%s closes the client once it has been read", async (how) => {
   const session = await letInKnowing();
   const call = client[how]("select n", closing);
   await session.flight();
@@ -212,7 +215,7 @@ test.each(["stream", "respond"] as const)("%s closes the client when it has been
   expect(await session.flight()).toEqual(["Terminate"]);
 });
 
-test("an error of an open stream says where the stream was asked for", async () => {
+test("an error of an open stream shows where the stream was requested", async () => {
   const session = await letInKnowing();
   async function askedHere() {
     return await client.stream("select n");
@@ -228,7 +231,7 @@ test("an error of an open stream says where the stream was asked for", async () 
   expect((error as Error).stack).toContain("askedHere");
 });
 
-test("values of a query are sent by every one of them", async () => {
+test("json, stream and respond all send the values of a query", async () => {
   const session = await letInKnowing();
   for (const how of ["json", "stream", "respond"] as const) {
     const call = client[how](sql`select ${"seven"}::text`);

@@ -1,5 +1,5 @@
-// Questions to a server's catalog on a call's connection (js/session/catalog-questions.ts): what is asked when, what a
-// failure means, and what becomes of the call meanwhile.
+// Queries to a server's catalog on a call's connection (js/session/catalog-questions.ts): what is asked when, what a
+// failure means, and how the call proceeds meanwhile.
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation, type Conversation } from "../../js/connection/operation.ts";
@@ -15,7 +15,7 @@ const MOOD = 20_001;
 const mood = [MOOD, "e", "mood", [0], []];
 const pair = [20_003, "c", "pair", [MOOD, 23], ["a", "b"]];
 
-/** A question on its way, which the test answers. */
+/** A catalog query in flight, which the test answers. */
 class Asking {
   readonly operation: Operation;
   readonly text: string;
@@ -24,7 +24,7 @@ class Asking {
     let given: unknown[] = [];
     command({ simple_query: (...all: unknown[]) => ((given = all), 0) } as unknown as CoreConnection);
     this.text = given[0] as string;
-    // Its one row is wanted as JSON, and must be there when it is complete.
+    // The query returns one row, as JSON, which must be complete when the operation ends.
     expect([...given.slice(1), conversation.severalResults]).toEqual([COPY_NONE, ROWS_ARRAYS, NO_LIMITS, true]);
   }
 
@@ -42,7 +42,7 @@ class Asking {
     this.operation.end();
   }
 
-  /** A CancelRequest for another call ends it. */
+  /** A CancelRequest for another call ends the query. */
   hit(): void {
     Object.assign(this.operation, { exposed: true, canceled: true });
     this.fail(error("57014"));
@@ -74,12 +74,12 @@ beforeEach(() => {
 const real = () => [call as AnyCall, connection as Connection, catalog] as const;
 const learn = (...oids: number[]) => learnTypes(...real(), typed(...oids));
 const known = (...oids: number[]) => catalog.definitions(typed(...oids)).map(({ oid }) => oid);
-/** All that promises lead to. */
+/** Lets all pending promises settle. */
 const settled = () => new Promise(setImmediate);
 
 // -- types -----------------------------------------------------------------------------------------------------------
 
-test("types are asked for in one flight, once, and those of PostgreSQL itself never", async () => {
+test("types are looked up once, in one flight, and built-in types never", async () => {
   expect(await learn(23, 25)).toBe(true);
   expect(asked).toHaveLength(0);
   const question = catalog.question(typed(MOOD));
@@ -93,7 +93,7 @@ test("types are asked for in one flight, once, and those of PostgreSQL itself ne
   expect(asked).toHaveLength(1);
 });
 
-test("types are asked for anew whatever is known of them", async () => {
+test("types can be looked up anew even if they are cached", async () => {
   catalog.learn(typed(MOOD), [mood] as never);
   const question = catalog.questionAnew(typed(MOOD));
   const learning = learnTypesAnew(...real(), typed(MOOD));
@@ -104,13 +104,13 @@ test("types are asked for anew whatever is known of them", async () => {
   expect(asked).toHaveLength(1);
 });
 
-test("a catalog that knows none of the types says null", async () => {
+test("a catalog that has none of the types answers null", async () => {
   const learning = learn(MOOD);
   asked[0]!.answer("[null]");
   expect([await learning, known(MOOD), catalog.question(typed(MOOD))]).toEqual([true, [], undefined]);
 });
 
-test("a question counts for nobody who watches the call", async () => {
+test("a catalog query adds nothing to the call's rows, bytes or command", async () => {
   const learning = learn(MOOD);
   const [{ operation }] = asked as [Asking];
   asked[0]!.answer(answerOf(mood));
@@ -119,7 +119,7 @@ test("a question counts for nobody who watches the call", async () => {
 });
 
 test.each(["42P01", "0A000", "XX000", "unreadable"])(
-  "on a server without such a catalog (%s) its types stay text, and nobody asks again",
+  "on a server without such a catalog (%s) types stay text, and no call asks again",
   async (code) => {
     const learning = learn(MOOD);
     if (code === "unreadable") asked[0]!.answer("[[");
@@ -131,7 +131,7 @@ test.each(["42P01", "0A000", "XX000", "unreadable"])(
 );
 
 test.each(["57014", "55P03", "53200", "P0042", "22XX0"])(
-  "a failure that says nothing of the catalog is the call's (%s), and the next call asks again",
+  "a failure that says nothing about the catalog fails the call (%s), and the next call asks again",
   async (code) => {
     const learning = learn(MOOD);
     asked[0]!.fail(error(code));
@@ -141,7 +141,7 @@ test.each(["57014", "55P03", "53200", "P0042", "22XX0"])(
   },
 );
 
-test("a failure that ends the transaction is the call's, whatever it says of the catalog", async () => {
+test("a failure that ends the transaction fails the call, whatever it says about the catalog", async () => {
   const learning = learn(MOOD);
   connection.transactionStatus = "E";
   asked[0]!.fail(error("42P01"));
@@ -149,34 +149,31 @@ test("a failure that ends the transaction is the call's, whatever it says of the
   expect(catalog.question(typed(MOOD))).toBeDefined();
 });
 
-test("a failure inside of a transaction that goes on says that there is no catalog", async () => {
+test("a failure inside a transaction that continues means that there is no catalog", async () => {
   const learning = learn(MOOD);
   connection.transactionStatus = "T";
   asked[0]!.fail(error("42P01"));
   expect([await learning, catalog.question(typed(MOOD))]).toEqual([true, undefined]);
 });
 
-test("a connection that goes under the question rejects", async () => {
+test("a connection that is lost during the query rejects the look-up", async () => {
   const learning = learn(MOOD);
   const loss = new PgzError("CONNECTION_LOST", "gone");
   asked[0]!.operation.end(loss);
   await expect(learning).rejects.toBe(loss);
 });
 
-test.each(["answered", "failed"])(
-  "of a call that is over when its question is %s nothing is asked any more",
-  async (how) => {
-    const learning = learn(MOOD);
-    if (how === "answered") asked[0]!.answer(answerOf(mood));
-    else asked[0]!.fail(error("57014"));
-    call.finished = true;
-    expect(await learning).toBe(false);
-  },
-);
+test.each(["answered", "failed"])("a call that is over when its query is %s asks nothing more", async (how) => {
+  const learning = learn(MOOD);
+  if (how === "answered") asked[0]!.answer(answerOf(mood));
+  else asked[0]!.fail(error("57014"));
+  call.finished = true;
+  expect(await learning).toBe(false);
+});
 
 // -- a cancel for another call ---------------------------------------------------------------------------------------
 
-test("a question that a cancel for another call ended is asked again when no cancel is under way", async () => {
+test("a query that a cancel for another call has ended is repeated when no cancel is in flight", async () => {
   const learning = learn(MOOD);
   let stopped = () => {};
   connection.stopping = new Promise<void>((resolve) => (stopped = resolve));
@@ -190,7 +187,7 @@ test("a question that a cancel for another call ended is asked again when no can
   expect([await learning, known(MOOD)]).toEqual([true, [MOOD]]);
 });
 
-test.each(["T", "E"])("inside of a transaction (%s) it is not asked again", async (status) => {
+test.each(["T", "E"])("a cancelled query is not repeated inside a transaction (%s)", async (status) => {
   const learning = learn(MOOD);
   connection.transactionStatus = status;
   asked[0]!.hit();
@@ -198,22 +195,25 @@ test.each(["T", "E"])("inside of a transaction (%s) it is not asked again", asyn
   expect(asked).toHaveLength(1);
 });
 
-test.each(["before", "while a cancel is under way"])("nor for a call that is over %s", async (when) => {
-  const learning = learn(MOOD);
-  let stopped = () => {};
-  connection.stopping = new Promise<void>((resolve) => (stopped = resolve));
-  asked[0]!.hit();
-  if (when === "before") call.finished = true;
-  else {
-    await settled();
-    call.finished = true;
-    stopped();
-  }
-  expect(await learning).toBe(false);
-  expect(asked).toHaveLength(1);
-});
+test.each(["before", "while a cancel is in flight"])(
+  "a cancelled query is not repeated for a call that is over %s",
+  async (when) => {
+    const learning = learn(MOOD);
+    let stopped = () => {};
+    connection.stopping = new Promise<void>((resolve) => (stopped = resolve));
+    asked[0]!.hit();
+    if (when === "before") call.finished = true;
+    else {
+      await settled();
+      call.finished = true;
+      stopped();
+    }
+    expect(await learning).toBe(false);
+    expect(asked).toHaveLength(1);
+  },
+);
 
-test("a cancel of the call's own, or a timeout of the server's, is no reason to ask again", async () => {
+test("a query is not repeated after the call's own cancel or a server's timeout", async () => {
   for (const [at, facts] of [{ exposed: true }, { canceled: true }].entries()) {
     const learning = learn(MOOD);
     Object.assign(asked[at]!.operation, facts);
@@ -230,13 +230,13 @@ const policyOf = (...names: string[]) =>
   ({ parsers: { byName: new Map(names.map((name) => [name, parse])), byOid: new Map() } }) as unknown as ValuePolicy;
 const namesOf = (policy: ValuePolicy | undefined) => learnNames(...real(), policy);
 
-test("without parsers no name is asked for", async () => {
+test("without parsers no name is looked up", async () => {
   expect(await namesOf(undefined)).toBe(true);
   expect(await namesOf({ parsers: undefined } as ValuePolicy)).toBe(true);
   expect(asked).toHaveLength(0);
 });
 
-test("parsers are found by the types that their names have, which are asked for once", async () => {
+test("parsers are found by the types of their names, which are looked up once", async () => {
   const policy = policyOf("mood", "1700");
   const learning = namesOf(policy);
   expect(asked.map(({ text }) => text)).toEqual([catalog.nameQuestion(["mood"])]);
@@ -252,7 +252,7 @@ test("parsers are found by the types that their names have, which are asked for 
   expect(asked).toHaveLength(1);
 });
 
-test("a parser whose type the database does not have is told by its name", async () => {
+test("a parser for a type that the database does not have is an error with its name", async () => {
   const learning = namesOf(policyOf("mood", "none"));
   asked[0]!.answer(`[{"mood": ${MOOD}, "none": null}]`);
   await expect(learning).rejects.toMatchObject({
@@ -262,7 +262,7 @@ test("a parser whose type the database does not have is told by its name", async
   });
 });
 
-test("what is wrong with the question for names is the call's error, unless the call is over", async () => {
+test("a failed look-up of names fails the call, unless the call is over", async () => {
   const failed = namesOf(policyOf("mood"));
   asked[0]!.fail(error("42501"));
   await expect(failed).rejects.toMatchObject({ code: "42501" });
@@ -277,19 +277,19 @@ test("what is wrong with the question for names is the call's error, unless the 
   expect(await over).toBe(false);
 });
 
-// -- in front of statements ------------------------------------------------------------------------------------------
+// -- look-ups before statements --------------------------------------------------------------------------------------
 
 const inFront = (policy: ValuePolicy | undefined, ...oids: number[]) => TypesInFront.ask(...real(), oids, policy);
 
 test.each([undefined, { parsers: undefined } as ValuePolicy])(
-  "types in front of a statement are asked for at once, without a promise, and known by the answer",
+  "types before a statement are looked up at once, without a promise, and are known after the answer",
   async (policy) => {
     catalog.learn(typed(MOOD, 20_003), [mood, pair] as never);
     const [before] = catalog.definitions(typed(MOOD));
     const types = inFront(policy, MOOD) as TypesInFront;
     expect(types).toBeInstanceOf(TypesInFront);
     expect(asked.map(({ text }) => text)).toEqual([catalog.questionAnew(typed(MOOD))]);
-    // It was made of this, and may be made of something else by now.
+    // The type was this before, and may have changed by now.
     expect(types.include(before!)).toBe(false);
     asked[0]!.answer(answerOf(mood));
     expect(types.include(before!)).toBe(true);
@@ -298,7 +298,7 @@ test.each([undefined, { parsers: undefined } as ValuePolicy])(
   },
 );
 
-test("types in front whose question fails are not known, and the failure is nobody's", async () => {
+test("types before a statement stay unknown if their look-up fails, without an unhandled rejection", async () => {
   const rejections = vi.fn();
   process.on("unhandledRejection", rejections);
   const types = inFront(undefined, MOOD) as TypesInFront;
@@ -309,7 +309,7 @@ test("types in front whose question fails are not known, and the failure is nobo
   expect(types.include({ oid: MOOD, code: 0, of: 25, parts: [], names: [] })).toBe(false);
 });
 
-test("with parsers the names are asked for behind the types, which may have changed what they mean", async () => {
+test("with parsers the names are looked up after the types, which may have changed their meaning", async () => {
   const policy = policyOf("mood");
   catalog.learnNames({ mood: 7 });
   const asking = inFront(policy, MOOD);
@@ -323,7 +323,7 @@ test("with parsers the names are asked for behind the types, which may have chan
   expect([...policy.parsers!.byOid.keys()]).toEqual([MOOD]);
 });
 
-test.each([0, 1])("with parsers nothing comes of it for a call that is over behind question %i", async (last) => {
+test.each([0, 1])("with parsers a call that is over after query %i gets no types", async (last) => {
   const asking = inFront(policyOf("mood"), MOOD);
   const answers = [answerOf(mood), `[{"mood": ${MOOD}}]`];
   for (let at = 0; at <= last; at++) {

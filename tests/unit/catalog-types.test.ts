@@ -1,5 +1,5 @@
-// What a catalog remembers of types (js/session/catalog.ts): which are asked for anew, which are gone, whose text can
-// be read, and the types of names.
+// What a catalog caches about types (js/session/catalog.ts): which are looked up anew, which are gone, which have a
+// text form that can be read, and the types of names.
 import { beforeEach, expect, test } from "vitest";
 import { Catalog, catalogOf, isComposite } from "../../js/session/catalog.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";
@@ -21,48 +21,45 @@ beforeEach(() => {
   catalog = new Catalog();
 });
 
-// -- questions -------------------------------------------------------------------------------------------------------
+// -- look-ups --------------------------------------------------------------------------------------------------------
 
-test("only types of the database are asked for, the first of them too", () => {
+test("only types of the database are looked up, including the first such OID", () => {
   expect(catalog.question(typed(23, MOOD - 1, MOOD))).toContain(`array[${MOOD}]`);
   expect(catalog.question(typed(MOOD - 1))).toBeUndefined();
   expect(catalog.question([])).toBeUndefined();
 });
 
-test.each([RECORD, RECORD_ARRAY])(
-  "beside a column of type %s all types are asked for, and its own only once",
-  (record) => {
-    const wanted = typed(23, record, MOOD);
-    expect(catalog.question(wanted)).toMatch(new RegExp(`array\\[${MOOD}\\].*typarray`, "s"));
-    expect(catalog.question(typed(23, MOOD))).not.toContain("typarray");
-    catalog.learn(wanted, all);
-    expect(catalog.question(wanted)).toBeUndefined();
-    expect(catalog.definitions(typed(23, record)).map(({ oid }) => oid)).toEqual(expect.arrayContaining(ALL));
-  },
-);
+test.each([RECORD, RECORD_ARRAY])("with a column of type %s all types are looked up, and once is enough", (record) => {
+  const wanted = typed(23, record, MOOD);
+  expect(catalog.question(wanted)).toMatch(new RegExp(`array\\[${MOOD}\\].*typarray`, "s"));
+  expect(catalog.question(typed(23, MOOD))).not.toContain("typarray");
+  catalog.learn(wanted, all);
+  expect(catalog.question(wanted)).toBeUndefined();
+  expect(catalog.definitions(typed(23, record)).map(({ oid }) => oid)).toEqual(expect.arrayContaining(ALL));
+});
 
-test("an answer about columns without a record says nothing of the other types", () => {
+test("an answer about columns without a record does not cover all other types", () => {
   catalog.learn(typed(MOOD, 23), all);
   expect(catalog.question(typed(RECORD))).toContain("typarray");
 });
 
-test("a question anew is about each type of the database, whatever is known of it", () => {
+test("a look-up anew covers each type of the database, even if it is cached", () => {
   catalog.learn(typed(MOOD), all);
   expect(catalog.questionAnew(typed(23, MOOD, MOOD - 1, 20_003))).toContain(`array[${MOOD},20003]`);
   expect(catalog.questionAnew(typed(23, RECORD))).toBeUndefined();
-  // A record in it is no reason to ask for all.
+  // A record among them is no reason to look up all types.
   expect(catalog.questionAnew(typed(RECORD, MOOD))).not.toContain("typarray");
 });
 
-test("a question asks for the attributes of composites, in their order", () => {
+test("a look-up asks for the attributes of composites in their order", () => {
   const question = catalog.question(typed(MOOD))!;
   for (const what of ["atttypid", "attname"])
     expect(question).toMatch(new RegExp(`select ${what} from pg_catalog\\.pg_attribute[^)]*order by attnum`));
 });
 
-// -- what is known ---------------------------------------------------------------------------------------------------
+// -- cached types ----------------------------------------------------------------------------------------------------
 
-test("what is as it was stays the same object, and what differs is another one", () => {
+test("an unchanged type keeps its object, and a changed type gets a new one", () => {
   catalog.learn(typed(20_003), all);
   const before = catalog.definitions(typed(20_003));
   catalog.learn(typed(20_003), structuredClone(all));
@@ -71,7 +68,7 @@ test("what is as it was stays the same object, and what differs is another one",
   expect(catalog.knows(before)).toBe(false);
   const after = catalog.definitions(typed(20_003));
   expect(after[0]!.names).toEqual(["a", "c"]);
-  // Of its parts nothing has changed.
+  // The types that it is made of have not changed.
   expect(after.slice(1)).toEqual(before.slice(1));
   expect(catalog.knows(before.slice(1))).toBe(true);
 });
@@ -86,26 +83,26 @@ test("a type that stops being readable is text from then on", () => {
   expect(catalog.definitions(typed(20_001))).toEqual(before);
 });
 
-test("where no catalog can be asked, types stay text and are not asked for again", () => {
+test("if the catalog cannot be read, types stay text and are not looked up again", () => {
   catalog.learnNothing(typed(23, MOOD, 20_003));
   expect(catalog.question(typed(MOOD, 20_003))).toBeUndefined();
   expect(catalog.definitions(typed(MOOD))).toEqual([]);
   expect(catalog.isGone(typed(MOOD))).toBe(false);
 });
 
-test("where no catalog can be asked any more, what is known stays", () => {
+test("if the catalog can no longer be read, cached types stay", () => {
   catalog.learn(typed(MOOD), all);
   catalog.learnNothing(typed(MOOD));
   expect(catalog.definitions(typed(MOOD)).map(({ oid }) => oid)).toEqual([MOOD]);
 });
 
-test("without columns everything that is known is told", () => {
+test("without columns all cached definitions are returned", () => {
   catalog.learn(typed(20_004), all);
   expect(new Set(catalog.definitions().map(({ oid }) => oid))).toEqual(new Set(ALL));
   expect(catalog.definitions([])).toEqual([]);
 });
 
-test("a value whose type did not fit makes everything asked anew", () => {
+test("a value that did not fit its type drops everything cached", () => {
   catalog.learn(typed(RECORD, MOOD), all);
   catalog.learnNames({ mood: MOOD });
   catalog.forget(MOOD);
@@ -115,11 +112,11 @@ test("a value whose type did not fit makes everything asked anew", () => {
   expect([...catalog.readable()]).toEqual([]);
   expect(catalog.oid("mood")).toBeUndefined();
   catalog.learn(typed(MOOD), rows(mood));
-  // That answer was about no record.
+  // That answer did not cover records.
   expect(catalog.question(typed(RECORD))).toContain("typarray");
 });
 
-test("a value of a built-in type makes nothing asked anew", () => {
+test("a value of a built-in type drops nothing", () => {
   catalog.learn(typed(RECORD, MOOD), all);
   catalog.forget(MOOD - 1);
   expect(catalog.question(typed(MOOD, RECORD))).toBeUndefined();
@@ -127,23 +124,23 @@ test("a value of a built-in type makes nothing asked anew", () => {
 
 // -- types that are gone ---------------------------------------------------------------------------------------------
 
-test("a type that the answer does not have is gone, which is told once", () => {
+test("a type that is missing in the answer is gone, which is reported once", () => {
   const wanted = typed(23, MOOD, 20_003, RECORD);
   catalog.learn(wanted, rows(mood));
   expect(catalog.isGone(typed(23, MOOD, RECORD))).toBe(false);
   expect(catalog.isGone(typed(MOOD, 20_003))).toBe(true);
   expect(catalog.isGone(typed(20_003))).toBe(false);
-  // It was asked for.
+  // It has already been looked up.
   expect(catalog.question(typed(20_003))).toBeUndefined();
 });
 
-test("a type that is known is not gone, though a later answer does not have it", () => {
+test("a cached type is not gone, even if a later answer lacks it", () => {
   catalog.learn(typed(MOOD), all);
   catalog.learn(typed(MOOD, 20_003), rows());
   expect(catalog.isGone(typed(MOOD, 20_003))).toBe(false);
 });
 
-test("each of several types that are gone is told, whichever column it is", () => {
+test("each of several types that are gone is reported, in whichever column it is", () => {
   catalog.learn(typed(MOOD, 20_003), []);
   expect(catalog.isGone(typed(MOOD))).toBe(true);
   expect(catalog.isGone(typed(23, 20_003))).toBe(true);
@@ -151,7 +148,7 @@ test("each of several types that are gone is told, whichever column it is", () =
 
 // -- types whose text can be read ------------------------------------------------------------------------------------
 
-test("types of columns can be read as text, the last one met first, but where a composite is part of them", () => {
+test("types of columns without a composite inside can be read as text, the latest first", () => {
   expect([...catalog.readable()]).toEqual([]);
   catalog.learn(typed(23, MOOD, 20_004), all);
   catalog.learn(typed(20_003), all);
@@ -159,12 +156,12 @@ test("types of columns can be read as text, the last one met first, but where a 
   expect([...catalog.readable()]).toEqual([20_002, MOOD]);
 });
 
-test("types that nothing is known of are text, which can be read", () => {
+test("unknown types are text, which can be read", () => {
   catalog.learnNothing(typed(23, MOOD - 1, MOOD, 30_000));
   expect([...catalog.readable()]).toEqual([30_000, MOOD]);
 });
 
-test("what a composite is may have changed, and of other types it cannot", () => {
+test("a composite may change its definition, and other types cannot", () => {
   catalog.learn(typed(20_004), all);
   expect(new Map(catalog.definitions().map((type) => [type.oid, isComposite(type)]))).toEqual(
     new Map([
@@ -178,7 +175,7 @@ test("what a composite is may have changed, and of other types it cannot", () =>
 
 // -- names -----------------------------------------------------------------------------------------------------------
 
-test("names are asked for until the server has told their types, and numbers never", () => {
+test("names are looked up until the server has given their types, and numbers never", () => {
   expect(catalog.nameQuestion(["mood", "public.pair", "23"])).toContain('["mood","public.pair"]');
   expect(catalog.nameQuestion(["23", "20003"])).toBeUndefined();
   expect(catalog.nameQuestion([])).toBeUndefined();
@@ -190,24 +187,24 @@ test("names are asked for until the server has told their types, and numbers nev
     undefined,
     undefined,
   ]);
-  // Perhaps it is there by now.
+  // The missing type may exist by now.
   expect(catalog.nameQuestion(["mood", "public.pair"])).toContain('["public.pair"]');
 });
 
-test("a name that ends its quotes is asked for all the same", () => {
+test("a name that contains the closing quotes is escaped and looked up", () => {
   const question = catalog.nameQuestion(["a$$b"])!;
   expect(question).toContain('$$["a\\u0024\\u0024b"]$$');
 });
 
-test("an answer about types may make names mean other types", () => {
+test("an answer about types drops the cached names, which may now mean other types", () => {
   catalog.learnNames({ mood: MOOD });
   catalog.learn(typed(20_003), all);
   expect(catalog.oid("mood")).toBeUndefined();
 });
 
-// -- one for each server ---------------------------------------------------------------------------------------------
+// -- one catalog per server ------------------------------------------------------------------------------------------
 
-test("a hundred catalogs are kept at once", () => {
+test("no more than a hundred catalogs are kept at once", () => {
   const first = Array.from({ length: 100 }, (_, at) => catalogOf(`catalog types ${at}`));
   const kept = first.filter((each, at) => catalogOf(`catalog types ${at}`) === each);
   expect(kept).toHaveLength(100);

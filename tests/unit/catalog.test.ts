@@ -1,5 +1,5 @@
-// What is asked of a server's catalog, and when nothing is: plain statements must not pay for types that they do not
-// return.
+// What is asked of a server's catalog, and when nothing is asked: plain statements must not pay for types that they do
+// not return.
 import { expect, test } from "vitest";
 import type { Column, CoreConnection } from "../../js/wasm/boundary.ts";
 import { Catalog, catalogOf } from "../../js/session/catalog.ts";
@@ -21,7 +21,7 @@ const array = [20002, "A", "_mood", [20001], []] as const;
 const composite = [20003, "c", "pair", [20002, 23], ["é", "b"]] as const;
 const rows = (...given: readonly (readonly unknown[])[]) => structuredClone(given) as Parameters<Catalog["learn"]>[1];
 
-/** What a core was told: the arguments of `define_types`. */
+/** Records what a core was told: the arguments of `define_types`. */
 function listener() {
   const told: unknown[] = [];
   return {
@@ -30,13 +30,13 @@ function listener() {
   };
 }
 
-test("built-in types, known or not, ask nothing and need nothing", () => {
+test("built-in types, cached or not, need no catalog query", () => {
   const catalog = new Catalog();
   expect(catalog.question(columns(23, 25, 790, 3614, 1007))).toBeUndefined();
   expect(catalog.definitions(columns(23, 790))).toEqual([]);
 });
 
-test("a type is asked for once, also one of which nothing is known", () => {
+test("a type is looked up once, even if the catalog does not have it", () => {
   const catalog = new Catalog();
   const wanted = columns(23, 20003, 30000);
   expect(catalog.question(wanted)).toContain("array[20003,30000]");
@@ -48,20 +48,20 @@ test("a type is asked for once, also one of which nothing is known", () => {
   expect(catalog.definitions(columns(30000))).toEqual([]);
 });
 
-test("a record may hold all types, so they are asked for at once", () => {
+test("a record may hold any type, so all are looked up at once", () => {
   const catalog = new Catalog();
   expect(catalog.question(columns(2249))).toContain("typarray");
   catalog.learn(columns(2249), rows(enumeration));
   expect(catalog.question(columns(2287))).toBeUndefined();
   expect(catalog.definitions(columns(2249)).map(({ oid }) => oid)).toEqual([20001]);
-  // One that came in a value, such as the row of a table.
+  // This type came in a value, such as the row of a table.
   catalog.forget(20009);
   expect(catalog.question(columns(2249))).toContain("array[20009]");
   catalog.forget(790);
   expect(catalog.question(columns(2249))).toContain("array[20009]");
 });
 
-test("a core is told all that it must know, sorted, and nothing twice", () => {
+test("a core is told all definitions that it needs, sorted, and none twice", () => {
   const catalog = new Catalog();
   catalog.learn(columns(20003), rows(composite, array, enumeration));
   const { told, handle } = listener();
@@ -76,12 +76,12 @@ test("a core is told all that it must know, sorted, and nothing twice", () => {
   expect(catalog.knows([])).toBe(true);
   expect(told).toEqual([
     [Uint32Array.of(20001, 0, 25, 0), new Uint32Array(), ""],
-    // Lengths of names are those of UTF-8.
+    // Lengths of names are counted in UTF-8 bytes.
     [Uint32Array.of(20001, 0, 25, 0, 20002, 1, 20001, 0, 20003, 4, 2, 0), Uint32Array.of(20002, 0, 2, 23, 2, 3), "éb"],
   ]);
 });
 
-test("types of extensions count by their extension, not by their name", () => {
+test("types of extensions are recognized by their extension, not by their name", () => {
   const catalog = new Catalog();
   catalog.learn(
     columns(20005, 20006),
@@ -99,7 +99,7 @@ test("types of extensions count by their extension, not by their name", () => {
   ]);
 });
 
-test("servers do not share a catalog, and there are not ever more of them", () => {
+test("servers do not share a catalog, and the number of catalogs is bounded", () => {
   const first = catalogOf("catalog test 0");
   expect(catalogOf("catalog test 0")).toBe(first);
   for (let number = 1; number <= 100; number++) expect(catalogOf(`catalog test ${number}`)).not.toBe(first);

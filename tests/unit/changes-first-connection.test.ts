@@ -1,5 +1,5 @@
-// The first connection of a stream of changes over sockets in memory: which of its ends are waited out, and what is
-// told of the others.
+// The first connection of a stream of changes over sockets in memory: after which failures the stream waits and
+// connects again, and how the others are reported.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { changes, type ChangesOptions } from "../../js/adapters/changes.ts";
@@ -22,7 +22,7 @@ useMemoryServer();
 const newest = { server_version: "18.0" };
 const options = { slot: "s", publication: "p" } as const;
 
-/** Asks for the first change. What it comes to is known when it is awaited. */
+/** Requests the first change. Its outcome is known when the returned promise settles. */
 function first(more: Partial<ChangesOptions> = {}) {
   const feed = changes(client, { ...options, ...more });
   const next = feed[Symbol.asyncIterator]().next();
@@ -33,7 +33,7 @@ function first(more: Partial<ChangesOptions> = {}) {
 const refusal = (code: string, severity = "FATAL") =>
   wire.errorResponse({ S: severity, V: severity, C: code, M: "refused" });
 
-/** The answer to START_REPLICATION, and the beginning of a transaction with a row. */
+/** The answer to START_REPLICATION, and the beginning of a transaction with one row. */
 function begins(session: Session): void {
   const position = (at: number) => Buffer.concat([wire.int32(0), wire.int32(at)]);
   const data = (letter: string, ...parts: Buffer[]) =>
@@ -48,14 +48,14 @@ function begins(session: Session): void {
   );
 }
 
-/** The next connection, behind a pause of the driver's. */
+/** The next connection, after a pause of the driver. */
 async function another(clock: ReturnType<typeof fakeClock>, settings?: Record<string, string>): Promise<Session> {
   const coming = letIn(settings);
   while (await isPending(coming)) await clock.pass(500);
   return coming;
 }
 
-/** Up to what the slot has acknowledged. */
+/** Answers the queries up to the position that the slot has acknowledged. */
 async function asked(session: Session): Promise<void> {
   expect(await session.flight()).toEqual(["Query"]);
   session.send(
@@ -100,7 +100,7 @@ test.each(Object.keys(ends))("a first connection that ends %s is followed by ano
   expect(feed.stats().connections).toBe(2);
 });
 
-test("changes that come in one chunk with the beginning of the stream wait for nothing", async () => {
+test("changes that arrive in one chunk with the beginning of the stream are delivered at once", async () => {
   const { next } = first();
   const session = await letIn();
   await asked(session);
@@ -108,7 +108,7 @@ test("changes that come in one chunk with the beginning of the stream wait for n
   expect(await next).toMatchObject({ value: { kind: "begin" } });
 });
 
-test("something that ends each connection is told of, and that reading again is safe", async () => {
+test("after eight connections that end, the stream reports the loss, and says that reading again is safe", async () => {
   using clock = fakeClock();
   const { feed, next } = first();
   for (let n = 1; n <= 8; n++) (await another(clock)).peer.end();
@@ -116,7 +116,7 @@ test("something that ends each connection is told of, and that reading again is 
   expect(feed.stats().connections).toBe(8);
 });
 
-test("a slot that is in use is waited for without an end", async () => {
+test("a slot that is in use is waited for without a limit", async () => {
   using clock = fakeClock();
   const { feed, next } = first();
   for (let n = 1; n <= 12; n++) {
@@ -131,7 +131,7 @@ test("a slot that is in use is waited for without an end", async () => {
   expect(feed.stats().connections).toBe(13);
 });
 
-test.each(["42704", "08P01", "28000"])("what stays so is told of at once: %s", async (code) => {
+test.each(["42704", "08P01", "28000"])("a permanent failure is reported at once: %s", async (code) => {
   const { feed, next } = first();
   const session = await letIn();
   await asked(session);
@@ -140,7 +140,7 @@ test.each(["42704", "08P01", "28000"])("what stays so is told of at once: %s", a
   expect(feed.stats().connections).toBe(1);
 });
 
-test("a pooler that never answers is told of in time, and reading again is safe", async () => {
+test("a pooler that never answers is reported after the deadline, and reading again is safe", async () => {
   using clock = fakeClock();
   const { next } = first();
   await asked(await letIn());
@@ -148,7 +148,7 @@ test("a pooler that never answers is told of in time, and reading again is safe"
   await expect(next).rejects.toMatchObject({ code: "CONNECT_TIMEOUT", retryable: true });
 });
 
-test("a slot that is made with a snapshot, and cannot be told from another's, is named", async () => {
+test("the error names a slot that was made with a snapshot and may belong to another reader", async () => {
   using clock = fakeClock();
   const { next } = first({ createSlot: "permanent", snapshot: true });
   for (const isLost of [true, false]) {
@@ -159,7 +159,7 @@ test("a slot that is made with a snapshot, and cannot be told from another's, is
     if (isLost) session.peer.end();
     else session.send(refusal("42710", "ERROR"), wire.readyForQuery("E"));
   }
-  // The server has half a second to close what it has refused.
+  // The server has half a second to close a connection that it has refused.
   await clock.pass(500);
   await expect(next).rejects.toMatchObject({
     code: "INVALID_OPTION",

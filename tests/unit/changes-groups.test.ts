@@ -1,5 +1,5 @@
-// Changes by transaction (js/adapters/changes/groups.ts) and how far a stream is behind (lag.ts): what is held, dropped
-// and given, by the order in which things come.
+// Changes by transaction (js/adapters/changes/groups.ts) and how far a stream lags (lag.ts): what is held, dropped and
+// delivered, for each order of arrival.
 import { expect, test } from "vitest";
 import { Groups } from "../../js/adapters/changes/groups.ts";
 import type { AnyChange, Insert, Schema } from "../../js/adapters/changes/kinds.ts";
@@ -43,7 +43,7 @@ const abort = (xid: number, subxid?: number): AnyChange<Row> => ({
   ...(subxid && { subxid }),
 });
 
-/** Adds them, each of ten bytes; the ids of each transaction that is given. */
+/** Adds changes of ten bytes each, and returns the ids of each delivered transaction. */
 function given(groups: Groups<Row>, changes: readonly AnyChange<Row>[]) {
   return changes.flatMap((change) => {
     const whole = groups.add(change, 10);
@@ -53,7 +53,7 @@ function given(groups: Groups<Row>, changes: readonly AnyChange<Row>[]) {
 const idsOf = (changes: readonly AnyChange<Row>[]) =>
   changes.flatMap((change) => (change.kind === "insert" ? [change.new.id] : []));
 
-test("a transaction is what is between begin and commit, with what is known of it", async () => {
+test("a transaction has all changes between begin and commit, and its known facts", async () => {
   const groups = new Groups<Row>(1_000);
   expect(given(groups, [begin(1, "far"), insert(1, 1), insert(2, 1)])).toEqual([]);
   const whole = groups.add(commit(1, "0/30"), 10)!;
@@ -61,11 +61,11 @@ test("a transaction is what is between begin and commit, with what is known of i
   expect(idsOf(whole.changes)).toEqual([1, 2]);
   await whole.acknowledge();
   expect(acknowledged).toEqual(["0/30"]);
-  // It would be one whose changes were lost.
+  // Its changes would have been lost.
   expect(() => groups.add(commit(9), 10)).toThrow("Transaction 9 commits, and has not begun.");
 });
 
-test("parts of several transactions come in turns; what is rolled back is dropped", () => {
+test("parts of several transactions may alternate, and rolled back changes are dropped", () => {
   const groups = new Groups<Row>(1_000);
   const told = given(groups, [
     part(1, true),
@@ -86,7 +86,7 @@ test("parts of several transactions come in turns; what is rolled back is droppe
   expect(told).toEqual([[2, 4, 6]]);
 });
 
-test("a part that is the first one begins again, and so does all behind another connection", () => {
+test("a repeated first part starts its transaction again, and so does another connection", () => {
   const groups = new Groups<Row>(1_000);
   expect(given(groups, [part(1, true), insert(1, 1), part(1, true), insert(2, 1), commit(1)])).toEqual([[2]]);
   given(groups, [part(1, true), insert(1, 1)]);
@@ -94,7 +94,7 @@ test("a part that is the first one begins again, and so does all behind another 
   expect(given(groups, [begin(1), insert(3, 1), commit(1)])).toEqual([[3]]);
 });
 
-test("what is held is bounded, all transactions together, and what was given or dropped counts no more", () => {
+test("held bytes are bounded for all transactions together, and delivered or dropped ones no longer count", () => {
   const groups = new Groups<Row>(40);
   expect(given(groups, [begin(1), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1), commit(1)])).toEqual([
     [1, 2, 3, 4],
@@ -108,7 +108,7 @@ test("what is held is bounded, all transactions together, and what was given or 
   given(groups, [part(1, true), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1)]);
 });
 
-test("rows of a snapshot come in pieces, and a message that is in no transaction by itself", async () => {
+test("rows of a snapshot come in pieces, and a message outside of a transaction comes alone", async () => {
   const groups = new Groups<Row>(1_000);
   const schema: Schema = {
     kind: "schema",
@@ -132,7 +132,7 @@ test("rows of a snapshot come in pieces, and a message that is in no transaction
   expect(groups.add(message, 10)).toMatchObject({ position: at.position, changes: [message] });
 });
 
-test("what is not acknowledged waits since it was read, a second's commits together", () => {
+test("the lag counts from when unacknowledged changes were read, with the commits of a second together", () => {
   const lag = new Lag();
   expect(lag.seconds(0)).toBe(0);
   lag.read(10n, 1_000);
@@ -150,7 +150,7 @@ test("what is not acknowledged waits since it was read, a second's commits toget
   expect(lag.seconds(8_000)).toBe(0);
 });
 
-test("the commands say what was asked for, in the form of the server", () => {
+test("the commands contain the requested options, in the server's form", () => {
   const publications = ["p'1", 'q"2'];
   const options = { slot: 'a"b', publication: publications };
   expect(creation(options, 14)).toBe(`CREATE_REPLICATION_SLOT "a""b" LOGICAL pgoutput NOEXPORT_SNAPSHOT`);

@@ -1,4 +1,4 @@
-// The hash that a login is bound to: by the signature of each kind of certificate, as OpenSSL makes them.
+// The hash that channel binding sends: for certificates with each kind of signature, as OpenSSL makes them.
 import { execFileSync } from "node:child_process";
 import { createHash, X509Certificate } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-// CSV with arrays, as COPY reads them, whatever pieces it comes in.
+// CSV with arrays in the form that COPY reads, however the input is cut into pieces.
 import { expect, test } from "vitest";
 import { arrayLiteral, withArrays, type ArrayKind } from "../../js/cli/csv-arrays.ts";
 
@@ -11,7 +11,7 @@ test.each<[string, ArrayKind, string]>([
   ['[{"f1":1}]', "array", '{"{\\"f1\\":1}"}'],
 ])("%s (%s) is %s", (json, kind, literal) => expect(arrayLiteral(json, kind)).toBe(literal));
 
-test("cells of other columns, names and NULL stay, and pieces may end anywhere", async () => {
+test("other columns, names and NULL stay as they are, and pieces may end anywhere", async () => {
   const csv = '"a,""b""",n\r\n"[1]","[1,2]"\r\nx,\r\n"two\r\nlines, ""q""","[""é"",null]"\r\n,[3]\r\n';
   const right = '"a,""b""",n\r\n"[1]","{1,2}"\r\nx,\r\n"two\r\nlines, ""q""","{""é"",NULL}"\r\n,"{3}"\r\n';
   const bytes = new TextEncoder().encode(csv);

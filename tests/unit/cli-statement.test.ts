@@ -1,4 +1,4 @@
-// Which statements the command line takes for ones that only read, by their words.
+// Which statements the command line classifies as read-only, by their words.
 import { expect, test } from "vitest";
 import { reads } from "../../js/cli/statement.ts";
 

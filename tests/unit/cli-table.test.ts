@@ -1,9 +1,9 @@
-// What a person at a terminal sees of rows, and which names are lost to readers of JSON.
+// How a person at a terminal sees rows, and which duplicate names readers of JSON would lose.
 import { expect, test } from "vitest";
 import { doubledIn } from "../../js/cli/names.ts";
 import { tableOf } from "../../js/cli/table.ts";
 
-/** In pieces of so many bytes. */
+/** Yields the text in pieces of `size` bytes. */
 async function* pieces(text: string, size: number): AsyncGenerator<Uint8Array> {
   const bytes = new TextEncoder().encode(text);
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -26,20 +26,20 @@ const FEW_SHOWN = `                      id | name | list
 (2 rows)
 `;
 
-test("columns are aligned, numbers to the right with every digit, NULL is empty", async () => {
+test("columns are aligned, numbers to the right with every digit, and NULL is empty", async () => {
   expect(await shown(FEW)).toBe(FEW_SHOWN);
 });
 
-test("pieces may end anywhere: within a character, an escape, a name", async () => {
+test("pieces may end anywhere: within a character, an escape or a name", async () => {
   const text = columnar(['a"b', "ü"], ['["x\\\\\\"]","€"]', '["[{,}]",null]']);
   const whole = await shown(text);
   expect(whole).toBe(' a"b   | ü\n-------+---\n x\\"]  | €\n [{,}] |\n(2 rows)\n');
-  // Widths are those of the first piece with rows in it; what is said stays the same.
+  // The first piece with rows decides the widths, and the words stay the same.
   const words = (shown: string) => shown.replace(/[ -]+/g, " ");
   for (let size = 1; size < text.length; size++) expect(words(await shown(text, { size }))).toBe(words(whole));
 });
 
-test("what is wider than the terminal is shown record by record", async () => {
+test("rows that are wider than the terminal are shown record by record", async () => {
   const text = columnar(["id", "text"], ['[1,"a long text"]', '[2,"b"]']);
   expect(await shown(text, { columns: 12 })).toBe(
     "-[ RECORD 1 ]\nid   | 1\ntext | a long text\n-[ RECORD 2 ]\nid   | 2\ntext | b\n(2 rows)\n",
@@ -48,7 +48,7 @@ test("what is wider than the terminal is shown record by record", async () => {
   expect(await shown(text, { columns: 18, size: 3 })).toMatch(/^ id \| text\n/);
 });
 
-test("wide characters take two places, marks none, and no control character comes through", async () => {
+test("wide characters take two columns, combining marks none, and control characters are not printed", async () => {
   const rows = ['["名前"]', '["e\\u0301e"]', '["👍"]', '["a\\u001b[2J\\nb\\u202e\\u009b"]'];
   const escaped = "a\\u001b[2J\\nb\\u202e\\u009b";
   const line = "-".repeat(escaped.length + 2);
@@ -58,7 +58,7 @@ test("wide characters take two places, marks none, and no control character come
   );
 });
 
-test("no rows, no columns, a mark behind the rows", async () => {
+test("no rows, no columns, and a mark after the rows are shown", async () => {
   expect(await shown(columnar(["a"], []))).toBe(" a\n---\n(0 rows)\n");
   expect(await shown(columnar([], []))).toBe("");
   expect(await shown("")).toBe("");
@@ -66,7 +66,7 @@ test("no rows, no columns, a mark behind the rows", async () => {
   expect(await shown(columnar(["a"], ["[7]"], mark))).toBe(" a\n---\n 7\n(1 row)\n");
 });
 
-test("widths grow with rows that come later", async () => {
+test("columns become wider with later rows", async () => {
   const rows = Array.from({ length: 50 }, (_, at) => `["${"x".repeat(at)}",1]`);
   const lines = (await shown(columnar(["a", "b"], rows), { size: 40 })).split("\n");
   expect(lines.length).toBe(50 + 2 + 1 + 1);
@@ -80,9 +80,9 @@ test.each([
   ['{"a":1,"a":2', undefined],
   ["", undefined],
   ["[]", undefined],
-])("names that come twice in %s", (text, names) => expect(doubledIn(text)).toEqual(names));
+])("duplicate names in %s", (text, names) => expect(doubledIn(text)).toEqual(names));
 
-test("names are looked for in whole strings only, wherever a piece ends", () => {
+test("names are found only as whole strings, wherever a piece ends", () => {
   const row = '{"a":"b: c: d: } \\" x","a":{"n":"}"},"b":1}';
   for (let end = 0; end < row.length; end++) expect(doubledIn(row.slice(0, end)), row.slice(0, end)).toBeUndefined();
   expect(doubledIn(row)).toEqual(["a"]);

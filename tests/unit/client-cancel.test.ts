@@ -1,4 +1,4 @@
-// Calls that are stopped, over sockets in memory: when a CancelRequest leaves, and when the next call may.
+// Cancelled calls over sockets in memory: when a CancelRequest is sent, and when the next call may be sent.
 import { expect, test } from "vitest";
 import {
   accepted,
@@ -21,7 +21,7 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-test("an abort in the same turn as its call is a cancel, since the call has left", async () => {
+test("an abort in the same turn as its call sends a cancel, because the call has been sent", async () => {
   const session = await letInKnowing();
   const abort = new AbortController();
   const call = client.query("select n", { signal: abort.signal });
@@ -31,7 +31,7 @@ test("an abort in the same turn as its call is a cancel, since the call has left
   expect(await session.flight()).toEqual(execution);
 });
 
-test("an abort settles at once, cancels on a second socket, and the next call waits for the end of that", async () => {
+test("an abort settles at once, cancels on a second socket, and the next call waits until that closes", async () => {
   const abort = new AbortController();
   const query = client.query("select n", { signal: abort.signal });
   const session = await letIn();
@@ -50,7 +50,7 @@ test("an abort settles at once, cancels on a second socket, and the next call wa
   expect((await next).rows).toEqual([{ n: 5 }]);
 });
 
-test("a client is busy until the server has ended what was aborted, or is given up", async () => {
+test("a client is busy until the server has ended the aborted call, or the connection is given up", async () => {
   const abort = new AbortController();
   const query = client.query("select n", { signal: abort.signal });
   const session = await letIn();
@@ -79,7 +79,7 @@ test("a client is busy until the server has ended what was aborted, or is given 
 
 const canceled = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceled" });
 
-test("a cancel that hits a describe of the next call makes it ask again", async () => {
+test("a cancel that hits a Describe of the next call makes the client repeat it", async () => {
   const session = await letInKnowing();
   const abort = new AbortController();
   const aborted = client.query("select n", { signal: abort.signal });
@@ -97,7 +97,7 @@ test("a cancel that hits a describe of the next call makes it ask again", async 
   expect((await next).rows).toEqual([{ n: 5 }]);
 });
 
-test("a cancel that hits our own question to the catalog makes us ask again", async () => {
+test("a cancel that hits the driver's own catalog query makes the client repeat it", async () => {
   const session = await letInKnowing();
   const abort = new AbortController();
   const aborted = client.query("select n", { signal: abort.signal });
@@ -149,7 +149,7 @@ test("no cancel is sent once the operation has ended", async () => {
   await next;
 });
 
-test("a server that does not heed the cancel loses the connection after two seconds", async () => {
+test("a connection whose server ignores the cancel is closed after two seconds", async () => {
   using clock = fakeClock();
   const query = client.query("select n", { timeout: 20 });
   query.catch(() => {});

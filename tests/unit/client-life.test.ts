@@ -1,5 +1,5 @@
-// A client from its first call to its end, over sockets in memory: which states it has, what it counts and shows, and
-// what closing it does to whatever is under way.
+// A client from its first call to its end, over sockets in memory: its states, what it counts and shows, and how
+// closing affects calls in flight.
 import { inspect } from "node:util";
 import { beforeEach, expect, test, vi } from "vitest";
 import { Client, connect } from "../../js/api/client.ts";
@@ -37,7 +37,7 @@ async function answered(session: Session, call: Promise<unknown>): Promise<void>
   expect(await call).toMatchObject({ rows: [{ n: 7 }] });
 }
 
-/** Lets a login in whose StartupMessage has been read. */
+/** Completes a login whose StartupMessage has been read. */
 function letInNow(session: Session): void {
   session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
   session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
@@ -45,7 +45,7 @@ function letInNow(session: Session): void {
 
 // -- states and counters ----------------------------------------------------------------------------------------------
 
-test("its states, from new to closed", async () => {
+test("a client goes through its states, from new to closed", async () => {
   const states: string[] = [];
   const look = () => void states.push(client.stats().state);
   look();
@@ -69,7 +69,7 @@ test("its states, from new to closed", async () => {
   expect(states).toEqual(["new", "connecting", "busy", "idle", "lost", "closed", "closed"]);
 });
 
-test("it is busy while a transaction is open that asks nothing, and says its status", async () => {
+test("a client is busy while an idle transaction is open, and shows its status", async () => {
   const session = await letInKnowing();
   const { closed: goesOn, open: goOn } = gate();
   const call = client.transaction(async (tx) => (await tx.query("select n"), goesOn));
@@ -85,7 +85,7 @@ test("it is busy while a transaction is open that asks nothing, and says its sta
   expect(client.stats()).toMatchObject({ state: "idle", transactionStatus: "I" });
 });
 
-test("counters are those of all its connections together; nothing else is among them", async () => {
+test("counters are totals of all its connections, and nothing else is among them", async () => {
   const nothing = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, cancels: 0 };
   const none = { ...nothing, writes: 0, flights: 0, queries: 0, errors: 0, rows: 0, bytes: 0 };
   expect(client.stats()).toStrictEqual({ ...none, transactionStatus: "I", state: "new" });
@@ -98,7 +98,7 @@ test("counters are those of all its connections together; nothing else is among 
   const lost = client.stats();
   const call = client.query("select n");
   const second = await letIn();
-  // Those of the lost one stay.
+  // The counts of the lost connection stay.
   const connecting = client.stats();
   for (const name of ["boundaryCalls", "receivedBytes", "writes", "flights"] as const)
     expect(connecting[name], name).toBeGreaterThanOrEqual(lost[name]);
@@ -117,7 +117,7 @@ test("a setting of the server is known from the login on", async () => {
   expect(client.parameterStatus("TimeZone")).toBeUndefined();
 });
 
-test("it is shown with its state, its place and what it counts, and without a password", async () => {
+test("a client prints its state, its place and its counters, without a password", async () => {
   newClient({ prepare: "unnamed", password: "open sesame" });
   await letInKnowing();
   const shown = inspect(client);
@@ -136,7 +136,7 @@ test("it is shown with its state, its place and what it counts, and without a pa
 
 // -- connecting -------------------------------------------------------------------------------------------------------
 
-test("connect resolves with the client once the server has let it in, and rejects where it does not", async () => {
+test("connect resolves with the client after the login, and rejects if the server refuses it", async () => {
   const connecting = connect(place);
   const session = await accepted();
   await session.flight();
@@ -157,7 +157,7 @@ test("connect resolves with the client once the server has let it in, and reject
   expect(await refused).toMatchObject({ code: "28P01", stack: expect.stringContaining("connectsHere") });
 });
 
-test("connect waits for the whole login, also where a query could leave before its end", async () => {
+test("connect waits for the whole login, even if a query could be sent before its end", async () => {
   const connecting = connect({ ...place, earlyQuery: true, password: "x", allowCleartextPassword: true });
   const session = await accepted();
   await session.flight();
@@ -168,7 +168,7 @@ test("connect waits for the whole login, also where a query could leave before i
   await (await connecting).close();
 });
 
-test("calls that are made while it connects share one connection", async () => {
+test("calls that are made during connect share one connection", async () => {
   const calls = [client.query("select n"), client.exec("select n")];
   const session = await letIn();
   const another = accepted();
@@ -183,7 +183,7 @@ test("calls that are made while it connects share one connection", async () => {
   expect(await isPending(another)).toBe(true);
 });
 
-test("a connect that fails is tried again by the first call behind those that shared it", async () => {
+test("after a failed connect, shared by the waiting calls, the next call connects again", async () => {
   newClient({ prepare: "unnamed", earlyQuery: false });
   const refuse = async () => {
     const session = await accepted();
@@ -210,7 +210,7 @@ test("a connect that fails is tried again by the first call behind those that sh
 
 // -- closing ----------------------------------------------------------------------------------------------------------
 
-test("a client that was never used closes at once, and takes no call then", async () => {
+test("a client that was never used closes at once, and refuses calls from then on", async () => {
   const one = otherClient();
   await one.close();
   expect(one.stats().state).toBe("closed");
@@ -219,7 +219,7 @@ test("a client that was never used closes at once, and takes no call then", asyn
   await expect(one.open()).rejects.toMatchObject(closed);
 });
 
-test("disposing closes, and closing again is closing once", async () => {
+test("disposing closes the client, and closing twice is the same as closing once", async () => {
   const session = await letInKnowing();
   await client[Symbol.asyncDispose]();
   expect(client.stats().state).toBe("closed");
@@ -227,7 +227,7 @@ test("disposing closes, and closing again is closing once", async () => {
   expect([await session.flight(), await session.flight()]).toEqual([["Terminate"], ["end"]]);
 });
 
-test("calls under way have 400 ms to finish, and the next ones are refused", async () => {
+test("calls in flight have 400 ms to finish after close, and later calls are refused", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const [first, second] = [client.query("select n"), failure(client.query("select n"))];
@@ -245,7 +245,7 @@ test("calls under way have 400 ms to finish, and the next ones are refused", asy
   await closing;
 });
 
-test("it closes at once when its last call is over, and sets no timer without one", async () => {
+test("close resolves as soon as the last call is over, and without calls it sets no timer", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const call = client.query("select n");
@@ -259,7 +259,7 @@ test("it closes at once when its last call is over, and sets no timer without on
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("closing ends a connect that is under way, and the calls that wait for it", async () => {
+test("close ends a connect in progress and the calls that wait for it", async () => {
   using clock = fakeClock();
   const call = failure(client.query("select n"));
   const session = await accepted();
@@ -272,7 +272,7 @@ test("closing ends a connect that is under way, and the calls that wait for it",
   expect(client.stats().state).toBe("closed");
 });
 
-test("a call that begins again on another session in that time ends with it", async () => {
+test("a call that moves to another session during close ends with the same deadline", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const call = failure(client.query("select n"));
@@ -291,7 +291,7 @@ test("a call that begins again on another session in that time ends with it", as
   expect(await isPending(accepted())).toBe(true);
 });
 
-test("a call that waits for its turn ends with it, and nothing is connected for it", async () => {
+test("a call that waits for its turn ends with close, without a new connection", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const calls = [client.query("select n"), client.simple("select 1")].map(failure);
@@ -299,7 +299,7 @@ test("a call that waits for its turn ends with it, and nothing is connected for 
   const closing = client.close();
   await clock.pass(400);
   for (const call of calls) expect(await call).toMatchObject({ code: "CLIENT_CLOSED" });
-  // What runs is cancelled.
+  // The running call is cancelled.
   expect(await (await accepted()).flight()).toEqual(["CancelRequest"]);
   const another = accepted();
   await clock.pass(10_000);
@@ -307,7 +307,7 @@ test("a call that waits for its turn ends with it, and nothing is connected for 
   expect(await isPending(another)).toBe(true);
 });
 
-test("its signal ends its calls", async () => {
+test("aborting the client's signal ends its calls", async () => {
   const stop = new AbortController();
   newClient({ prepare: "unnamed", signal: stop.signal });
   const session = await letInKnowing();
@@ -317,7 +317,7 @@ test("its signal ends its calls", async () => {
   expect(await call).toMatchObject({ code: "ABORTED", cause: "enough" });
 });
 
-test("one that was connected belongs to the request that did so", async () => {
+test("a connected client belongs to the request that connected it", async () => {
   let request = 1;
   const inRequest = () => {
     const home = request;
@@ -333,7 +333,7 @@ test("one that was connected belongs to the request that did so", async () => {
   await made.close();
 });
 
-test("a stream that the user has outlives it, and its connection ends with it", async () => {
+test("an open stream outlives its client, and its connection ends with the stream", async () => {
   const session = await letInKnowing();
   const opening = client.stream("select n");
   await session.flight();
@@ -348,7 +348,7 @@ test("a stream that the user has outlives it, and its connection ends with it", 
   expect(await ending).toEqual(["Terminate"]);
 });
 
-test("a listener is no part of it: it goes on behind its client's end", async () => {
+test("a listener is independent of its client and continues after the client's end", async () => {
   const pending = client.listen("jobs");
   const session = await letIn();
   await session.flight();

@@ -1,4 +1,4 @@
-// Connections that end, over sockets in memory: what a call, a transaction and the next call hear of it.
+// Connections that end, over sockets in memory: what a call, a transaction and the next call report.
 import { describe, expect, test } from "vitest";
 import type { Transaction } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -23,7 +23,7 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-/** A call of a statement that is known, on a session that has just begun. */
+/** Answers a call of a known statement on a session that has just begun. */
 async function answered(query: Promise<{ rows: unknown[] }>, session: Session): Promise<void> {
   await session.flight();
   session.send(begun(), rows(7, 8), ended(1));
@@ -31,7 +31,7 @@ async function answered(query: Promise<{ rows: unknown[] }>, session: Session): 
 }
 
 test.each(["end", "reset"] as const)(
-  "a connection that ends (%s) rejects the calls on it, and the next one connects again",
+  "a connection that ends (%s) rejects the calls on it, and the next call connects again",
   async (how) => {
     const query = client.query("select n");
     const queued = client.query("select n");
@@ -45,7 +45,7 @@ test.each(["end", "reset"] as const)(
       stage: "session",
       retryable: false,
     });
-    // It was on the wire behind the other.
+    // It was sent, after the other call.
     await expect(queued).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
     expect(client.stats().state).toBe("lost");
     await answered(client.query("select n"), await letIn());
@@ -58,7 +58,7 @@ async function allOf<Row>(batches: AsyncIterable<Row[]>): Promise<Row[]> {
   return all;
 }
 
-describe("while nothing is asked", () => {
+describe("while no call is in flight", () => {
   const idle = async (traits: Parameters<typeof newServer>[0]) => {
     newServer(traits);
     return letInKnowing();
@@ -82,7 +82,7 @@ describe("while nothing is asked", () => {
     },
   );
 
-  test("notices and settings are told when they come, and the next call is like any other", async () => {
+  test("notices and settings are reported when they arrive, and the next call is unaffected", async () => {
     const session = await idle({ readsWhileIdle: true });
     session.send(wire.parameterStatus("TimeZone", "Mars"));
     await quiet();
@@ -94,7 +94,7 @@ describe("while nothing is asked", () => {
     expect(session.peer.reads).toBe(client.stats().receivedChunks + 1);
   });
 
-  test("a socket that does not allow it is not read, so the next call is what notices", async () => {
+  test("an idle socket without that option is not read, so only the next call notices its end", async () => {
     const session = await idle({});
     const { reads } = session.peer;
     session.peer.end();
@@ -105,7 +105,7 @@ describe("while nothing is asked", () => {
     expect(client.stats().state).toBe("lost");
   });
 
-  test("a transaction between two statements hears of it", async () => {
+  test("a transaction between two statements rejects at once", async () => {
     const session = await idle({ readsWhileIdle: true });
     const beginning = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1)];
     const transaction = client.transaction(async (tx) => {
@@ -121,7 +121,7 @@ describe("while nothing is asked", () => {
 });
 
 test.each([false, true])(
-  "a client that could not connect tries again with its next call; calls that waited share the error (early query: %s)",
+  "a client that could not connect tries again at its next call; waiting calls share the error (early query: %s)",
   async (earlyQuery) => {
     newClient({ earlyQuery });
     const waiting = [client.query("select n"), client.exec("select n"), client.transaction(() => 1)];
@@ -145,10 +145,10 @@ test("a FATAL error ends the connection", async () => {
   expect(await session.flight()).toEqual(["end"]);
 });
 
-describe("a session that ends in place of the first answer", () => {
+describe("a session that ends instead of the first answer", () => {
   const queries = () => [client.query("select n"), client.query("select n")];
 
-  test("has not begun: the calls on it run once more, in their order", async () => {
+  test("has not begun: its calls run once more on the next session, in their order", async () => {
     const session = await letInKnowing();
     const [first, second] = queries();
     await session.flight();
@@ -161,8 +161,8 @@ describe("a session that ends in place of the first answer", () => {
     expect(client.stats().errors).toBe(0);
   });
 
-  // Found by the simulator: a cursor failed where any other call came back.
-  test("has not begun: a cursor begins on the next one", async () => {
+  // Found by the simulator: a cursor failed where any other call was repeated.
+  test("has not begun: a cursor begins on the next session", async () => {
     const session = await letInKnowing();
     const reading = allOf(client.cursor<{ n: number }>("select n", 5));
     await session.flight();
@@ -177,7 +177,7 @@ describe("a session that ends in place of the first answer", () => {
     expect(client.stats().errors).toBe(0);
   });
 
-  test("rejects when the second session does so too", async () => {
+  test("makes the call reject if the second session ends the same way", async () => {
     const session = await letInKnowing();
     const query = client.query("select n");
     await session.flight();
@@ -189,7 +189,7 @@ describe("a session that ends in place of the first answer", () => {
     expect(client.stats().state).toBe("lost");
   });
 
-  test("may have run it where a pooler stands between, or the simple protocol does not tell", async () => {
+  test("may have run the call if a pooler is in between or the simple query protocol cannot tell", async () => {
     const simple = await letInKnowing();
     const call = client.simple("select 1");
     await simple.flight();
@@ -213,7 +213,7 @@ const transactions = {
 };
 
 test.each(["transaction", "cursor"] as const)(
-  "a %s whose session ends before COMMIT is answered rejects with that; one whose COMMIT was answered is committed",
+  "a %s whose session ends before COMMIT is answered rejects with that error, and after the answer it is committed",
   async (how) => {
     for (const answer of [[], [wire.commandComplete("COMMIT"), wire.readyForQuery()]]) {
       const session = await letInKnowing();
@@ -240,7 +240,7 @@ test.each(["transaction", "cursor"] as const)(
   },
 );
 
-test("a call inside a transaction rejects with what ended the connection", async () => {
+test("a call inside a transaction rejects with the error that ended the connection", async () => {
   const session = await letInKnowing();
   let inside: unknown;
   const outcome = client.transaction((tx) => tx.query("select n").catch((error: unknown) => (inside = error)));
@@ -250,8 +250,8 @@ test("a call inside a transaction rejects with what ended the connection", async
   expect(inside).toMatchObject({ code: "57P01" });
 });
 
-// Found by the simulator: it heard that its callback had returned.
-test("a call of a callback whose connection was lost between two calls rejects with that", async () => {
+// Found by the simulator: the call reported that its callback had returned.
+test("a call in a callback whose connection was lost between two calls rejects with that loss", async () => {
   newServer({ readsWhileIdle: true });
   const session = await letInKnowing();
   let goOn = () => {};
@@ -276,7 +276,7 @@ test("a call of a callback whose connection was lost between two calls rejects w
   await expect(kept!.query("select n")).rejects.toMatchObject({ code: "TRANSACTION_FINISHED" });
 });
 
-// Found by the simulator: the statement had left with the login, and the error said that it was safe to run it again.
+// Found by the simulator: the statement had been sent with the login, and the error said that a retry was safe.
 test.each([
   ["takes too long", "CONNECT_TIMEOUT", () => {}],
   ["is lost", "CONNECTION_LOST", ({ peer }: Session) => peer.reset()],
@@ -296,8 +296,8 @@ test.each([
   }
 });
 
-describe("a connection that ends with its login, before a call could say anything", () => {
-  /** As pgpool-II greets a client on a connection that another one has left too early. */
+describe("a connection that ends with its login, before any call was sent", () => {
+  /** Greets a client as pgpool-II does on a connection that another client has left too early. */
   async function greetedWithTooMuch(): Promise<void> {
     const session = await accepted();
     await session.flight();
@@ -323,7 +323,7 @@ describe("a connection that ends with its login, before a call could say anythin
     expect((await Promise.all(calls)).map(({ rows }) => rows)).toEqual([[{ n: 7 }], [{ n: 8 }]]);
   });
 
-  test("is given up when the client is closed meanwhile", async () => {
+  test("is given up if the client is closed meanwhile", async () => {
     newClient({ earlyQuery: false });
     const query = client.query("select n");
     await greetedWithTooMuch();
@@ -334,7 +334,7 @@ describe("a connection that ends with its login, before a call could say anythin
     expect(await session.message()).toBeUndefined();
   });
 
-  test("and when that ends so too, the call says that it can be tried again", async () => {
+  test("makes the call fail as retryable if the second connection ends the same way", async () => {
     newClient({ earlyQuery: false });
     const query = client.query("select n");
     await greetedWithTooMuch();

@@ -1,5 +1,5 @@
-// Rows between the server and their consumer, over sockets in memory: back-pressure, when rows leave, and what an error
-// finds of them.
+// Rows between the server and their consumer, over sockets in memory: back-pressure, when rows are flushed, and which
+// rows are out before an error.
 import { expect, test } from "vitest";
 import {
   begun,
@@ -21,7 +21,7 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-test("a consumer that stops stops the reads", async () => {
+test("a consumer that stops reading stops the reads of the socket", async () => {
   const { session, reader } = await openStream(20_000);
   for (let chunk = 1; chunk < 10; chunk++) session.send(rows(chunk * 20_000, (chunk + 1) * 20_000));
   await quiet();
@@ -34,7 +34,7 @@ test("a consumer that stops stops the reads", async () => {
   expect(session.peer.reads).toBeGreaterThan(reads);
 });
 
-test("rows that swell wait for their consumer, a few megabytes at a time", async () => {
+test("rows that grow when decoded wait for their consumer, a few megabytes at a time", async () => {
   const swelling = { name: "n", oid: 1700 };
   /** 1e131068: ten bytes of numeric, 131,069 digits. */
   const digits = 131_069,
@@ -50,7 +50,7 @@ test("rows that swell wait for their consumer, a few megabytes at a time", async
     wire.readyForQuery(),
   );
   await session.flight();
-  await quiet(); // the read that gets all of it is pending
+  await quiet(); // the read that gets all of the data is pending
   const { reads } = session.peer;
   const all = Array.from({ length: count }, () => wire.dataRow([value]));
   session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([swelling], [1]), ...all, ended(count));
@@ -67,7 +67,7 @@ test("rows that swell wait for their consumer, a few megabytes at a time", async
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-test("an error in the chunk of the first rows finds nothing written", async () => {
+test("an error in the chunk of the first rows rejects before anything is written", async () => {
   const opening = client.stream("select n");
   const session = await letIn();
   await learn(session);
@@ -75,7 +75,7 @@ test("an error in the chunk of the first rows finds nothing written", async () =
   await expect(opening).rejects.toMatchObject({ code: "22012", committed: false });
 });
 
-test("an error behind CommandComplete, as of a deferred constraint, rejects too", async () => {
+test("an error after CommandComplete, for example of a deferred constraint, rejects too", async () => {
   const query = client.query("select n");
   const session = await letIn();
   await learn(session);
@@ -85,14 +85,14 @@ test("an error behind CommandComplete, as of a deferred constraint, rejects too"
   await expect(query).rejects.toMatchObject({ code: "22012" });
 });
 
-test("an error after the first row errors the stream, behind whole rows", async () => {
+test("an error after the first row errors the stream, after whole rows", async () => {
   const { session, reader } = await openStream(3);
   expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n{"n":1}\n{"n":2}\n');
   session.send(rows(3, 4), division(), wire.readyForQuery());
   await expect(reader.read()).rejects.toMatchObject({ code: "22012", committed: true });
 });
 
-test("the first rows do not wait for flushInterval, the later ones do", async () => {
+test("the first rows do not wait for flushInterval, and later rows do", async () => {
   using clock = fakeClock();
   newClient({ flushInterval: 60_000 });
   const { session, reader } = await openStream(1);
@@ -106,7 +106,7 @@ test("the first rows do not wait for flushInterval, the later ones do", async ()
   expect((await reader.read()).done).toBe(true);
 });
 
-test("rows that trickle do not wait for flushBytes, but for flushInterval", async () => {
+test("rows that arrive slowly wait for flushInterval, not for flushBytes", async () => {
   using clock = fakeClock();
   newClient({ flushInterval: 100 });
   const { session, reader } = await openStream(1);
@@ -122,7 +122,7 @@ test("rows that trickle do not wait for flushBytes, but for flushInterval", asyn
   expect((await reader.read()).done).toBe(true);
 });
 
-test("a few boundary calls per chunk, and no byte copied but in and out", async () => {
+test("each chunk needs a few boundary calls, and bytes are copied only in and out", async () => {
   const { session, reader } = await openStream(1);
   await reader.read();
   const before = client.stats();

@@ -1,5 +1,5 @@
-// Calls of a client in their order, over sockets in memory: what leaves when, what runs twice, and how a client begins
-// and ends.
+// Calls of a client in their order, over sockets in memory: when each is sent, which are sent twice, and how a client
+// begins and ends.
 import { expect, test } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import { createPool } from "../../js/pool/pool.ts";
@@ -26,7 +26,7 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-test("a statement is learned in one flight and run in the next; a known one takes one", async () => {
+test("an unknown statement is described in one flight and run in the next, a known one runs in one", async () => {
   const first = client.query("select n");
   const session = await letIn();
   await learn(session);
@@ -38,14 +38,14 @@ test("a statement is learned in one flight and run in the next; a known one take
   expect((await second).rows).toEqual([[0]]);
 });
 
-test("values of statements that are described at the same moment stay their own", async () => {
-  // Encoded values share memory: what one call has encoded must have left before another one encodes.
+test("the values of statements that are described at the same time are not mixed up", async () => {
+  // Encoded values share memory: a call must send its values before another call encodes.
   const beside = otherClient();
   const texts = [[client, "mine", 11] as const, [beside, "theirs", 22] as const];
   const calls = texts.map(([on, text, value]) => on.query(`select $1::int4 as ${text}`, [value]));
   const sessions = [await letIn(), await letIn()];
   for (const session of sessions) expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
-  // Both in one turn of the event loop, so that both calls go on in the microtasks of that turn.
+  // Both in one turn of the event loop, so that both calls continue in the microtasks of that turn.
   for (const session of sessions)
     session.send(
       wire.parseComplete(),
@@ -67,7 +67,7 @@ test("values of statements that are described at the same moment stay their own"
   expect(new Set(found.flat())).toEqual(new Set([11, 22]));
 });
 
-test("a call has left before anything else has a turn; one that a value's own code makes meanwhile comes behind", async () => {
+test("a call is sent in its own turn of the event loop, before a call that its values' own code makes", async () => {
   const session = await letInKnowing();
   const json = (value: unknown) => client.query(sql`select ${value}::json`);
   const learningToo = json(4);
@@ -101,7 +101,7 @@ test("a call has left before anything else has a turn; one that a value's own co
   expect((await inner!).rows).toEqual([{ n: 2 }]);
 });
 
-test("an idle connection asks its socket for nothing", async () => {
+test("an idle connection does not read its socket", async () => {
   const query = client.exec("select n");
   const session = await letIn();
   await learn(session);
@@ -113,7 +113,7 @@ test("an idle connection asks its socket for nothing", async () => {
   expect(client.stats()).toMatchObject({ receivedChunks: reads });
 });
 
-test("a call that was not sent is only removed", async () => {
+test("a call that was not sent is only removed from the queue", async () => {
   const abort = new AbortController();
   const first = client.query("select n");
   const second = client.query("select n", { signal: abort.signal });
@@ -125,7 +125,7 @@ test("a call that was not sent is only removed", async () => {
   await first;
 });
 
-test("a call behind a stream is refused; one behind a stream that was left waits", async () => {
+test("a call during an open stream is refused, and after a cancelled stream it waits", async () => {
   const opening = client.stream("select n");
   await expect(client.query("select n")).rejects.toMatchObject({ name: "UsageError", code: "STREAM_OPEN" });
   const session = await letIn();
@@ -150,7 +150,7 @@ test.each([
   ["26000", "FetchPreparedStatement", 2],
   ["08P01", "PortalSetResultFormat", 2],
   ["08P01", "exec_bind_message", 1],
-])("%s of %s: run %d times", async (code, routine, times) => {
+])("after %s of %s the statement runs %d times", async (code, routine, times) => {
   const query = client.query("select n");
   const session = await letIn();
   await learn(session);
@@ -165,7 +165,7 @@ test.each([
   expect((await query).rows).toEqual([{ n: 1 }]);
 });
 
-test("inside a transaction nothing is run twice", async () => {
+test("inside a transaction no statement is run twice", async () => {
   const begin = client.exec("begin");
   const session = await letIn();
   await session.flight();
@@ -192,7 +192,7 @@ test("inside a transaction nothing is run twice", async () => {
   await expect(query).rejects.toMatchObject({ code: "26000" });
 });
 
-test("close says Terminate, once, and needs no server", async () => {
+test("close sends Terminate once, and needs no answer", async () => {
   const query = client.exec("select n");
   const session = await letIn();
   await learn(session);
@@ -204,7 +204,7 @@ test("close says Terminate, once, and needs no server", async () => {
   await expect(client.query("select n")).rejects.toMatchObject({ name: "UsageError", code: "CLIENT_CLOSED" });
 });
 
-test("close settles in less than a second under a call that never ends, which rejects", async () => {
+test("close settles in less than a second during a call that never ends, and that call rejects", async () => {
   const query = client.query("select n");
   const queued = client.query("select n");
   await learn(await letIn());
@@ -217,7 +217,7 @@ test("close settles in less than a second under a call that never ends, which re
     expect(reason).toMatchObject({ code: "CLIENT_CLOSED" });
 });
 
-test("close waits for no reader of a stream, and for half a minute until one comes", async () => {
+test("close does not wait for the reader of a stream, which has half a minute to begin", async () => {
   using clock = fakeClock();
   newClient({ flushBytes: 1, flushInterval: 0, firstRun: "describe" });
   const opening = client.stream("select n");
@@ -238,33 +238,36 @@ test("close waits for no reader of a stream, and for half a minute until one com
   expect(await session.flight()).toEqual(["Terminate"]);
 });
 
-test.each(["pool", "lease"])("so does that of a %s, which ends the stream then", async (of) => {
-  using clock = fakeClock();
-  const place = { host: "memory", user: "u", database: `streams_of_a_${of}`, sslmode: "disable" } as const;
-  const pool = createPool({ ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe" });
-  const acquiring = of === "lease" ? pool.acquire() : undefined;
-  const opening = (acquiring ?? Promise.resolve(pool)).then((owner) => owner.stream("select n"));
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1));
-  const reader = (await opening).getReader();
-  session.send(rows(1, 2));
-  await (await acquiring)?.release();
-  await pool.close({ timeout: 0 });
-  expect(pool.stats()).toMatchObject({ state: "closed", total: 1 });
-  expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
-  const unread = reader.closed.catch((error: unknown) => error);
-  await clock.pass(29_000);
-  await reader.read();
-  session.send(rows(2, 10));
-  await clock.pass(29_000);
-  expect(pool.stats().total).toBe(1);
-  await clock.pass(41_000);
-  expect(await unread).toMatchObject({ code: of === "pool" ? "POOL_CLOSED" : "LEASE_RELEASED" });
-  expect(pool.stats().total).toBe(0);
-});
+test.each(["pool", "lease"])(
+  "close of a %s gives an open stream's reader half a minute too, and then ends the stream",
+  async (of) => {
+    using clock = fakeClock();
+    const place = { host: "memory", user: "u", database: `streams_of_a_${of}`, sslmode: "disable" } as const;
+    const pool = createPool({ ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe" });
+    const acquiring = of === "lease" ? pool.acquire() : undefined;
+    const opening = (acquiring ?? Promise.resolve(pool)).then((owner) => owner.stream("select n"));
+    const session = await letIn();
+    await learn(session);
+    session.send(begun(), rows(0, 1));
+    const reader = (await opening).getReader();
+    session.send(rows(1, 2));
+    await (await acquiring)?.release();
+    await pool.close({ timeout: 0 });
+    expect(pool.stats()).toMatchObject({ state: "closed", total: 1 });
+    expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
+    const unread = reader.closed.catch((error: unknown) => error);
+    await clock.pass(29_000);
+    await reader.read();
+    session.send(rows(2, 10));
+    await clock.pass(29_000);
+    expect(pool.stats().total).toBe(1);
+    await clock.pass(41_000);
+    expect(await unread).toMatchObject({ code: of === "pool" ? "POOL_CLOSED" : "LEASE_RELEASED" });
+    expect(pool.stats().total).toBe(0);
+  },
+);
 
-test("connecting ends at its deadline and with its signal, and shows no password", async () => {
+test("connecting ends at its deadline or with its signal, and its error contains no password", async () => {
   const config = { host: "memory", user: "u", password: "open sesame", sslmode: "disable" } as const;
   await expect(createClient(config, { connectTimeout: 20 }).query("select n")).rejects.toMatchObject({
     name: "TimeoutError",
@@ -280,7 +283,7 @@ test("connecting ends at its deadline and with its signal, and shows no password
   expect(JSON.stringify([error, createClient(config)]) + String(error)).not.toContain("sesame");
 });
 
-test("an early query leaves behind the password, before the server has let us in", async () => {
+test("an early query is sent after the password, before the server has accepted the login", async () => {
   newClient({ password: "x", earlyQuery: true, allowCleartextPassword: true });
   const query = client.query(sql`select n`);
   const session = await accepted();

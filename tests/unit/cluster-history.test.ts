@@ -1,4 +1,4 @@
-// The checker of histories (tests/cluster/history.ts) finds what is wrong with those that are.
+// The checker of histories (tests/cluster/history.ts) finds the faults of wrong histories.
 import { expect, test } from "vitest";
 import { textOf } from "../../js/adapters/cluster/position.ts";
 import { check, type Read, type Write } from "../cluster/history.ts";
@@ -18,7 +18,7 @@ const last = [read("register", at(90, 2), 2), read("list", at(90, 2), 1, 2)];
 const ends = new Map([[1, 30n]]);
 const clean = { stale: [], invented: [], lost: [], lostByServer: 0 };
 
-test("a right history is right", () => {
+test("a correct history has no faults", () => {
   const reads = [
     read("register", at(5)),
     read("register", at(10), 1),
@@ -31,12 +31,12 @@ test("a right history is right", () => {
   expect(check(writes, reads, last, ends)).toEqual(clean);
 });
 
-test("a read from before its position is stale", () => {
+test("a read of values from before its position is stale", () => {
   const reads = [read("register", at(20), 1), read("register", at(12)), read("list", at(25), 2), read("list", at(16))];
   expect(check(writes, reads, last, ends).stale).toHaveLength(4);
 });
 
-test("values that nobody wrote, or twice, are invented", () => {
+test("a value that was never written, or occurs twice, is invented", () => {
   const reads = [read("register", at(5), 9), read("list", at(15), 1, 1)];
   expect(check(writes, reads, last, ends).invented).toHaveLength(2);
 });
@@ -48,13 +48,13 @@ test("a write is lost unless its timeline had ended before it", () => {
   });
   const earlier = new Map([[1, 18n]]);
   expect(check(writes, [], without, earlier)).toEqual({ ...clean, lostByServer: 2 });
-  // And reads behind what is lost are not stale without it.
+  // Reads after the lost write are not stale without it.
   expect(check(writes, [read("register", at(40, 2), 1)], without, earlier).stale).toEqual([]);
   const later = [...writes, write("register", 4, at(19, 2))];
   expect(check(later, [read("register", at(20), 2)], [], earlier).stale).toEqual([]);
 });
 
-test("a write whose position nobody knows is missed at the end, not by reads", () => {
+test("a write with an unknown position is missed at the end, not by reads", () => {
   const unknown = [...writes, write("list", 3, textOf({ system: 0n, timeline: 0, lsn: 0n }))];
   expect(check(unknown, [read("list", at(15), 1)], last, ends)).toEqual({ ...clean, lostByServer: 1 });
 });

@@ -1,4 +1,4 @@
-// What the tests of options share: an input resolved, the error where it is refused, and a binding.
+// Shared by the tests of options: a resolved input, the error of a refused input, and a binding.
 import { expect } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Config, ConnectInput, Options } from "../../js/config/options.ts";
@@ -6,7 +6,7 @@ import { UsageError } from "../../js/util/errors.ts";
 
 export const URL_ = "postgres://ada:secret@db.example.com/app";
 export const of = (input: ConnectInput, overrides?: Options) => resolveConfig(input, {}, overrides);
-/** What a login to the only server uses. */
+/** The password that a login to the only server uses. */
 export const passwordOf = async (config: Config) => (await config.password(config)).password;
 export const refused = (input: unknown, overrides?: unknown) => {
   try {

@@ -1,4 +1,4 @@
-// Options that are refused: by the right code, naming the option and what it may be.
+// Refused options: each has the right error code, and the error names the option and its allowed values.
 import { expect, test } from "vitest";
 import type { Options } from "../../js/config/options.ts";
 import { of, refused, URL_ } from "./config-input.ts";
@@ -25,12 +25,12 @@ test.each(["postgres://u:p@::1:5432/d", "postgres://u:p@2001:db8::1/d", "postgre
   (url) => expect(refused(url).message).toContain("An IPv6 address needs brackets: [::1]"),
 );
 
-test("a password with a colon is taken for no address", () => {
+test("a password with a colon is not mistaken for an address", () => {
   for (const url of ["postgres://u:p:w@x@h/d", "postgres://u:ab:12%@h:1/d"])
     expect(refused(url).message).not.toContain("IPv6");
 });
 
-test("pg's no-verify is told what it is called here", () => {
+test("the error for pg's no-verify says how that mode is called here", () => {
   const error = refused("postgres://u:p@h/d?sslmode=no-verify");
   expect([error.code, error.message]).toEqual(["INVALID_SSLMODE", expect.stringContaining('"require"')]);
 });
@@ -55,7 +55,7 @@ test.each([
   [{ statementCache: 5 }, '"statementCache"', '"statementCacheSize"'],
   [{ toString: 1 }, '"toString"', '"'],
   [{ application_name: "x" }, '"application_name"', '"applicationName"'],
-])("UNKNOWN_OPTION: %j names it and the nearest", (option, name, nearest) => {
+])("UNKNOWN_OPTION: %j is named with the nearest known option", (option, name, nearest) => {
   const error = refused({ user: "a", ...option });
   expect(error.code).toBe("UNKNOWN_OPTION");
   expect(error.message).toContain(`option ${name}`);
@@ -192,13 +192,13 @@ test.each([
   expect(refused(`postgres://ada@h/d?${parameter}`).code).toBe("INVALID_OPTION"),
 );
 
-test("a user must be named", () =>
+test("a user is required", () =>
   expect(refused("postgres://localhost/app")).toMatchObject({
     code: "INVALID_OPTION",
     message: expect.stringContaining('"user"'),
   }));
 
-test("options that contradict each other", () => {
+test("contradictory options are refused", () => {
   const PEM = "-----BEGIN CERTIFICATE-----\nx";
   expect(refused({ user: "a", cert: PEM }).code).toBe("INVALID_OPTION");
   expect(refused({ user: "a", key: PEM }).code).toBe("INVALID_OPTION");

@@ -1,4 +1,4 @@
-// No error and no view of a Config shows a password or a key.
+// Neither errors nor printed forms of a Config show a password or a key.
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -43,7 +43,7 @@ const place = fc.constantFrom<(password: string) => string>(
   (p) => `host=h user=ada password=${p}`,
 );
 
-test("no error and no view of a Config shows a password, however badly it is written into the URL", () => {
+test("neither an error nor a printed Config shows a password, however malformed the URL is", () => {
   let errors = 0;
   fc.assert(
     fc.property(password, place, fc.boolean(), (secret, write, asObject) => {
@@ -63,7 +63,7 @@ test("no error and no view of a Config shows a password, however badly it is wri
   expect(errors).toBeGreaterThan(1_000);
 });
 
-test("an object's password and key show nowhere either", () => {
+test("a password and a key from an object are not shown either", () => {
   const config = of({
     user: "ada",
     password: "Zq7 secret",
@@ -75,7 +75,7 @@ test("an object's password and key show nowhere either", () => {
   expect(everything(refused({ user: "ada", password: "Zq7 secret", port: -1 }))).not.toContain("Zq7");
 });
 
-test("the rest of a password behind an unencoded & is not repeated", () => {
+test("the rest of a password after an unencoded & is not repeated", () => {
   const error = refused("postgres://u@h/d?password=ab&hunter=x");
   expect(error.code).toBe("UNKNOWN_OPTION");
   expect(error.message).not.toContain("hunter");

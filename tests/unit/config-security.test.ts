@@ -1,4 +1,4 @@
-// What options decide about TLS and authentication: never weaker than libpq's modes.
+// How options decide about TLS and authentication: never weaker than libpq's modes.
 import { expect, test } from "vitest";
 import { allowedMethods, allowsEarlyQuery, fewestIterations } from "../../js/config/authentication.ts";
 import type { Options } from "../../js/config/options.ts";
@@ -54,7 +54,7 @@ test.each<[Options, string, string]>([
   );
 });
 
-test("a handshake that fails where sslmode asks for no check says what to do", () => {
+test("if sslmode asks for no check, the error of a failed handshake says what to do", () => {
   const failed = () => new ConnectionError("TLS_FAILED", "TLS failed: unknown issuer.", { stage: "tls" });
   const said = (sslmode: NonNullable<Options["sslmode"]>, runtime: typeof node) =>
     explained(failed(), of({ user: "a", host: "h", sslmode }), runtime).message;
@@ -82,7 +82,7 @@ test("a handshake that fails where sslmode asks for no check says what to do", (
   );
 });
 
-test("channel binding that is required never goes without TLS, and is refused where no certificate is shown", () => {
+test("required channel binding is never sent without TLS, and is refused if the runtime shows no certificate", () => {
   const channelBinding = "require";
   for (const sslmode of ["allow", "prefer", "require"] as const)
     expect(plan({ channelBinding, sslmode }, node)).toBe("TLS; none");
@@ -98,10 +98,10 @@ test("channel binding that is required never goes without TLS, and is refused wh
   }
 });
 
-test("what asks for TLS does not matter where there is none", () =>
+test("TLS options have no effect without TLS", () =>
   expect(plan({ sslmode: "disable", ca }, workers)).toBe("plain; none"));
 
-test("never weaker: no mode on any runtime verifies less than libpq's, or goes plain where libpq does not", () => {
+test("on no runtime does a mode verify less than libpq's, or connect in plain where libpq would not", () => {
   const strength = { none: 0, ca: 1, full: 2 };
   const least = { disable: 0, allow: 0, prefer: 0, require: 0, "verify-ca": 1, "verify-full": 2 };
   for (const runtime of [
@@ -118,7 +118,7 @@ test("never weaker: no mode on any runtime verifies less than libpq's, or goes p
   }
 });
 
-test("the next attempt is for failed handshakes and missing pg_hba.conf lines only", () => {
+test("only a failed handshake or a missing pg_hba.conf line leads to the next attempt", () => {
   expect(deservesNextAttempt(new ConnectionError("TLS_FAILED", "x", { stage: "tls" }))).toBe(true);
   expect(deservesNextAttempt(fromErrorResponse({ code: "28000" }, { isStartup: true }))).toBe(true);
   for (const code of ["28P01", "57P03", "53300", "3D000", "128000", "280001"])
@@ -127,7 +127,7 @@ test("the next attempt is for failed handshakes and missing pg_hba.conf lines on
   expect(deservesNextAttempt(new Error("28000"))).toBe(false);
 });
 
-test("which authentication methods are allowed", () => {
+test("requireAuth and the link decide which authentication methods are allowed", () => {
   const bits = (options: Options, encrypted: boolean, verify: "none" | "ca" | "full" = "full") =>
     allowedMethods(of({ user: "a", ...options }), verify, encrypted);
   expect(bits({}, true)).toBe(1 | 2 | 4 | 8);
@@ -143,7 +143,7 @@ test("which authentication methods are allowed", () => {
   expect(bits({ requireAuth: " !none,!sspi,!oauth" }, true)).toBe(2 | 4 | 8);
 });
 
-test("a cleartext password goes over verified TLS, a local link, or where it was asked for by its name", () => {
+test("a cleartext password needs verified TLS, a local link, or to be allowed by name", () => {
   const unverified = (options: Options) => allowedMethods(of({ user: "a", ...options }), "none", true);
   expect(unverified({})).toBe(1 | 4 | 8 | 256);
   expect(unverified({ requireAuth: "!md5" })).toBe(1 | 8 | 256);
@@ -156,7 +156,7 @@ test("a cleartext password goes over verified TLS, a local link, or where it was
   expect(allowedMethods(of({ user: "a" }), "ca", true)).toBe(15);
 });
 
-test("few SCRAM iterations are accepted over verified TLS, a local link, or where a smaller number was allowed", () => {
+test("few SCRAM iterations need verified TLS, a local link, or a smaller scramMinIterations", () => {
   const fewest = (options: Options, verify: "none" | "ca" | "full", encrypted: boolean) =>
     fewestIterations(of({ user: "a", ...options }), verify, encrypted);
   expect([fewest({}, "none", false), fewest({}, "none", true), fewest({}, "full", false)]).toEqual([4096, 4096, 4096]);
@@ -168,7 +168,7 @@ test("few SCRAM iterations are accepted over verified TLS, a local link, or wher
   expect(fewest({ allowCleartextPassword: true }, "none", true)).toBe(4096);
 });
 
-test("an early query goes by itself only to a server that is known", () => {
+test("an early query is sent by default only to a verified server", () => {
   const early = (options: Options, verify: "none" | "ca" | "full", encrypted: boolean) =>
     allowsEarlyQuery(of({ user: "a", ...options }), verify, encrypted);
   expect(early({}, "full", true)).toBe(true);

@@ -1,9 +1,9 @@
-// Options: where they come from, and what a session starts with.
+// Options: their sources, and the parameters that a session starts with.
 import { expect, test } from "vitest";
 import { resolveConfig, startupParameters } from "../../js/config/config.ts";
 import { of, passwordOf, standIn, URL_ } from "./config-input.ts";
 
-test("the defaults", async () => {
+test("the defaults are as documented", async () => {
   const whole = of({ user: "ada" });
   const { password, key, ...config } = whole;
   expect(config).toEqual({
@@ -122,7 +122,7 @@ test("wrangler's stand-in for a Hyperdrive binding in Node is read as a binding"
   expect(of(standIn)).toMatchObject({ host: "localhost", user: "ada", sslmode: "disable", connect: undefined });
 });
 
-test("later sources win: URL, the object's options, the overrides; undefined says nothing", () => {
+test("later sources win (URL, the object's options, the overrides), and undefined overrides nothing", () => {
   const input = {
     connectionString: "postgres://ada@one:1/a?application_name=x",
     host: "two",
@@ -138,7 +138,7 @@ test("later sources win: URL, the object's options, the overrides; undefined say
   });
 });
 
-test("a link is local by its host or by the option, and then plain unless asked otherwise", () => {
+test("a link is local by its host or by the option, and then plain unless TLS is requested", () => {
   expect(of({ user: "a", host: "x.hyperdrive.local" })).toMatchObject({ localLink: true, sslmode: "disable" });
   expect(of({ user: "a", host: "x.hyperdrive.local", sslmode: "require" })).toMatchObject({
     localLink: true,
@@ -149,7 +149,7 @@ test("a link is local by its host or by the option, and then plain unless asked 
   expect(of({ user: "a", localLink: true }).sslmode).toBe("disable");
 });
 
-test("StartupMessage's parameters in order, always in UTF-8", () => {
+test("StartupMessage has its parameters in order, always with UTF-8", () => {
   const config = of({
     user: "ada",
     database: "app",

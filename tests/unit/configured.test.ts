@@ -1,4 +1,4 @@
-// The configuration that a client or a pool is made with: what it takes from the runtime, and what it refuses.
+// The configuration of a new client or pool: what it takes from the runtime, and what it refuses.
 import { beforeEach, expect, test } from "vitest";
 import { configured } from "../../js/api/configured.ts";
 import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
@@ -21,7 +21,7 @@ test.each([
   expect(configured({ host: "h", user: "u" }).maxMessageBytes).toBe(bytes);
 });
 
-test("what nobody has given is taken from the runtime's environment", () => {
+test("missing options are taken from the runtime's environment", () => {
   const variables: Record<string, string> = { PGHOST: "db.example", PGUSER: "ada", PGDATABASE: "sums" };
   install({ environment: (name) => variables[name] });
   expect(configured({})).toMatchObject({ host: "db.example", user: "ada", database: "sums" });
@@ -35,13 +35,13 @@ test("the options win over the connection string", () => {
   });
 });
 
-test("the options of a pool in a connection string are read for a pool only", () => {
+test("pool options in a connection string are read for a pool only", () => {
   const url = "postgres://ada@h/sums?pool_timeout=3";
   expect(configured(url, undefined, true).pool).toEqual({ acquireTimeout: 3_000 });
   expect(configured(url).pool).toEqual({});
 });
 
-test.each([[5], ["text"], [null], [true], [() => {}]])("options that are no object are refused: %s", (options) => {
+test.each([[5], ["text"], [null], [true], [() => {}]])("options that are not an object are refused: %s", (options) => {
   expect(() => configured("postgres://ada@h/sums", options as never)).toThrow(
     expect.objectContaining({ name: "UsageError", code: "INVALID_OPTION" }),
   );

@@ -1,5 +1,5 @@
-// Connection strings, compared with what libpq itself makes of them (tests/libpq/record.py asks it), and libpq's list
-// of parameters and environment variables.
+// Connection strings, compared with libpq's own results (recorded by tests/libpq/record.py), and libpq's list of
+// parameters and environment variables.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readConnectionString } from "../../js/config/connection-string.ts";
@@ -11,11 +11,11 @@ const { parameters, cases } = JSON.parse(readFileSync(new URL("../libpq/conninfo
   cases: [text: string, found: Record<string, string> | null][];
 };
 
-/** By libpq's names, as PQconninfoParse has it; `null`: refused. */
+/** Returns the values by libpq's names, like PQconninfoParse; `null` if the text is refused. */
 function read(text: string): Record<string, string> | null {
   try {
     const found = readConnectionString(text);
-    // Names that libpq does not have are refused when their meaning is read.
+    // Names that libpq does not have are refused when the parameters are interpreted.
     readParameters(found, { given: new Map(), notices: [] });
     return Object.fromEntries(found.pairs.filter(([, value]) => value !== ""));
   } catch (error) {
@@ -24,24 +24,24 @@ function read(text: string): Record<string, string> | null {
   }
 }
 
-/** Where we differ, and why. */
+/** Where the driver differs from libpq, with the reason. */
 const different: Record<string, Record<string, string> | null> = {
-  // An empty text is no connection string here: options are given otherwise.
+  // An empty text is not a connection string here, because options have other sources.
   "": null,
-  // Kept until options are checked: none may contain NUL.
+  // Kept until options are checked, where NUL is refused.
   "postgres://u@h/%00": { user: "u", host: "h", dbname: "\0" },
-  // The rest of a password that is not percent-encoded could be taken for a host, and be shown: refused.
+  // The rest of a password that is not percent-encoded could be taken for a host and be shown, so it is refused.
   "postgres://u:p@ss@h/d": null,
   "postgres://u:p/w@h/d": null,
-  // JDBC's word, kept until its meaning is read.
+  // JDBC's word, kept until the parameters are interpreted.
   "postgres://u@h/d?ssl=true": { user: "u", host: "h", dbname: "d", ssl: "true" },
-  // More lenient: `=` in a value is one of its characters, a name without `=` has no value, `&` may stand twice.
+  // More lenient: `=` may be part of a value, a name without `=` has no value, and `&` may occur twice.
   "postgres://u@h/d?sslmode=a=b": { user: "u", host: "h", dbname: "d", sslmode: "a=b" },
   "postgres://u@h/d?sslmode": { user: "u", host: "h", dbname: "d" },
   "postgres://u@h/d?&sslmode=require": { user: "u", host: "h", dbname: "d", sslmode: "require" },
 };
 
-test.each(cases)("%j means what libpq says", (text, found) => {
+test.each(cases)("%j means the same as in libpq", (text, found) => {
   const expected = text in different ? different[text] : found && withoutEmpty(found);
   expect(read(text)).toEqual(expected);
 });
@@ -50,12 +50,12 @@ function withoutEmpty(found: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== "" && !/^,+$/.test(value)));
 }
 
-test("each difference is one", () => {
+test("each listed difference is a difference", () => {
   const recorded = new Map(cases);
   for (const [text, ours] of Object.entries(different)) expect(recorded.get(text), text).not.toEqual(ours);
 });
 
-test("all of libpq's parameters are known, and all of their variables", () => {
+test("all of libpq's parameters and their environment variables are known", () => {
   const known = fates().map(([name]) => name);
   expect(Object.keys(parameters).filter((name) => !known.includes(name))).toEqual([]);
   const named = Object.entries(parameters).flatMap(([name, variable]) => (variable ? [[name, variable] as const] : []));

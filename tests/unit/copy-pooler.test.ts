@@ -1,5 +1,5 @@
-// COPY through a pooler (js/statement/copy.ts), over sockets in memory: whether its connection can be used behind one
-// that failed.
+// COPY through a pooler (js/statement/copy.ts), over sockets in memory: whether the connection can be used after a
+// failed COPY.
 import { expect, test } from "vitest";
 import { accepted, client, letIn, quiet, useMemoryServer, type Session } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
@@ -13,12 +13,12 @@ const failed = (C: string) =>
   Buffer.concat([wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" }), wire.readyForQuery()]);
 const complete = (tag: string) => Buffer.concat([wire.commandComplete(tag), wire.readyForQuery()]);
 
-/** Takes what the client sends for its data, up to the message that ends them. */
+/** Reads the client's data up to the message that ends them. */
 async function takeData(session: Session): Promise<void> {
   while ((await session.message())?.name === "CopyData");
 }
 
-/** The next session, of a pooler: its process id is none of Linux. */
+/** Accepts the next session as a pooler: its process id is impossible on Linux. */
 async function letInByPooler(): Promise<Session> {
   const session = await accepted();
   await session.flight();
@@ -28,11 +28,17 @@ async function letInByPooler(): Promise<Session> {
 }
 
 test.each([
-  ["behind a pooler a COPY that fails ends the connection", letInByPooler, copyInResponse, failed("22P02"), "lost"],
-  ["one that failed before its data did not", letInByPooler, undefined, failed("22P02"), "idle"],
-  ["one that goes well did not", letInByPooler, copyInResponse, complete("COPY 1"), "idle"],
-  ["without a pooler it goes on", letIn, copyInResponse, failed("22P02"), "idle"],
-] as const)("%s, since the pooler may have lost count of its answers", async (_, next, answer, end, state) => {
+  [
+    "behind a pooler a COPY that fails after its data began ends the connection",
+    letInByPooler,
+    copyInResponse,
+    failed("22P02"),
+    "lost",
+  ],
+  ["behind a pooler a COPY that fails before its data keeps it", letInByPooler, undefined, failed("22P02"), "idle"],
+  ["behind a pooler a COPY that succeeds keeps it", letInByPooler, copyInResponse, complete("COPY 1"), "idle"],
+  ["without a pooler a COPY that fails keeps it", letIn, copyInResponse, failed("22P02"), "idle"],
+] as const)("%s, because only a pooler may lose count of the answers", async (_, next, answer, end, state) => {
   const call = client.copyFrom("copy t from stdin", "a").catch(() => {});
   const session = await next();
   await session.flight();
@@ -46,7 +52,7 @@ test.each([
   expect(client.stats().state).toBe(state);
 });
 
-test("COPY TO through a pooler that fails says nothing of its answers", async () => {
+test("behind a pooler a COPY TO that fails keeps the connection", async () => {
   const call = client.copyTo("copy t to stdout").catch(() => {});
   const session = await letInByPooler();
   await session.flight();

@@ -1,5 +1,5 @@
-// Rows of JavaScript values as the data of COPY (js/statement/copy-rows.ts): both formats byte by byte, which of them
-// is taken, how many bytes leave together, and what is said of a row that cannot be written.
+// Rows of JavaScript values as the data of COPY (js/statement/copy-rows.ts): both formats byte by byte, which format is
+// chosen, how many bytes are written together, and which error a row gives that cannot be written.
 import { expect, test } from "vitest";
 import { RowWriter, type CopyRow } from "../../js/statement/copy-rows.ts";
 import type { CopyProgress } from "../../js/statement/copy.ts";
@@ -31,7 +31,7 @@ function newWriter({ types = [INT4, TEXT], isBinary = true, serialize }: Setting
   return new RowWriter(columns, names, DEFINITIONS, isBinary, serialize);
 }
 
-/** Sends these rows, and gives back what has left, a character for each byte. */
+/** Sends these rows, and returns what was written, one character for each byte. */
 async function send(rows: Iterable<unknown> | AsyncIterable<unknown>, settings?: Settings): Promise<string> {
   const target = new FakeTarget();
   await newWriter(settings).send(target, rows as Iterable<CopyRow>);
@@ -41,7 +41,7 @@ async function send(rows: Iterable<unknown> | AsyncIterable<unknown>, settings?:
 const SIGNATURE = Buffer.from("PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0", "latin1");
 const TRAILER = Buffer.from([0xff, 0xff]);
 
-/** A row in binary, as the server's documentation lays it out. */
+/** A row in binary, as the PostgreSQL manual lays it out. */
 function row(...values: (Buffer | string | number | null)[]): Buffer {
   const pieces = values.map((value) => {
     if (value === null) return Buffer.from([0xff, 0xff, 0xff, 0xff]);
@@ -59,12 +59,12 @@ function int32(value: number): Buffer {
 
 const inBinary = (...rows: Buffer[]) => Buffer.concat([SIGNATURE, ...rows, TRAILER]).toString("latin1");
 
-test("binary is taken where all columns have a binary form and the server's times are as ours", () => {
+test("binary is chosen if all columns have a binary form and the server's timestamps are integers", () => {
   const formatOf = (types: number[], isBinary = true) => newWriter({ types, isBinary }).format;
   expect(formatOf([INT4, TEXT])).toBe("binary");
   expect(formatOf([INT4, TEXT], false)).toBe("text");
   expect(formatOf([INT4, MONEY])).toBe("text");
-  // An enum's is its label; what an array of it is made of is known to the server.
+  // An enum's binary form is its label, and the server knows the elements of an array of enums.
   expect(formatOf([ENUM])).toBe("binary");
   expect(formatOf([ARRAY_OF_ENUM])).toBe("text");
   expect(formatOf([20_003])).toBe("text");
@@ -77,18 +77,19 @@ test("binary: a signature, rows from arrays or from objects by their names, and 
   expect(await send([])).toBe(inBinary());
 });
 
-test("text: tabs between values, a row per line, and what has a meaning escaped", async () => {
+test("text: tabs between values, a row per line, and special characters escaped", async () => {
   const rows = [[1, "a"], { b: "tab\t, line\n, return\r, \\ and \\N", a: null }, ["2", ""]];
   expect(await send(rows, { isBinary: false })).toBe("1\ta\n\\N\ttab\\t, line\\n, return\\r, \\\\ and \\\\N\n2\t\n");
   expect(await send([[[1, null, 2]]], { types: [1007], isBinary: false })).toBe('{"1",NULL,"2"}\n');
   expect(await send([], { isBinary: false })).toBe("");
 });
 
-test("rows of texts of any length come out alike, whichever rows were there before", async () => {
+test("rows of texts of any length are written correctly after any other row", async () => {
   const lengths = [0, 1, 20, 28, 31, 32, 100, 126, 127, 128, 200, 1_000];
   const plain = lengths.map((length) => "x".repeat(length));
   const odd = ["é".repeat(30), "x".repeat(40) + "😀", null, "\u007f".repeat(40), "é"];
-  // Each behind each, so that what is remembered of the row before shows; in two columns of unlike lengths.
+  // Each value follows each other value, so that remembered state of the previous row would show. The two columns have
+  // different lengths.
   const values = [...plain, ...odd];
   const rows = values.flatMap((one) => values.flatMap((other) => [[one, other]]));
   expect(await send(rows, { types: [TEXT, TEXT] })).toBe(inBinary(...rows.map((values) => row(...values))));
@@ -111,18 +112,18 @@ test("wide rows of texts have their number of columns in two bytes", async () =>
   expect(target.sent.toString("latin1")).toBe(inBinary(row(...values), row(...values)));
 });
 
-test("plain texts among columns of other types are written as those types are", async () => {
+test("plain texts among columns of other types are written like those types", async () => {
   const digits = "1".repeat(9);
   expect(await send([[digits, "y".repeat(40)]])).toBe(inBinary(row(Number(digits), "y".repeat(40))));
 });
 
-test("option serialize makes values of what each row holds", async () => {
+test("option serialize converts the values of each row", async () => {
   const serialize = (value: { id?: number }) => (typeof value === "object" ? value.id : value);
   for (const given of [[{ id: 7 }, "a"], { a: { id: 7 }, b: "a" }])
     expect(await send([given], { serialize })).toBe(inBinary(row(7, "a")));
 });
 
-test("rows may come one after another", async () => {
+test("rows may come from an async iterable", async () => {
   async function* rows() {
     yield [1, "a"];
     await Promise.resolve();
@@ -133,7 +134,7 @@ test("rows may come one after another", async () => {
 
 // -- pieces ----------------------------------------------------------------------------------------------------------
 
-/** Sends rows of one text each, of these lengths; what was written, and what was told of it. */
+/** Sends rows of one text each, with these lengths. Returns what was written and the reported progress. */
 async function pieces(isBinary: boolean, ...lengths: number[]) {
   const target = new FakeTarget();
   const told: CopyProgress[] = [];
@@ -142,8 +143,8 @@ async function pieces(isBinary: boolean, ...lengths: number[]) {
   return { sizes: target.writes.map(({ length }) => length), told };
 }
 
-test("rows leave together when they are as long as a piece, and progress is told of each and of the end", async () => {
-  // As text a row is a character longer than its value; five bytes of the piece are a message's head.
+test("rows are written together up to a piece's length, and each piece and the end report progress", async () => {
+  // A row in text is one character longer than its value, and five bytes of the piece are a message's header.
   const most = PIECE - 5;
   expect(await pieces(false, 9, most - 12, 4)).toEqual({
     sizes: [10 + most - 11 + 5],
@@ -162,12 +163,12 @@ test("rows leave together when they are as long as a piece, and progress is told
   expect(await pieces(true, 1, 2)).toEqual({ sizes: [19 + 7 + 8 + 2], told: [{ bytes: 36, rows: 2 }] });
 });
 
-test("where there is no row nothing is sent as text, and progress is told of nothing", async () => {
+test("without rows the text format sends nothing, and onProgress reports no rows", async () => {
   expect(await pieces(false)).toEqual({ sizes: [], told: [{ bytes: 0, rows: 0 }] });
   expect(await pieces(true)).toEqual({ sizes: [21], told: [{ bytes: 21, rows: 0 }] });
 });
 
-test("the next row waits until the socket has taken a piece, and for a promise that progress gives", async () => {
+test("the next row waits until the socket has taken a piece, and for a promise that onProgress returns", async () => {
   const target = new FakeTarget();
   target.holds = true;
   let asked = 0;
@@ -192,7 +193,7 @@ test("the next row waits until the socket has taken a piece, and for a promise t
   expect(target.writes.length).toBe(3);
 });
 
-test("when no more is wanted no row is asked for, and no trailer sent", async () => {
+test("once no more is wanted, no row is requested and no trailer sent", async () => {
   const target = new FakeTarget();
   target.mostWrites = 1;
   let asked = 0;
@@ -212,7 +213,7 @@ test.each([
   ["too many values", [1, "a", 2], false, "INVALID_PARAMETER", "Row 1 has 3 values for 2 columns."],
   ["no value for a column", { a: 1 }, true, "INVALID_PARAMETER", 'column "b"'],
   ["null in place of a row", null, true, "INVALID_PARAMETER", 'column "a"'],
-  ["a value that is none of the type", ["x", "a"], true, "INVALID_PARAMETER", 'Row 1, column "a"'],
+  ["a value that the type does not accept", ["x", "a"], true, "INVALID_PARAMETER", 'Row 1, column "a"'],
   ["the same as text", [{}, 5n], false, "INVALID_PARAMETER", 'Row 1, column "a"'],
   ["a number that is too large", [2 ** 31, "a"], true, "PARAMETER_OUT_OF_RANGE", 'Row 1, column "a"'],
   ["text with NUL", [1, "\0"], true, "INVALID_PARAMETER", 'Row 1, column "b"'],
@@ -225,7 +226,7 @@ test.each([
 });
 
 test.each([["NUL in the middle".padEnd(60, "x") + "\0"], ["\ud800".padEnd(40, "x")]])(
-  "a text of an ordinary length that no database takes is refused too: %j",
+  "a text of ordinary length that no database accepts is refused too: %j",
   async (text) => {
     for (const rows of [[[text]], [["y".repeat(40)], [text]]])
       await expect(send(rows, { types: [TEXT] })).rejects.toMatchObject({
@@ -235,7 +236,7 @@ test.each([["NUL in the middle".padEnd(60, "x") + "\0"], ["\ud800".padEnd(40, "x
   },
 );
 
-test("what the rows themselves throw is passed on as it is", async () => {
+test("an error that the rows themselves throw is passed on unchanged", async () => {
   const failure = new Error("mine");
   // eslint-disable-next-line require-yield
   function* rows() {

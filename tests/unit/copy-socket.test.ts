@@ -1,5 +1,5 @@
-// COPY FROM over a socket that takes its time, and at the ends of a connection (js/statement/copy.ts): who waits for
-// whom, and that nothing is sent to a server that wants no data any more.
+// COPY FROM over a slow socket, and when a connection ends (js/statement/copy.ts): which side waits for which, and that
+// nothing is sent once the server wants no more data.
 import { beforeEach, expect, test } from "vitest";
 import { Operation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
@@ -40,7 +40,7 @@ async function goesOn(session: Session): Promise<void> {
   expect(await call).toEqual({ command: "COPY", rowCount: 1 });
 }
 
-/** A source of pieces that each fill a write, and how many it was asked for. */
+/** A source of pieces that each fill a write, and a counter of the requested pieces. */
 function pieces(count: number) {
   const seen = { asked: 0, isLeft: false };
   async function* source() {
@@ -53,7 +53,7 @@ function pieces(count: number) {
   return { seen, source: source() };
 }
 
-test("a source is asked for more when the socket has taken what it gave", async () => {
+test("a source is asked for more once the socket has taken the previous piece", async () => {
   const { seen, source } = pieces(2);
   const call = client.copyFrom("copy t from stdin", source);
   const session = await letIn();
@@ -72,7 +72,7 @@ test("a source is asked for more when the socket has taken what it gave", async 
   expect(await call).toEqual({ command: "COPY", rowCount: 2 });
 });
 
-test("the server's error is heard while it takes no data, and the source is left", async () => {
+test("the server's error is received while the server takes no data, and the source is cancelled", async () => {
   const { seen, source } = pieces(9);
   const call = client.copyFrom("copy t from stdin", source);
   const session = await letIn();
@@ -80,7 +80,7 @@ test("the server's error is heard while it takes no data, and the source is left
   socket.holds = true;
   session.send(copyInResponse());
   expect(await written(session)).toEqual(["CopyData"]);
-  // What comes before it is read, and must not make who reads wait for the write.
+  // The notice before the error must not make the reader wait for the write.
   session.send(wire.noticeResponse({ S: "NOTICE", V: "NOTICE", C: "00000", M: "soon" }));
   await quiet();
   session.send(error("22P02"), wire.readyForQuery());
@@ -88,7 +88,7 @@ test("the server's error is heard while it takes no data, and the source is left
   expect(seen).toEqual({ asked: 0, isLeft: true });
 });
 
-test("an error that comes with the answer leaves the source alone, and nothing is sent", async () => {
+test("an error instead of CopyInResponse leaves the source unread, and nothing is sent", async () => {
   let isRead = false;
   const source = {
     *[Symbol.iterator]() {
@@ -105,7 +105,7 @@ test("an error that comes with the answer leaves the source alone, and nothing i
   await goesOn(session);
 });
 
-test("a long text leaves whole, in several writes", async () => {
+test("a long text is sent whole, in several writes", async () => {
   const text = "abc\n".repeat(PIECE);
   const call = client.copyFrom("copy t from stdin", text);
   const session = await letIn();
@@ -120,7 +120,7 @@ test("a long text leaves whole, in several writes", async () => {
 });
 
 test.each(["copyFrom", "copyTo"] as const)(
-  "rows in place of what %s wants are cancelled before their end",
+  "unexpected rows instead of what %s wants are cancelled before their end",
   async (way) => {
     const call = way === "copyTo" ? client.copyTo("copy t to stdout") : client.copyFrom("copy t from stdin", "a");
     const ending = expect(call).rejects.toMatchObject({ code: "COPY_NEEDS_COPY_CALL" });
@@ -146,7 +146,7 @@ test("an onProgress that ends the call is not waited for", async () => {
   session.send(copyInResponse());
   expect((await session.message())!.name).toBe("CopyData");
   await ending;
-  // At once, and not when the server has said something.
+  // At once, not after the server has sent something.
   expect((await session.message())!.name).toMatch(/^Copy(Done|Fail)$/);
   const cancel = await accepted();
   await cancel.flight();
@@ -155,7 +155,7 @@ test("an onProgress that ends the call is not waited for", async () => {
   await goesOn(session);
 });
 
-test("on a connection that has gone meanwhile it fails at once", async () => {
+test("on a connection that was lost meanwhile the COPY fails at once", async () => {
   const lost = connectionLost("gone");
   const operate = () => {
     const operation = new Operation({});

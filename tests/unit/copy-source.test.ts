@@ -1,5 +1,5 @@
-// What feeds COPY FROM (js/statement/copy.ts): every kind of source, how much of it leaves together, and what becomes
-// of a source when nothing more is wanted.
+// The sources of COPY FROM (js/statement/copy.ts): each kind of source, how much of it is written together, and how a
+// source is cancelled when no more is wanted.
 import { expect, test } from "vitest";
 import { each, leave, sendSource, type CopyProgress, type CopySource } from "../../js/statement/copy.ts";
 import { PIECE } from "../../js/util/limits.ts";
@@ -21,7 +21,7 @@ async function* slowly<T>(...items: T[]): AsyncGenerator<T> {
   }
 }
 
-/** Hands these on, and never more; notes that it was left. */
+/** Yields these items and then never another. Records whether the source was cancelled. */
 function endless<T>(...items: T[]) {
   const seen = { next: 0, returned: 0 };
   const iterator = {
@@ -70,7 +70,7 @@ test.each<[string, unknown, string]>([
 });
 
 test.each([5, null, undefined, {}, () => 1, { stream: "a" }, { getReader: 1 }])(
-  "what is no source is refused: %j",
+  "a value that is no source is refused: %j",
   async (source) => {
     await expect(sent(source)).rejects.toMatchObject({ name: "UsageError", code: "INVALID_OPTION" });
   },
@@ -92,7 +92,7 @@ async function pieces(source: unknown) {
   return { sizes: target.writes.map(({ length }) => length), told: told.map(({ bytes }) => bytes), target };
 }
 
-test("small pieces leave together, and progress is told behind each write and at the end", async () => {
+test("small pieces are written together, and progress is reported after each write and at the end", async () => {
   const { sizes, told, target } = await pieces(Array<string>(30_000).fill("abcd\n"));
   expect(sizes).toEqual([PIECE - 1, PIECE - 1, 150_000 - 2 * (PIECE - 1)]);
   expect(told).toEqual([PIECE - 1, 2 * (PIECE - 1), 150_000]);
@@ -114,7 +114,7 @@ test.each([
   expect(target.sent.equals(Buffer.from(text))).toBe(true);
 });
 
-test("characters of four bytes go on where up to three are left of a piece", async () => {
+test("a piece with up to three bytes left is not filled with a part of a four-byte character", async () => {
   for (const before of [0, 1, 2, 3]) {
     const text = "a".repeat(before) + "😀".repeat(40_000);
     const { sizes, target } = await pieces(text);
@@ -123,7 +123,7 @@ test("characters of four bytes go on where up to three are left of a piece", asy
   }
 });
 
-test("long bytes fill each piece", async () => {
+test("long byte arrays fill each piece", async () => {
   const data = Uint8Array.from({ length: 3 * PIECE + 7 }, (_, index) => index % 251);
   const { sizes, told, target } = await pieces(data);
   expect(sizes).toEqual([PIECE, PIECE, PIECE, 7]);
@@ -133,7 +133,7 @@ test("long bytes fill each piece", async () => {
   expect([exact, exactly]).toEqual([[PIECE], [PIECE, PIECE]]);
 });
 
-test("a source is asked for more when the socket has taken what it gave", async () => {
+test("a source is asked for more once the socket has taken the previous piece", async () => {
   const target = new FakeTarget();
   target.holds = true;
   let asked = 0;
@@ -150,7 +150,7 @@ test("a source is asked for more when the socket has taken what it gave", async 
   expect(asked).toBe(3);
 });
 
-test("progress may give a promise, which is waited for", async () => {
+test("a promise that onProgress returns is awaited", async () => {
   const target = new FakeTarget();
   let goOn = () => {};
   const sending = sendSource(target, "a", () => new Promise<void>((resolve) => (goOn = resolve)) as unknown as void);
@@ -161,7 +161,7 @@ test("progress may give a promise, which is waited for", async () => {
 
 // -- the end ---------------------------------------------------------------------------------------------------------
 
-test("when no more is wanted the rest of a piece is dropped, and no progress told", async () => {
+test("once no more is wanted, the rest of a piece is dropped without progress", async () => {
   const target = new FakeTarget();
   target.mostWrites = 1;
   const told: CopyProgress[] = [];
@@ -169,7 +169,7 @@ test("when no more is wanted the rest of a piece is dropped, and no progress tol
   expect([target.writes.length, told]).toEqual([1, [{ bytes: PIECE }]]);
 });
 
-test("an iterable is left at its next item when no more is wanted", async () => {
+test("once no more is wanted, an iterable is left at its next item", async () => {
   let asked = 0;
   let isLeft = false;
   function* items() {
@@ -184,7 +184,7 @@ test("an iterable is left at its next item when no more is wanted", async () => 
   expect([asked, isLeft]).toEqual([2, true]);
 });
 
-test("one that is never ready again is left at once when no more is wanted, and told so", async () => {
+test("once no more is wanted, a source that never yields again is left and told at once", async () => {
   const target = new FakeTarget();
   const { seen, source } = endless("a");
   const sending = sendSource(target, source);
@@ -195,7 +195,7 @@ test("one that is never ready again is left at once when no more is wanted, and 
   expect(seen).toEqual({ next: 2, returned: 1 });
 });
 
-test("one that gives something when no more is wanted is not asked again, and its item is not used", async () => {
+test("once no more is wanted, a source that yields is not asked again, and its item is not used", async () => {
   const target = new FakeTarget();
   const used: string[] = [];
   const { seen, source } = endless("a", "b", "c");
@@ -211,7 +211,7 @@ test("one that gives something when no more is wanted is not asked again, and it
   expect(other.seen).toEqual({ next: 0, returned: 1 });
 });
 
-test("a use that takes its time is waited for, in an iterable of either kind", async () => {
+test("a slow use of an item is awaited, in iterables of both kinds", async () => {
   for (const items of [["a", "b"], slowly("a", "b")]) {
     const log: string[] = [];
     await each(new FakeTarget(), items, async (item) => {
@@ -223,7 +223,7 @@ test("a use that takes its time is waited for, in an iterable of either kind", a
   }
 });
 
-test("one that has ended, or failed, is not left", async () => {
+test("a source that has ended or failed is not left", async () => {
   const failure = new Error("mine");
   for (const ends of [() => Promise.resolve({ done: true, value: undefined }), () => Promise.reject(failure)]) {
     let returned = 0;
@@ -240,7 +240,7 @@ test("one that has ended, or failed, is not left", async () => {
   await expect(sending).rejects.toBe(failure);
 });
 
-test("one whose item cannot be used is left, also where it has nothing to be left by", async () => {
+test("a source whose item cannot be used is left, even if its iterator has no `return`", async () => {
   const failure = new Error("mine");
   const use = () => {
     throw failure;
@@ -253,7 +253,7 @@ test("one whose item cannot be used is left, also where it has nothing to be lef
   await expect(each(new FakeTarget(), bare as never, use)).rejects.toBe(failure);
 });
 
-test("an iterator may give its items without promises", async () => {
+test("an iterator may return its items without promises", async () => {
   const items = ["a", "b"];
   const next = () => ({ done: !items.length, value: items.shift() });
   expect(await sent({ [Symbol.asyncIterator]: () => ({ next }) })).toBe("ab");
@@ -271,7 +271,7 @@ test("a stream that is not read to its end is cancelled, with a reason", async (
   expect(whole.canceled).toEqual([]);
 });
 
-test("a stream that nobody has begun to read is cancelled when its COPY comes to nothing", async () => {
+test("a stream that was never read is cancelled if its COPY does not happen", async () => {
   const { stream, canceled } = streamOf("a");
   leave(stream);
   expect(canceled).toEqual(["nothing more is wanted"]);

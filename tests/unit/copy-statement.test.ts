@@ -1,4 +1,4 @@
-// Which texts are COPY statements whose data travel by the connection, so that copyFrom and copyTo take them.
+// Which texts are COPY statements whose data travel on the connection, so that copyFrom and copyTo accept them.
 import { expect, test } from "vitest";
 import { copyText, isCopy } from "../../js/statement/copy-statement.ts";
 import { sql } from "../../js/statement/sql.ts";
@@ -9,7 +9,7 @@ test.each([
   "-- one\n copy /* two */ t from /* three */ Stdin",
   "copy (select 'x', \"y\" from t) to stdout",
   ";copy t to stdout",
-])("%j is one", (text) => {
+])("%j is such a COPY statement", (text) => {
   expect(isCopy(text)).toBe(true);
   expect(copyText(text)).toBe(text);
 });
@@ -26,12 +26,12 @@ test.each([
   "copyright from stdin",
   "insert into stdin values (1)",
   "",
-])("%j is none, so it is refused before it runs", (text) => {
+])("%j is not, so it is refused before it runs", (text) => {
   expect(isCopy(text)).toBe(false);
   expect(() => copyText(text)).toThrow(expect.objectContaining({ name: "UsageError", code: "COPY_NEEDS_COPY_CALL" }));
 });
 
-test("its table may be put in by the sql tag, but no parameter", () => {
+test("the table of a COPY may come from the sql tag, and a parameter may not", () => {
   expect(copyText(sql`copy ${sql.identifier("t")} from stdin`)).toBe('copy "t" from stdin');
   expect(() => copyText(sql`copy t from ${"stdin"}`)).toThrow(expect.objectContaining({ code: "INVALID_QUERY" }));
 });

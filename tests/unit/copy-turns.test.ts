@@ -1,5 +1,5 @@
-// A COPY over a socket that takes everything at once (js/statement/copy.ts): every few milliseconds it waits for a turn
-// of the event loop, so that errors and timers have theirs.
+// A COPY over a socket that never blocks (js/statement/copy.ts): every few milliseconds it yields to the event loop, so
+// that errors and timers get their turns.
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FakeClock } from "../support/fake-clock.ts";
 import { client, isPending, letIn, quiet, useMemoryServer, type Session } from "../support/memory-session.ts";
@@ -8,12 +8,12 @@ import * as wire from "../support/wire.mjs";
 useMemoryServer();
 const clock = new FakeClock();
 beforeEach(() => void clock.install().reset());
-// Before the client is closed, since hooks of this kind run in reverse order.
+// Before the client is closed, because these hooks run in reverse order.
 afterEach(() => clock.uninstall());
 
 const PIECES = 20;
 
-/** Its pieces take so many milliseconds each. */
+/** A source whose pieces take `milliseconds` each. */
 function* source(milliseconds: number) {
   const begin = clock.now;
   for (let piece = 1; piece <= PIECES; piece++) {
@@ -34,7 +34,7 @@ test.each([
   [2, 6],
   [5, 10],
   [6, 20],
-])("%i ms for each of twenty pieces are %i turns", async (milliseconds, turns) => {
+])("with %i ms for each of twenty pieces the COPY yields %i times", async (milliseconds, turns) => {
   const call = client.copyFrom("copy t from stdin", source(milliseconds));
   const session = await letIn();
   await session.flight();
@@ -42,7 +42,7 @@ test.each([
   const sent = bytesOf(session);
   let count = 0;
   while (await isPending(sent)) {
-    // It goes on with the turn, and not before.
+    // The COPY continues with this turn, not before it.
     const [next = 0, ...others] = clock.timers;
     expect(others).toEqual([]);
     count++;

@@ -1,5 +1,5 @@
-// COPY on one connection (js/statement/copy.ts), over sockets in memory: what is sent, whose error the call has, and
-// that the connection can be used behind it.
+// COPY on one connection (js/statement/copy.ts), over sockets in memory: what is sent, which error the call has, and
+// that the connection can be used afterwards.
 import { expect, test } from "vitest";
 import {
   accepted,
@@ -29,7 +29,7 @@ const failed = (C: string, status: "I" | "T" | "E" = "I") =>
 const complete = (tag: string, status: "I" | "T" = "I") =>
   Buffer.concat([wire.commandComplete(tag), wire.readyForQuery(status)]);
 
-/** What the client sends for its data, up to the message that ends them. */
+/** Reads the client's data up to the message that ends them. */
 async function dataOf(session: Session): Promise<{ data: string; end: string; words: string }> {
   let data = "";
   for (;;) {
@@ -39,7 +39,7 @@ async function dataOf(session: Session): Promise<{ data: string; end: string; wo
   }
 }
 
-/** Another call on the same session goes well. */
+/** Checks that another call on the same session succeeds. */
 async function goesOn(session: Session): Promise<void> {
   const call = client.exec("select n");
   expect(await session.flight()).toEqual(describing);
@@ -63,7 +63,7 @@ function sourceOf(...items: unknown[]) {
   return { stream, canceled };
 }
 
-test("copyFrom sends Query, then data and CopyDone once the server asks for them", async () => {
+test("copyFrom sends Query, and then data and CopyDone once the server asks for them", async () => {
   const call = client.copyFrom("copy t from stdin", ["a\n", "b\n"]);
   const session = await letIn();
   expect((await session.message())!.body.toString()).toBe("copy t from stdin\0");
@@ -77,7 +77,7 @@ test("copyFrom sends Query, then data and CopyDone once the server asks for them
   await goesOn(session);
 });
 
-test("copyTo hands on what the server sends, and counts its rows", async () => {
+test("copyTo passes on what the server sends, and counts its rows", async () => {
   const opening = client.copyTo("copy t to stdout");
   const session = await letIn();
   expect(await session.flight()).toEqual(["Query"]);
@@ -86,9 +86,9 @@ test("copyTo hands on what the server sends, and counts its rows", async () => {
   await goesOn(session);
 });
 
-// -- a text that is something else -----------------------------------------------------------------------------------
+// -- texts that are no such COPY -------------------------------------------------------------------------------------
 
-test("copyFrom of a COPY TO is refused, and the server is told to stop", async () => {
+test("copyFrom of a COPY TO is refused, and the server is cancelled", async () => {
   const { stream, canceled } = sourceOf("a");
   const call = client.copyFrom("copy t to stdout", stream);
   const session = await letIn();
@@ -103,7 +103,7 @@ test("copyFrom of a COPY TO is refused, and the server is told to stop", async (
   await goesOn(session);
 });
 
-test("copyTo of a COPY FROM is refused by CopyFail, and nothing needs to be cancelled", async () => {
+test("copyTo of a COPY FROM is refused with CopyFail, without a cancel", async () => {
   const call = client.copyTo("copy t from stdin");
   const session = await letIn();
   await session.flight();
@@ -119,7 +119,7 @@ test("copyTo of a COPY FROM is refused by CopyFail, and nothing needs to be canc
 test.each([
   ["rows", () => Buffer.concat([wire.rowDescription([int4]), rows(1, 2), complete("SELECT 1")])],
   ["a command", () => complete("SET")],
-])("a server that answers COPY by %s did something else", async (_, answer) => {
+])("a server that answers COPY with %s makes the call fail as no COPY", async (_, answer) => {
   for (const call of [() => client.copyFrom("copy t from stdin", "a"), () => client.copyTo("copy t to stdout")]) {
     const asked = call();
     const session = await letIn();
@@ -134,7 +134,7 @@ test.each([
 
 // -- errors ----------------------------------------------------------------------------------------------------------
 
-test("an error in place of an answer is the call's, and the source is not read", async () => {
+test("an error instead of an answer is the call's error, and the source is not read", async () => {
   const { stream, canceled } = sourceOf("a");
   const call = client.copyFrom("copy t from stdin", stream);
   const session = await letIn();
@@ -145,7 +145,7 @@ test("an error in place of an answer is the call's, and the source is not read",
   await goesOn(session);
 });
 
-test("an error while data are sent stops a source that has nothing more to give, and is the call's", async () => {
+test("an error while data are sent cancels an idle source, and is the call's error", async () => {
   const { stream, canceled } = sourceOf(Buffer.alloc(70_000, "a"));
   const call = client.copyFrom("copy t from stdin", stream);
   const session = await letIn();
@@ -163,7 +163,7 @@ test("an error while data are sent stops a source that has nothing more to give,
 test.each([
   ["its own error as the cause", new Error("secret"), { name: "PgzError", code: "COPY_SOURCE_FAILED" }],
   ["a value that it cannot send", undefined, { name: "UsageError", code: "INVALID_PARAMETER" }],
-])("a source that fails ends the COPY with %s, which the server is not told", async (_, cause, error) => {
+])("a source that fails ends the COPY with %s, whose text is not sent to the server", async (_, cause, error) => {
   const source = {
     *[Symbol.iterator]() {
       yield "a\n";
@@ -183,7 +183,7 @@ test.each([
   await goesOn(session);
 });
 
-test("an error of the server comes before one that the source makes of it", async () => {
+test("an error of the server takes precedence over an error that the source makes of it", async () => {
   let fail = (_: Error) => {};
   const source = {
     [Symbol.asyncIterator]: () => ({
@@ -204,7 +204,7 @@ test("an error of the server comes before one that the source makes of it", asyn
   await goesOn(session);
 });
 
-test("a connection that is lost ends a COPY that waits for its answer, and one that waits for its source", async () => {
+test("a lost connection ends a COPY that waits for its answer, and one that waits for its source", async () => {
   for (const isAnswered of [false, true]) {
     const { stream, canceled } = sourceOf();
     const call = client.copyFrom("copy t from stdin", stream);
@@ -219,7 +219,7 @@ test("a connection that is lost ends a COPY that waits for its answer, and one t
   }
 });
 
-test("an abort ends the data, and leaves the source", async () => {
+test("an abort ends the data and cancels the source", async () => {
   const abort = new AbortController();
   const { stream, canceled } = sourceOf("a");
   const call = client.copyFrom("copy t from stdin", stream, { signal: abort.signal });
@@ -259,7 +259,7 @@ test("an abort before the server has answered sends no data", async () => {
 
 // -- more than one statement -----------------------------------------------------------------------------------------
 
-test("a text that may be two statements is parsed by the server first, and not run where it refuses", async () => {
+test("a text that may be two statements is parsed by the server first, and does not run if refused", async () => {
   const text = "copy t from stdin; drop table t";
   const refused = client.copyFrom(text, "a");
   const session = await letIn();
@@ -285,7 +285,7 @@ test("a text that may be two statements is parsed by the server first, and not r
   }
 });
 
-test("in a transaction BEGIN goes first, alone, and COPY not at all where it fails", async () => {
+test("in a transaction BEGIN is sent first and alone, and COPY is not sent if BEGIN fails", async () => {
   for (const text of ["copy t from stdin", "copy t from stdin; drop table t"]) {
     const transaction = client.transaction((tx) => tx.copyFrom(text, "a"));
     const session = await letIn();
@@ -319,12 +319,12 @@ async function all<Row>(loop: AsyncIterable<Row>): Promise<Row[]> {
   return found;
 }
 
-test("copyToRows describes the query, and reads its rows by COPY in binary", async () => {
+test("copyToRows describes the query, and reads its rows with COPY in binary", async () => {
   const reading = all(client.copyToRows("select n from t -- one\n;"));
   const session = await letIn();
   expect(await session.flight()).toEqual(describing);
   session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
-  // A comment at its end must not swallow the rest.
+  // A comment at the end of the query must not swallow the rest.
   expect((await session.message())!.body.toString()).toBe(
     "copy (select n from t -- one\n\n) to stdout (format binary)\0",
   );
@@ -348,7 +348,7 @@ test.each([
   await goesOn(session);
 });
 
-test("copyToRows in a transaction begins it first", async () => {
+test("copyToRows in a transaction begins the transaction first", async () => {
   const transaction = client.transaction((tx) => all(tx.copyToRows("select n from t")));
   const session = await letIn();
   expect((await session.message())!.body.toString()).toBe("BEGIN\0");
@@ -356,7 +356,7 @@ test("copyToRows in a transaction begins it first", async () => {
   await expect(transaction).rejects.toMatchObject({ code: "25006" });
 });
 
-test("an onProgress that never comes to an end keeps neither an aborted call nor its connection", async () => {
+test("an onProgress that never resolves holds up neither an aborted call nor its connection", async () => {
   const abort = new AbortController();
   const onProgress = () => new Promise<void>(() => {});
   const call = client.copyFrom("copy t from stdin", "1\n", { onProgress, signal: abort.signal });

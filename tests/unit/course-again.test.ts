@@ -1,5 +1,5 @@
-// A statement that leaves once more (js/statement/course.ts): how often that is for a conflict, what of an attempt counts
-// for the next one, and what has had an effect that nobody may repeat.
+// A statement that is sent again (js/statement/course.ts): how often after a conflict, what an attempt leaves for the
+// next one, and which effects forbid a repeat.
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import {
@@ -17,7 +17,7 @@ import {
   told,
 } from "../support/noted-course.ts";
 
-test("pauses are numbered, as many as the option says, and what was known is looked up again behind each", () => {
+test("pauses are numbered and limited by the option, and the cached shape is read again after each", () => {
   const { course, statements } = executing({ config: { retryOnSerialization: 3 } });
   const conflict = error("40001");
   for (const attempt of [1, 2]) {
@@ -34,7 +34,7 @@ test("without the option a conflict is the error", () => {
   expect(course.executed(over(conflict, BOUND), undefined)).toEqual({ do: "fail", error: conflict });
 });
 
-test("behind a pause what a first run has learned counts no more, nor that it was described as before", () => {
+test("after a pause, the results of the first run and of the last Describe are no longer used", () => {
   const world = newCourse({ firstRun: RUN, hasRun: false, config: { retryOnSerialization: 3 } });
   const { course } = world;
   course.begin();
@@ -43,7 +43,7 @@ test("behind a pause what a first run has learned counts no more, nor that it wa
   expect(course.begin()).toMatchObject({ do: "execute", shape: learned });
   expect(course.executed(over(error("40001"), BOUND), undefined).do).toBe("pause");
   expect(course.begin()).toEqual({ do: "run first", run: RUN });
-  // Described for another reason: what it had learned is not what is known now.
+  // Described for another reason: what the first run learned is not the cached shape now.
   const failed = over(error("22P02"), CHECK);
   expect(course.ranFirst(told(failed, true), undefined, undefined).do).toBe("begin again");
   expect(course.begin()).toEqual({ do: "describe" });
@@ -69,7 +69,7 @@ test.each([
   expect(course.executed(hit, undefined).do).toBe(isAgain ? "wait" : "fail");
 });
 
-test("one that has begun a transaction itself, or is in one, does not run again for a conflict or a cancel", () => {
+test("a statement that began a transaction, or is in one, does not run again after a conflict or a cancel", () => {
   for (const isBegun of [true, false]) {
     const { course, transaction } = newCourse({ knows: newShape(), config: { retryOnSerialization: 3 } });
     if (!isBegun) transaction.place = "begins";
@@ -81,7 +81,7 @@ test("one that has begun a transaction itself, or is in one, does not run again 
   }
 });
 
-test("each cancel for another call is answered by another run, but none when rows were seen", () => {
+test("each cancel for another call leads to another run, unless rows were seen", () => {
   const hit = { exposed: true, canceled: true };
   const { course } = executing();
   for (const _ of "123") {
@@ -94,7 +94,7 @@ test("each cancel for another call is answered by another run, but none when row
   expect(first.course.ranFirst(told(seen), undefined, undefined)).toEqual({ do: "fail", error: failure });
 });
 
-test("a type without binary form that is met before Bind begins a transaction again, by what the server says now", () => {
+test("a missing binary form that is found before Bind makes the transaction begin again after a Describe", () => {
   const { course, transaction } = newCourse({ knows: newShape() });
   Object.assign(transaction, { place: "begins", isNone: false });
   course.begin();
@@ -102,7 +102,7 @@ test("a type without binary form that is met before Bind begins a transaction ag
   expect(course.executed(operation, undefined)).toEqual({ do: "begin again", failed: operation });
 });
 
-test("a value that does not suit what a first run has learned is the error", () => {
+test("a value that does not fit what a first run has learned is the error", () => {
   const { course } = runningFirst({ values: ["x"] });
   const failed = over(error("22P02"), NOT_BOUND);
   expect(course.ranFirst(told(failed, true, newShape(23)), undefined, undefined).do).toBe("begin again");

@@ -1,5 +1,5 @@
-// A statement's course (js/statement/course.ts) in every state that it can reach: each end that an attempt may have, in
-// each place, for what was known and for what was not. What holds in each is told apart from how the course decides it.
+// A statement's course (js/statement/course.ts) in every state that it can reach: each outcome of an attempt, in each
+// place, with and without a cached description. The rules are stated here independently of how the course decides.
 import { expect, test } from "vitest";
 import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
@@ -12,7 +12,7 @@ import { NO_LIMITS } from "../../js/wasm/boundary.ts";
 
 type Place = "alone" | "begins" | "inside";
 
-/** How a session finds the statement. */
+/** What a session knows about the statement at the start. */
 interface Beginning {
   readonly place: Place;
   readonly text: string;
@@ -20,7 +20,7 @@ interface Beginning {
   readonly hasNames: boolean;
 }
 
-/** What an attempt may come to. */
+/** A possible outcome of an attempt. */
 interface End {
   readonly name: string;
   readonly error?: { readonly code: string; readonly routine?: string; readonly message?: string };
@@ -28,7 +28,7 @@ interface End {
   readonly isSeen?: boolean;
   readonly isHit?: boolean;
   readonly isLost?: boolean;
-  /** The server is in a transaction behind it, which nobody had asked for. */
+  /** The server is in a transaction afterwards, which the client did not request. */
   readonly isOpen?: boolean;
 }
 
@@ -43,7 +43,7 @@ const ends: readonly End[] = [
   { name: "a conflict in what it began itself", error: { code: "40001" }, reached: BOUND, isOpen: true },
   { name: "a cancel for another", error: { code: "57014" }, reached: BOUND, isHit: true },
   { name: "a cancel for another before it began", error: { code: "57014" }, reached: NOT_BOUND, isHit: true },
-  { name: "a cancel by somebody else", error: { code: "57014" }, reached: BOUND },
+  { name: "a cancel by another session", error: { code: "57014" }, reached: BOUND },
   { name: "no such name", error: { code: "26000" }, reached: NOT_BOUND },
   { name: "no such table", error: { code: "42P01" }, reached: NOT_BOUND },
   { name: "no such table, from a function", error: { code: "42P01" }, reached: BOUND },
@@ -61,7 +61,7 @@ const ends: readonly End[] = [
 
 const goesOn = (step: Step): boolean => !["end", "fail", "leave"].includes(step.do);
 
-/** A course, and what the session under it does. */
+/** A course, and a model of the session under it. */
 class World {
   readonly call = { finished: false };
   readonly course: Course;
@@ -112,7 +112,7 @@ class World {
     return { id: ++this.#shapes, sql: this.#beginning.text, parameterTypes: types } as unknown as Shape;
   }
 
-  /** What the loop of execute.ts tells the course behind a step that was carried out, with each end it may have. */
+  /** What the loop of execute.ts reports to the course after a step, once for each possible outcome. */
   *nexts(step: Step): Generator<{ readonly end: End; readonly next: () => Step }> {
     const { course } = this;
     switch (step.do) {
@@ -163,7 +163,7 @@ class World {
       operation.canceled = error.code === "57014";
       operation.fail(fromErrorResponse(fields), reached);
     }
-    // BEGIN in front went well: the transaction is open, and has failed with the statement.
+    // The BEGIN before the statement succeeded: the transaction is open, and has failed with the statement.
     if (this.#place === "begins" || isOpen) this.#place = "inside";
     return operation;
   }
@@ -171,19 +171,19 @@ class World {
 
 const lost = () => connectionLost("the server closed it");
 
-/** How a walk came to a step. */
+/** The choices that lead to a step. */
 type Way = readonly string[];
 interface Stop {
   readonly beginning: Beginning;
   readonly way: Way;
-  /** Of the attempts that have failed so far. */
+  /** The outcomes of the attempts that have failed so far. */
   readonly ends: readonly End[];
   readonly step: Step;
-  /** It goes on behind an attempt that has just failed. */
+  /** The course continues after an attempt that has just failed. */
   readonly isAgain: boolean;
 }
 
-/** Attempts that fail on one way. What a course remembers of them is one bit or count per cause. */
+/** Maximum number of failed attempts on one way. A course remembers one bit or count per cause. */
 const MOST_FAILURES = 4;
 
 const beginnings: Beginning[] = [];
@@ -192,7 +192,7 @@ for (const place of ["alone", "begins", "inside"] as const)
     for (const knows of ["its shape", "nothing", "nothing, and describes first"] as const)
       for (const hasNames of [true, false]) beginnings.push({ place, text, knows, hasNames });
 
-/** Every way through the course: the choices are made again from the start, since a course has a state of its own. */
+/** Yields every way through the course. Each way starts again from the beginning, because a course has state. */
 function* walk(beginning: Beginning, isAbandoned = false, choices: readonly number[] = []): Generator<Stop> {
   const world = new World(beginning);
   let step = world.course.begin();
@@ -225,12 +225,12 @@ const again = stops.filter(({ isAgain }) => isAgain);
 
 test("every step is reached", () => {
   const steps = ["learn names", "describe", "run first", "execute", "begin again", "ask for types", "wait", "pause"];
-  // A course leaves where its call is over, below.
+  // A course takes the step "leave" only when its call is over; a test below covers that.
   expect([...new Set(stops.map(({ step }) => step.do))].sort()).toEqual([...steps, "end", "fail"].sort());
   expect(again.length).toBeGreaterThan(500);
 });
 
-test("nothing that may have had an effect, or whose rows were seen, is sent again", () => {
+test("an attempt that may have had an effect, or whose rows were seen, is not sent again", () => {
   const mayHaveRun = ({ reached }: End) => reached?.bound === true && reached.before === undefined;
   const wrong = again.filter(({ beginning, ends }) => {
     const last = ends.at(-1)!;
@@ -239,7 +239,7 @@ test("nothing that may have had an effect, or whose rows were seen, is sent agai
   expect(wrong.map(({ way }) => way)).toEqual([]);
 });
 
-test("inside of a transaction nothing is sent again; what begins one begins it again", () => {
+test("inside a transaction no attempt is sent again, and one that begins a transaction begins it again", () => {
   const beginsAgain = ({ do: next }: Step) => next === "begin again" || next === "ask for types";
   const wrong = again.filter(
     ({ beginning: { place }, step }) => place === "inside" || (place === "begins" && !beginsAgain(step)),
@@ -252,12 +252,12 @@ test.each([
   ["a conflict", 1],
   ["a type without binary form", 1],
   ["no such name", 1],
-])("%s by itself is answered by another attempt so often: %i", (name, most) => {
+])("%s alone is followed by this many further attempts: %i", (name, most) => {
   const only = again.filter(({ ends }) => ends.every((end) => end.name === name));
   expect(Math.max(...only.map(({ ends }) => ends.length))).toBe(most);
 });
 
-test("an attempt that is sent again for another cause may be outdated once more, and conflicts are counted over all", () => {
+test("after a repeat for another cause a statement may be outdated once more, but conflicts count in total", () => {
   const counts = (way: Stop) => way.ends.filter(({ name }) => name === "a conflict").length;
   expect(Math.max(...again.map(counts))).toBe(1);
   expect(again.some(({ ends }) => ends.map(({ name }) => name).join() === "no such name,a conflict,no such name")).toBe(
@@ -265,7 +265,7 @@ test("an attempt that is sent again for another cause may be outdated once more,
   );
 });
 
-test("a call that is over sends nothing any more", () => {
+test("a call that is over sends nothing more", () => {
   const abandoned = beginnings.flatMap((beginning) => [...walk(beginning, true)]);
   const failed = abandoned.filter(({ ends }) => ends.length > 0);
   expect(failed.length).toBeGreaterThan(100);

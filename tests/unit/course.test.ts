@@ -1,5 +1,5 @@
 // A statement's course (js/statement/course.ts), one decision at a time: what it asks of its session, what it keeps of
-// an attempt for the next one, and what becomes of what was known. course-walk.test.ts goes all its ways.
+// an attempt for the next one, and what happens to cached descriptions. course-walk.test.ts tests all ways through it.
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
@@ -22,14 +22,14 @@ import {
   type Given,
 } from "../support/noted-course.ts";
 
-// -- how it begins ---------------------------------------------------------------------------------------------------
+// -- the beginning ---------------------------------------------------------------------------------------------------
 
 test("too many values are refused before the catalog is asked for names", () => {
   const { course } = newCourse({ values: Array<number>(65_536).fill(1), form: { policy: { parsers: {} } } });
   expect(() => course.begin()).toThrow(expect.objectContaining({ code: "TOO_MANY_PARAMETERS" }));
 });
 
-test("names are asked for once, and only where the form has parsers", () => {
+test("names are looked up once, and only if the form has parsers", () => {
   const { course } = newCourse({ knows: newShape(), form: { policy: { parsers: {} } } });
   expect(course.begin()).toEqual({ do: "learn names" });
   expect(course.named()).toMatchObject({ do: "execute" });
@@ -38,11 +38,11 @@ test("names are asked for once, and only where the form has parsers", () => {
 });
 
 test.each([
-  ["where the option says so, outside of a transaction", {}, "I", "run first"],
+  ["if the option says so, outside of a transaction", {}, "I", "run first"],
   ["not in a transaction", {}, "T", "describe"],
-  ["not where the option says so", { config: { firstRun: "describe" } }, "I", "describe"],
+  ["not if the option says so", { config: { firstRun: "describe" } }, "I", "describe"],
   ["not for a cursor", { form: { limits: limitsOf({ fetch: 2 }) } }, "I", "describe"],
-  ["not where fields have a cap", { form: { limits: limitsOf({ fieldBytes: 2 }) } }, "I", "describe"],
+  ["not if fields have a cap", { form: { limits: limitsOf({ fieldBytes: 2 }) } }, "I", "describe"],
   ["with other caps", { form: { limits: limitsOf({ rows: 2, bytes: 3 }) } }, "I", "run first"],
 ])("a statement runs before it is described %s", (_, given: Given, status, step) => {
   const { course, transaction, log } = newCourse({ firstRun: RUN, ...given });
@@ -51,7 +51,7 @@ test.each([
   expect(log).toEqual(step === "describe" ? [] : [["firstRun", undefined]]);
 });
 
-test("one that may not is described, and leaves by what the server says", () => {
+test("a statement that may not run first is described, and is sent with that description", () => {
   const { course } = newCourse();
   expect(course.begin()).toEqual({ do: "describe" });
   const shape = newShape();
@@ -60,7 +60,7 @@ test("one that may not is described, and leaves by what the server says", () => 
 
 // -- values ----------------------------------------------------------------------------------------------------------
 
-test("a value that does not suit what was known is encoded by a new description, in a transaction too", () => {
+test("a value that does not fit the cached shape is encoded by a new description, in a transaction too", () => {
   const { course, transaction } = newCourse({ knows: newShape(23), values: ["x"] });
   Object.assign(transaction, { place: "inside", status: "T", isNone: false });
   expect(course.begin()).toEqual({ do: "begin again", failed: undefined });
@@ -69,14 +69,14 @@ test("a value that does not suit what was known is encoded by a new description,
   expect(course.described(shape)).toMatchObject({ do: "execute", shape });
 });
 
-test("one that does not suit the new description either is the error", () => {
+test("a value that does not fit the new description either is the error", () => {
   const { course } = newCourse({ knows: newShape(23), values: ["x"] });
   course.begin();
   course.begin();
   expect(() => course.described(newShape(23))).toThrow(expect.objectContaining({ code: "INVALID_PARAMETER" }));
 });
 
-test("where the server describes it as before, the value is at fault, whether it has run or not", () => {
+test("if the server describes the statement as before, the value is at fault, even if the statement has run", () => {
   const knows = newShape(23);
   const { course } = newCourse({ knows, values: ["x"], hasRun: true });
   course.begin();
@@ -84,7 +84,7 @@ test("where the server describes it as before, the value is at fault, whether it
   expect(() => course.described(knows)).toThrow(expect.objectContaining({ code: "INVALID_PARAMETER" }));
 });
 
-test("a value whose own code ends the call keeps the statement from leaving", () => {
+test("a value whose own code ends the call prevents the statement from being sent", () => {
   const world = newCourse({
     knows: newShape(114),
     values: [{ toJSON: () => ((world.call.finished = true), 1) }],
@@ -92,9 +92,9 @@ test("a value whose own code ends the call keeps the statement from leaving", ()
   expect(world.course.begin()).toEqual({ do: "leave" });
 });
 
-// -- what became of it -----------------------------------------------------------------------------------------------
+// -- outcomes --------------------------------------------------------------------------------------------------------
 
-test("a result that is over ends it, and one that a limit has cut off though the connection is lost", () => {
+test("a complete result ends the statement, and one that a limit cut off does so despite a lost connection", () => {
   const { course, call } = executing();
   const whole = over();
   expect(course.executed(whole, undefined)).toEqual({ do: "end", operation: whole });
@@ -107,7 +107,7 @@ test("a result that is over ends it, and one that a limit has cut off though the
   expect(course.executed(whole, undefined)).toEqual({ do: "leave" });
 });
 
-test("columns that have changed are forgotten, also where the call is over", () => {
+test("changed columns are dropped from the cache, even if the call is over", () => {
   const { course, call, log } = executing();
   call.finished = true;
   const changed = fromFailure({ code: "SHAPE_CHANGED", message: "no" });
@@ -118,21 +118,21 @@ test("columns that have changed are forgotten, also where the call is over", () 
   expect(other.log).toEqual([]);
 });
 
-test("a type without binary form is remembered though the call is over, and does not make it run again then", () => {
+test("a missing binary form is remembered even if the call is over, without another run", () => {
   const { course, call, statements } = executing();
   call.finished = true;
   expect(course.executed(over(error("42883", TEXT_ONLY), BOUND), undefined)).toEqual({ do: "leave" });
   expect(statements.isText).toBe(true);
 });
 
-test("where that was known already the error is the statement's own", () => {
+test("if the missing binary form was known already, the error is the statement's own", () => {
   const { course, statements } = executing();
   statements.isText = true;
   const failure = error("42883", TEXT_ONLY);
   expect(course.executed(over(failure, BOUND), undefined)).toEqual({ do: "fail", error: failure });
 });
 
-test("a cancel for another call is answered before a lost statement is, and no conflict is made of it", () => {
+test("a cancel for another call takes precedence over a lost statement, and is not a conflict", () => {
   const hit = { exposed: true, canceled: true };
   const { course, log } = executing();
   expect(course.executed(over(error("26000"), NOT_BOUND, hit), undefined)).toEqual({ do: "wait" });
@@ -146,11 +146,16 @@ test("a cancel for another call is answered before a lost statement is, and no c
 });
 
 test.each([
-  ["in front of Bind what was known is forgotten, and described", "42P01", NOT_BOUND, true],
-  ["so is a name that the server has lost", "26000", NOT_BOUND, true],
-  ["behind Bind nothing is", "42P01", BOUND, false],
-  ["nor where something in front of it failed", "42P01", { bound: false, before: "prelude" } as Reached, false],
-  ["nor for an error that says nothing of what was known", "57014", NOT_BOUND, false],
+  ["before Bind an outdated description is dropped and requested again", "42P01", NOT_BOUND, true],
+  ["before Bind a name that the server has lost is dropped and described again", "26000", NOT_BOUND, true],
+  ["after Bind no description is dropped", "42P01", BOUND, false],
+  [
+    "no description is dropped if something before the statement failed",
+    "42P01",
+    { bound: false, before: "prelude" } as Reached,
+    false,
+  ],
+  ["no description is dropped for an error that is not about it", "57014", NOT_BOUND, false],
 ])("%s", (_, code, reached, isForgotten) => {
   const { course, log, shape } = executing();
   const failure = error(code);
@@ -160,7 +165,7 @@ test.each([
   expect(log).toEqual(isForgotten ? [["forget", shape.id]] : []);
 });
 
-test("inside of a transaction it fails, and the next call learns it anew", () => {
+test("inside a transaction an outdated statement fails, and the next call describes it again", () => {
   const knows = newShape();
   const { course, log, transaction } = newCourse({ knows });
   Object.assign(transaction, { place: "inside", status: "T", isNone: false });
@@ -173,7 +178,7 @@ test("inside of a transaction it fails, and the next call learns it anew", () =>
   ]);
 });
 
-test("what the server has just described is not out of date, but its name may be lost", () => {
+test("a description that the server has just given is not outdated, but its name may be lost", () => {
   for (const [code, isLost] of [
     ["42P01", false],
     ["26000", true],
@@ -185,7 +190,7 @@ test("what the server has just described is not out of date, but its name may be
   }
 });
 
-test("a name that is lost twice is the error, and what the server has just said of it is not forgotten", () => {
+test("a name that is lost twice is the error, and the server's latest description is kept", () => {
   const { course, log, shape } = executing();
   course.executed(over(error("26000"), NOT_BOUND), undefined);
   course.begin();
@@ -196,10 +201,10 @@ test("a name that is lost twice is the error, and what the server has just said 
 });
 
 test.each([
-  ["an error that is no name's, of one that had not run here: it is the statement's own", "42P01", false, true],
-  ["the same of one that had: its name may have been another statement's", "42P01", true, false],
-  ["a lost name", "26000", false, false],
-])("where it is described as before, %s", (_, code, hasRun, isItsOwn) => {
+  ["an error about no name is the statement's own if the statement had not run here", "42P01", false, true],
+  ["the statement runs again if it had run here, since its name may have been another's", "42P01", true, false],
+  ["the statement runs again if its name was lost", "26000", false, false],
+])("if the new description equals the old one, %s", (_, code, hasRun, isItsOwn) => {
   const { course, shape } = executing({ hasRun });
   const failure = error(code);
   course.executed(over(failure, NOT_BOUND), undefined);
@@ -209,7 +214,7 @@ test.each([
   expect(course.described(newShape())).toMatchObject({ do: "execute" });
 });
 
-// -- what became of a first run --------------------------------------------------------------------------------------
+// -- outcomes of a first run -----------------------------------------------------------------------------------------
 
 test("a first run ends with the operation that had the rows, or fails with its error", () => {
   const { course, call } = runningFirst();
@@ -224,7 +229,7 @@ test("a first run ends with the operation that had the rows, or fails with its e
   expect(course.ranFirst(told(over(failure, BOUND)), undefined, undefined)).toEqual({ do: "leave" });
 });
 
-test("one that may not be described has failed, and says nothing of first runs", () => {
+test("a first run that may not be described has failed, which does not count against first runs", () => {
   const { course, log } = runningFirst();
   log.length = 0;
   const failure = error("22012");
@@ -232,7 +237,7 @@ test("one that may not be described has failed, and says nothing of first runs",
   expect(log).toEqual([]);
 });
 
-test("a cancel for another call makes it run again, whatever it met", () => {
+test("a cancel for another call makes a first run run again, whatever failed in it", () => {
   const { course, log } = runningFirst();
   log.length = 0;
   const hit = over(error("57014"), CHECK, { exposed: true, canceled: true });
@@ -241,7 +246,7 @@ test("a cancel for another call makes it run again, whatever it met", () => {
   expect(course.begin()).toEqual({ do: "run first", run: RUN });
 });
 
-test("types that its check misses are asked for in front of a second one, once", () => {
+test("types that the check misses are looked up before a second first run, once", () => {
   const { course, log } = runningFirst();
   const failed = over(error("22P02", MISSES), CHECK);
   expect(course.ranFirst(told(failed, true), undefined, undefined)).toEqual({
@@ -258,19 +263,19 @@ test("types that its check misses are asked for in front of a second one, once",
   expect(course.begin()).toEqual({ do: "describe" });
 });
 
-test("a statement of the user's whose error reads so is no check that missed types", () => {
+test("a user's statement with the same error text is not a check that misses types", () => {
   const { course } = runningFirst();
   const failed = over(error("22P02", MISSES), NOT_BOUND);
   expect(course.ranFirst(told(failed, true), undefined, undefined)).toEqual({ do: "begin again", failed });
 });
 
-test("where no first run is possible any more it is described behind the question", () => {
+test("if no first run is possible any more, the statement is described after the type look-up", () => {
   const world = newCourse();
   const failed = over(error("22P02", MISSES), CHECK);
   expect(world.course.withTypes([20_001], failed)).toEqual({ do: "begin again", failed });
 });
 
-test("what a first run has learned is how it leaves next, and the server is not asked", () => {
+test("the next attempt uses what a first run has learned, without asking the server", () => {
   const { course } = runningFirst();
   const shape = newShape();
   const failed = over(error("08P01"), NOT_BOUND);

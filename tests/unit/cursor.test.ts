@@ -1,5 +1,5 @@
-// A result in batches (js/statement/cursor.ts), over sockets in memory: the flights of its portal, the transaction that
-// is its own, and what becomes of both when it is left, fails, or loses its connection.
+// A result in batches (js/statement/cursor.ts), over sockets in memory: the flights of its portal, its own transaction,
+// and the outcome of both when the cursor is left, fails, or loses its connection.
 import { beforeEach, expect, test } from "vitest";
 import type { PgzError } from "../../js/util/errors.ts";
 import {
@@ -23,7 +23,7 @@ import {
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-// A flight of a statement that has a name lacks Parse.
+// With a named statement a flight would lack Parse.
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const opening = ["Parse", "Bind", "Execute", ...execution];
@@ -39,7 +39,7 @@ const failed = (C: string, status: "I" | "T" | "E") =>
 
 type Batches = AsyncGenerator<{ n: number }[], void, undefined>;
 
-/** A cursor of two rows a batch on a session that knows its statement, which has sent what opens it. */
+/** Opens a cursor with two rows a batch on a session that knows its statement, and reads its first flight. */
 async function open(
   options?: object,
 ): Promise<{ session: Session; batches: Batches; first: ReturnType<Batches["next"]> }> {
@@ -50,7 +50,7 @@ async function open(
   return { session, batches, first };
 }
 
-/** The same, with its first batch read: there may be more. */
+/** The same, with the first batch read and more rows possible. */
 async function begin(options?: object) {
   const { session, batches, first } = await open(options);
   session.send(beginning(), begun(), rows(0, 2), suspended());
@@ -71,7 +71,7 @@ async function goesOn(session: Session): Promise<void> {
   expect((await call).rows).toEqual([{ n: 7 }]);
 }
 
-test("each batch is a flight of one Execute; BEGIN goes with the first, COMMIT behind the last rows", async () => {
+test("each batch is a flight with one Execute, BEGIN is sent with the first, COMMIT after the last rows", async () => {
   const { session, batches } = await begin();
   const second = batches.next();
   expect(await session.flight()).toEqual(fetching);
@@ -81,7 +81,7 @@ test("each batch is a flight of one Execute; BEGIN goes with the first, COMMIT b
   expect(await session.flight()).toEqual(fetching);
   session.send(rows(4, 5), atEnd(1));
   expect(await query(session)).toBe("COMMIT");
-  // The user has no row of a transaction that may yet fail.
+  // The user gets no row of a transaction that may still fail.
   expect(await isPending(third)).toBe(true);
   session.send(done("COMMIT"));
   expect((await third).value).toEqual([{ n: 4 }]);
@@ -89,7 +89,7 @@ test("each batch is a flight of one Execute; BEGIN goes with the first, COMMIT b
   await goesOn(session);
 });
 
-test("no batch is empty, and one that was full when the rows were over is the last", async () => {
+test("no batch is empty, and a full batch may be the last", async () => {
   const { session, batches } = await begin();
   const last = batches.next();
   await session.flight();
@@ -109,7 +109,7 @@ test("a statement without rows has no batch, and commits", async () => {
   await goesOn(session);
 });
 
-test("one that is left rolls its transaction back, and is over when that is done", async () => {
+test("a cursor that is left rolls its transaction back, and waits until that is done", async () => {
   const { session, batches } = await begin();
   const leaving = batches.return();
   expect(await query(session)).toBe("ROLLBACK");
@@ -119,7 +119,7 @@ test("one that is left rolls its transaction back, and is over when that is done
   await goesOn(session);
 });
 
-test("its rows count where its call is told of, those of all batches", async () => {
+test("the reported row count of a cursor is that of all its batches", async () => {
   const ends: unknown[] = [];
   const { session, batches } = await begin({
     observer: { onQueryEnd: (event: object) => void ends.push(event) },
@@ -137,7 +137,7 @@ test("its rows count where its call is told of, those of all batches", async () 
 
 // -- failures --------------------------------------------------------------------------------------------------------
 
-test("a first batch that fails has shown nothing, and its transaction is rolled back", async () => {
+test("a first batch that fails has shown no rows, and its transaction is rolled back", async () => {
   const { session, first } = await open();
   session.send(beginning(), begun(), rows(0, 1), division(), wire.readyForQuery("E"));
   await expect(first).rejects.toMatchObject({ code: "22012", committed: false });
@@ -146,7 +146,7 @@ test("a first batch that fails has shown nothing, and its transaction is rolled 
   await goesOn(session);
 });
 
-test("a later batch that fails says that rows were seen", async () => {
+test("the error of a later batch says that rows were seen", async () => {
   const { session, batches } = await begin();
   const second = batches.next();
   await session.flight();
@@ -161,7 +161,7 @@ test("a later batch that fails says that rows were seen", async () => {
 test.each([
   ["first", 0],
   ["later", 1],
-])("COMMIT that fails behind the %s batch is the cursor's error", async (_, isLater) => {
+])("a failed COMMIT after the %s batch is the cursor's error", async (_, isLater) => {
   const { session, first, batches } = await open();
   let last = first;
   session.send(beginning(), begun(), rows(0, 2), isLater ? suspended() : atEnd(2));
@@ -177,12 +177,12 @@ test.each([
   await goesOn(session);
 });
 
-test("a connection that is lost between two batches frees the client at once where that is heard of", async () => {
+test("a connection that is lost between two batches frees the client at once if the loss is noticed", async () => {
   newServer({ readsWhileIdle: true });
   const { session, batches } = await begin();
   session.peer.reset();
   await quiet();
-  // Else it would be refused, since a loop is open.
+  // Otherwise the call would be refused, because a loop is open.
   const next = client.query("select n");
   const other = await letIn();
   expect(await other.flight()).toEqual(execution);
@@ -191,13 +191,13 @@ test("a connection that is lost between two batches frees the client at once whe
   await expect(batches.next()).rejects.toMatchObject({ code: "CONNECTION_LOST", committed: true });
 });
 
-test("where it is not, the next batch says so", async () => {
+test("if the loss is not noticed, the next batch rejects with it", async () => {
   const { session, batches } = await begin();
   session.peer.end();
   await expect(batches.next()).rejects.toMatchObject({ code: "CONNECTION_LOST", committed: true });
 });
 
-test("a session that ends in place of the first answer had not begun, so another one takes the cursor", async () => {
+test("a session that ends instead of the first answer had not begun, so the cursor moves to another one", async () => {
   newServer({ readsWhileIdle: true });
   const { session, first } = await open();
   session.send(shutdown());
@@ -212,7 +212,7 @@ test("a session that ends in place of the first answer had not begun, so another
 test.each([
   ["a lost connection", (session: Session) => session.peer.end(), "CONNECTION_LOST"],
   ["a session that ends", (session: Session) => session.send(shutdown()), "57P01"],
-])("%s under COMMIT fails the cursor, and nothing runs again", async (_, end, code) => {
+])("%s during COMMIT fails the cursor, and nothing runs again", async (_, end, code) => {
   const { session, first } = await open();
   session.send(beginning(), begun(), rows(0, 1), atEnd(1));
   expect(await query(session)).toBe("COMMIT");
@@ -221,8 +221,8 @@ test.each([
 });
 
 test.each([
-  ["takes nothing back behind the answer to COMMIT", true],
-  ["fails the last batch in front of it", false],
+  ["after the answer to COMMIT takes nothing back", true],
+  ["before the answer to COMMIT fails the last batch", false],
 ])("a session that ends %s", async (_, isAnswered) => {
   newServer({ readsWhileIdle: true });
   const { session, batches } = await begin();
@@ -236,7 +236,7 @@ test.each([
   expect((await batches.next()).done).toBe(true);
 });
 
-test("what is wrong before anything is sent is the cursor's error, and there is nothing to roll back", async () => {
+test("invalid input before anything is sent is the cursor's error, and nothing is rolled back", async () => {
   const session = await letInKnowing();
   const values = Array<number>(65_536).fill(1);
   await expect(client.cursor({ text: "select n", values }, 2).next()).rejects.toMatchObject({
@@ -245,7 +245,7 @@ test("what is wrong before anything is sent is the cursor's error, and there is 
   await goesOn(session);
 });
 
-test("a deadline ends it at once between two batches, and its transaction with it", async () => {
+test("a deadline between two batches ends the cursor and its transaction at once", async () => {
   using clock = fakeClock();
   const { session, batches } = await begin({ timeout: 100 });
   await clock.pass(100);
@@ -255,18 +255,18 @@ test("a deadline ends it at once between two batches, and its transaction with i
   await goesOn(session);
 });
 
-test("a silent server does not hold up the error, nor a loop that is left", async () => {
+test("a silent server holds up neither the error nor a loop that is left", async () => {
   using clock = fakeClock();
   const { batches, session } = await begin({ timeout: 100 });
   const second = batches.next().catch((error: unknown) => error);
   await session.flight();
   await clock.pass(100);
   expect(await second).toMatchObject({ code: "QUERY_TIMEOUT" });
-  // Nothing is heard of the cancel, of the portal or of ROLLBACK.
+  // The server answers neither the cancel, nor the portal, nor ROLLBACK.
   expect((await batches.return()).done).toBe(true);
 });
 
-test("an abort while a batch is on its way cancels it, then the transaction is rolled back", async () => {
+test("an abort while a batch is in flight cancels the batch, and then the transaction is rolled back", async () => {
   const abort = new AbortController();
   const { session, batches } = await begin({ signal: abort.signal });
   const second = batches.next();
@@ -284,7 +284,7 @@ test("an abort while a batch is on its way cancels it, then the transaction is r
   await goesOn(session);
 });
 
-test("an abort under COMMIT cancels that, and rolls back what it has not committed", async () => {
+test("an abort during COMMIT cancels it, and rolls back what it has not committed", async () => {
   const abort = new AbortController();
   const { session, first } = await open({ signal: abort.signal });
   session.send(beginning(), begun(), rows(0, 1), atEnd(1));
@@ -300,7 +300,7 @@ test("an abort under COMMIT cancels that, and rolls back what it has not committ
   await goesOn(session);
 });
 
-// -- in a transaction of the user's ----------------------------------------------------------------------------------
+// -- in a user's transaction -----------------------------------------------------------------------------------------
 
 /** Runs this in a transaction that has begun with a statement. */
 async function inTransaction<T>(work: (batches: Batches, session: Session) => Promise<T>): Promise<T | PgzError> {
@@ -314,7 +314,7 @@ async function inTransaction<T>(work: (batches: Batches, session: Session) => Pr
   return transaction.catch((error: unknown) => error as PgzError);
 }
 
-test("it takes the user's transaction, and leaves it open", async () => {
+test("in a user's transaction the cursor uses it, and leaves it open", async () => {
   let ending: Promise<string> | undefined;
   await inTransaction(async (batches, session) => {
     const first = batches.next();
@@ -327,7 +327,7 @@ test("it takes the user's transaction, and leaves it open", async () => {
   expect(await ending).toBe("COMMIT");
 });
 
-test("left there, its portal is closed, and the transaction goes on", async () => {
+test("a cursor that is left in a user's transaction closes its portal, and the transaction continues", async () => {
   await inTransaction(async (batches, session) => {
     const first = batches.next();
     await session.flight();
@@ -343,7 +343,7 @@ test("left there, its portal is closed, and the transaction goes on", async () =
   expect(client.stats().state).toBe("idle");
 });
 
-test("what is wrong there before anything is sent leaves the transaction as it was", async () => {
+test("invalid input in a user's transaction leaves the transaction unchanged", async () => {
   const session = await letInKnowing();
   const transaction = client.transaction(async (tx) => {
     const values = Array<number>(65_536).fill(1);
@@ -358,7 +358,7 @@ test("what is wrong there before anything is sent leaves the transaction as it w
   expect((await transaction).rows).toEqual([{ n: 9 }]);
 });
 
-test("failed there, no portal is left to be closed", async () => {
+test("a cursor that failed in a user's transaction leaves no portal to close", async () => {
   const outcome = await inTransaction(async (batches, session) => {
     const first = batches.next();
     await session.flight();
@@ -376,9 +376,9 @@ test("failed there, no portal is left to be closed", async () => {
   expect(outcome).toMatchObject({ code: "22012" });
 });
 
-// -- again -----------------------------------------------------------------------------------------------------------
+// -- repeats ---------------------------------------------------------------------------------------------------------
 
-test("a statement that the server has lost is described again, in a transaction that begins anew", async () => {
+test("a statement that the server has lost is described again, in a new transaction", async () => {
   const { session, first } = await open();
   session.send(beginning(), failed("26000", "E"));
   expect(await query(session)).toBe("ROLLBACK");

@@ -1,10 +1,10 @@
-// What doctor says of the time that a statement takes.
+// What doctor says about the time that a statement takes.
 import { expect, test } from "vitest";
 import { findingOf } from "../../js/cli/doctor/latency.ts";
 
 const way = (ms: number) => ({ flights: 1, ms });
 
-test("a slow server is far away, but never one on this machine", () => {
+test("a slow server is far away, unless it is on this machine", () => {
   const of = (ms: number, host: string) => findingOf(way(ms), way(ms), way(ms), host);
   expect(of(5, "db.example.com").level).toBe("good");
   expect(of(50, "db.example.com")).toMatchObject({

@@ -1,14 +1,14 @@
-// What doctor concludes of a pooler from the process ids that a server gives: a stand-in patient decides them, since
-// PgBouncer's own are random.
+// What doctor concludes about a pooler from the process ids that a server gives. A stand-in patient chooses them,
+// because PgBouncer's own are random.
 import { expect, test } from "vitest";
 import { pooler } from "../../js/cli/doctor/pooler.ts";
 import type { Login, Patient } from "../../js/cli/doctor/patient.ts";
 import type { Client, ConnectEvent, Options } from "../../js/index.ts";
 
-/** As PgBouncer gives it; and one that could be Linux's, which it gives once in 1,024 times. */
+/** A process id that only PgBouncer gives, and one that Linux could give, as PgBouncer does once in 1,024 times. */
 const [MADE_UP, REAL] = [0x7f00_0001, 4_000];
 
-/** Its clients are told these process ids, one after the other; all of them meet in one server process. */
+/** Its clients get these process ids, one after the other. All of them reach one server process. */
 function patientTelling(...processIds: number[]): Patient {
   const client = ({ observer }: Options = {}): Client => {
     observer?.onConnect?.({ processId: processIds.shift() } as ConnectEvent);
@@ -28,13 +28,13 @@ async function found(...[login, ...clients]: [number, ...number[]]) {
   return finding!.facts;
 }
 
-test("PgBouncer is told by any process id that none of Linux is", async () => {
+test("PgBouncer is recognized by any process id that is impossible on Linux", async () => {
   const pgbouncer = { kind: "pgbouncer", mode: "transaction" };
   expect(await found(MADE_UP, MADE_UP, MADE_UP)).toEqual(pgbouncer);
   expect(await found(REAL, MADE_UP, MADE_UP)).toEqual(pgbouncer);
   expect(await found(REAL, REAL, MADE_UP)).toEqual(pgbouncer);
 });
 
-test("a pooler that passes on process ids is another one", async () => {
+test("a pooler that passes on process ids is of another kind", async () => {
   expect(await found(REAL, REAL, REAL)).toEqual({ kind: "other", mode: "transaction" });
 });

@@ -1,4 +1,4 @@
-// The errors' facts, `instanceof` across copies of the package, and docs/errors.md against the code.
+// The errors' facts, `instanceof` across copies of the package, and docs/errors.md compared with the code.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -67,13 +67,13 @@ test("a class derived by a user keeps the language's instanceof", () => {
   expect(new PostgresError({}) instanceof Mine).toBe(false);
 });
 
-test("a name can be changed, as any error's", () => {
+test("an error's name can be changed, like that of any error", () => {
   const error = new PostgresError({});
   error.name = "MyError";
   expect(String(error)).toMatch(/^MyError/);
 });
 
-test("facts are false unless given, a cause is there only when given", () => {
+test("facts are false unless given, and a cause exists only if given", () => {
   expect(new UsageError("STREAM_OPEN", "text")).toMatchObject({ retryable: false, committed: false });
   expect("cause" in new UsageError("STREAM_OPEN", "text")).toBe(false);
   const cause = new Error("underneath");
@@ -95,7 +95,7 @@ test("nothing is retryable once rows are in use", () => {
   });
 });
 
-test("AbortError is the web's by name and keeps the reason", () => {
+test("AbortError has the web's name and keeps the reason", () => {
   expect(new AbortError("left")).toMatchObject({
     name: "AbortError",
     code: "ABORTED",
@@ -105,7 +105,7 @@ test("AbortError is the web's by name and keeps the reason", () => {
   expect(new AbortError("left", { committed: true }).committed).toBe(true);
 });
 
-test("ResponseTooLargeError tells limit, value and what was observed", () => {
+test("ResponseTooLargeError states the limit, its value and the observed size", () => {
   expect(samples.ResponseTooLargeError).toMatchObject({
     code: "RESPONSE_TOO_LARGE",
     limit: "rows",
@@ -117,7 +117,7 @@ test("ResponseTooLargeError tells limit, value and what was observed", () => {
   expect(samples.ResponseTooLargeError.message).toContain("5 rows");
 });
 
-test("PostgresError has every field that the server sent, by the manual's name", () => {
+test("PostgresError has every field that the server sent, by the manual's names", () => {
   const fields = {
     severity: "ERROR",
     code: "23505",
@@ -143,7 +143,7 @@ test("PostgresError has every field that the server sent, by the manual's name",
   expect("hint" in fromErrorResponse({ code: "42601", message: "syntax error" })).toBe(false);
 });
 
-test("an ErrorResponse without SQLSTATE or message is still one", () => {
+test("an ErrorResponse without SQLSTATE or message still becomes a PostgresError", () => {
   expect(fromErrorResponse({})).toMatchObject({ code: "", message: "", name: "PostgresError", retryable: false });
   expect(fromErrorResponse({}, { isStartup: true })).toMatchObject({
     code: "",
@@ -183,19 +183,19 @@ test.each([
   }
 });
 
-test("isIntegrityViolation is all of class 23", () => {
+test("isIntegrityViolation is true for all of class 23", () => {
   for (const code of ["23000", "23505", "23P01"]) expect(new PostgresError({ code }).isIntegrityViolation).toBe(true);
   for (const code of ["", "22023", "40001"]) expect(new PostgresError({ code }).isIntegrityViolation).toBe(false);
 });
 
-test.each(["28P01", "28000"])("%s during startup is an AuthenticationError around the server's", (code) => {
+test.each(["28P01", "28000"])("%s during startup is an AuthenticationError around the server's error", (code) => {
   const error = fromErrorResponse({ code, message: "no" }, { isStartup: true });
   expect(error).toMatchObject({ name: "AuthenticationError", code, message: "no", retryable: false });
   expect(error.cause).toMatchObject({ name: "PostgresError", code });
   expect(fromErrorResponse({ code, message: "no" }).name).toBe("PostgresError");
 });
 
-test("what the server says before any statement can have run is retryable when it may pass", () => {
+test("a server's error before any statement can have run is retryable if it may pass", () => {
   const at = (code: string, isStartup: boolean) => fromErrorResponse({ code }, { isStartup }).retryable;
   for (const code of ["57P03", "53300", "57P01"]) expect([at(code, true), at(code, false)]).toEqual([true, false]);
   for (const code of ["40001", "40P01", "57P05"]) expect([at(code, false)]).toEqual([true]);
@@ -241,7 +241,7 @@ const documented = new Map(
     }),
 );
 
-test("docs/errors.md has one complete row for each code, and no other", () => {
+test("docs/errors.md has one complete row for each code, and no other rows", () => {
   expect(declared.length).toBeGreaterThan(30);
   expect([...documented.keys()].sort()).toEqual([...declared].sort());
   for (const [code, [constructor, meaning, remedy]] of documented) {

@@ -1,5 +1,5 @@
-// What execute.ts tells of a statement's end (js/statement/execute.ts), on a connection whose questions a test answers
-// by hand: the ended operation, nothing where the call was over before, or what went wrong.
+// What execute.ts reports at a statement's end (js/statement/execute.ts), on a connection whose queries the test
+// answers by hand: the ended operation, nothing if the call was over before, or the failure.
 import { expect, test } from "vitest";
 import type { Operation } from "../../js/connection/operation.ts";
 import type { Session } from "../../js/session/session.ts";
@@ -28,14 +28,14 @@ function newSession(): { noted: NotedSession; session: Session } {
   return { noted, session: { connection, catalog, statements, transaction, config } as unknown as Session };
 }
 
-test("it resolves with the operation that had the rows, when that is over", async () => {
+test("execute resolves with the operation that had the rows, once the operation is over", async () => {
   const { noted, session } = newSession();
   const said: number[] = [];
   const call = Object.assign(noted.owner, { sent: (bytes: number) => void said.push(bytes) });
   const executing = execute(call, session, QUERY, FORM, sink);
   noted.asked[0]!.answer(SHAPE);
   await settled();
-  // Of the values: a count of formats and one of values.
+  // The values take a count of formats and a count of values.
   expect(said).toEqual([QUERY.text.length + 2 + 2]);
   noted.asked[1]!.answer();
   expect(await executing).toBe(noted.asked[1]!.operation);
@@ -44,7 +44,7 @@ test("it resolves with the operation that had the rows, when that is over", asyn
 test.each([
   ["while it is described", 0],
   ["while it runs", 1],
-])("it resolves with nothing where the call ends %s", async (_, at) => {
+])("execute resolves with undefined if the call ends %s", async (_, at) => {
   const { noted, session } = newSession();
   Object.assign(noted.call, { sent: () => {} });
   const executing = execute(noted.owner, session, QUERY, FORM, sink);
@@ -56,7 +56,7 @@ test.each([
   expect(noted.asked).toHaveLength(at + 1);
 });
 
-test("what throws when it is told of the end is the failure of the statement", async () => {
+test("an exception in the callback for the end is the failure of the statement", async () => {
   const { noted, session } = newSession();
   Object.assign(noted.call, { sent: () => {} });
   const failure = new Error("mine");
@@ -75,7 +75,7 @@ test("what throws when it is told of the end is the failure of the statement", a
   expect(failures).toEqual([failure]);
 });
 
-test("a sink that cannot be made fails it, and nothing is sent", async () => {
+test("a sink that cannot be created fails the statement, and nothing more is sent", async () => {
   const { noted, session } = newSession();
   const failure = new Error("mine");
   const executing = execute(noted.owner, session, QUERY, FORM, () => {

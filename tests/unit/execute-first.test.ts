@@ -1,5 +1,5 @@
-// How the first run of a statement is carried out (js/statement/execute.ts), over sockets in memory: what may follow it
-// on the wire, and the question for types that goes in front of its second flight.
+// How the first run of a statement is carried out (js/statement/execute.ts), over sockets in memory: what may be
+// pipelined after it, and the type look-up before its second flight.
 import { beforeEach, expect, test, vi } from "vitest";
 import { Call } from "../../js/session/call.ts";
 import { sql } from "../../js/statement/sql.ts";
@@ -32,7 +32,7 @@ import { written } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-/** The check in front of a statement would have a name from the third on. */
+/** Without "unnamed" the check before a statement would have a name from the third use on. */
 beforeEach(() => newClient({ firstRun: "text", prepare: "unnamed" }));
 
 const mood = { name: "m", oid: 20_001, size: -1 };
@@ -54,15 +54,15 @@ async function goesOn(session: Session): Promise<void> {
   expect((await call).rows).toEqual([{ n: 7 }]);
 }
 
-// -- what may follow it ----------------------------------------------------------------------------------------------
+// -- pipelining ------------------------------------------------------------------------------------------------------
 
-test("first runs follow each other on the wire, and each says how long its text and values are", async () => {
+test("first runs are pipelined, and each reports the length of its text and values", async () => {
   const said = vi.spyOn(Call.prototype, "sent");
   try {
     const calls = [client.query(sql`select ${"abc"}`), client.query("select n")];
     const session = await firstRun();
     await firstRun(session);
-    // Of the values: a count of formats, one of values, and the length of each.
+    // The values take a count of formats, a count of values, and the length of each.
     expect(said.mock.calls).toEqual([["select $1".length + 2 + 2 + 4 + 3], ["select n".length + 2 + 2]]);
     session.send(checked([int4], [25]), wire.bindComplete(), texts("1"), over(1), whole("2"));
     expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
@@ -71,7 +71,7 @@ test("first runs follow each other on the wire, and each says how long its text 
   }
 });
 
-test("nothing follows one that BEGIN goes in front of, since it would run outside of the transaction", async () => {
+test("no call is sent after a first run with BEGIN, because it could run outside of the transaction", async () => {
   const transaction = client.transaction((tx) => Promise.all([tx.query("select n"), tx.query("select k")]));
   const session = await letIn();
   expect(await session.flight()).toEqual(behindPrelude);
@@ -85,9 +85,9 @@ test("nothing follows one that BEGIN goes in front of, since it would run outsid
   await expect(transaction).rejects.toMatchObject({ code: "42P01" });
 });
 
-// -- types in front of it --------------------------------------------------------------------------------------------
+// -- type look-ups before the statement ------------------------------------------------------------------------------
 
-test("types that its check misses are asked for in front of a second flight, in one write with it", async () => {
+test("types that the check misses are looked up before a second flight, in one write with it", async () => {
   const call = client.query("select m");
   const session = await firstRun();
   session.send(wire.closeComplete(), missesTypes([20_001]));
@@ -96,19 +96,19 @@ test("types that its check misses are asked for in front of a second flight, in 
   expect((await call).rows).toEqual([{ m: "sad" }]);
 });
 
-test("what the answer in front says of a composite holds for the rows behind it", async () => {
+test("a composite's definition from the look-up before a statement is used for its rows", async () => {
   const pair = { name: "c", oid: 20_002, size: -1 };
   const call = client.query("select c");
   const session = await firstRun();
   session.send(wire.closeComplete(), missesTypes([20_002]));
   expect(await written(session)).toEqual(["Query", ...firstFlight]);
   session.send(says('[[20002,"c","pair",[23],["a"]]]'), whole("(1)", "I", [pair]));
-  // Nobody has to ask once more.
+  // No further look-up is needed.
   expect((await call).rows).toEqual([{ c: { a: 1 } }]);
   await goesOn(session);
 });
 
-test("a transaction that began with it is rolled back first, and begins again behind the question", async () => {
+test("a transaction that began with the first run is rolled back and begins again after the look-up", async () => {
   const transaction = client.transaction((tx) => tx.query("select m"));
   const session = await letIn();
   expect(await session.flight()).toEqual(behindPrelude);
@@ -123,7 +123,7 @@ test("a transaction that began with it is rolled back first, and begins again be
   expect((await transaction).rows).toEqual([{ m: "sad" }]);
 });
 
-test("parsers' names are asked for behind the types, and the statement leaves behind both answers", async () => {
+test("the names in `types` are looked up after the missing types, and the statement follows both answers", async () => {
   const types = { mood: (text: string) => text.toUpperCase() };
   const call = client.query("select m", { types });
   const session = await letIn();
@@ -140,7 +140,7 @@ test("parsers' names are asked for behind the types, and the statement leaves be
   expect((await call).rows).toEqual([{ m: "SAD" }]);
 });
 
-test("where first runs have come to an end meanwhile it is described behind the question", async () => {
+test("if first runs were given up meanwhile, the statement is described after the type look-up", async () => {
   const calls = [client.query("select m"), client.query("select n")];
   const session = await firstRun();
   await firstRun(session);
@@ -162,9 +162,9 @@ test("where first runs have come to an end meanwhile it is described behind the 
   expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
 });
 
-// -- calls that end meanwhile ----------------------------------------------------------------------------------------
+// -- calls that end during a look-up ---------------------------------------------------------------------------------
 
-test("a call that ends under the question is over, and the statement does not run again", async () => {
+test("a call that ends during the type look-up is over, and its statement does not run again", async () => {
   const abort = new AbortController();
   const types = { mood: (text: string) => text.toUpperCase() };
   const call = client.query("select m", { types, signal: abort.signal });
@@ -183,7 +183,7 @@ test("a call that ends under the question is over, and the statement does not ru
   await goesOn(session);
 });
 
-test("a call that ends while its transaction is rolled back asks nothing", async () => {
+test("a call that ends while its transaction is rolled back looks nothing up", async () => {
   const abort = new AbortController();
   const transaction = client.transaction((tx) => tx.query("select m", { signal: abort.signal }));
   const ending = expect(transaction).rejects.toMatchObject({ code: "ABORTED" });
@@ -200,7 +200,7 @@ test("a call that ends while its transaction is rolled back asks nothing", async
 
 // -- descriptions ----------------------------------------------------------------------------------------------------
 
-test("a value that the server's description does not suit is the call's error, and nothing is left on the wire", async () => {
+test("a value that does not fit the server's description rejects the call, and nothing stays in flight", async () => {
   newClient({ firstRun: "describe", prepare: "unnamed" });
   const call = client.query(sql`select ${"x"}`);
   const session = await letIn();

@@ -1,5 +1,5 @@
-// How one statement is carried out (js/statement/execute.ts), over sockets in memory: the flights that each decision of
-// its course takes, and what a call that ends meanwhile keeps from being sent.
+// How one statement is carried out (js/statement/execute.ts), over sockets in memory: the flights that follow from each
+// decision of its course, and what is not sent once a call has ended.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { Retry } from "../../js/util/observer.ts";
@@ -23,7 +23,7 @@ import {
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-// A flight of a statement that has a name lacks Parse.
+// With a named statement a flight would lack Parse.
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const describing = ["Parse", "Describe", "Sync"];
@@ -35,7 +35,7 @@ const described = (columns = [int4], parameters: number[] = []) =>
     ...[wire.parseComplete(), wire.parameterDescription(parameters), wire.rowDescription(columns)],
     wire.readyForQuery(),
   ]);
-/** The whole answer to an execution, of one row. */
+/** The complete answer to an execution, with one row. */
 const whole = (n: number) => Buffer.concat([begun(), rows(n, n + 1), ended(1)]);
 
 async function answer(session: Session, flight: readonly string[], ...messages: Uint8Array[]): Promise<void> {
@@ -43,7 +43,7 @@ async function answer(session: Session, flight: readonly string[], ...messages: 
   session.send(...messages);
 }
 
-test("a known statement leaves in one flight when it is asked for, an unknown one behind its description", async () => {
+test("a known statement is sent at once in one flight, and an unknown one after its description", async () => {
   const call = client.query("select n");
   const session = await letIn();
   await answer(session, describing, described());
@@ -54,7 +54,7 @@ test("a known statement leaves in one flight when it is asked for, an unknown on
   expect((await again).rows).toEqual([{ n: 2 }]);
 });
 
-test("calls follow each other on the wire, and where BEGIN waits nothing does", async () => {
+test("calls are pipelined, but no call is sent before the answer to BEGIN", async () => {
   const session = await letInKnowing();
   const calls = [1, 2, 3].map(() => client.query("select n"));
   for (const _ of calls) expect(await session.flight()).toEqual(execution);
@@ -72,7 +72,7 @@ test("calls follow each other on the wire, and where BEGIN waits nothing does", 
   expect((await transaction).map(({ rows }) => rows)).toEqual([[{ n: 4 }], [{ n: 5 }]]);
 });
 
-test("what is wrong with its values is said before anything is sent", async () => {
+test("invalid values are reported before anything is sent", async () => {
   const session = await letInKnowing();
   const many = Array<number>(65_536).fill(1);
   await expect(client.query({ text: "select n", values: many })).rejects.toMatchObject({ code: "TOO_MANY_PARAMETERS" });
@@ -81,7 +81,7 @@ test("what is wrong with its values is said before anything is sent", async () =
   await call;
 });
 
-test("a value that does not suit what was known is encoded by what the server says now", async () => {
+test("a value that does not fit the cached shape is encoded by the server's current description", async () => {
   const first = client.query(sql`select ${1}`);
   const session = await letIn();
   await answer(session, describing, described([int4], [23]));
@@ -93,7 +93,7 @@ test("a value that does not suit what was known is encoded by what the server sa
   expect((await second).rows).toEqual([{ n: 2 }]);
 });
 
-test("a statement that is out of date is described and runs again, and its transaction begins again", async () => {
+test("an outdated statement is described and runs again, and its transaction begins again", async () => {
   const session = await letInKnowing();
   const call = client.query("select n");
   await answer(session, execution, failed("42P01"));
@@ -111,7 +111,7 @@ test("a statement that is out of date is described and runs again, and its trans
   expect((await transaction).rows).toEqual([{ n: 2 }]);
 });
 
-test("where the server describes it as before, the error is the statement's own", async () => {
+test("if the server describes the statement as before, the error is the statement's own", async () => {
   const session = await letInKnowing();
   for (const _ of "12") {
     const call = client.query("select n");
@@ -120,7 +120,7 @@ test("where the server describes it as before, the error is the statement's own"
   }
 });
 
-test("rows of a run that failed are not those of the next one", async () => {
+test("rows of a failed run are not mixed with those of the next run", async () => {
   using clock = fakeClock();
   newClient({ prepare: "unnamed", retryOnSerialization: true });
   const session = await letInKnowing();
@@ -133,7 +133,7 @@ test("rows of a run that failed are not those of the next one", async () => {
 
 // -- pauses ----------------------------------------------------------------------------------------------------------
 
-test("a conflict is tried again after a pause, as often as the option says, and the observer hears of it", async () => {
+test("a conflict is retried after a pause, as often as the option says, and the observer is told", async () => {
   using clock = fakeClock();
   const told: Retry[] = [];
   newClient({ prepare: "unnamed", retryOnSerialization: 3, observer: { onRetry: (event) => void told.push(event) } });
@@ -171,7 +171,7 @@ test("a call that ends in its pause sends nothing more", async () => {
   expect((await next).rows).toEqual([{ n: 4 }]);
 });
 
-test("a cancel for another call that hits a statement makes it run again, once that cancel is over", async () => {
+test("a statement that a cancel for another call has hit runs again, once that cancel is over", async () => {
   const told: Retry[] = [];
   newClient({ prepare: "unnamed", observer: { onRetry: (event) => void told.push(event) } });
   const session = await letInKnowing();
@@ -190,11 +190,11 @@ test("a cancel for another call that hits a statement makes it run again, once t
   expect(await again).toEqual(execution);
   session.send(whole(2));
   expect((await hit).rows).toEqual([{ n: 2 }]);
-  // It is no failure of its own.
+  // This is not reported as a failure of the call.
   expect(told).toEqual([]);
 });
 
-test("a call that ends while it waits for that does not run again", async () => {
+test("a call that ends while it waits for that cancel does not run again", async () => {
   const session = await letInKnowing();
   const aborts = [new AbortController(), new AbortController()];
   const calls = aborts.map(({ signal }) => client.query("select n", { signal }).catch(({ code }) => code as string));
@@ -214,7 +214,7 @@ test("a call that ends while it waits for that does not run again", async () => 
 
 // -- descriptions ----------------------------------------------------------------------------------------------------
 
-test("a description that fails is the call's error; one that comes too late leads to nothing", async () => {
+test("a failed description is the call's error, and a late one has no effect", async () => {
   const call = client.query("select m");
   const session = await letIn();
   await answer(session, describing, failed("42703"));
@@ -233,7 +233,7 @@ test("a description that fails is the call's error; one that comes too late lead
   await expect(next).rejects.toMatchObject({ code: "42P01" });
 });
 
-test("parsers by the names of types ask the catalog first, once", async () => {
+test("parsers by the names of types look the names up first, once", async () => {
   const types = { mood: (text: string) => text.toUpperCase() };
   const call = client.query("select n", { types });
   const session = await letIn();

@@ -1,7 +1,6 @@
-// An atomic batch of statements that nobody has described, on servers and poolers that answer it as no PostgreSQL does
-// (js/statement/first-batch.ts), over sockets in memory: what is described and runs then, and what is remembered.
-//
-// What SPQR's router says is what it said to this driver (SPQR of August 2026 over PostgreSQL 18 and 15).
+// An atomic batch of statements without descriptions, on servers and poolers that answer unlike PostgreSQL
+// (js/statement/first-batch.ts), over sockets in memory: what is then described and run, and what is remembered. The
+// answers of SPQR's router are those that it gave to this driver (SPQR of August 2026 over PostgreSQL 18 and 15).
 import { beforeEach, expect, test } from "vitest";
 import { behindPrelude, checked, described, firstFlight, over, texts } from "../support/first-runs.ts";
 import { client, execution, int4, letIn, newClient, useMemoryServer, type Session } from "../support/memory-session.ts";
@@ -11,7 +10,7 @@ useMemoryServer();
 beforeEach(() => newClient({ firstRun: "text" }));
 
 const failing = (C: string, M = "no", S = "ERROR") => wire.errorResponse({ S, C, M });
-/** The answer to the first item, or to one behind it, of one row. */
+/** The answer to the first item, or to a later one, with one row. */
 const item = (value: string, prelude = "SAVEPOINT") =>
   Buffer.concat([checked([int4], [], prelude), wire.bindComplete(), texts(value), over(1, "T")]);
 const ending = (tag: string) =>
@@ -20,7 +19,7 @@ const ending = (tag: string) =>
     ...[wire.commandComplete(tag), wire.readyForQuery()],
   ]);
 
-/** A batch of two new statements, on its way on the next session or on this one. */
+/** Sends a batch of two new statements, on the next session or on this one. */
 async function sent(session?: Session): Promise<{ call: Promise<unknown>; session: Session }> {
   const call = client.batch(["select n", "select m"]);
   call.catch(() => {});
@@ -38,7 +37,7 @@ async function nextBatchIsDescribed(): Promise<Session> {
   return session;
 }
 
-/** Two statements, which are described and run without rows. */
+/** Expects that two statements are described, and then run without rows. */
 async function answersDescribedBatch(session: Session): Promise<void> {
   const shape = [wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery()];
   for (const _ of "12") {
@@ -60,9 +59,9 @@ async function runsFirst(session: Session): Promise<void> {
 
 test.each([
   ["outside of a transaction", "I"],
-  ["within one that goes on", "T"],
+  ["within one that continues", "T"],
 ] as const)(
-  "a batch whose items are all refused in front, %s, is described, though COMMIT goes well",
+  "a batch whose items are all refused before they run, %s, is described, even if COMMIT succeeds",
   async (_, status) => {
     const { call, session } = await sent();
     for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery(status));
@@ -74,7 +73,10 @@ test.each([
 
 // -- savepoints ------------------------------------------------------------------------------------------------------
 
-/** A server that refuses SAVEPOINT, which has committed or not by the end; `status`: of its transaction then. */
+/**
+ * Refuses SAVEPOINT as a server that has committed or not by the end. `status` is the transaction status after that
+ * error.
+ */
 async function withoutSavepoint(status: "I" | "T" | "E", tag: string, code = "SPQRU") {
   const { call, session } = await sent();
   session.send(item("1", "BEGIN"), wire.closeComplete(), failing(code, "unknown transaction statement kind: 6"));
@@ -86,7 +88,7 @@ test.each([
   ["E", "ROLLBACK"],
   ["I", "COMMIT"], // SPQR's router: the error has ended the transaction
 ] as const)(
-  "SAVEPOINT that is refused (%s, %s): nothing is left of the batch, which is described",
+  "after a refused SAVEPOINT (%s, %s) nothing is left of the batch, which is then described",
   async (status, tag) => {
     const { call, session } = await withoutSavepoint(status, tag);
     await answersDescribedBatch(session);
@@ -97,18 +99,18 @@ test.each([
   },
 );
 
-test("SAVEPOINT that is refused in a transaction that commits: the error says so", async () => {
+test("after a refused SAVEPOINT in a transaction that commits, the error says so", async () => {
   const { call } = await withoutSavepoint("T", "COMMIT");
   await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
 });
 
-test("SAVEPOINT that is refused for lack of memory says nothing of the server", async () => {
+test("a SAVEPOINT that is refused for lack of memory does not count against the server", async () => {
   const { call, session } = await withoutSavepoint("E", "ROLLBACK", "53200");
   await expect(call).rejects.toMatchObject({ code: "53200", batch: { index: 1, rolledBack: [0], skipped: [] } });
   await runsFirst(session);
 });
 
-test("an error that ends the transaction, behind which an item has run by itself, is no reason to run it all again", async () => {
+test("after an error that ends the transaction, a batch of which a later item has run is not repeated", async () => {
   newClient({ firstRun: "text", prepare: "unnamed" }); // so that its check has no name
   const call = client.batch(["select n", "select m", "select o"]);
   const session = await letIn();
@@ -119,7 +121,7 @@ test("an error that ends the transaction, behind which an item has run by itself
   await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
 });
 
-test("the first item ends the transaction by its failure, and no other is reached: nothing is committed", async () => {
+test("a first item whose failure ends the transaction fails alone, and nothing is committed", async () => {
   const { call, session } = await sent();
   session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), failing("22012"), wire.readyForQuery());
   session.send(wire.closeComplete(), failing("SPQRU"), wire.readyForQuery(), ending("COMMIT"));
@@ -128,19 +130,19 @@ test("the first item ends the transaction by its failure, and no other is reache
   expect(error).not.toHaveProperty("transaction", "committed");
 });
 
-// -- connections that are lost ---------------------------------------------------------------------------------------
+// -- lost connections ------------------------------------------------------------------------------------------------
 
 /** PgBouncer with `pool_mode = statement`. */
 const noTransactions = () => failing("08P01", "transaction blocks not allowed in statement pooling mode", "FATAL");
 
-test("a pooler that refuses BEGIN of a batch: the next one is described, statements alone are not", async () => {
+test("after a pooler refused a batch's BEGIN, the next batch is described, and single statements are not", async () => {
   const { call, session } = await sent();
   session.send(wire.closeComplete(), noTransactions());
   await expect(call).rejects.toMatchObject({ code: "08P01", retryable: false });
   await runsFirst(await nextBatchIsDescribed());
 });
 
-test("where a batch has gone well before, a connection that is lost under one says nothing", async () => {
+test("a connection lost during a batch does not count against a server where a batch has succeeded", async () => {
   const first = client.batch(["select a", "select b"]);
   const session = await letIn();
   for (const _ of "123") await session.flight();
@@ -154,7 +156,7 @@ test("where a batch has gone well before, a connection that is lost under one sa
   await next.call;
 });
 
-test("answers that no PostgreSQL gives say that statements alone are described first, too", async () => {
+test("after answers that PostgreSQL never gives, single statements are described first too", async () => {
   const { call, session } = await sent();
   session.send(item("1", "BEGIN"), item("2"), wire.parseComplete(), wire.parseComplete());
   await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });

@@ -1,5 +1,5 @@
-// An atomic batch of statements that nobody has described (js/statement/first-batch.ts), over sockets in memory: one
-// flight with BEGIN, a savepoint for each further item and COMMIT, and what the failure of each of them means.
+// An atomic batch of statements without descriptions (js/statement/first-batch.ts), over sockets in memory: one flight
+// with BEGIN, a savepoint for each further item, and COMMIT; and what each failure in it means.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -23,13 +23,13 @@ import {
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-/** The check in front of a statement would have a name from the third on. */
+/** Without "unnamed" the check before a statement would have a name from the third use on. */
 const OPTIONS = { firstRun: "text", prepare: "unnamed" } as const;
 beforeEach(() => newClient(OPTIONS));
 
 const error = (C: string, more = {}) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no", ...more });
 const failed = (C: string, status: "I" | "E" = "E") => Buffer.concat([error(C), wire.readyForQuery(status)]);
-/** The answer to the first item, or to one behind it, of one row. */
+/** The answer to the first item, or to a later one, with one row. */
 const first = (value: string) => item(value, "BEGIN");
 const item = (value: string, prelude = "SAVEPOINT") =>
   Buffer.concat([checked([int4], [], prelude), wire.bindComplete(), texts(value), over(1, "T")]);
@@ -40,7 +40,7 @@ const ending = (tag: string) =>
     ...[wire.commandComplete(tag), wire.readyForQuery()],
   ]);
 
-/** The next session, which has sent a batch of so many items. */
+/** Accepts the next session, on which a batch of `count` items is sent. */
 async function sent(count: number): Promise<Session> {
   const session = await letIn();
   for (let at = 0; at < count; at++) expect(await session.flight()).toEqual(behindPrelude);
@@ -51,7 +51,7 @@ async function sent(count: number): Promise<Session> {
 const committed = () => [wire.commandComplete("COMMIT"), wire.readyForQuery()];
 const savepoint = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("SAVEPOINT")];
 
-/** A batch on the wire whose second item, of three, is known. */
+/** Sends a batch of three items whose second statement is known. */
 async function behindKnown() {
   const learning = client.query("select a");
   const session = await letIn();
@@ -72,7 +72,7 @@ const outcome = (call: Promise<unknown>) =>
     ({ code, batch, transaction }: PgzError) => ({ code, batch, transaction }),
   );
 
-test("BEGIN, a savepoint for each further item and COMMIT leave together; the statements are known then", async () => {
+test("BEGIN, a savepoint for each further item and COMMIT are one write, and make statements known", async () => {
   const call = client.batch(["select a", "select b", "select c"]);
   const session = await sent(3);
   session.send(first("1"), item("2"), item("3"), ending("COMMIT"));
@@ -84,7 +84,7 @@ test("BEGIN, a savepoint for each further item and COMMIT leave together; the st
   expect((await next).rows).toEqual([{ n: 4 }]);
 });
 
-test("the statements in front of its items are named by their places", async () => {
+test("the statements before the items are named by their places", async () => {
   const call = client.batch(["select a", "select b", "select c"]);
   const session = await letIn();
   const preludes: string[] = [];
@@ -97,7 +97,7 @@ test("the statements in front of its items are named by their places", async () 
   expect(await outcome(call)).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test("counts need no rows, and bytes are each item's own", async () => {
+test("counts need no rows, and as bytes each item has its own", async () => {
   const counted = client.batch(["select a", "select b"], { results: "count" });
   let session = await sent(2);
   session.send(first("1"), item("2"), ending("COMMIT"));
@@ -115,7 +115,7 @@ test("counts need no rows, and bytes are each item's own", async () => {
   expect(results.map(({ fields }) => fields.map(({ name }) => name))).toEqual([["n"], ["n"]]);
 });
 
-test("a statement that is known by then is bound as it is", async () => {
+test("a statement that is known by then is bound without a Parse", async () => {
   const learning = client.query("select a");
   const session = await letIn();
   expect(await session.flight()).toEqual(firstFlight);
@@ -143,7 +143,7 @@ test("an item without columns has no fields", async () => {
   expect(await call).toEqual([{ command: "INSERT", rowCount: 1, bytes: new Uint8Array(), fields: [] }]);
 });
 
-test("values of items that are known are each item's own", async () => {
+test("each known item keeps its own values", async () => {
   const known = (value: string) => sql`select ${value}::text`;
   const learning = client.query(known("zero"));
   const session = await letIn();
@@ -175,7 +175,7 @@ test.each([
   expect(await ended).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test("25 items are not, nor is one", async () => {
+test("a batch of 25 items is not described first, nor is a batch of one", async () => {
   for (const count of [25, 1]) {
     const call = client.batch(Array.from({ length: count }, (_, n) => `select ${n}`));
     const session = await sent(count);
@@ -186,7 +186,7 @@ test("25 items are not, nor is one", async () => {
   }
 });
 
-test("where all of it is known there is no savepoint, and one that may not run at once keeps the others from it", async () => {
+test("a batch of known statements has no savepoint, and one item that cannot run first affects all", async () => {
   const learning = client.batch(["select a", "select b"]);
   const session = await sent(2);
   session.send(first("1"), item("2"), ending("COMMIT"));
@@ -204,7 +204,7 @@ test("where all of it is known there is no savepoint, and one that may not run a
   expect(await call).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test("in a transaction of the user's, and by option, they are described first", async () => {
+test("in a user's transaction, and by option, items are described first", async () => {
   const call = client.transaction(async (tx) => {
     await tx.query("select a");
     return tx.batch(["select b"]);
@@ -224,7 +224,7 @@ test("in a transaction of the user's, and by option, they are described first", 
   await other;
 });
 
-test("a value that cannot be sent is told of by the described batch", async () => {
+test("a value that cannot be sent is reported by the described batch", async () => {
   const call = outcome(client.batch([sql`select ${1n}`, sql`select ${{ a: 1n }}`]));
   const session = await letIn();
   expect(await session.flight()).toEqual(described);
@@ -234,7 +234,7 @@ test("a value that cannot be sent is told of by the described batch", async () =
 
 // -- failures --------------------------------------------------------------------------------------------------------
 
-test("an item that has run and fails undoes those in front of it; those behind it have not run", async () => {
+test("an item that fails rolls back the earlier ones, and the later ones have not run", async () => {
   const call = client.batch(["select a", "select b", "select c"]);
   const session = await sent(3);
   session.send(first("1"), checked([int4], [], "SAVEPOINT"), wire.bindComplete(), failed("22012"));
@@ -247,7 +247,7 @@ test("an item that has run and fails undoes those in front of it; those behind i
   expect(client.stats().state).toBe("idle");
 });
 
-test("COMMIT that fails is the failure of no item", async () => {
+test("a failed COMMIT is no single item's failure", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2);
   session.send(first("1"), item("2"), wire.parseComplete(), wire.bindComplete(), wire.noData(), failed("23503", "I"));
@@ -258,7 +258,7 @@ test("COMMIT that fails is the failure of no item", async () => {
   });
 });
 
-test("so is one that rolls back though no item has failed", async () => {
+test("a COMMIT that rolls back without a failed item is no single item's failure", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2);
   session.send(first("1"), item("2"), ending("ROLLBACK"));
@@ -268,7 +268,7 @@ test("so is one that rolls back though no item has failed", async () => {
   });
 });
 
-test("an item that fails though the transaction is committed behind it has failed alone", async () => {
+test("an item fails alone if the transaction is committed after its failure", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2);
   session.send(first("1"), checked([int4], [], "SAVEPOINT"), wire.bindComplete(), error("22012"));
@@ -280,7 +280,7 @@ test("an item that fails though the transaction is committed behind it has faile
   });
 });
 
-test("an error behind COMMIT is the failure of no item, and all are committed", async () => {
+test("an error after COMMIT is no single item's failure, and all items are committed", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2);
   session.send(first("1"), item("2"), wire.parseComplete(), wire.bindComplete(), wire.noData());
@@ -292,7 +292,7 @@ test("an error behind COMMIT is the failure of no item, and all are committed", 
   });
 });
 
-test("an item that commits by itself: those in front of one that fails then do not run again", async () => {
+test("after an item that commits by itself, a later failure does not make the batch run again", async () => {
   const learning = client.query("commit");
   const session = await letIn();
   expect(await session.flight()).toEqual(described);
@@ -308,7 +308,7 @@ test("an item that commits by itself: those in front of one that fails then do n
   expect(await outcome(call)).toMatchObject({ code: "25P01", transaction: "committed" });
 });
 
-test("a BEGIN that is refused is the error, and nothing runs by itself", async () => {
+test("a BEGIN that is refused is the error, and no item runs outside of a transaction", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2);
   session.send(
@@ -321,7 +321,7 @@ test("a BEGIN that is refused is the error, and nothing runs by itself", async (
   expect(await outcome(call)).toMatchObject({ code: "25006", batch: { index: 0, rolledBack: [], skipped: [1] } });
 });
 
-test("a check that fails rolls all of it back, and then all of it is described", async () => {
+test("a check that fails rolls the whole batch back, and then all of it is described", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2);
   session.send(wire.closeComplete(), wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
@@ -337,7 +337,7 @@ test("a check that fails rolls all of it back, and then all of it is described",
   for (const n of [1, 2]) session.send(...begins, rows(n, n + 1), wire.commandComplete("SELECT 1"));
   session.send(wire.readyForQuery());
   expect((await call).map((one) => one.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
-  // And so is what comes behind.
+  // The next call is described as well.
   const next = outcome(client.query("select c"));
   expect(await session.flight()).toEqual(described);
   session.peer.end();
@@ -347,8 +347,8 @@ test("a check that fails rolls all of it back, and then all of it is described",
 test.each([
   ["whose statement is lost", "26000", true],
   ["whose table is gone", "42P01", true],
-  ["that is cancelled by somebody else", "57014", false],
-])("an item that is known, %s, in front of Bind", async (_, code, isDescribed) => {
+  ["that another session cancelled", "57014", false],
+])("a known item, %s, fails before Bind", async (_, code, isDescribed) => {
   const { session, call } = await behindKnown();
   session.send(first("2"), ...savepoint, failed(code), skipped(), ending("ROLLBACK"));
   if (!isDescribed) {
@@ -360,7 +360,7 @@ test.each([
   expect(await call).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test("what fails behind Bind, and what fails in front of it when it is known, is the error", async () => {
+test("a failure after Bind, or of a known item before Bind, is the batch's error", async () => {
   const { session, call } = await behindKnown();
   const bound = [wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])];
   session.send(first("2"), ...savepoint, ...bound, failed("42P01"), skipped(), ending("ROLLBACK"));
@@ -384,7 +384,7 @@ test("rows that cannot be read fail the batch, which is committed", async () => 
   });
 });
 
-test("columns of one name fail a batch of bytes, all of whose items are stopped in a bounded time", async () => {
+test("duplicate column names fail a batch of bytes, whose items are all cancelled in a bounded time", async () => {
   using clock = fakeClock();
   const call = outcome(client.batch(["select a", "select b"], { results: "ndjson", duplicates: "error" }));
   const session = await sent(2);
@@ -396,12 +396,12 @@ test("columns of one name fail a batch of bytes, all of whose items are stopped 
   session.send(failed("57014"));
   await quiet();
   expect(client.stats().state).toBe("busy");
-  // Nothing is heard of the second one.
+  // The second item's cancel is never answered.
   await clock.pass(CANCEL_DEADLINE);
   expect(client.stats().state).toBe("lost");
 });
 
-test("a call that ends meanwhile stops what it has on the wire, and its transaction is rolled back", async () => {
+test("a call that ends during its batch cancels it, and its transaction is rolled back", async () => {
   const abort = new AbortController();
   const call = outcome(client.batch(["select a", "select b"], { signal: abort.signal }));
   const session = await sent(2);
@@ -413,7 +413,7 @@ test("a call that ends meanwhile stops what it has on the wire, and its transact
   await cancel.flight();
   session.send(checked([int4], [], "SAVEPOINT"), wire.bindComplete(), texts("2"), over(1, "T"));
   session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), failed("57014", "E"));
-  // A cancel that is under way could meet it.
+  // A cancel that is still in flight could hit the ROLLBACK.
   const ending = session.flight();
   expect(await isPending(ending)).toBe(true);
   cancel.peer.end();

@@ -1,8 +1,7 @@
-// First runs on servers that answer them as no PostgreSQL does, over sockets in memory: what is taken, what is described
-// and runs then, what may have run and is never run again, and what is remembered of the server.
-//
-// What immudb and SPQR's router say is what they said to this driver, message by message (immudb 1.11.1, SPQR of August
-// 2026 over PostgreSQL 18 and 15).
+// First runs on servers that answer unlike PostgreSQL, over sockets in memory: which answers are accepted, what is then
+// described and run, what may have run and is never repeated, and what is remembered of the server. The answers of
+// immudb and of SPQR's router are those that they gave to this driver, message by message (immudb 1.11.1, SPQR of
+// August 2026 over PostgreSQL 18 and 15).
 import { beforeEach, expect, test } from "vitest";
 import {
   begun,
@@ -20,7 +19,7 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 let database = 0;
-/** Where the client of a test and those beside it connect to. */
+/** Where the client of a test, and other clients beside it, connect. */
 const place = () => ({ database: `odd${database}`, firstRun: "text" as const });
 beforeEach(() => {
   database++;
@@ -37,7 +36,7 @@ const over = (tag: string, status: "I" | "T" | "E" = "I") =>
 const failing = (C: string, M = "no", S = "ERROR") => wire.errorResponse({ S, C, M });
 const checkPasses = () => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("SELECT 0")]);
 const begins = (tag: string) => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag)]);
-/** The statement's own answers, of one int4. */
+/** The statement's own answers, with one int4 column. */
 const rows = (...values: string[]) =>
   Buffer.concat([
     wire.parameterDescription([]),
@@ -47,7 +46,7 @@ const rows = (...values: string[]) =>
     over(`SELECT ${values.length}`),
   ]);
 
-/** An INSERT, as each of them answers its first run. */
+/** How each of these servers answers the first run of an INSERT. */
 const conversations: Record<string, (columns: number) => Buffer> = {
   "immudb, which knows no Close, goes on behind the error and answers the check with a row": () =>
     Buffer.concat([
@@ -122,7 +121,7 @@ async function letInFirst(): Promise<Session> {
   return session;
 }
 
-/** The statement is described first, and then runs. */
+/** Expects that the statement is described first, and then runs. */
 async function runsDescribed(session: Session, prelude?: string): Promise<void> {
   expect(await session.flight()).toEqual(described);
   session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
@@ -131,7 +130,7 @@ async function runsDescribed(session: Session, prelude?: string): Promise<void> 
   else session.send(begun(), ended(0));
 }
 
-/** Another client of the same server describes first, too. */
+/** Checks that another client of the same server describes first, too. */
 async function isRemembered(): Promise<void> {
   const other = otherClient(place());
   const call = other.query("select elsewhere");
@@ -159,7 +158,7 @@ test.each(Object.entries(conversations))("%s", async (_name, answers) => {
   await isRemembered();
 });
 
-test("from then on rows are asked for as text, as by pg", async () => {
+test("from then on rows are requested as text, as by pg", async () => {
   const insert = client.exec("insert into t values (1)");
   const session = await letInFirst();
   session.send(conversations["SPQR's router, which answers the check with its words"]!(0));
@@ -174,7 +173,7 @@ test("from then on rows are asked for as text, as by pg", async () => {
   expect((await query).rows).toEqual([{ n: 9 }]);
 });
 
-test("its answers in any pieces, also a row of the check that is long", async () => {
+test("the answers may be cut anywhere, and a row of the check may be long", async () => {
   const query = client.query("select n");
   const session = await letInFirst();
   const all = Buffer.concat([
@@ -194,7 +193,7 @@ test("its answers in any pieces, also a row of the check that is long", async ()
 });
 
 test.each(["08P01", "0A000", "XX000"])(
-  "Close that is refused with %s: nothing has run, and it is described",
+  "a Close that is refused with %s ran nothing, so the statement is described",
   async (code) => {
     const query = client.query("select n");
     const session = await letInFirst();
@@ -205,7 +204,7 @@ test.each(["08P01", "0A000", "XX000"])(
   },
 );
 
-test("a name that is taken, since Close is unknown: nothing has run, and it is described", async () => {
+test("a name that is taken because Close is unknown ran nothing, so the statement is described", async () => {
   const query = client.query("select n");
   const session = await letInFirst();
   session.send(failing("08P01"), failing("42P05", "already present"), wire.readyForQuery());
@@ -215,7 +214,7 @@ test("a name that is taken, since Close is unknown: nothing has run, and it is d
 });
 
 test.each(["57014", "53200"])(
-  "Close that fails with %s is that error, and says nothing of the server",
+  "a Close that fails with %s is the call's error, and does not count against the server",
   async (code) => {
     const query = client.query("select n");
     const session = await letInFirst();
@@ -225,7 +224,7 @@ test.each(["57014", "53200"])(
   },
 );
 
-test("BEGIN behind a Close that is refused goes again", async () => {
+test("a BEGIN after a refused Close is sent again", async () => {
   const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
   const session = await letIn();
   expect(await session.flight()).toEqual(behindPrelude);
@@ -236,7 +235,7 @@ test("BEGIN behind a Close that is refused goes again", async () => {
   await transaction;
 });
 
-test("BEGIN that is refused where the server runs on: the statement may have run outside of the transaction", async () => {
+test("if the server continues after a refused BEGIN, the statement may have run outside a transaction", async () => {
   const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
   const session = await letIn();
   await session.flight();
@@ -284,7 +283,7 @@ const ends: Record<string, { end: (session: Session) => void; code: string }> = 
 };
 
 test.each(Object.entries(ends))(
-  "%s in the first first run: it is not run again, and the next call describes",
+  "if %s in the very first run, the statement is not repeated, and the next call describes",
   async (_name, { end, code }) => {
     const insert = client.exec("insert into t values (1)");
     const session = await letInFirst();
@@ -298,7 +297,7 @@ test.each(Object.entries(ends))(
 );
 
 test.each(Object.entries(ends))(
-  "%s where first runs have gone well: it says nothing of the server",
+  "if %s after successful first runs, that does not count against the server",
   async (_name, { end, code }) => {
     const first = client.query("select n");
     const session = await letInFirst();
@@ -313,7 +312,7 @@ test.each(Object.entries(ends))(
   },
 );
 
-test("a server that goes says nothing of first runs", async () => {
+test("a server that shuts down does not count against first runs", async () => {
   const insert = client.exec("insert into t values (1)");
   const session = await letInFirst();
   session.send(wire.closeComplete(), failing("57P01", "terminating connection", "FATAL"));
@@ -321,7 +320,7 @@ test("a server that goes says nothing of first runs", async () => {
   await isNotRemembered();
 });
 
-test("rows that no PostgreSQL sends say nothing of first runs, since all in front of them was in order", async () => {
+test("malformed rows after correct messages do not count against first runs", async () => {
   const call = client.query("select n");
   const session = await letInFirst();
   session.send(wire.closeComplete(), wire.parseComplete(), checkPasses(), wire.parameterDescription([]));

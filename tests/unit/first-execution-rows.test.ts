@@ -1,5 +1,5 @@
-// The rows of a first run (js/statement/first-execution.ts), over sockets in memory: which of them wait for the catalog,
-// which are too many for that or cannot be read, and what is said of a failure when their statement has run.
+// The rows of a first run (js/statement/first-execution.ts), over sockets in memory: which rows wait for the catalog,
+// which are too many for that or cannot be read, and what is reported if the statement has run.
 import { beforeEach, expect, test, vi } from "vitest";
 import { Connection } from "../../js/connection/connection.ts";
 import { sql } from "../../js/statement/sql.ts";
@@ -23,7 +23,7 @@ import {
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-/** The check in front of a statement would have a name from the third on. */
+/** Without "unnamed" the check before a statement would have a name from the third use on. */
 const OPTIONS = { firstRun: "text", prepare: "unnamed" } as const;
 beforeEach(() => newClient(OPTIONS));
 
@@ -42,7 +42,7 @@ async function firstRun(session?: Session): Promise<Session> {
   return next;
 }
 
-/** Rows of several columns, as text. */
+/** A row of several columns, as text. */
 const row = (...cells: string[]) => wire.dataRow(cells.map((cell) => Buffer.from(cell)));
 
 async function goesOn(session: Session): Promise<void> {
@@ -52,9 +52,9 @@ async function goesOn(session: Session): Promise<void> {
   expect((await next).rows).toEqual([{ n: 7 }]);
 }
 
-// -- which rows wait -------------------------------------------------------------------------------------------------
+// -- waiting rows ----------------------------------------------------------------------------------------------------
 
-test("one column is enough for all of a row to wait, and one of a fixed size is none", async () => {
+test("one composite column makes whole rows wait, and a column of fixed size does not", async () => {
   const call = client.query("select n, c");
   const session = await firstRun();
   session.send(checked([int4, pair]), wire.bindComplete(), row("1", "(2)"), over(1));
@@ -72,7 +72,7 @@ test("one column is enough for all of a row to wait, and one of a fixed size is 
   }
 });
 
-test("the first of a database's own types is one of them", async () => {
+test("the lowest OID of a database's own types counts as such a type", async () => {
   const call = client.query("select c");
   const session = await firstRun();
   session.send(checked([{ ...pair, oid: FIRST_OF_A_DATABASE }]), wire.bindComplete(), texts("(1)"), over(1));
@@ -81,7 +81,7 @@ test("the first of a database's own types is one of them", async () => {
   expect((await call).rows).toEqual([{ c: { a: 1 } }]);
 });
 
-test("what somebody has learned of a type is enough where no composite is part of it, on any connection", async () => {
+test("a cached type without a composite inside needs no further look-up, on any connection", async () => {
   const database = "first-execution-rows";
   newClient({ ...OPTIONS, database });
   const learning = client.query("select m");
@@ -102,7 +102,7 @@ test("what somebody has learned of a type is enough where no composite is part o
   }
 });
 
-test("but not where one is, in an array too", async () => {
+test("a type with a composite inside is looked up each time, in an array too", async () => {
   let session: Session | undefined;
   for (const name of ["a", "b"]) {
     const call = client.query(`select c as ${name}`);
@@ -114,9 +114,9 @@ test("but not where one is, in an array too", async () => {
   }
 });
 
-// -- rows that are dropped -------------------------------------------------------------------------------------------
+// -- dropped rows ----------------------------------------------------------------------------------------------------
 
-/** The names of what the core is told outside of operations. */
+/** Records the names of what the core is told outside of operations. */
 function toldCore(): string[] {
   const names: string[] = [];
   const { tell } = Connection.prototype;
@@ -134,7 +134,7 @@ function toldCore(): string[] {
   return names;
 }
 
-test("held rows do not stay in the core, whatever becomes of their call", async () => {
+test("held rows are dropped from the core when their call is aborted", async () => {
   const told = toldCore();
   try {
     const abort = new AbortController();
@@ -156,7 +156,7 @@ test("held rows do not stay in the core, whatever becomes of their call", async 
   }
 });
 
-test("rows that wait and are too many fail the call, and the next one describes", async () => {
+test("too many waiting rows fail the call, and the next call describes", async () => {
   const call = client.query("select c");
   const session = await firstRun();
   session.send(checked([pair]), wire.bindComplete());
@@ -174,7 +174,7 @@ test("rows that wait and are too many fail the call, and the next one describes"
   await next;
 });
 
-test("no row of a record reaches a stream", async () => {
+test("no row with a record reaches a stream", async () => {
   const opening = client.stream("select r");
   const ending = expect(opening).rejects.toMatchObject({ code: "RECORD_NEEDS_DESCRIBE" });
   const session = await firstRun();
@@ -185,7 +185,7 @@ test("no row of a record reaches a stream", async () => {
   await goesOn(session);
 });
 
-test("a text that cannot be read is told of with what its stream has shown by then", async () => {
+test("an error about an unreadable text says whether its stream has shown rows", async () => {
   let session: Session | undefined;
   for (const isSeen of [true, false]) {
     const opening = client.stream(`select n, ${String(isSeen)}`);
@@ -204,17 +204,20 @@ test.each([
   ["a server that goes", shutdown, "57P01"],
   ["a lock", () => failed("55P03"), "55P03"],
   ["a conflict, which would be safe to repeat", () => failed("40001"), "40001"],
-])("%s under the question fails a call whose statement has run, which is not run again", async (_, answer, code) => {
-  const call = client.query("select c");
-  const session = await firstRun();
-  session.send(checked([pair]), wire.bindComplete(), texts("(1)"), over(1));
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(answer());
-  await expect(call).rejects.toMatchObject({ code, retryable: false });
-  expect(await isPending(accepted())).toBe(true);
-});
+])(
+  "%s during the look-up fails a call whose statement has run, and the statement is not repeated",
+  async (_, answer, code) => {
+    const call = client.query("select c");
+    const session = await firstRun();
+    session.send(checked([pair]), wire.bindComplete(), texts("(1)"), over(1));
+    expect(await session.flight()).toEqual(["Query"]);
+    session.send(answer());
+    await expect(call).rejects.toMatchObject({ code, retryable: false });
+    expect(await isPending(accepted())).toBe(true);
+  },
+);
 
-test("a text that is no SQL is not described, with values neither", async () => {
+test("a text that is not SQL is not described, not even with values", async () => {
   const call = client.query(sql`select from ${1}`);
   const session = await firstRun();
   session.send(wire.closeComplete(), failed("42601"));
@@ -222,7 +225,7 @@ test("a text that is no SQL is not described, with values neither", async () => 
   await goesOn(session);
 });
 
-test("BEGIN leaves in front of it, in its flight", async () => {
+test("BEGIN is sent before a first run, in the same flight", async () => {
   const transaction = client.transaction((tx) => tx.query("select n"));
   const session = await letIn();
   expect(await session.flight()).toEqual(behindPrelude);
@@ -232,7 +235,7 @@ test("BEGIN leaves in front of it, in its flight", async () => {
   expect((await transaction).rows).toEqual([{ n: 1 }]);
 });
 
-test("one that leaves before the server is known may be behind a pooler, so its text is nobody else's", async () => {
+test("before the server is known there may be a pooler, so the statement gets a unique text", async () => {
   newClient({ ...OPTIONS, password: "x", earlyQuery: true, allowCleartextPassword: true });
   const call = client.query("select n").catch(() => {});
   const session = await accepted();

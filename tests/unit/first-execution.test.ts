@@ -1,5 +1,5 @@
-// A statement that runs before anybody has described it (js/statement/first-execution.ts), over sockets in memory:
-// which rows wait for the catalog, which failures lead to a description, and what is said of rows that cannot be read.
+// A statement that runs before its first description (js/statement/first-execution.ts), over sockets in memory: which
+// rows wait for the catalog, which failures lead to a description, and how unreadable rows are reported.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import { checked, described, failed, firstFlight, over, says, texts } from "../support/first-runs.ts";
@@ -20,7 +20,7 @@ import {
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-/** The check in front of a statement would have a name from the third on. */
+/** Without "unnamed" the check before a statement would have a name from the third use on. */
 const OPTIONS = { firstRun: "text", prepare: "unnamed" } as const;
 beforeEach(() => newClient(OPTIONS));
 
@@ -29,7 +29,7 @@ const other = { name: "o", oid: 99_998, size: -1 };
 const mood = { name: "m", oid: 99_997, size: 4 };
 const record = { name: "r", oid: 2249, size: -1 };
 const PAIR = '[[99999,"c","pair",[23],["a"]]]';
-/** What the server says of a statement in a description of its own. */
+/** The server's description of a statement. */
 const shape = (columns = [int4]) =>
   Buffer.concat([
     ...[wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription(columns)],
@@ -42,7 +42,7 @@ async function firstRun(session?: Session): Promise<Session> {
   return next;
 }
 
-/** It is described, and then runs in binary. */
+/** Expects that the statement is described, and then runs in binary. */
 async function runsDescribed(session: Session, call: Promise<{ rows: unknown[] }>): Promise<void> {
   expect(await session.flight()).toEqual(described);
   session.send(shape());
@@ -51,7 +51,7 @@ async function runsDescribed(session: Session, call: Promise<{ rows: unknown[] }
   expect((await call).rows).toEqual([{ n: 5 }]);
 }
 
-/** The text that Parse of the user's statement has. */
+/** The text in the Parse of the user's statement. */
 async function textOf(session: Session): Promise<string> {
   let text = "";
   for (let message = await session.message(); message!.name !== "Sync"; message = await session.message())
@@ -59,9 +59,9 @@ async function textOf(session: Session): Promise<string> {
   return text;
 }
 
-// -- its text --------------------------------------------------------------------------------------------------------
+// -- the text of the statement ---------------------------------------------------------------------------------------
 
-test("its text is the user's own, with the comment of its call", async () => {
+test("the statement's text is the user's own, with the comment of its call", async () => {
   newClient({ ...OPTIONS, sqlComment: () => ({ route: "a" }) });
   const call = client.query("select n").catch(() => {});
   const session = await letIn();
@@ -70,7 +70,7 @@ test("its text is the user's own, with the comment of its call", async () => {
   await call;
 });
 
-test("behind what may be a pooler it is nobody else's, each time it runs", async () => {
+test("behind a possible pooler the text is made unique, in each run", async () => {
   const found: string[] = [];
   for (const _ of "12") {
     newClient(OPTIONS);
@@ -87,9 +87,9 @@ test("behind what may be a pooler it is nobody else's, each time it runs", async
   expect(found[0]).not.toBe(found[1]);
 });
 
-// -- rows that wait --------------------------------------------------------------------------------------------------
+// -- waiting rows ----------------------------------------------------------------------------------------------------
 
-test("rows of a composite wait until the catalog is asked; a call that wants none asks nothing", async () => {
+test("rows of a composite wait for the catalog, and a call without rows asks nothing", async () => {
   const call = client.query("select c");
   const session = await firstRun();
   session.send(checked([pair]), wire.bindComplete(), texts("(1)"), over(1));
@@ -103,7 +103,7 @@ test("rows of a composite wait until the catalog is asked; a call that wants non
   expect(await counted).toMatchObject({ rowCount: 1 });
 });
 
-test("they wait though somebody has asked before, since a composite may have changed since", async () => {
+test("rows wait despite a cached definition, because a composite may have changed since", async () => {
   const first = client.query("select c");
   const session = await firstRun();
   session.send(checked([pair]), wire.bindComplete(), texts("(1)"), over(1));
@@ -122,7 +122,7 @@ test("they wait though somebody has asked before, since a composite may have cha
   expect(await counted).toMatchObject({ rowCount: 1 });
 });
 
-test("what is of a fixed size is its text, unless a parser may want its name", async () => {
+test("a value of a fixed-size type is its text, unless a parser may need the type's name", async () => {
   const plain = client.query("select m");
   const session = await firstRun();
   session.send(checked([mood]), wire.bindComplete(), texts("sad"), over(1));
@@ -148,7 +148,7 @@ test("built-in types of any size do not wait", async () => {
   expect((await call).rows).toEqual([{ t: "x" }]);
 });
 
-test("a call that ends while its rows wait gets none, and the next finds nothing of them", async () => {
+test("a call that ends while its rows wait gets no rows, and the next call sees none of them", async () => {
   const abort = new AbortController();
   const call = client.query("select c", { signal: abort.signal });
   const session = await firstRun();
@@ -166,7 +166,7 @@ test("a call that ends while its rows wait gets none, and the next finds nothing
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-test("rows that wait are not there where their statement fails, and nothing is asked then", async () => {
+test("waiting rows are dropped if their statement fails, without a look-up", async () => {
   const call = client.query("select c");
   const session = await firstRun();
   session.send(checked([pair]), wire.bindComplete(), texts("(1)"), failed("22012"));
@@ -177,9 +177,9 @@ test("rows that wait are not there where their statement fails, and nothing is a
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-// -- rows that cannot be read ----------------------------------------------------------------------------------------
+// -- unreadable rows -------------------------------------------------------------------------------------------------
 
-test("a record is refused behind its statement's end, and its rows are dropped", async () => {
+test("a record is refused after its statement has ended, and its rows are dropped", async () => {
   const call = client.query("select r");
   const session = await firstRun();
   session.send(checked([record]), wire.bindComplete(), texts("(1)"));
@@ -192,14 +192,14 @@ test("a record is refused behind its statement's end, and its rows are dropped",
   await expect(again).rejects.toMatchObject({ code: "42601" });
 });
 
-test("a statement that fails behind such columns fails with its own error", async () => {
+test("a statement with such columns that fails has its own error", async () => {
   const call = client.query("select r");
   const session = await firstRun();
   session.send(checked([record]), wire.bindComplete(), failed("22012"));
   await expect(call).rejects.toMatchObject({ code: "22012" });
 });
 
-test("a text that is none of its type is refused when the statement has run", async () => {
+test("a text that is invalid for its type is refused once the statement has run", async () => {
   const call = client.query("select n");
   const session = await firstRun();
   session.send(checked(), wire.bindComplete(), texts("1", "odd"));
@@ -215,7 +215,7 @@ test("a text that is none of its type is refused when the statement has run", as
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-test("so is one among rows that have waited", async () => {
+test("an invalid text among rows that have waited is refused too", async () => {
   const call = client.query("select c");
   const session = await firstRun();
   session.send(checked([pair]), wire.bindComplete(), texts("(odd)"), over(1));
@@ -233,7 +233,7 @@ test.each([
   ["a statement that is not there", "26000", false],
   ["a value that its type does not take, where there are values", "22P02", true],
   ["another number of values", "08P01", true],
-])("behind the check and in front of Bind, %s leads to a run by what has been learned", async (_, code, hasValues) => {
+])("after the check and before Bind, %s leads to a run with the learned shape", async (_, code, hasValues) => {
   const call = client.query(hasValues ? sql`select ${"x"}` : "select n");
   const session = await firstRun();
   session.send(checked([int4], hasValues ? [25] : []), failed(code));
@@ -246,7 +246,7 @@ test.each([
   ["text that is no SQL", "42601", () => [wire.closeComplete(), failed("42601")]],
   ["a value, where there is none", "22P02", () => [checked(), failed("22P02")]],
   ["a timeout", "57014", () => [checked(), failed("57014")]],
-  ["what happens behind Bind", "26000", () => [checked(), wire.bindComplete(), failed("26000")]],
+  ["a failure after Bind", "26000", () => [checked(), wire.bindComplete(), failed("26000")]],
   [
     "a check that the server has no memory for",
     "53200",
@@ -270,7 +270,7 @@ test("a check that fails leads to a description", async () => {
   await runsDescribed(session, call);
 });
 
-test("what goes in front of it and fails is the error, since knowing the statement would not help", async () => {
+test("if BEGIN before the statement fails, BEGIN's error is the call's, without a description", async () => {
   const transaction = client.transaction((tx) => tx.query("select n"));
   const session = await letIn();
   await session.flight();
@@ -278,7 +278,7 @@ test("what goes in front of it and fails is the error, since knowing the stateme
   await expect(transaction).rejects.toMatchObject({ code: "25006" });
 });
 
-test("a connection that is lost fails the call, unless a cap had cut its rows off by then", async () => {
+test("a lost connection fails the call, unless a cap has already cut its rows off", async () => {
   const lost = client.query("select n");
   const session = await firstRun();
   session.send(checked(), wire.bindComplete(), texts("1"));

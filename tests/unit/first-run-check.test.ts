@@ -1,5 +1,5 @@
-// The check in front of a first run as a statement of its connection, over sockets in memory: when it has a name, what it
-// asks of which server, and what the loss of its name leads to.
+// The check before a first run as a statement of its connection, over sockets in memory: when it has a name, what it
+// asks of which server, and what follows if its name is lost.
 import { beforeEach, expect, test } from "vitest";
 import {
   checked,
@@ -27,7 +27,7 @@ import * as wire from "../support/wire.mjs";
 useMemoryServer();
 beforeEach(() => newClient({ firstRun: "text" }));
 
-/** The next session, of a server that reports its version, as PostgreSQL does. */
+/** Accepts the next session as a server that reports this version, as PostgreSQL does. */
 async function letInBy(version: string, processId = 7): Promise<Session> {
   const session = await accepted();
   await session.flight();
@@ -37,7 +37,7 @@ async function letInBy(version: string, processId = 7): Promise<Session> {
   return session;
 }
 
-/** A session in which the second first run has prepared the check. */
+/** A session on which the second first run has prepared the check. */
 async function runFirst(): Promise<Session> {
   const calls = [client.query("select n"), client.query("select k")];
   const session = await letInBy("18.1");
@@ -49,7 +49,7 @@ async function runFirst(): Promise<Session> {
   return session;
 }
 
-test("the check is prepared once, and again when its name is gone", async () => {
+test("the check is prepared once, and again after its name was lost", async () => {
   const session = await runFirst();
   for (const text of ["select m", "select o"]) {
     const call = client.query(text);
@@ -64,7 +64,7 @@ test("the check is prepared once, and again when its name is gone", async () => 
   session.send(wire.parseComplete(), wire.bindComplete(), wire.noData());
   session.send(wire.commandComplete("DISCARD ALL"), wire.readyForQuery());
   await discards;
-  // The name is closed, too: the server does not mind one that it does not have.
+  // The name is closed too, because servers accept Close of a missing name.
   for (const flight of [["Close", ...firstFlight], firstFlight, laterFlight]) {
     const call = client.query(`select ${flight.length} as p`);
     expect(await session.flight()).toEqual(flight);
@@ -74,7 +74,7 @@ test("the check is prepared once, and again when its name is gone", async () => 
   }
 });
 
-test("a check that the server has lost leads to a description, and says nothing of the session", async () => {
+test("a check that the server has lost leads to a description, and later checks have no name", async () => {
   const session = await runFirst();
   const lost = client.query("select m");
   expect(await session.flight()).toEqual(laterFlight);
@@ -84,7 +84,7 @@ test("a check that the server has lost leads to a description, and says nothing 
   expect(await session.flight()).toEqual(execution);
   session.send(begun(), ended(0));
   await lost;
-  // A pooler may be why, so nothing has a name here from now on.
+  // A pooler may be the reason, so from now on the check has no name here.
   for (const text of ["select o", "select p"]) {
     const call = client.query(text);
     expect(await session.flight()).toEqual(firstFlight);
@@ -93,7 +93,7 @@ test("a check that the server has lost leads to a description, and says nothing 
   }
 });
 
-test("a neighbour whose statement is no SQL does not take the check from those behind it for good", async () => {
+test("after a pipelined statement with a syntax error the check is prepared again", async () => {
   const before = client.query("select n");
   const session = await letInBy("18.1");
   expect(await session.flight()).toEqual(firstFlight);
@@ -133,7 +133,7 @@ test.each([
   }
 });
 
-test("a transaction that begins with a check that is lost begins again, described", async () => {
+test("a transaction that begins with a lost check begins again, with a description", async () => {
   const session = await runFirst();
   const transaction = client.transaction((tx) => tx.query("select m"));
   expect(await session.flight()).toEqual(["Close", "Parse", "Bind", "Execute", ...laterFlight.slice(1)]);
@@ -190,7 +190,7 @@ test.each([
   ["15.14 (Debian 15.14-0+deb12u1)", false],
   ["16.4", true],
   ["18beta1", true],
-])("a server of version %s tells the types of columns: %s", async (version, tells) => {
+])("a server of version %s reports the types of columns: %s", async (version, tells) => {
   const first = client.query("select n");
   const session = await letInBy(version);
   const parsed = [];

@@ -1,5 +1,5 @@
-// The check in front of a first run as SQL (js/session/first-run.ts): which statements may have one, what it looks at,
-// what its failure says, and what is remembered of servers and statements.
+// The check before a first run as SQL (js/session/first-run.ts): which statements may have one, what it looks at, what
+// its failure means, and what is remembered of servers and statements.
 import { expect, test, vi } from "vitest";
 import {
   checkPassed,
@@ -51,7 +51,7 @@ test.each([
   "insert into t (a, b) values (1, 2) returning a, (b)",
   `select "record", 'row(1)' from t`,
   "select f((a), b), arrow(1, 2)",
-])("what shows no record may run first: %s", (text) => {
+])("a statement that returns no record may run first: %s", (text) => {
   expect(firstRunOf("server", text, [])).toBeDefined();
 });
 
@@ -70,14 +70,14 @@ test.each([
   'select "set_config"(a)',
   "select set_config(a)",
   "table pg_settings",
-])("what may show a record, or changes settings, is described first: %s", (text) => {
+])("a statement that may return a record, or changes settings, is described first: %s", (text) => {
   expect(firstRunOf("server", text, [])).toBeUndefined();
 });
 
-test("a statement leaves with its text, its values as text, and whether it has any", () => {
+test("a statement is sent with its text, its values as text, and whether it has values", () => {
   const none = firstRunOf("server", "select n", [])!;
   expect(none).toMatchObject({ text: "select n", hasValues: false });
-  // No format codes, no values.
+  // No format codes and no values.
   expect([...none.parameters]).toEqual([0, 0, 0, 0]);
   const one = firstRunOf("server", "select $1", ["é"])!;
   expect(one).toMatchObject({ text: "select $1", hasValues: true });
@@ -85,14 +85,14 @@ test("a statement leaves with its text, its values as text, and whether it has a
   expect(firstRunOf("server", "select $1", [Symbol("no text")])).toBeUndefined();
 });
 
-test("a long statement is described first only where its parameters' types have to be found", () => {
+test("a long statement is described first only if its parameters' types must be found", () => {
   const long = (length: number) => "select ".padEnd(length, "x");
   expect(firstRunOf("server", long(16 << 10), [7])).toBeDefined();
   expect(firstRunOf("server", long((16 << 10) + 1), [7])).toBeUndefined();
   expect(firstRunOf("server", long((16 << 10) + 1), [])).toBeDefined();
 });
 
-test("a statement that is to be described first is so on its server, and no other statement is", () => {
+test("a statement marked to be described first is so on its server only, and no other statement is", () => {
   describeFirst("server", "select record_like");
   expect(firstRunOf("server", "select record_like", [])).toBeUndefined();
   expect(firstRunOf("other", "select record_like", [])).toBeDefined();
@@ -101,14 +101,14 @@ test("a statement that is to be described first is so on its server, and no othe
 
 // -- what the check looks at -----------------------------------------------------------------------------------------
 
-test("the check always looks at settings, at the version only where nobody knows it", async () => {
+test("the check always looks at settings, and at the version only while it is unknown", async () => {
   const isolate = await newIsolate();
   const looksAtVersion = (isVersionKnown: boolean) =>
     isolate.firstRunOf("s", "select 1", [], undefined, isVersionKnown)!.check.sql.includes("server_version_num");
   expect([looksAtVersion(false), looksAtVersion(true)]).toEqual([true, false]);
   for (const setting of ["extra_float_digits", "DateStyle", "IntervalStyle"])
     expect(sqlOf([])).toContain(`current_setting('${setting}')`);
-  // A server that a check has passed is new enough.
+  // A server on which a check has passed is new enough.
   isolate.checkPassed("s");
   expect(looksAtVersion(false)).toBe(false);
   expect(isolate.firstRunOf("t", "select 1", [])!.check.sql).toContain("server_version_num");
@@ -139,7 +139,7 @@ test.each([
   expect(new RegExp(pattern!).test(`settings ${version}1ISO, MDYpostgres`)).toBe(passes);
 });
 
-test("columns of the database's types are looked at, and without a parser those of no fixed size only", () => {
+test("types of the database's columns are looked at, and without a parser only those without a fixed size", () => {
   expect(sqlOf([])).not.toContain("result_types");
   expect(sqlOf([], COLUMNS)).toContain("result_types");
   expect(sqlOf([], COLUMNS)).toContain(">=10000");
@@ -148,7 +148,7 @@ test("columns of the database's types are looked at, and without a parser those 
   );
 });
 
-test("types that were asked for are not looked for, and as many of those that are known as fit", () => {
+test("the check leaves out types that were looked up, and as many cached types as fit", () => {
   const excepted = (columns: Partial<ReadColumns>, isVersionKnown = true) =>
     /oid not in \(([^)]*)\)/.exec(sqlOf([], { ...COLUMNS, ...columns }, isVersionKnown))?.[1];
   expect(excepted({})).toBeUndefined();
@@ -156,20 +156,20 @@ test("types that were asked for are not looked for, and as many of those that ar
   expect(excepted({ known: [20_001], asked: [20_002, 20_003] })).toBe("20002,20003,20001");
   const asked = Array.from({ length: 20 }, (_, at) => 20_000 + at);
   expect(excepted({ asked, known: [30_000] })).toBe(asked.join());
-  // Forty characters; behind one that does not fit none is looked at.
+  // At most forty characters. After the first type that does not fit, no further one is tried.
   const known = [20_001, 20_002, 20_003, 20_004, 20_005, 20_006, 1_234_567, 1];
   expect(excepted({ known })).toBe(known.slice(0, 6).join());
   expect(excepted({ known: [...known.slice(0, 6), 1_234] })).toBe([...known.slice(0, 6), 1_234].join());
-  // Beside the version there is no room for them.
+  // Together with the version there is no room for cached types.
   expect(excepted({ known: [20_001], asked: [20_002] }, false)).toBe("20002");
 });
 
-test("the types of parameters are looked at where a text would not do for each of them", () => {
+test("parameter types are looked at if a text would not do for each of them", () => {
   expect(checkOf(["text"]).looksAtTypes).toBe(false);
   expect(sqlOf(["text"])).not.toContain("parameter_types");
   const { sql, looksAtTypes } = checkOf([7, 8, "text", new Date(0)]);
   expect(looksAtTypes).toBe(true);
-  // One rule for both numbers, which some types refuse, another one for the date, which only some take.
+  // One rule for both numbers, which some types refuse, and another for the date, which only some types accept.
   expect([...sql.matchAll(/unnest\(array\[([0-9,]*)\]\)/g)].map(([, numbers]) => numbers)).toEqual(["1,2", "4"]);
   const rules = [...sql.matchAll(/oid (not in|in) \(([0-9,]+)\)/g)].map(([, how, types]) => [how, types!.split(",")]);
   expect(rules).toEqual([
@@ -178,22 +178,22 @@ test("the types of parameters are looked at where a text would not do for each o
   ]);
 });
 
-test("values whose types may be other ones are not looked at together", () => {
+test("values with different sets of possible types are looked at separately", () => {
   const numbersOf = (...values: unknown[]) =>
     [...sqlOf(values).matchAll(/unnest\(array\[([0-9,]*)\]\)/g)].map(([, numbers]) => numbers);
   expect(numbersOf(7, "a", 8)).toEqual(["1,3"]);
   expect(numbersOf(7, true, 8, false)).toEqual(["1,3", "2,4"]);
 });
 
-test("the check has one id for one text, by which a connection knows it again", () => {
+test("the check has one id per text, by which a connection recognizes it", () => {
   const [plain, again, other] = [checkOf([]), checkOf([]), checkOf([7])];
   expect(again.id).toBe(plain.id);
   expect(other.id).not.toBe(plain.id);
-  // Above 0, which names no statement.
+  // Above 0, because 0 names no statement.
   expect(Math.min(plain.id, other.id)).toBeGreaterThan(0);
 });
 
-// -- what its failure says -------------------------------------------------------------------------------------------
+// -- what its failure means ------------------------------------------------------------------------------------------
 
 test.each([
   ['invalid input syntax for type integer: "pgz-edge: types"', true, undefined],
@@ -228,11 +228,11 @@ test.each([
 
 // -- servers ---------------------------------------------------------------------------------------------------------
 
-test("of so many servers it is known that checks fail there, and one more takes the place of the oldest", async () => {
+test("failed checks are remembered for a bounded number of servers, and the oldest is dropped", async () => {
   const isolate = await newIsolate();
   const runs = (server: string) => isolate.firstRunOf(server, "select 1", []) !== undefined;
   const fail = (server: string) => isolate.checkFailed(server);
-  // Two sessions each, but for the last one, which has its first.
+  // Two sessions each. The last server has its first one only.
   for (let server = 1; server < MOST_SERVERS; server++) for (const _ of "12") fail(`${server}`);
   fail("last");
   expect(["1", "2", `${MOST_SERVERS - 1}`, "last"].map(runs)).toEqual([false, false, false, true]);
@@ -240,7 +240,7 @@ test("of so many servers it is known that checks fail there, and one more takes 
   expect(["1", "2", `${MOST_SERVERS - 1}`].map(runs)).toEqual([true, false, false]);
 });
 
-test("of so many servers it is known that a check has passed there", async () => {
+test("passed checks are remembered for a bounded number of servers", async () => {
   const isolate = await newIsolate();
   const isNew = (server: string) =>
     isolate.firstRunOf(server, "select 1", [])!.check.sql.includes("server_version_num");
@@ -250,13 +250,13 @@ test("of so many servers it is known that a check has passed there", async () =>
   expect(["1", "2", `${MOST_SERVERS}`, "more"].map(isNew)).toEqual([true, false, false, false]);
 });
 
-test("checks that fail in three sessions at once say it of their server as two do", async () => {
+test("checks that fail in three sessions at once mark their server like two failures", async () => {
   const isolate = await newIsolate();
   for (const _ of "123") isolate.checkFailed("s");
   expect(isolate.firstRunOf("s", "select 1", [])).toBeUndefined();
 });
 
-test("a check that passes makes the failures before it count no more", async () => {
+test("a check that passes resets the count of earlier failures", async () => {
   const isolate = await newIsolate();
   const runs = () => isolate.firstRunOf("s", "select 1", []) !== undefined;
   isolate.checkFailed("s");

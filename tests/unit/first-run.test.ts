@@ -1,4 +1,4 @@
-// The first run of a statement over sockets in memory: what its flight holds, and what each way of failing leads to.
+// The first run of a statement over sockets in memory: the contents of its flight, and what follows from each failure.
 import { beforeEach, expect, test } from "vitest";
 import { checkFailed, checkPassed, firstRunOf, isOld, isPipelinable } from "../../js/session/first-run.ts";
 import { sql } from "../../js/statement/sql.ts";
@@ -29,7 +29,7 @@ async function letInFirst(): Promise<Session> {
   return session;
 }
 
-test("one flight, and from the second run on all is binary", async () => {
+test("a first run takes one flight, and from the second run on all is binary", async () => {
   const first = client.query("select n");
   const session = await letInFirst();
   session.send(checked(), wire.bindComplete(), texts("7", null), over(2));
@@ -58,7 +58,7 @@ test("a session whose check fails describes this statement first, and all others
   await second;
 });
 
-test("a check that fails for the type of a parameter says nothing of other statements", async () => {
+test("a check that fails because of a parameter's type has no effect on other statements", async () => {
   const first = client.query(sql`select ${1}::date`);
   const session = await letInFirst();
   session.send(wire.closeComplete(), wire.parseComplete(), failed("22P02", 'invalid input: "pgz-edge: types"'));
@@ -72,14 +72,14 @@ test("a check that fails for the type of a parameter says nothing of other state
   await second;
 });
 
-test.each(["57014", "53200", "40001"])("a check that fails with %s is that error", async (code) => {
+test.each(["57014", "53200", "40001"])("a check that fails with %s is the call's error", async (code) => {
   const first = client.query("select n");
   const session = await letInFirst();
   session.send(wire.closeComplete(), wire.parseComplete(), failed(code));
   await expect(first).rejects.toMatchObject({ name: "PostgresError", code });
 });
 
-test("a statement that cannot be parsed is not described once more", async () => {
+test("a statement that cannot be parsed is not described again", async () => {
   const first = client.query("select n");
   const session = await letInFirst();
   session.send(wire.closeComplete(), failed("42601"));
@@ -87,7 +87,7 @@ test("a statement that cannot be parsed is not described once more", async () =>
   expect(client.stats().flights).toBe(2);
 });
 
-test("text that its parameter refuses: the encoder, which knows the type by now, says what is wrong", async () => {
+test("after a refused text the encoder, which then knows the type, reports what is wrong", async () => {
   const first = client.query(sql`select ${70_000} as n`);
   const session = await letInFirst();
   session.send(checked([int4], [21]), failed("22003"));
@@ -95,7 +95,7 @@ test("text that its parameter refuses: the encoder, which knows the type by now,
   expect(client.stats().flights).toBe(2);
 });
 
-test("text that its parameter refuses and the encoder takes runs in binary", async () => {
+test("a value that has no text form for its type runs in binary after a description", async () => {
   const first = client.query(sql`select ${Infinity} as n, ${5} as m`);
   const session = await letIn();
   expect(await session.flight()).toEqual(described);
@@ -106,7 +106,7 @@ test("text that its parameter refuses and the encoder takes runs in binary", asy
   await first;
 });
 
-test("an error behind BindComplete is the call's, and the statement does not run again", async () => {
+test("an error after BindComplete is the call's error, and the statement does not run again", async () => {
   const first = client.query("select n");
   const session = await letInFirst();
   session.send(checked(), wire.bindComplete(), texts("1"), failed("22012"));
@@ -114,7 +114,7 @@ test("an error behind BindComplete is the call's, and the statement does not run
   expect(client.stats().flights).toBe(2);
 });
 
-test("rows of an unknown type wait for the catalog; an enum does not", async () => {
+test("rows of an unknown type wait for the catalog, except for an enum", async () => {
   const enums = client.query("select m");
   const session = await letInFirst();
   session.send(checked([mood]), wire.bindComplete(), texts("sad"), over(1));
@@ -134,12 +134,12 @@ test("rows of an unknown type wait for the catalog; an enum does not", async () 
   await again;
 });
 
-test("a catalog that cannot be asked fails the call, whose statement has run", async () => {
+test("a catalog that cannot be read fails the call, whose statement has run", async () => {
   const call = client.query("select c");
   const session = await letInFirst();
   session.send(checked([composite]), wire.bindComplete(), texts("(1)"), over(1));
   expect(await session.flight()).toEqual(["Query"]);
-  // By itself a conflict, which is safe to try again.
+  // Alone this would be a conflict, which is safe to retry.
   session.send(failed("40001"));
   await expect(call).rejects.toMatchObject({ code: "40001", retryable: false });
   const next = client.exec("select n");
@@ -148,7 +148,7 @@ test("a catalog that cannot be asked fails the call, whose statement has run", a
   expect(await next).toMatchObject({ rowCount: 1 });
 });
 
-/** The check fails, and names these types of the statement's columns. */
+/** A failed check, which names these types of the statement's columns. */
 function unknownTypes(types: string, prelude?: string): Buffer {
   const before = checked([int4], [], prelude);
   const description = Buffer.concat([wire.parameterDescription([]), wire.rowDescription([int4])]).length;
@@ -172,13 +172,13 @@ function catalogSays(json: string): Buffer {
   ]);
 }
 
-test("types that the check names are asked for in front of a second run, whose rows do not wait", async () => {
+test("types that the check names are looked up before a second run, whose rows do not wait", async () => {
   const call = client.rows("select c");
   const rows = call[Symbol.asyncIterator]();
   const first = rows.next();
   const session = await letInFirst();
   session.send(unknownTypes("99999,23"));
-  // Both leave before any answer.
+  // Both are sent before any answer.
   expect(await session.flight()).toEqual(["Query"]);
   expect(await session.flight()).toEqual(firstFlight);
   session.send(
@@ -193,7 +193,7 @@ test("types that the check names are asked for in front of a second run, whose r
   expect((await rows.next()).done).toBe(true);
 });
 
-test("a second run whose check names types once more is described", async () => {
+test("a second run whose check names types again is described", async () => {
   const call = client.query("select c");
   const session = await letInFirst();
   session.send(unknownTypes("99999"));
@@ -207,7 +207,7 @@ test("a second run whose check names types once more is described", async () => 
   expect((await call).rows).toEqual([]);
 });
 
-test("a question in front that fails is asked again behind the run, whose rows have waited", async () => {
+test("if the look-up before the run fails, it is repeated after the run, whose rows have waited", async () => {
   const call = client.query("select c");
   const session = await letInFirst();
   session.send(unknownTypes("99999"));
@@ -219,7 +219,7 @@ test("a question in front that fails is asked again behind the run, whose rows h
   expect((await call).rows).toEqual([{ c: { a: 1 } }]);
 });
 
-test("a batch whose check names types is rolled back, and runs again behind the question", async () => {
+test("a batch whose check names types is rolled back, and runs again after the type look-up", async () => {
   const call = client.batch(["select n", "select c"]);
   const session = await letIn();
   for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
@@ -228,7 +228,7 @@ test("a batch whose check names types is rolled back, and runs again behind the 
   session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), texts("1"), over(1, "T"));
   session.send(unknownTypes("99999", "SAVEPOINT"), ...ending, wire.commandComplete("ROLLBACK"), wire.readyForQuery());
   expect(await session.flight()).toEqual(["Query"]);
-  // The first one is known by now.
+  // The first statement is known by now.
   expect(await session.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
   expect(await session.flight()).toEqual(behindPrelude);
   expect(await session.flight()).toEqual(execution);
@@ -240,13 +240,13 @@ test("a batch whose check names types is rolled back, and runs again behind the 
   expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ c: { a: 7 } }]]);
 });
 
-test("rows that are too many to be held fail their call, and the next one is described first", async () => {
+test("rows that are too many to hold fail their call, and the next one is described first", async () => {
   const row = texts(`(${"x".repeat(65_000)})`);
   const failing = client.query("select c");
   const session = await letInFirst();
   session.send(checked([composite]), wire.bindComplete(), ...Array(66).fill(row));
   await expect(failing).rejects.toMatchObject({ name: "UsageError", code: "TYPES_NEED_DESCRIBE", retryable: false });
-  // The only other connection is the one of its CancelRequest.
+  // The only other connection is that of its CancelRequest.
   const cancel = await accepted();
   expect(await cancel.flight()).toEqual(["CancelRequest"]);
   cancel.peer.end();
@@ -257,7 +257,7 @@ test("rows that are too many to be held fail their call, and the next one is des
   await expect(again).rejects.toMatchObject({ code: "42601" });
 });
 
-test("rows that wait are dropped with their call", async () => {
+test("waiting rows are dropped with their call", async () => {
   const abort = new AbortController();
   const call = client.query("select c", { signal: abort.signal });
   const session = await letInFirst();
@@ -267,7 +267,7 @@ test("rows that wait are dropped with their call", async () => {
   await expect(call).rejects.toMatchObject({ code: "ABORTED", retryable: false });
 });
 
-test("a record is refused when its statement has run, and described first from then on", async () => {
+test("a record is refused once its statement has run, and is described first from then on", async () => {
   const record = { name: "r", oid: 2249, size: -1 };
   const call = client.query("select r");
   const session = await letInFirst();
@@ -279,7 +279,7 @@ test("a record is refused when its statement has run, and described first from t
   await expect(again).rejects.toMatchObject({ code: "42601" });
 });
 
-test("BEGIN goes in front, and where the check fails once more in front of what is described", async () => {
+test("BEGIN is sent before the statement, and again before the description if the check fails", async () => {
   const sent: string[][] = [];
   const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
   const session = await letIn();
@@ -308,14 +308,17 @@ test("BEGIN goes in front, and where the check fails once more in front of what 
   expect(sent).toEqual([behindPrelude, ["Query"], described, ["Parse", "Bind", "Execute", ...execution], ["Query"]]);
 });
 
-test.each([[], [23, 23]])("a statement of other parameters than were bound is another statement", async (...types) => {
-  const call = client.query(sql`select ${7}::int4 as n`);
-  const session = await letInFirst();
-  session.send(checked([int4], types), wire.bindComplete(), texts("7"), over(1));
-  await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });
-});
+test.each([[], [23, 23]])(
+  "a statement with other parameters than the bound ones is another statement",
+  async (...types) => {
+    const call = client.query(sql`select ${7}::int4 as n`);
+    const session = await letInFirst();
+    session.send(checked([int4], types), wire.bindComplete(), texts("7"), over(1));
+    await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });
+  },
+);
 
-test("a batch whose COMMIT rolls back has not happened, though each of its items went well", async () => {
+test("a batch whose COMMIT rolls back has not happened, even if each item succeeded", async () => {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
   for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
@@ -327,7 +330,7 @@ test("a batch whose COMMIT rolls back has not happened, though each of its items
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK", batch: { rolledBack: [0, 1] } });
 });
 
-// Found by the simulator: the next call then ran in the transaction that had failed.
+// Found by the simulator: the next call then ran in the failed transaction.
 test("a batch whose COMMIT was cancelled is rolled back before the next call", async () => {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
@@ -349,7 +352,7 @@ test("a batch whose COMMIT was cancelled is rolled back before the next call", a
   await expect(next).rejects.toMatchObject({ code: "CLIENT_CLOSED" });
 });
 
-test("FATAL in COMMIT, which a pooler may have said, leaves open whether it committed", async () => {
+test("a FATAL error during COMMIT, which a pooler may have sent, leaves open whether it committed", async () => {
   const transaction = client.transaction(async (tx) => {
     await tx.exec("delete from t");
     await tx.last("delete from u");
@@ -371,7 +374,7 @@ test("FATAL in COMMIT, which a pooler may have said, leaves open whether it comm
   await expect(transaction).rejects.toMatchObject({ code: "08P01", transaction: "unknown", retryable: false });
 });
 
-test("a lost connection in a first run leaves open whether it has run", async () => {
+test("a connection that is lost during a first run leaves open whether it has run", async () => {
   const call = client.exec("insert into t values (1)");
   const session = await letInFirst();
   session.send(wire.closeComplete(), wire.parseComplete());
@@ -379,7 +382,7 @@ test("a lost connection in a first run leaves open whether it has run", async ()
   await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
 });
 
-test("what may run first: plain statements that show no anonymous record", () => {
+test("plain statements that return no anonymous record may run first", () => {
   const may = (text: string) => firstRunOf("s", text, []) !== undefined;
   for (const text of [
     "select 1",
@@ -418,8 +421,8 @@ test("a statement with very many numbers, or a very long one, is described first
   expect(firstRunOf("s", long, ["seven"])).toBeDefined();
 });
 
-test("the check grows by at most 150 bytes for the types of columns, also where many are known", () => {
-  // Of the check that looked at settings alone.
+test("the check grows by at most 150 bytes for the types of columns, even if many are known", () => {
+  // The size of the check that looked at settings alone, plus 150.
   const most = 436 + 150;
   const columns = (count: number) => ({ known: Array.from({ length: count }, (_, at) => 4_000_000_000 + at) });
   const lengthOf = (server: string, count: number) =>
@@ -432,7 +435,7 @@ test("the check grows by at most 150 bytes for the types of columns, also where 
   expect(firstRunOf("of sizes", "select 1", [])!.check.sql.length).toBeLessThan(436);
 });
 
-test("two sessions that fail say it of their server, until one passes; a bounded number of servers is remembered", () => {
+test("two failed sessions mark their server until one passes, for a bounded number of servers", () => {
   checkFailed("s");
   expect(firstRunOf("s", "select 1", [])).toBeDefined();
   checkFailed("s");
@@ -444,7 +447,7 @@ test("two sessions that fail say it of their server, until one passes; a bounded
   expect(firstRunOf("s0", "select 1", [])).toBeDefined();
 });
 
-test("a server that reports an older version than the check wants is not asked", () => {
+test("a server that reports a version older than the check needs is not asked", () => {
   expect(["8.2.23", "11.3", "9.3.duckdb", "H2"].map(isOld)).toEqual([true, true, true, true]);
   expect(["12.0", "15.18 (Debian 15.18-0)", "18beta1", "19rc1", undefined].map(isOld)).toEqual(Array(5).fill(false));
 });

@@ -1,11 +1,11 @@
-// Calls whose options mean the same share one form, by which the decoder of a statement's rows is found again.
+// Calls with equal options share one form, by which the decoder of a statement's rows is found again.
 import { expect, test } from "vitest";
 import { valueForm, type ValueOptions } from "../../js/rows/form.ts";
 import { of } from "./config-input.ts";
 
 const config = of("postgres://user@localhost/app?sslmode=disable", { maxRows: 5 });
 
-test("equal options have one form, whatever else the call says", () => {
+test("calls with equal options share one form, whatever else differs", () => {
   const usual = valueForm(config, {});
   const equal = [
     { rowMode: "array" },
@@ -20,7 +20,7 @@ test("equal options have one form, whatever else the call says", () => {
   expect(valueForm(config, {})).toBe(usual);
 });
 
-test("other options have another", () => {
+test("different options have different forms", () => {
   const given: ValueOptions[] = [
     {},
     { dates: "date" },
@@ -34,12 +34,12 @@ test("other options have another", () => {
   expect(valueForm(of("postgres://user@localhost/app"), {})).not.toBe(valueForm(config, {}));
 });
 
-test("parsers are each call's own, since a connection fills in what their names mean", () => {
+test("parsers belong to one call, because a connection fills in what their names mean", () => {
   const types = { uuid: String };
   expect(valueForm(config, { types })).not.toBe(valueForm(config, { types }));
 });
 
-test("what is refused is refused each time, and each cap is the call's own", () => {
+test("an invalid option is refused each time, and each call has its own caps", () => {
   for (let call = 0; call < 3; call++)
     for (const options of [{ dates: "Date" }, { maxRows: "6" }, { maxRows: Number.NaN }, { json: {} }])
       expect(() => valueForm(config, options as unknown as ValueOptions)).toThrow(/Option "/);

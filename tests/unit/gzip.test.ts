@@ -1,4 +1,4 @@
-// gzip where the runtime's CompressionStream takes whatever it is given, as workerd's does: what waits there stays
+// gzip with a CompressionStream that accepts any amount of input, like that of workerd: the data waiting inside stays
 // small, and all of it comes out.
 import { afterEach, expect, test, vi } from "vitest";
 import { gzip } from "../../js/sockets/gzip.ts";
@@ -9,7 +9,7 @@ const OUT = 4_096;
 let waiting = 0;
 let most = 0;
 
-/** Compresses nothing, holds no writer back, and gives 4 KiB at a time, behind a chunk that goes in, before a timer. */
+/** Compresses nothing and never blocks a writer. Yields 4 KiB at a time, after a chunk was written, before a timer. */
 class TakesAll {
   #ended = false;
   #isHeard = () => {};
@@ -60,7 +60,7 @@ function source(count: number) {
   return { given, stream };
 }
 
-test("what waits there is read before more goes in", async () => {
+test("waiting output is read before more is written", async () => {
   vi.stubGlobal("CompressionStream", TakesAll);
   const { stream } = source(100);
   let bytes = 0;
@@ -69,14 +69,14 @@ test("what waits there is read before more goes in", async () => {
   expect(most).toBeLessThanOrEqual(2 * CHUNK);
 });
 
-test("nothing goes in for a reader that wants nothing, and who leaves ends it", async () => {
+test("nothing is written while the reader wants nothing, and a cancel ends the stream", async () => {
   vi.stubGlobal("CompressionStream", TakesAll);
   const { given, stream } = source(1_000);
   const reader = gzip(stream, true).getReader();
   await reader.read();
   const { chunks } = given;
   expect(chunks).toBeLessThan(10);
-  // gzip() gives the compressor a turn of the timers before it takes more: ten such turns.
+  // gzip() gives the compressor a turn of the timers before it writes more. This loop gives ten such turns.
   for (let turns = 0; turns < 10; turns++) await pause(0);
   expect(given.chunks).toBe(chunks);
   await reader.cancel();

@@ -1,4 +1,5 @@
-// Several hosts over sockets in memory: which one is taken, what is sent to one that is left, and what is said of each.
+// Several hosts over sockets in memory: which host is chosen, what is sent to a host that is left, and how each is
+// reported.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options, TargetSessionAttrs } from "../../js/config/options.ts";
@@ -13,7 +14,7 @@ import { of } from "./config-input.ts";
 import { install, quiet, Session } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
-/** What a host does: refuses the connection, never answers, or logs in and says this of itself. */
+/** What a host does: refuses the connection, never answers, or accepts the login and reports these parameters. */
 type Behaviour = "refuses" | "silent" | { reports?: Record<string, string>; error?: string; answers?: string };
 const PRIMARY = { reports: { in_hot_standby: "off", default_transaction_read_only: "off" } };
 const STANDBY = { reports: { in_hot_standby: "on", default_transaction_read_only: "off" } };
@@ -23,7 +24,7 @@ let hosts: Record<string, Behaviour>;
 /** "host:port message message …" for each connection that was made. */
 let seen: string[];
 let connected: ConnectEvent[];
-/** Hosts that `onDisconnect` named: one that is left was never made. */
+/** Hosts that `onDisconnect` named. A host that was left never counted as connected. */
 let lost: string[];
 let client: Client | undefined;
 
@@ -42,7 +43,7 @@ beforeEach(() => {
 afterEach(() => client?.close());
 
 async function serve(name: string, session: Session, behaviour: Exclude<Behaviour, "refuses">): Promise<void> {
-  // Of this test: a Terminate may come when the next one has begun.
+  // Kept per test, because a Terminate may arrive after the next test has begun.
   const own = seen;
   const at = own.push(name) - 1;
   const next = async () => {
@@ -91,7 +92,7 @@ function open(options: Options): Promise<Client> {
 const first = (name: string) => seen.map((text) => text.split(" ")[0]).includes(name);
 const tried = () => seen.map((text) => text.split(" ")[0]);
 
-test("the next host is tried when one refuses, is silent, or is not ready; each is told of", async () => {
+test("the next host is tried if one refuses, is silent, or is not ready, and each is reported", async () => {
   hosts = { "b:1": "silent", "c:1": { error: "57P03" }, "d:1": { error: "53300" }, "e:1": {}, "f:1": {} };
   await open({ host: "a,b,c,d,e,f", port: 1, connectTimeout: 50 });
   expect(tried()).toEqual(["b:1", "c:1", "d:1", "e:1"]);
@@ -104,13 +105,16 @@ test("the next host is tried when one refuses, is silent, or is not ready; each 
   ]);
 });
 
-test.each(["28P01", "28000", "3D000", "42501"])("%s ends the attempts: it would be so everywhere", async (code) => {
-  hosts = { "a:1": { error: code }, "b:1": {} };
-  await expect(open({ host: "a,b", port: 1 })).rejects.toMatchObject({ code });
-  expect(tried()).toEqual(["a:1"]);
-});
+test.each(["28P01", "28000", "3D000", "42501"])(
+  "%s ends the attempts, because every host would answer the same",
+  async (code) => {
+    hosts = { "a:1": { error: code }, "b:1": {} };
+    await expect(open({ host: "a,b", port: 1 })).rejects.toMatchObject({ code });
+    expect(tried()).toEqual(["a:1"]);
+  },
+);
 
-test("when all fail, the error says of each host what went wrong", async () => {
+test("if all hosts fail, the error says for each host what went wrong", async () => {
   hosts = { "b:2": { error: "57P03" } };
   const error = await open({ host: "a,b", port: "1,2", password: "s3cret" }).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(ConnectionError);
@@ -126,7 +130,7 @@ test("when all fail, the error says of each host what went wrong", async () => {
   });
 });
 
-test("one host alone gives its own error", async () => {
+test("a single host gives its own error", async () => {
   await expect(open({ host: "a", port: 1 })).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "tcp" });
   hosts = { "a:1": STANDBY };
   await expect(open({ host: "a", port: 1, targetSessionAttrs: "primary" })).rejects.toMatchObject({
@@ -144,19 +148,19 @@ test.each<[TargetSessionAttrs, string]>([
   ["standby", "s"],
   ["prefer-standby", "s"],
   ["read-only", "s"],
-])("target_session_attrs=%s takes %s, whatever stands in front", async (targetSessionAttrs, wanted) => {
+])("target_session_attrs=%s selects %s, whatever hosts come first", async (targetSessionAttrs, wanted) => {
   hosts = { "p:1": PRIMARY, "s:1": STANDBY };
   for (const host of ["p,s", "s,p"]) {
     seen = [];
     await open({ host, port: 1, targetSessionAttrs });
     expect(tried().at(-1)).toBe(targetSessionAttrs === "any" ? `${host[0]}:1` : `${wanted}:1`);
-    // Nothing but the login and its end was sent to the other one.
+    // Only the login and its end were sent to the other host.
     for (const text of seen.slice(0, -1)) expect(text).toMatch(/^\w:1 StartupMessage Terminate$/);
     await client!.close();
   }
 });
 
-test("a primary whose transactions are read-only by default is read-only", async () => {
+test("a primary whose transactions are read-only by default counts as read-only", async () => {
   hosts = { "a:1": READ_ONLY, "b:1": PRIMARY };
   await open({ host: "a,b", port: 1, targetSessionAttrs: "read-write" });
   expect(tried()).toEqual(["a:1", "b:1"]);
@@ -169,7 +173,7 @@ test("a primary whose transactions are read-only by default is read-only", async
   expect(tried().at(-1)).toBe("a:1");
 });
 
-test("prefer-standby takes a primary where there is no standby, in a second pass; a single host at once", async () => {
+test("prefer-standby accepts a primary in a second pass if no standby exists, a single host at once", async () => {
   hosts = { "a:1": PRIMARY, "c:1": PRIMARY };
   await open({ host: "a,b,c", port: 1, targetSessionAttrs: "prefer-standby" });
   expect(tried()).toEqual(["a:1", "c:1", "a:1"]);
@@ -188,7 +192,7 @@ test.each<[TargetSessionAttrs, string, boolean]>([
   ["read-write", "on", false],
   ["read-only", "on", true],
   ["read-only", "off", false],
-])("a server that does not report it is asked: %s, %s", async (targetSessionAttrs, answers, suits) => {
+])("a server that does not report its state is asked: %s, %s", async (targetSessionAttrs, answers, suits) => {
   hosts = { "a:1": { answers } };
   const opening = open({ host: "a", port: 1, targetSessionAttrs });
   if (suits) await opening;
@@ -196,13 +200,13 @@ test.each<[TargetSessionAttrs, string, boolean]>([
   expect(seen[0]).toMatch(/^a:1 StartupMessage Query/);
 });
 
-test("one that does not answer the question is left, and the reason kept", async () => {
+test("a host that does not answer the query is left, and the reason is kept", async () => {
   hosts = { "a:1": {}, "b:1": PRIMARY };
   await open({ host: "a,b", port: 1, targetSessionAttrs: "primary" });
   expect(connected[0]!.error).toMatchObject({ code: "TARGET_SESSION_ATTRS", cause: { code: "42883" } });
 });
 
-test("a question that is never answered counts to the host's deadline", async () => {
+test("a query that is never answered counts against the host's deadline", async () => {
   hosts = { "a:1": { answers: "t" }, "b:1": PRIMARY };
   vi.spyOn(Session.prototype, "send").mockImplementation(function (this: Session, ...messages: Uint8Array[]) {
     const text = Buffer.concat(messages);
@@ -217,7 +221,7 @@ test("a question that is never answered counts to the host's deadline", async ()
   }
 });
 
-test("an early query leaves only for the last host, and never before the server said what it is", async () => {
+test("an early query is sent only to the last host, and never before the server's role is known", async () => {
   hosts = { "a:1": { error: "57P03" }, "b:1": PRIMARY };
   const run = async (options: Options) => {
     seen = [];
@@ -241,7 +245,7 @@ test("an early query leaves only for the last host, and never before the server 
   expect(taken).toMatch(/^b:1 StartupMessage Parse/);
 });
 
-test("load_balance_hosts=random begins anywhere, and each connect anew", async () => {
+test("load_balance_hosts=random starts at a random host, and anew for each connect", async () => {
   for (const name of "abcd") hosts[`${name}:1`] = {};
   const begun = new Set<string>();
   for (let time = 0; time < 60; time++) {
@@ -265,7 +269,7 @@ test("an abort ends all attempts", async () => {
   expect(tried()).toEqual(["a:1"]);
 });
 
-test("two hosts share nothing that was learned of a server", () => {
+test("two hosts share no cached descriptions", () => {
   const config = of({ user: "u", host: "a,b", port: "1,2" });
   const [a, b] = serversOf(config);
   expect(serversOf(config)[1]).toBe(b);
@@ -273,9 +277,9 @@ test("two hosts share nothing that was learned of a server", () => {
   expect(serverKey(a!)).toBe(serverKey(of({ user: "u", host: "a", port: 1 })));
 });
 
-test("a Unix socket is named by its folder and port, and refused where there are none", async () => {
+test("a Unix socket is named by its folder and port, and is refused on a runtime without them", async () => {
   hosts = { "/run/pg/.s.PGSQL.6000": PRIMARY };
-  // The memory runtime says that it has none.
+  // The memory runtime has none.
   await expect(open({ host: "/run/pg", port: 6_000 })).rejects.toMatchObject({ code: "UNSUPPORTED_ON_RUNTIME" });
   expect(seen).toEqual([]);
 });
@@ -290,7 +294,7 @@ test("a client's defaults come from the runtime's environment", async () => {
   expect(() => createClient({ environment: false })).toThrow('"user"');
 });
 
-test("what is ignored in a string is told once", async () => {
+test("ignored parts of a connection string are reported once", async () => {
   hosts = { "a:1": PRIMARY };
   const notices: unknown[] = [];
   client = createClient("postgres://u@a:1/d?sslmode=disable&tcp_user_timeout=9", {

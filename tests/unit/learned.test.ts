@@ -1,5 +1,5 @@
-// What a connection remembers of statements and types (js/session/learned.ts): what has run there, its columns, and that
-// the core is told of a type once.
+// What a connection caches about statements and types (js/session/learned.ts): which statements have run there, their
+// columns, and that the core is told of each type once.
 import { expect, test } from "vitest";
 import type { Shape } from "../../js/session/shapes.ts";
 import { Learned } from "../../js/session/learned.ts";
@@ -9,7 +9,7 @@ import type { Definition } from "../../js/wasm/type-definitions.ts";
 const shape = (id: number) => ({ id }) as Shape;
 const columns = [{ name: "n", typeOid: 23 }] as unknown as readonly Column[];
 
-test("a statement has run here once it is remembered, and has columns once the core has told them", () => {
+test("a remembered statement has run here, and has columns once the core has reported them", () => {
   const told = new Learned();
   expect([told.hasRun(shape(7)), told.columns(shape(7))]).toEqual([false, undefined]);
   told.remember(shape(7));
@@ -19,7 +19,7 @@ test("a statement has run here once it is remembered, and has columns once the c
   expect([told.hasRun(shape(8)), told.columns(shape(8))]).toEqual([false, undefined]);
 });
 
-test("a statement that runs again keeps the columns that the core has told", () => {
+test("a statement that runs again keeps the columns that the core has reported", () => {
   const told = new Learned();
   told.remember(shape(7));
   told.learnColumns(7, columns);
@@ -27,7 +27,7 @@ test("a statement that runs again keeps the columns that the core has told", () 
   expect(told.columns(shape(7))).toBe(columns);
 });
 
-test("what is forgotten is named in its order, and has not run here any more", () => {
+test("dropped statements are listed in order, and no longer count as run here", () => {
   const told = new Learned();
   for (const id of [3, 1, 2]) told.remember(shape(id));
   told.learnColumns(1, columns);
@@ -37,7 +37,7 @@ test("what is forgotten is named in its order, and has not run here any more", (
   expect(told.forgetAll()).toEqual([]);
 });
 
-test("a thousand statements are remembered, and with many more of them the older ones are not", () => {
+test("a thousand statements are remembered, and beyond that the older ones are dropped", () => {
   const told = new Learned();
   for (let id = 1; id <= 1_000; id++) told.remember(shape(id));
   expect([told.hasRun(shape(1)), told.hasRun(shape(1_000))]).toEqual([true, true]);
@@ -46,7 +46,7 @@ test("a thousand statements are remembered, and with many more of them the older
   expect(told.forgetAll().length).toBeLessThanOrEqual(1_000);
 });
 
-test("a core is told of types once, and of none where there are none", () => {
+test("a core is told of types once, and not at all if there are none", () => {
   const told = new Learned();
   const tellings: number[][] = [];
   const handle = { define_types: (types: Uint32Array) => void tellings.push([...types]) } as unknown as CoreConnection;
@@ -56,7 +56,7 @@ test("a core is told of types once, and of none where there are none", () => {
   told.define(handle, [mood]);
   told.define(handle, [mood]);
   expect(tellings).toEqual([[20_001, 0, 25, 0]]);
-  // Another connection's core knows nothing of it.
+  // Another connection's core does not know the type.
   new Learned().define(handle, [mood]);
   expect(tellings).toHaveLength(2);
 });

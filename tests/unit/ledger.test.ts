@@ -1,4 +1,4 @@
-// The ledger: which calls are open, and what is counted of all that there were.
+// The ledger: which calls are open, and the counters of all calls so far.
 import { expect, test, vi } from "vitest";
 import { Ledger } from "../../js/api/ledger.ts";
 import type { Outcome } from "../../js/session/call.ts";
@@ -16,7 +16,7 @@ function opened(count: number) {
 
 const outcome = (more: Partial<Outcome> = {}): Outcome => ({ rows: null, bytes: 0, command: "", ...more });
 
-test("calls that have ended are no longer open, whichever ends first", () => {
+test("calls that have ended are no longer open, in whatever order they end", () => {
   for (const order of [
     [0, 1, 2],
     [2, 1, 0],
@@ -34,7 +34,7 @@ test("calls that have ended are no longer open, whichever ends first", () => {
   }
 });
 
-test("what they come to is counted", () => {
+test("the ledger counts the calls' errors, rows and bytes", () => {
   const { counters, ledger, calls } = opened(3);
   expect(counters).toEqual({ queries: 3, errors: 0, rows: 0, bytes: 0, running: 3 });
   ledger.ended(calls[0]!, outcome({ rows: 7, bytes: 90 }));
@@ -43,7 +43,7 @@ test("what they come to is counted", () => {
   expect(counters).toEqual({ queries: 3, errors: 1, rows: 9, bytes: 100, running: 0 });
 });
 
-test("who observes a call hears what it came to", () => {
+test("the observer of a call is told its outcome", () => {
   const { ledger } = opened(0);
   const end = vi.fn();
   const call = { place: -1, observation: { end } } as unknown as Entry;
@@ -53,7 +53,7 @@ test("who observes a call hears what it came to", () => {
   expect(end.mock.calls).toEqual([[result]]);
 });
 
-test("another call than this one is open, or none is", () => {
+test("hasOther is true if a call other than the given one is open", () => {
   const { ledger, calls } = opened(1);
   expect([ledger.hasOther(calls[0]), ledger.hasOther(undefined)]).toEqual([false, true]);
   ledger.ended(calls[0]!, outcome());

@@ -1,5 +1,5 @@
-// A listener whose connection is lost makes another one: after which pauses, what it tells, and how it notices that a
-// connection says nothing any more. Over sockets in memory, with timers that the test moves on.
+// A listener whose connection is lost connects again: after which pauses, what it reports, and how it notices a
+// connection that no longer answers. Over sockets in memory, with timers that the test advances.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Listener, ListenOptions } from "../../js/api/listen.ts";
 import { accepted, client, isPending, letIn, quiet, useMemoryServer, type Session } from "../support/memory-session.ts";
@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** So much time passes, and the driver does all that it can do then. */
+/** Advances the clock, and lets the driver do all that it can do by then. */
 async function pass(milliseconds: number): Promise<void> {
   await quiet();
   await vi.advanceTimersByTimeAsync(milliseconds);
@@ -39,7 +39,7 @@ async function listening(options?: ListenOptions): Promise<{ listener: Listener;
   return { listener: await pending, session };
 }
 
-/** The pause until the next connection comes, which is expected now. */
+/** Checks that the next connection comes after exactly this pause. */
 async function pauseBefore(next: Promise<Session>, expected: number): Promise<Session> {
   await pass(expected - 1);
   expect(await isPending(next), `before ${expected} ms`).toBe(true);
@@ -55,7 +55,7 @@ async function refuse(session: Session): Promise<void> {
   await quiet();
 }
 
-test("a lost connection is replaced, its loss is told then, and the loop goes on", async () => {
+test("a lost connection is replaced, its loss is reported once that is done, and the loop continues", async () => {
   const onReconnect = vi.fn();
   const { listener, session } = await listening({ onReconnect });
   const iterator = listener[Symbol.asyncIterator]();
@@ -72,7 +72,7 @@ test("a lost connection is replaced, its loss is told then, and the loop goes on
   await listener.close();
 });
 
-test("without onReconnect a connection is replaced too", async () => {
+test("without onReconnect a lost connection is replaced too", async () => {
   const { listener, session } = await listening();
   session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "terminating connection" }));
   await pass(50);
@@ -82,7 +82,7 @@ test("without onReconnect a connection is replaced too", async () => {
   await listener.close();
 });
 
-test("attempts that fail come twice as late each time, up to 5 s", async () => {
+test("the pause doubles after each failed attempt, up to 5 s", async () => {
   const onReconnect = vi.fn();
   const { listener, session } = await listening({ onReconnect });
   session.peer.reset();
@@ -97,12 +97,12 @@ test("attempts that fail come twice as late each time, up to 5 s", async () => {
   await again.flight();
   again.send(...answered());
   await quiet();
-  // What is told is the loss of the one that listened.
+  // The loss of the listening connection is reported, not the failed attempts.
   expect(onReconnect.mock.calls).toEqual([[expect.objectContaining({ code: "CONNECTION_LOST" })]]);
   await listener.close();
 });
 
-test("pauses are up to twice as long, at random", async () => {
+test("each pause is up to twice as long at random", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0.5);
   const { listener, session } = await listening();
   session.peer.reset();
@@ -111,7 +111,7 @@ test("pauses are up to twice as long, at random", async () => {
   await listener.close();
 });
 
-test("a LISTEN that is refused again is tried again, on another connection", async () => {
+test("a LISTEN that is refused after a loss is tried again, on another connection", async () => {
   const { listener, session } = await listening();
   session.peer.reset();
   await pass(50);
@@ -124,7 +124,7 @@ test("a LISTEN that is refused again is tried again, on another connection", asy
   await listener.close();
 });
 
-test("a connection that dies as soon as it listens is not made again without a longer pause", async () => {
+test("a connection that is lost within 5 s of LISTEN makes the next pause longer", async () => {
   const { listener, session } = await listening();
   session.peer.reset();
   let pause = 50;
@@ -146,7 +146,7 @@ test("a connection that dies as soon as it listens is not made again without a l
   await listener.close();
 });
 
-test.each(["close", "signal"])("%s in a pause ends it at once, and nothing is connected any more", async (how) => {
+test.each(["close", "signal"])("%s during a pause ends it at once, and no connection is made", async (how) => {
   const stop = new AbortController();
   const { listener, session } = await listening({ signal: stop.signal });
   const next = listener[Symbol.asyncIterator]().next();
@@ -163,7 +163,7 @@ test.each(["close", "signal"])("%s in a pause ends it at once, and nothing is co
   expect(await isPending(another)).toBe(true);
 });
 
-test.each(["close", "signal"])("%s while it connects again ends that", async (how) => {
+test.each(["close", "signal"])("%s while the listener connects again ends the attempt", async (how) => {
   const stop = new AbortController();
   const onReconnect = vi.fn();
   const { listener, session } = await listening({ signal: stop.signal, onReconnect });
@@ -183,9 +183,9 @@ test.each(["close", "signal"])("%s while it connects again ends that", async (ho
   expect(onReconnect).not.toHaveBeenCalled();
 });
 
-// -- signs of life ----------------------------------------------------------------------------------------------------
+// -- checks of an idle connection -------------------------------------------------------------------------------------
 
-test("a sign of life is asked for each half minute, and an answer in time is enough", async () => {
+test("an idle connection is checked each half minute, and an answer in time is enough", async () => {
   const { listener, session } = await listening();
   for (const _ of "12") {
     await pass(29_999);
@@ -204,7 +204,7 @@ test("a sign of life is asked for each half minute, and an answer in time is eno
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("a connection that does not answer within ten seconds is replaced", async () => {
+test("a connection that does not answer a check within ten seconds is replaced", async () => {
   const onReconnect = vi.fn();
   const { listener, session } = await listening({ onReconnect });
   await pass(30_000);
@@ -229,7 +229,7 @@ test("a LISTEN that is not answered within ten seconds fails", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("while a thousand notifications wait, nothing is read, and so no sign of life is asked for", async () => {
+test("while a thousand notifications wait, nothing is read, and the connection is not checked", async () => {
   const { listener, session } = await listening();
   const iterator = listener[Symbol.asyncIterator]();
   session.send(Buffer.concat(Array.from({ length: 1_000 }, () => notified("one"))));

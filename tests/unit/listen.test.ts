@@ -1,4 +1,4 @@
-// LISTEN over sockets in memory: what a listener asks its server, what its loop gets, and how each of both ends it.
+// LISTEN over sockets in memory: what a listener sends, what its loop receives, and how each of them ends.
 import { expect, test, vi } from "vitest";
 import type { Listener, ListenOptions } from "../../js/api/listen.ts";
 import {
@@ -19,7 +19,7 @@ const notified = (payload: string, channel = "jobs") =>
   wire.message("A", wire.int32(9), Buffer.from(`${channel}\0${payload}\0`));
 const answered = () => [wire.commandComplete("LISTEN"), wire.readyForQuery()];
 
-/** A listener that listens, and its session. */
+/** Starts a listener, and returns it with its session. */
 async function listening(options?: ListenOptions): Promise<{ listener: Listener; session: Session }> {
   const pending = client.listen("jobs", options);
   const session = await letIn();
@@ -28,14 +28,14 @@ async function listening(options?: ListenOptions): Promise<{ listener: Listener;
   return { listener: await pending, session };
 }
 
-/** The names of what comes until the session's end. */
+/** The names of the messages up to the session's end. */
 async function rest(session: Session): Promise<string[]> {
   const names: string[] = [];
   for (let message; (message = await session.message());) names.push(message.name);
   return names;
 }
 
-test("it listens on a connection of its own, to the channel as it is written", async () => {
+test("a listener has its own connection, and quotes the channel as it is written", async () => {
   const pending = client.listen('Odd "channel"');
   const session = await letIn();
   const { name, body } = (await session.message())!;
@@ -46,7 +46,7 @@ test("it listens on a connection of its own, to the channel as it is written", a
   expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
 });
 
-test("the loop gets each notification once, in order, also those that came before it began", async () => {
+test("the loop receives each notification once, in order, including those from before it began", async () => {
   const { listener, session } = await listening();
   session.send(notified("one"), notified("", "jobs"));
   await quiet();
@@ -62,11 +62,11 @@ test("the loop gets each notification once, in order, also those that came befor
   session.send(notified("two"));
   await looping;
   expect(seen).toEqual(["one", "", "two"].map((payload) => ({ channel: "jobs", payload, processId: 9 })));
-  // Leaving the loop has ended it.
+  // Leaving the loop has ended the listener.
   expect(await rest(session)).toEqual(["Terminate"]);
 });
 
-test("calls of next() that do not wait for each other get one notification each", async () => {
+test("concurrent calls of next() get one notification each", async () => {
   const { listener, session } = await listening();
   const iterator = listener[Symbol.asyncIterator]();
   const waiting = [iterator.next(), iterator.next(), iterator.next()];
@@ -80,22 +80,25 @@ test("calls of next() that do not wait for each other get one notification each"
   expect(await waiting[2]).toEqual({ done: true, value: undefined });
 });
 
-test.each(["close", "dispose", "return"])("%s ends it; what had come is still read, and nothing comes", async (how) => {
-  const { listener, session } = await listening();
-  session.send(notified("one"));
-  await quiet();
-  const iterator = listener[Symbol.asyncIterator]();
-  if (how === "close") await listener.close();
-  if (how === "dispose") await listener[Symbol.asyncDispose]();
-  if (how === "return") expect(await iterator.return!()).toEqual({ done: true, value: undefined });
-  expect(await rest(session)).toEqual(["Terminate"]);
-  expect((await iterator.next()).value).toMatchObject({ payload: "one" });
-  expect(await iterator.next()).toEqual({ done: true, value: undefined });
-  await listener.close();
-  expect(await iterator.next()).toEqual({ done: true, value: undefined });
-});
+test.each(["close", "dispose", "return"])(
+  "%s ends a listener; received notifications are still delivered, and no more come",
+  async (how) => {
+    const { listener, session } = await listening();
+    session.send(notified("one"));
+    await quiet();
+    const iterator = listener[Symbol.asyncIterator]();
+    if (how === "close") await listener.close();
+    if (how === "dispose") await listener[Symbol.asyncDispose]();
+    if (how === "return") expect(await iterator.return!()).toEqual({ done: true, value: undefined });
+    expect(await rest(session)).toEqual(["Terminate"]);
+    expect((await iterator.next()).value).toMatchObject({ payload: "one" });
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+    await listener.close();
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+  },
+);
 
-test("a signal ends it with its reason, once what had come is read", async () => {
+test("a signal ends a listener with its reason, after the received notifications were read", async () => {
   const stop = new AbortController();
   const { listener, session } = await listening({ signal: stop.signal });
   const iterator = listener[Symbol.asyncIterator]();
@@ -104,12 +107,12 @@ test("a signal ends it with its reason, once what had come is read", async () =>
   stop.abort("enough");
   expect((await iterator.next()).value).toMatchObject({ payload: "one" });
   await expect(iterator.next()).rejects.toMatchObject({ name: "AbortError", code: "ABORTED", cause: "enough" });
-  // A failed next() does not fail those that come behind it in another way.
+  // Later calls of next() fail the same way.
   await expect(iterator.next()).rejects.toMatchObject({ code: "ABORTED" });
   expect(await rest(session)).toEqual(["Terminate"]);
 });
 
-test("what ended it first is what it says, whatever comes behind it in the same turn", async () => {
+test("a listener reports what ended it first, whatever follows in the same turn", async () => {
   const stop = new AbortController();
   const { listener } = await listening({ signal: stop.signal });
   stop.abort("enough");
@@ -123,7 +126,7 @@ test("what ended it first is what it says, whatever comes behind it in the same 
   expect(await closed[Symbol.asyncIterator]().next()).toEqual({ done: true, value: undefined });
 });
 
-test("one that is over leaves nothing on its signal", async () => {
+test("a listener that is over leaves no handler on its signal", async () => {
   const { signal } = new AbortController();
   const listeners = new Set<unknown>();
   vi.spyOn(signal, "addEventListener").mockImplementation((_, heard) => void listeners.add(heard));
@@ -135,7 +138,7 @@ test("one that is over leaves nothing on its signal", async () => {
   expect(listeners.size).toBe(0);
 });
 
-test("a loop that waits hears of the signal at once", async () => {
+test("a waiting loop rejects at once when the signal aborts", async () => {
   const stop = new AbortController();
   const { listener } = await listening({ signal: stop.signal });
   const next = listener[Symbol.asyncIterator]().next();
@@ -157,7 +160,7 @@ test("a signal ends the attempt to listen, before and while it connects", async 
   expect(await rest(session)).toEqual([]);
 });
 
-test("a signal that aborts while LISTEN runs ends the connection and the call", async () => {
+test("a signal that aborts during LISTEN ends the connection and the call", async () => {
   const stop = new AbortController();
   const pending = client.listen("jobs", { signal: stop.signal });
   const session = await letIn();
@@ -167,7 +170,7 @@ test("a signal that aborts while LISTEN runs ends the connection and the call", 
   expect(await rest(session)).toEqual(["Terminate"]);
 });
 
-test("what the first attempt fails with is the call's, and no other one is made", async () => {
+test("the failure of the first attempt is the call's error, without another attempt", async () => {
   const refused = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
   const pending = client.listen("jobs");
   const session = await letIn();
@@ -184,7 +187,7 @@ test("what the first attempt fails with is the call's, and no other one is made"
   expect(await isPending(accepted())).toBe(true);
 });
 
-test("a connection that is lost before it listens is the call's failure", async () => {
+test("a connection that is lost before LISTEN completes fails the call", async () => {
   const pending = client.listen("jobs");
   const session = await letIn();
   await session.flight();
@@ -192,12 +195,12 @@ test("a connection that is lost before it listens is the call's failure", async 
   await expect(pending).rejects.toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test.each([undefined, false, true])("behind a pooler it listens only where that is asked for: %s", async (isAsked) => {
+test.each([undefined, false, true])("behind a pooler listen() works only with sessionPooling: %s", async (isAsked) => {
   newClient();
   const pending = client.listen("jobs", { sessionPooling: isAsked });
   const session = await accepted();
   await session.flight();
-  // No server has such a process id.
+  // A process id that no PostgreSQL server has.
   session.send(wire.authenticationOk(), wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
   if (isAsked) {
     expect(await session.flight()).toEqual(["Query"]);
@@ -217,7 +220,7 @@ test("options are checked before anything connects", async () => {
   await expect(client.listen(5 as never)).rejects.toMatchObject({ name: "UsageError" });
 });
 
-test("a thousand notifications wait for the loop; then the socket is not read until some are taken", async () => {
+test("a thousand notifications wait for the loop, and then the socket is not read until some are taken", async () => {
   const { listener, session } = await listening();
   session.send(Buffer.concat(Array.from({ length: 999 }, (_, at) => notified(String(at)))));
   await quiet();
@@ -233,7 +236,7 @@ test("a thousand notifications wait for the loop; then the socket is not read un
   await listener.close();
 });
 
-test("where more have come at once, the socket is read again when fewer than a thousand are left", async () => {
+test("if more have arrived at once, the socket is read again when fewer than a thousand are left", async () => {
   const { listener, session } = await listening();
   session.send(Buffer.concat(Array.from({ length: 1_500 }, (_, at) => notified(String(at)))));
   await quiet();
@@ -250,7 +253,7 @@ test("where more have come at once, the socket is read again when fewer than a t
   await listener.close();
 });
 
-test("closing it ends one whose loop has stopped reading", async () => {
+test("close ends a listener whose loop has stopped reading", async () => {
   const { listener, session } = await listening();
   session.send(Buffer.concat(Array.from({ length: 3_000 }, (_, at) => notified(String(at)))));
   await quiet();

@@ -1,4 +1,4 @@
-// logIn and its socket: what it sends, TLS on the way, and whose the connection is behind the login.
+// logIn and its socket: what it sends, TLS during the login, and who owns the connection after the login.
 import { X509Certificate } from "node:crypto";
 import { rootCertificates } from "node:tls";
 import { beforeEach, expect, test, vi } from "vitest";
@@ -14,7 +14,7 @@ const place = { host: "h", user: "u", sslmode: "disable", environment: false } a
 const login = () =>
   Buffer.concat([wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery()]);
 
-/** The parameters of the StartupMessage that comes. */
+/** The parameters of the next StartupMessage. */
 async function parametersOf(session: Session): Promise<Record<string, string>> {
   const message = (await session.message())!;
   expect(message.name).toBe("StartupMessage");
@@ -26,7 +26,7 @@ async function parametersOf(session: Session): Promise<Record<string, string>> {
   return found;
 }
 
-/** A login that the server takes at once. */
+/** A login that the server accepts at once. */
 async function loggedIn(options: LogInOptions = {}) {
   const pending = logIn(place, options);
   const session = await accepted();
@@ -37,7 +37,7 @@ async function loggedIn(options: LogInOptions = {}) {
 
 // -- what is sent ----------------------------------------------------------------------------------------------------
 
-test("it logs in as its options say, with the session's settings, and asks for nothing", async () => {
+test("logIn sends its options and the session's settings, and no query", async () => {
   const pending = logIn("postgres://ada@h/sums?sslmode=disable", {
     ...{ user: "bob", startup: { search_path: "mine" }, environment: false },
   });
@@ -52,7 +52,7 @@ test.each([
   [undefined, undefined],
   ["database", "database"],
   ["true", "true"],
-])("replication %s is asked for by the login", async (replication, expected) => {
+])("replication %s is requested in the StartupMessage", async (replication, expected) => {
   const { parameters } = await loggedIn({ replication, startup: { search_path: "mine" } });
   expect(parameters.replication).toBe(expected);
   expect(Object.keys(parameters).at(-1)).toBe(expected ? "replication" : "search_path");
@@ -64,7 +64,7 @@ test("an unknown option is refused before anything is connected", async () => {
 
 // -- the socket -------------------------------------------------------------------------------------------------------
 
-test("where nothing has come behind the login, the socket is handed over as it is", async () => {
+test("if nothing has arrived after the login, the socket itself is handed over", async () => {
   let made: Socket | undefined;
   const { connect } = server;
   const pending = logIn({ ...place, connect: async (where) => (made = await connect(where)) });
@@ -72,7 +72,7 @@ test("where nothing has come behind the login, the socket is handed over as it i
   expect((await pending).socket).toBe(made);
 });
 
-test("what has come behind the login is the caller's, and never the driver's", async () => {
+test("bytes after the login belong to the caller, and the driver does not read them", async () => {
   // Messages that would end a session of the driver.
   const behind = Buffer.concat([wire.commandComplete("SET"), wire.readyForQuery(), wire.commandComplete("SET")]);
   const pending = logIn(place);
@@ -88,7 +88,7 @@ test("what has come behind the login is the caller's, and never the driver's", a
   expect(names[0]).toBe("StartupMessage");
 });
 
-test("a socket with bytes behind the login is in all else the one that was made", async () => {
+test("a socket with bytes after the login otherwise behaves like the original", async () => {
   const { connect } = server;
   const secured = {} as Socket;
   const told: unknown[] = [];
@@ -112,7 +112,7 @@ test("a socket with bytes behind the login is in all else the one that was made"
   expect(told).toEqual([["hold", true], "flushed", ["tls", "name"], "close"]);
 });
 
-test("one without those parts does without", async () => {
+test("a socket without optional methods is handed over without them", async () => {
   const pending = logIn(place);
   (await accepted()).send(Buffer.concat([login(), wire.readyForQuery()]));
   const { socket } = await pending;
@@ -120,7 +120,7 @@ test("one without those parts does without", async () => {
   expect(() => socket.hold!(false)).not.toThrow();
 });
 
-test("ending the login neither writes to the socket, nor waits for it, nor closes it", async () => {
+test("ending the login does not write to the socket, wait for it, or close it", async () => {
   const { connect } = server;
   const told: string[] = [];
   const making = async (where: ConnectOptions) => {
@@ -155,7 +155,7 @@ test("a message of any length is passed on, wherever it is split", async () => {
   expect(Buffer.from((await socket.read())!)).toEqual(behind);
 });
 
-test("a server that ends in the login is a lost connection", async () => {
+test("a server that closes during the login is a lost connection", async () => {
   const pending = logIn(place);
   const session = await accepted();
   session.send(wire.authenticationOk());
@@ -167,7 +167,7 @@ test("a server that ends in the login is a lost connection", async () => {
   });
 });
 
-test("a message of ours that is as long as SSLRequest asks for no TLS", async () => {
+test("a message as long as SSLRequest is not mistaken for one", async () => {
   const pending = logIn({ ...place, password: "ab", allowCleartextPassword: true });
   const session = await accepted();
   await session.flight();
@@ -179,7 +179,7 @@ test("a message of ours that is as long as SSLRequest asks for no TLS", async ()
   expect(Buffer.from((await (await pending).socket.read())!)).toEqual(behind);
 });
 
-test("a length that no message has is refused", async () => {
+test("an invalid message length is refused", async () => {
   const pending = logIn(place);
   const session = await accepted();
   session.send(Buffer.from([82, 0, 0, 0, 3, 0, 0, 0, 0]));
@@ -195,7 +195,7 @@ const row = (text: string) => [
   wire.readyForQuery(),
 ];
 
-/** A login that asks the server what it is, once it has been let in. */
+/** Accepts a login that then queries the server's role. */
 async function asked(behind: Buffer[] = []): Promise<Session> {
   const session = await accepted();
   await session.flight();
@@ -204,7 +204,7 @@ async function asked(behind: Buffer[] = []): Promise<Session> {
   return session;
 }
 
-test("what the login has to ask of the server is the login's, too; what stands behind that is the caller's", async () => {
+test("answers to the login's own queries belong to the login, and bytes after them to the caller", async () => {
   const pending = logIn({ ...place, targetSessionAttrs: "read-write" });
   const behind = wire.parameterStatus("a.b", "c");
   const session = await asked([wire.parameterStatus("a.first", "1")]);
@@ -214,13 +214,13 @@ test("what the login has to ask of the server is the login's, too; what stands b
   expect(Buffer.from((await socket.read())!)).toEqual(behind);
 });
 
-test("a server that is not what was asked for is told so, and the next one's socket is handed over", async () => {
+test("a server of the wrong role gets Terminate, and the next server's socket is handed over", async () => {
   const told: string[] = [];
   const made: Socket[] = [];
   const { connect } = server;
   const making = async (where: ConnectOptions) => {
     const socket = await connect(where);
-    // Not every socket has it.
+    // Not every socket has this method.
     if (where.host === "a") Object.assign(socket, { flushed: () => (told.push(where.host), undefined) });
     made.push(socket);
     return socket;
@@ -234,13 +234,13 @@ test("a server that is not what was asked for is told so, and the next one's soc
   const last = await asked();
   last.send(...row("off"));
   expect((await pending).socket).toBe(made[2]);
-  // Closing it must not lose Terminate.
+  // Closing the socket must not lose Terminate.
   expect(told).toEqual(["a"]);
 });
 
 // -- TLS -------------------------------------------------------------------------------------------------------------
 
-/** A socket whose upgrade gives the same wire with another name; says which names were asked for. */
+/** A socket whose TLS upgrade returns the same wire under another name. Records the requested names. */
 function upgrading() {
   const names: string[] = [];
   const { connect } = server;
@@ -253,7 +253,7 @@ function upgrading() {
   return { connect: making, names, upgraded: () => upgraded };
 }
 
-test("a server that takes TLS is logged in through it, and the secured socket is handed over", async () => {
+test("a server with TLS is logged in through TLS, and the secured socket is handed over", async () => {
   const { connect, names, upgraded } = upgrading();
   const pending = logIn({ ...place, sslmode: "require", connect });
   const session = await accepted();
@@ -285,7 +285,7 @@ test("a login over TLS is bound to the certificate of the secured socket", async
   await expect(pending).rejects.toMatchObject({ code: "CONNECTION_LOST" });
 });
 
-test("a server that has no TLS is logged in without it where that may be", async () => {
+test("a server without TLS is logged in without TLS if that is allowed", async () => {
   const { connect, names } = upgrading();
   const pending = logIn({ ...place, sslmode: "prefer", connect });
   const session = await accepted();
@@ -299,9 +299,9 @@ test("a server that has no TLS is logged in without it where that may be", async
   expect(Buffer.from((await socket.read())!)).toEqual(behind);
 });
 
-// -- whose it is, and cancel ------------------------------------------------------------------------------------------
+// -- the owner of the connection, and cancel --------------------------------------------------------------------------
 
-test("it is at home everywhere, but where sockets belong to requests only in the one that logged in", async () => {
+test("isHome is always true, unless sockets belong to requests and this is another request", async () => {
   expect((await loggedIn()).handover.isHome()).toBe(true);
   let request = 1;
   installRuntime({
@@ -317,7 +317,7 @@ test("it is at home everywhere, but where sockets belong to requests only in the
   expect(handover.isHome()).toBe(false);
 });
 
-test("cancel sends this session's key on a second socket, and is over with that", async () => {
+test("cancel sends this session's key on a second socket, and waits until that socket closes", async () => {
   const { handover } = await loggedIn();
   await loggedIn(); // whose key has come since
   const canceling = handover.cancel();
@@ -331,7 +331,7 @@ test("cancel sends this session's key on a second socket, and is over with that"
   expect(Buffer.from(handover.backendKey)).toEqual(Buffer.concat([wire.int32(7), wire.int32(9)]));
 });
 
-test("cancel goes to the address that the login has found", async () => {
+test("cancel connects to the address that the login has found", async () => {
   const { connect } = server;
   const hosts: string[] = [];
   const making = async (where: ConnectOptions) => {
@@ -346,7 +346,7 @@ test("cancel goes to the address that the login has found", async () => {
   expect(hosts).toEqual(["h", "10.0.0.1"]);
 });
 
-test("a cancel that finds no server does not reject", async () => {
+test("a cancel that reaches no server does not reject", async () => {
   const { connect } = server;
   const making = vi.fn(connect);
   const pending = logIn({ ...place, connect: making });

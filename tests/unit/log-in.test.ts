@@ -1,5 +1,5 @@
-// logIn: the core gets the login and no more, wherever the server's bytes are split; what stands behind it is the
-// caller's, and ending the login does not end the connection.
+// logIn: the core reads the login's bytes and no more, wherever they are split. Bytes after the login belong to the
+// caller, and ending the login does not end the connection.
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, test } from "vitest";
 import { logIn } from "../../js/api/log-in.ts";
@@ -15,7 +15,7 @@ const LOGIN = [
   ...message("K", 0, 0, 0, 7, 1, 2, 3, 4),
   ...message("Z", 73),
 ];
-/** A message that has come in part. */
+/** A part of a message. */
 const BEHIND = [65, 0, 0, 0, 99, 1];
 
 beforeAll(() => {
@@ -23,7 +23,7 @@ beforeAll(() => {
   installRuntime({ name: "test", module, connect: () => Promise.reject(), background: () => {} } as unknown as Runtime);
 });
 
-/** A server that says these bytes in chunks of `size`, and what it is told. */
+/** A server that sends these bytes in chunks of `size`, and records what it receives. */
 function server(bytes: readonly number[], size: number) {
   const written: number[] = [];
   let at = 0;
@@ -42,7 +42,7 @@ function server(bytes: readonly number[], size: number) {
 const over = (socket: Socket) =>
   ({ host: "h", user: "u", sslmode: "disable", environment: false, connect: async () => socket }) as const;
 
-test.each([1, 2, 3, 7, 64, 1_000])("in chunks of %d bytes", async (size) => {
+test.each([1, 2, 3, 7, 64, 1_000])("in chunks of %d bytes the login reads its own messages only", async (size) => {
   const { socket, written, isClosed } = server([...LOGIN, ...BEHIND], size);
   const handover = await logIn(over(socket));
   expect(handover.parameters.get("server_version")).toBe("18.0");
@@ -52,7 +52,7 @@ test.each([1, 2, 3, 7, 64, 1_000])("in chunks of %d bytes", async (size) => {
   expect(rest).toEqual(BEHIND);
   const said = written.length;
   await handover.socket.write(new Uint8Array([9]));
-  // No Terminate of the login's came between, and the socket is open.
+  // The login has sent no Terminate, and the socket is open.
   expect(written.slice(said)).toEqual([9]);
   expect(written).not.toContain(88);
   expect(isClosed()).toBe(false);
@@ -60,14 +60,14 @@ test.each([1, 2, 3, 7, 64, 1_000])("in chunks of %d bytes", async (size) => {
   expect(isClosed()).toBe(true);
 });
 
-test("a login that fails leaves no socket behind", async () => {
+test("a login that fails leaves no socket open", async () => {
   const refused = message("E", ...text("SFATAL"), ...text("C28P01"), ...text("Mno"), 0);
   const { socket, isClosed } = server(refused, 5);
   await expect(logIn(over(socket))).rejects.toMatchObject({ code: "28P01" });
   expect(isClosed()).toBe(true);
 });
 
-test("a socket that is encrypted already is not asked for TLS, whatever sslmode says", async () => {
+test("a socket that is already encrypted is not upgraded to TLS, whatever sslmode says", async () => {
   const { socket } = server([...LOGIN, ...BEHIND], 64);
   const { encrypted } = await logIn({ ...over(Object.assign(socket, { isEncrypted: true })), sslmode: "require" });
   expect(encrypted).toBe(true);

@@ -1,4 +1,4 @@
-// Which answer of a login is sent ahead of the question, and for which server that is remembered.
+// Which answer to an authentication request is sent before the request, and for which server that is remembered.
 import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
@@ -9,7 +9,7 @@ import { CLEARTEXT_FIRST, SCRAM_FIRST, SCRAM_PLUS_FIRST } from "../../js/wasm/bo
 const of = (options: Options = {}) => resolveConfig({ host: "h", user: "ada", ...options });
 const SCRAM = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"];
 
-test("a password in clear is sent ahead only over TLS that was fully verified, and only if nothing else is accepted", () => {
+test("a cleartext password is sent first only over fully verified TLS, if no other method is accepted", () => {
   const config = of({ requireAuth: "password" });
   expect(probeFor(config, "full", true)).toBe(CLEARTEXT_FIRST);
   expect(probeFor(config, "full", false)).toBe(0);
@@ -21,7 +21,7 @@ test("a password in clear is sent ahead only over TLS that was fully verified, a
   remember(serverOf(config, true), []);
 });
 
-test("SCRAM is guessed where only that is accepted, unless the server is known to ask for something else", () => {
+test("SCRAM is sent first if only SCRAM is accepted, unless the server is known to request otherwise", () => {
   const config = of({ port: 1, requireAuth: "scram-sha-256" });
   expect(probeFor(config, "none", false)).toBe(SCRAM_FIRST);
   remember(serverOf(config, false), []);
@@ -36,7 +36,7 @@ test.each<[string, Options, boolean]>([
   ["user", { user: "eve" }, false],
   ["database", { database: "other" }, false],
   ["TLS", {}, true],
-])("what one server asked for says nothing of another %s", (_, other, encrypted) => {
+])("what one server requested does not apply to another %s", (_, other, encrypted) => {
   const config = of({ port: 2 });
   expect(probeFor(config, "none", false)).toBe(0);
   remember(serverOf(config, false), SCRAM);
@@ -47,7 +47,7 @@ test.each<[string, Options, boolean]>([
   remember(serverOf(config, false), []);
 });
 
-test("SCRAM-SHA-256-PLUS is guessed with a certificate to bind to, of a server that offered it or is not known", () => {
+test("SCRAM-SHA-256-PLUS is sent first with a certificate, if the server offered it or is unknown", () => {
   const config = of({ port: 6, requireAuth: "scram-sha-256" });
   const guess = () => [probeFor(config, "none", true, true), probeFor(config, "none", true, false)];
   expect(guess()).toEqual([SCRAM_FIRST | SCRAM_PLUS_FIRST, SCRAM_FIRST]);
@@ -59,7 +59,7 @@ test("SCRAM-SHA-256-PLUS is guessed with a certificate to bind to, of a server t
   expect(guess()).toEqual([0, 0]);
 });
 
-test("a bounded number of servers is remembered", () => {
+test("the number of remembered servers is bounded", () => {
   const first = of({ port: 4 });
   remember(serverOf(first, true), SCRAM);
   for (let n = 0; n < MOST_SERVERS - 1; n++) remember(`filler ${n}`, SCRAM);

@@ -1,5 +1,5 @@
-// The functions of docs/logins.md for Azure and Google Cloud, as they stand there: each against a scripted token service,
-// and a pool that logs in by its token.
+// The functions of docs/logins.md for Azure and Google Cloud, exactly as on the page: each against a scripted token
+// service, and with a pool that logs in by its token.
 import { createServer, type RequestListener, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { transform } from "esbuild";
@@ -10,7 +10,7 @@ import { fencesOf } from "../packaging/fences.ts";
 import { Server } from "../simulation/server/server.ts";
 import { clock, listen, newDice } from "../support/model-host.ts";
 
-/** The function of this name in a block of the page. */
+/** Compiles the function of this name from a block of the page. */
 async function ofPage(name: string): Promise<(...given: string[]) => unknown> {
   const fence = fencesOf("docs/logins.md").find(({ code }) => code.includes(`function ${name}(`));
   const { code } = await transform(`${fence!.code}\nexport { ${name} };`, { loader: "ts" });
@@ -20,7 +20,7 @@ async function ofPage(name: string): Promise<(...given: string[]) => unknown> {
 
 interface Asked {
   readonly method: string;
-  /** As the function wrote it. */
+  /** The URL as the function wrote it. */
   readonly url: string;
   readonly flavor: string | undefined;
   readonly body: string;
@@ -59,7 +59,7 @@ afterEach(() => {
 
 const TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJzdWIiOiJhcHAifQ.c2ln";
 
-/** A pool logs in to a server that takes the token, and then the service fails. */
+/** Checks that a pool logs in to a server with the token, and how it fails when the service fails. */
 async function logsIn(password: Password): Promise<void> {
   const roles = { app: { password: TOKEN } };
   listen(new Server(clock, newDice(), { version: 18, authentication: "password", maxConnections: 10, roles }));
@@ -73,7 +73,7 @@ async function logsIn(password: Password): Promise<void> {
   expect(error).toMatchObject({ code: "PASSWORD_FUNCTION_FAILED", cause: { message: expect.stringMatching(/503$/) } });
 }
 
-test("Azure: a token by client credentials", async () => {
+test("Azure: a token is requested by client credentials", async () => {
   const entraPassword = await ofPage("entraPassword");
   await logsIn(entraPassword("my-tenant", "my-id", "s3cret&=") as Password);
   const [{ method, url, body } = {} as Asked] = asked;
@@ -86,7 +86,7 @@ test("Azure: a token by client credentials", async () => {
   });
 });
 
-test("Google Cloud: a token of the metadata server", async () => {
+test("Google Cloud: a token is requested from the metadata server", async () => {
   const googlePassword = await ofPage("googlePassword");
   await logsIn(googlePassword as () => Promise<string>);
   const [{ method, url, flavor } = {} as Asked] = asked;
@@ -97,7 +97,7 @@ test("Google Cloud: a token of the metadata server", async () => {
   );
 });
 
-test("each function says when its token expires", async () => {
+test("each function returns when its token expires", async () => {
   answer = { status: 200, body: { access_token: TOKEN, expires_in: 3599 } };
   const functions = [(await ofPage("entraPassword"))("t", "i", "s"), await ofPage("googlePassword")];
   vi.useFakeTimers({ toFake: ["Date"], now: 2e12 });

@@ -1,4 +1,4 @@
-// The answer to AuthenticationMD5Password: known answers (Python's hashlib), with the runtime's MD5 or without one.
+// The answer to AuthenticationMD5Password: known answers (Python's hashlib), with the runtime's MD5 and without it.
 import { createHash } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
 import { md5Password } from "../../js/connection/md5.ts";
@@ -18,11 +18,11 @@ test.each([
   ["postgres", "secret", 0x01020304, "md5bb41a296aab6baccb36ff243a562abff"],
   ["", "", 0, "md591b86670dcd47857d222fa05653500aa"],
   ["u", "pä", 0xff002c0a, "md5d52920e7992817d8a8769a1f936e1414"],
-])("user %j, password %j, salt %d", async (user, password, salt, expected) => {
+])("the answer for user %j, password %j, salt %d is as Python computes it", async (user, password, salt, expected) => {
   expect(text(await md5Password(user, password, salt))).toBe(expected);
 });
 
-test("a promise of the runtime is waited for", async () => {
+test("a promise from the runtime is awaited", async () => {
   installRuntime({ ...runtime, md5: async (bytes) => createHash("md5").update(bytes).digest() });
   expect(text(await md5Password("postgres", "secret", 0x01020304))).toBe("md5bb41a296aab6baccb36ff243a562abff");
 });

@@ -1,5 +1,5 @@
-// What users of other drivers type first, and other slips: each is honoured, or refused by an error of ours that says
-// what to write, before anything is sent.
+// What users of other drivers type first, and other slips: each works, or is refused with an error of the driver that
+// says what to write, before anything is sent.
 import { expect, test } from "vitest";
 import { Client, createClient } from "../../js/api/client.ts";
 import { createPool, Pool } from "../../js/pool/pool.ts";
@@ -10,7 +10,7 @@ import { useMemoryServer } from "../support/memory-session.ts";
 
 useMemoryServer();
 
-/** Looks at nothing that the compiler knows. */
+/** Bypasses the compiler's checks. */
 type Loose = Record<string, (...given: unknown[]) => unknown>;
 
 const place = { host: "h", user: "u", sslmode: "disable" as const };
@@ -27,7 +27,7 @@ async function thrown(act: () => unknown): Promise<unknown> {
 }
 
 const odd = [null, 5, "text", Symbol("s"), [], [1], () => {}, {}, { nonsense: 1 }, new Map(), true];
-/** Calls, with what is right for them. */
+/** Calls, with valid arguments. */
 const calls: Record<string, readonly unknown[]> = {
   query: ["select 1", [], {}],
   rows: ["select 1", [], {}],
@@ -51,7 +51,7 @@ const calls: Record<string, readonly unknown[]> = {
   acquire: [{}],
 };
 
-test.each(Object.keys(calls))("whatever %s is given, its error is ours", async (name) => {
+test.each(Object.keys(calls))("invalid arguments of %s give an error of the driver", async (name) => {
   const client = createClient({ ...place, connect });
   const pool = createPool({ ...place, connect, acquireTimeout: 50 });
   const others: string[] = [];
@@ -71,7 +71,7 @@ test.each(Object.keys(calls))("whatever %s is given, its error is ours", async (
   await client.close();
 });
 
-test("whatever an option is, the error is ours", async () => {
+test("invalid values of any option give an error of the driver", async () => {
   const names = [
     "signal",
     "timeout",
@@ -96,7 +96,7 @@ test("whatever an option is, the error is ours", async () => {
   expect([...new Set(others)]).toEqual([]);
 });
 
-test("whatever the sql tag, clients and pools are made of, the error is ours", async () => {
+test("invalid arguments of the sql tag, clients and pools give an error of the driver", async () => {
   const others: string[] = [];
   const makers: Loose = {
     createClient: createClient as never,
@@ -116,7 +116,7 @@ test("whatever the sql tag, clients and pools are made of, the error is ours", a
 
 const message = (code: string, text: RegExp) => expect.objectContaining({ code, message: expect.stringMatching(text) });
 
-test("what would be ignored is refused with what to write", async () => {
+test("arguments that would be ignored are refused, and the error says what to write", async () => {
   const client = createClient({ ...place, connect }) as unknown as Loose;
   const { query, rows, json, exec } = {
     query: (...given: unknown[]) => thrown(() => client.query!(...given)),
@@ -144,7 +144,7 @@ test("what would be ignored is refused with what to write", async () => {
   expect(await thrown(() => client.transaction!(["select 1"]))).toEqual(message("INVALID_OPTION", /use batch/));
 });
 
-test("what other drivers make by new says by what it is made here", () => {
+test("`new Client` and `new Pool` give an error that names the function to call", () => {
   for (const given of ["postgres://u:p@h/d", place, undefined]) {
     expect(() => new Client(given as never)).toThrow(/createClient\(url, options\)/);
     expect(() => new Pool(given as never, {} as never, undefined as never)).toThrow(/createPool\(url, options\)/);
@@ -152,7 +152,7 @@ test("what other drivers make by new says by what it is made here", () => {
   }
 });
 
-test("an observer's method that nobody calls is refused, also of a class", async () => {
+test("an unknown method of an observer is refused, also of a class", async () => {
   class Watching {
     onQueryStarted() {}
   }
@@ -169,7 +169,7 @@ test("an observer's method that nobody calls is refused, also of a class", async
   await createClient({ ...place, observer: new Good() }).close();
 });
 
-test("values beside a text, and rows without a list", () => {
+test("values may follow a text as an argument, and sql.values accepts an object", () => {
   expect(toCall("select $1, $2", [[1, "a"]])).toEqual([{ text: "select $1, $2", values: [1, "a"] }, {}]);
   expect(toCall("select $1", [[1], { maxRows: 1 }])[1]).toEqual({ maxRows: 1 });
   expect(toCall("select 1", [[]])[0]).toEqual({ text: "select 1", values: [] });
@@ -184,14 +184,14 @@ test("values beside a text, and rows without a list", () => {
   });
 });
 
-test("an undefined value is named by what stands in front of it", () => {
+test("the error for an undefined value quotes the text before it", () => {
   const user: { id?: number } = {};
   expect(() => sql`select * from users where active and id = ${user.id} and name = ${"x"}`).toThrow(
     message("INVALID_PARAMETER", /^Value 1 of the query, after "where active and id =", is undefined/),
   );
 });
 
-test("sql.set and sql.values say what is wrong with themselves", () => {
+test("errors of sql.set and sql.values name the function", () => {
   expect(() => sql.set({})).toThrow(message("INVALID_QUERY", /^sql\.set needs/));
   expect(() => sql.values({})).toThrow(message("INVALID_QUERY", /^sql\.values needs/));
   expect(() => sql.values([1] as never)).toThrow(message("INVALID_QUERY", /^sql\.values needs/));

@@ -1,5 +1,5 @@
-// The instance of the wasm that all connections share: what is left after many of them, and what becomes of them when
-// it traps.
+// The instance of the wasm that all connections share: what remains after many connections, and what happens to them
+// when the instance traps.
 import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -12,9 +12,9 @@ import { OUTPUT, VERSION_3_0 } from "../../js/wasm/numbers.ts";
 import { until } from "../support/until.ts";
 
 const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
-/** Of the object in wasm memory; the glue keeps it there. */
+/** The address of the object in wasm memory, which the glue keeps on the handle. */
 const pointerOf = (core: Core) => core.call((handle) => (handle as unknown as { __wbg_ptr: number }).__wbg_ptr);
-/** Of wasm memory, in bytes; once there is an instance, the glue only returns its exports. */
+/** The size of wasm memory, in bytes. Once an instance exists, the glue only returns its exports. */
 const size = () => initSync({ module: wasm }).memory.buffer.byteLength;
 const create = () => createCore(1 << 20, "s", 0);
 
@@ -36,7 +36,7 @@ function start(core: Core, user = "u"): Uint8Array {
   return core.takeOutput();
 }
 
-/** A genuine trap: the object is said to lie where no memory is. */
+/** Causes a genuine trap: the handle points outside of memory. */
 function trap(core: Core): void {
   core.call((handle) => {
     Object.assign(handle, { __wbg_ptr: 0xfffffff0 });
@@ -44,7 +44,7 @@ function trap(core: Core): void {
   });
 }
 
-test("memory that grows during a call, and many objects: nothing is lost, nothing is left", () => {
+test("memory that grows during a call loses no data, and many objects leave nothing behind", () => {
   let before = 0;
   for (let round = 0; round < 200; round++) {
     const core = create();
@@ -56,7 +56,7 @@ test("memory that grows during a call, and many objects: nothing is lost, nothin
   expect(size()).toBeLessThan(before + (16 << 20));
 });
 
-test("a trap ends all connections of the instance, and the next one lives in a fresh instance", () => {
+test("a trap ends all connections of the instance, and the next connection gets a fresh instance", () => {
   const [one, other] = [create(), create()];
   const ended = vi.fn();
   other.onTrap = ended;
@@ -70,14 +70,14 @@ test("a trap ends all connections of the instance, and the next one lives in a f
   next.free();
 });
 
-test("neither free() nor the collector reaches from an instance that trapped into the next one", async () => {
+test("neither free() nor the collector of a trapped instance affects the next instance", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const lost = [create()];
   const pointer = pointerOf(lost[0]!);
   const other = create();
   expect(() => trap(create())).toThrow();
-  // The same calls in fresh memory give the same addresses.
+  // The same calls in fresh memory return the same addresses.
   const [next, second] = [create(), create()];
   expect(pointerOf(next)).toBe(pointer);
   other.free();
@@ -92,7 +92,7 @@ test("neither free() nor the collector reaches from an instance that trapped int
   second.free();
 });
 
-test("where another instance cannot be made after a trap, the next connect tries again", () => {
+test("if no new instance can be created after a trap, the next connect tries again", () => {
   const one = create();
   const made = vi.spyOn(WebAssembly, "Instance").mockImplementation(function () {
     throw new RangeError("out of memory");

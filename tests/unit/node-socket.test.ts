@@ -1,4 +1,4 @@
-// The node:net adapter against a real peer: pulling, buffers that are used again, and each way a connection can end.
+// The node:net adapter against a real peer: pulling, reused buffers, and each way in which a connection can end.
 // tests/integration and tests/faults run it on Deno and Bun, and over TLS.
 import dns from "node:dns";
 import { once } from "node:events";
@@ -30,7 +30,7 @@ const open = (port: number, host = "127.0.0.1", signal = new AbortController().s
   connect({ host, port, tls: null, signal, readBuffer: 4096, keepAlive: 0 });
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test("bytes stay as they were until the next read, however late that comes", async () => {
+test("bytes stay unchanged until the next read, however late that comes", async () => {
   const total = 1 << 20;
   const port = await listen((peer) => {
     const bytes = new Uint8Array(total).map((_, at) => at % 251);
@@ -48,7 +48,7 @@ test("bytes stay as they were until the next read, however late that comes", asy
   await socket.close();
 });
 
-test("short writes are taken at once, leave together, and keep their order with long ones", async () => {
+test("short writes resolve at once, are sent together, and keep their order with long ones", async () => {
   const heard: Buffer[] = [];
   const port = await listen((peer) => void peer.on("data", (chunk) => heard.push(chunk)));
   const socket = await open(port);
@@ -71,7 +71,7 @@ test("short writes are taken at once, leave together, and keep their order with 
   await socket.close();
 });
 
-test("a short write to a peer that has gone is told where it is read", async () => {
+test("a short write to a peer that has gone is reported by the next read", async () => {
   let gone!: () => void;
   const reset = new Promise<void>((resolve) => (gone = resolve));
   const port = await listen((peer) => void peer.once("data", () => (peer.resetAndDestroy(), gone())));
@@ -84,7 +84,7 @@ test("a short write to a peer that has gone is told where it is read", async () 
   await socket.close();
 });
 
-test("nobody reads, nothing arrives: the peer cannot send for ever", async () => {
+test("without reads nothing is received, so the peer cannot send for ever", async () => {
   let sent = 0;
   const port = await listen((peer) => {
     const chunk = new Uint8Array(1 << 16);
@@ -96,13 +96,13 @@ test("nobody reads, nothing arrives: the peer cannot send for ever", async () =>
   });
   const socket = await open(port);
   await socket.read();
-  // It sends until the system's buffers are full. Where the driver reads on, it sends all there is.
+  // The peer sends until the system's buffers are full. If the driver continued to read, it could send everything.
   for (let before = -1; sent > before; await pause(200)) before = sent;
   expect(sent).toBeLessThan(1 << 25);
   await socket.close();
 });
 
-test("what came before an RST is read, then the reset is an error", async () => {
+test("bytes from before an RST are read, and then the reset is an error", async () => {
   const port = await listen((peer) => {
     peer.write("last words");
     peer.once("data", () => peer.resetAndDestroy());
@@ -122,7 +122,7 @@ test("close ends a pending read, and may be called again", async () => {
   await socket.close();
 });
 
-test("a port where nobody listens, a name that does not exist", async () => {
+test("a port without a listener, or an unknown host name, is a typed error", async () => {
   const port = await listen(() => {});
   await new Promise((resolve) => server.close(resolve));
   await expect(open(port)).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "tcp", retryable: true });
@@ -144,7 +144,7 @@ test("an abort while connecting rejects with the signal's reason", async () => {
   await expect(connecting).rejects.toBe(reason);
 });
 
-/** Host names are looked up by this, for one test. */
+/** Replaces the look-up of host names for one test. */
 function lookUpBy(lookup: (callback: (error: Error | null, addresses: object[]) => void) => void): Disposable {
   const real = dns.lookup;
   const fake = (_host: string, _options: object, callback: Parameters<typeof lookup>[0]) => lookup(callback);
@@ -152,7 +152,7 @@ function lookUpBy(lookup: (callback: (error: Error | null, addresses: object[]) 
   return { [Symbol.dispose]: () => void (dns.lookup = real) };
 }
 
-test("a name server that does not answer is given up at the signal, and an answer that comes later opens nothing", async () => {
+test("a silent name server is given up at the signal, and a late answer opens no connection", async () => {
   const port = await listen(() => {});
   let answer = () => {};
   using _ = lookUpBy((callback) => (answer = () => callback(null, [{ address: "127.0.0.1", family: 4 }])));
@@ -164,7 +164,7 @@ test("a name server that does not answer is given up at the signal, and an answe
   await expect(opening).rejects.toBe(late);
   answer();
   await turn();
-  // A server takes connections in their order, so one that the answer had opened would be in front of this one.
+  // A server accepts connections in order, so a connection that the answer had opened would come before this one.
   const probe = net.connect(port, "127.0.0.1");
   await once(server, "connection");
   expect(peers.map(({ remotePort }) => remotePort)).toEqual([probe.localPort]);

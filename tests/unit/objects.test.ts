@@ -1,4 +1,4 @@
-// Batches as the core writes them (src/encode/columns.rs) become JavaScript rows.
+// Batches in the core's format (src/encode/columns.rs) become JavaScript rows.
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Column } from "../../js/wasm/boundary.ts";
@@ -43,7 +43,7 @@ test("rows become plain objects with the columns in order", () => {
   expect(Object.getPrototypeOf(rows[0])).toBe(Object.prototype);
 });
 
-test("array mode keeps every column, also of one name", () => {
+test("array mode keeps every column, even with duplicate names", () => {
   expect(decodeRows(bytes([1, 2]), columns(["a", 23], ["a", 23]), "array")).toEqual([[1, 2]]);
 });
 
@@ -52,7 +52,7 @@ test("of two columns with one name the last wins", () => {
   expect(decodeRows(bytes([1, 2]), columns(["__proto__", 23], ["__proto__", 23]), "array")).toEqual([[1, 2]]);
 });
 
-test("rows without columns", () => {
+test("rows without columns are empty objects", () => {
   expect(decodeRows(bytes([], []), [], "object")).toEqual([{}, {}]);
   expect(decodeRows(bytes([], []), [], "array")).toEqual([[], []]);
 });
@@ -68,7 +68,7 @@ test("a column named __proto__ is an own property and touches no prototype", () 
   expect(JSON.stringify(row)).toBe('{"__proto__":{"isAdmin":true},"b":1}');
 });
 
-test("any column name is an own property", () => {
+test("any column name becomes an own property", () => {
   const name = fc.oneof(
     fc.constantFrom("__proto__", "constructor", "toString", "", "\u2028", "`", "');process.exit(1);//", "0"),
     fc.string({ unit: fc.integer({ min: 0, max: 0xd7ff }).map((code) => String.fromCodePoint(code)) }),
@@ -85,8 +85,8 @@ test("any column name is an own property", () => {
   );
 });
 
-test.each([700, 701, 1021, 1022])("floats that JSON has no number for (%i)", (type) => {
-  // An array that is a text is one that the simple protocol could not read.
+test.each([700, 701, 1021, 1022])("floats without a number in JSON become JavaScript numbers (%i)", (type) => {
+  // An array that arrives as text is one that the simple query protocol could not decode.
   const scalar = type < 1000;
   expect(one(type, "NaN")).toEqual(scalar ? NaN : "NaN");
   expect(one(type, "Infinity")).toBe(scalar ? Infinity : "Infinity");
@@ -111,7 +111,7 @@ test("bytea becomes bytes, in arrays of any dimension too", () => {
   expect(one(1001, [["\\x01"], [null]])).toEqual([[Uint8Array.of(1)], [null]]);
 });
 
-test("bytea of any content", () => {
+test("bytea of any content becomes the same bytes", () => {
   fc.assert(
     fc.property(fc.uint8Array(), (value) => {
       expect(one(17, `\\x${Buffer.from(value).toString("hex")}`)).toEqual(value);
@@ -119,7 +119,7 @@ test("bytea of any content", () => {
   );
 });
 
-test("everything else is as JSON has it", () => {
+test("other values stay as in JSON", () => {
   expect(one(20, "9223372036854775807")).toBe("9223372036854775807");
   expect(one(1700, "NaN")).toBe("NaN");
   expect(one(25, "NaN")).toBe("NaN");
@@ -129,7 +129,7 @@ test("everything else is as JSON has it", () => {
   expect(one(1184, "2024-02-29T12:00:00.123456+00:00")).toBe("2024-02-29T12:00:00.123456+00:00");
 });
 
-test("a view of changing memory may be reused as soon as the call returns", () => {
+test("memory behind a batch may be reused as soon as the call returns", () => {
   const memory = new Uint8Array(128);
   const chunk = batchOf([JSON_, TEXT], [["\\x0102", "abc"]]);
   memory.set(chunk, 10);
@@ -138,7 +138,7 @@ test("a view of changing memory may be reused as soon as the call returns", () =
   expect(rows).toEqual([[Uint8Array.of(1, 2), "abc"]]);
 });
 
-test("each kind of slot, and its NULL", () => {
+test("each kind of slot is decoded, and its NULL", () => {
   const kinds = [INT, BOOL, FLOAT, TEXT, JSON_];
   const list = columns(["i", 23], ["b", 16], ["f", 701], ["t", 25], ["j", 3802]);
   const rows = [
@@ -151,7 +151,7 @@ test("each kind of slot, and its NULL", () => {
   expect(decodeRows(batchOf(kinds, rows), list, "object")).toEqual(rows.map(([i, b, f, t, j]) => ({ i, b, f, t, j })));
 });
 
-test("any rows of any kinds, in several batches", () => {
+test("rows of any kinds are decoded, in several batches", () => {
   const text = fc.oneof(
     fc.string({ unit: "grapheme" }),
     fc.string({ unit: fc.constantFrom("a", "é", "€", "😀", "\u0000", "\ufeff", "\n") }),
@@ -187,11 +187,11 @@ test("any rows of any kinds, in several batches", () => {
   );
 });
 
-/** Numbers that JSON would make one of, told apart. */
+/** Distinguishes numbers that JSON writes alike. */
 const odd = (_: string, value: unknown) =>
   typeof value === "number" && !(Number.isFinite(value) && !Object.is(value, -0)) ? `${1 / value} ${value}` : value;
 
-test("text that is not UTF-8 moves no other value", () => {
+test("text that is not UTF-8 does not shift other values", () => {
   const batch = batchOf(
     [TEXT, TEXT],
     [
@@ -207,7 +207,7 @@ test("text that is not UTF-8 moves no other value", () => {
   ]);
 });
 
-test("int8 and numeric by policy", () => {
+test("int8 and numeric follow the policy", () => {
   expect(one(20, "9223372036854775807", { int8: "bigint" })).toBe(9223372036854775807n);
   expect(one(1016, [["1"], [null]], { int8: "bigint" })).toEqual([[1n], [null]]);
   expect(one(20, 42, { int8: "number" })).toBe(42);
@@ -216,7 +216,7 @@ test("int8 and numeric by policy", () => {
   expect(one(1231, ["-Infinity", 1], { numeric: "number" })).toEqual([-Infinity, 1]);
 });
 
-test("bytea by policy", () => {
+test("bytea follows the policy", () => {
   expect(one(17, "\\x00ff41", { bytea: "hex" })).toBe("\\x00ff41");
   expect(one(17, "\\x00ff41", { bytea: "base64" })).toBe("AP9B");
   expect(one(1001, ["\\x", null], { bytea: "base64" })).toEqual(["", null]);
@@ -230,13 +230,13 @@ test.each([
   [1082, "0044-03-15 BC", "-000043-03-15T00:00:00.000Z"],
   [1114, "0001-12-31T00:00:00 BC", "+000000-12-31T00:00:00.000Z"],
   [1082, "12345-06-07", "+012345-06-07T00:00:00.000Z"],
-])("a Date for %i %s", (typeOid, text, iso) => {
+])("type %i becomes a Date for the text %s", (typeOid, text, iso) => {
   const date = one(typeOid, text, { dates: "date" });
   expect(date).toBeInstanceOf(Date);
   expect((date as Date).getTime()).toBe(new Date(iso.replace("+000000", "0000")).getTime());
 });
 
-test("what a Date cannot say stays text; times always do", () => {
+test("a value that a Date cannot hold stays text, and times always do", () => {
   for (const text of ["infinity", "-infinity", "294276-12-31"]) expect(one(1082, text, { dates: "date" })).toBe(text);
   expect(one(1083, "12:00:00", { dates: "date" })).toBe("12:00:00");
   expect(one(1182, [["2024-01-01"], ["infinity"]], { dates: "date" })).toEqual([
@@ -245,7 +245,7 @@ test("what a Date cannot say stays text; times always do", () => {
   ]);
 });
 
-test("Temporal where the runtime has it", () => {
+test("dates become Temporal objects if the runtime has Temporal", () => {
   const type = (name: string) => ({
     from(text: string) {
       if (!/^[-+]?P?\d/.test(text)) throw new RangeError(text);
@@ -269,7 +269,7 @@ test("Temporal where the runtime has it", () => {
   expect(of(1185, ["infinity", null])).toEqual(["infinity", null]);
 });
 
-test("a parser gets what is not NULL in its plain form, and its column", () => {
+test("a parser gets values other than NULL in their plain form, and the column", () => {
   const seen: unknown[] = [];
   const byOid = new Map<number, Parser>([
     [23, (value: unknown, column: Column) => (seen.push(value, column.name), "mine")],
@@ -320,10 +320,10 @@ test("underscores become capitals, as in the core (src/encode/header.rs)", () =>
   expect(namesOf(["a_b", "aB", "aB_2"], CAMEL_CASE | RENAME_DUPLICATES)).toEqual(["aB", "aB_2", "aB_2_2"]);
 });
 
-test("many columns of one name are renamed in a few steps each", () => {
+test("many columns with one name are renamed in a few steps each", () => {
   const uniqueNames = (names: string[]) => namesOf(names, RENAME_DUPLICATES);
   expect(uniqueNames(["a", "a_2", "a", "a", "a_2"])).toEqual(["a", "a_2", "a_3", "a_4", "a_2_2"]);
-  // Looking for the first free number from 2 on each time would take 1.4 million looks.
+  // Searching the first free number from 2 on each time would take 1.4 million look-ups.
   const looks = vi.spyOn(Map.prototype, "has");
   const names = uniqueNames(Array<string>(1_664).fill("a"));
   const count = looks.mock.calls.length;

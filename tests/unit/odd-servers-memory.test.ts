@@ -1,5 +1,5 @@
-// What an isolate remembers of servers whose answers to a first run were not PostgreSQL's (js/session/odd-servers.ts):
-// which errors count against a server, for whom, and that the memory is bounded.
+// What an isolate remembers about servers that answered a first run unlike PostgreSQL (js/session/odd-servers.ts):
+// which errors count against a server, for which calls, and that the memory is bounded.
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Config } from "../../js/config/options.ts";
 import type * as OddServers from "../../js/session/odd-servers.ts";
@@ -12,7 +12,7 @@ const one = server("one");
 
 let memory: typeof OddServers;
 beforeEach(async () => {
-  // An isolate that has seen no server.
+  // Loads the module as an isolate that has seen no server.
   vi.resetModules();
   memory = await import("../../js/session/odd-servers.ts");
 });
@@ -23,7 +23,7 @@ const lost = connectionLost("the server closed it");
 const unexpected = new ProtocolError("UNEXPECTED_MESSAGE", "no");
 const violation = new ProtocolError("PROTOCOL_VIOLATION", "no");
 
-test("a server that nothing is known of is like PostgreSQL", () => {
+test("an unknown server is treated like PostgreSQL", () => {
   expect([memory.isOdd(one, "statement"), memory.isOdd(one, "batch"), memory.asksForText(one)]).toEqual([
     false,
     false,
@@ -31,7 +31,7 @@ test("a server that nothing is known of is like PostgreSQL", () => {
   ]);
 });
 
-test("another server's answers count by host, port, database and way, and its rows are asked for as text", () => {
+test("odd answers count per host, port, database and kind of call, and rows are then requested as text", () => {
   memory.heedOddness(one, "statement");
   expect([memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([true, true]);
   expect(memory.isOdd(one, "batch")).toBe(false);
@@ -41,13 +41,13 @@ test("another server's answers count by host, port, database and way, and its ro
   );
 });
 
-test("a server that has answered a first run as PostgreSQL does is described first, and never asked for text", () => {
+test("a server that once answered a first run correctly is described first, but not asked for text", () => {
   memory.heedSuccess(one, "statement");
   memory.heedOddness(one, "statement");
   expect([memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([true, false]);
 });
 
-test("a server that answers batches oddly is asked for text by none of its statements", () => {
+test("after odd answers to a batch, single statements are not asked for as text", () => {
   memory.heedOddness(one, "batch");
   expect([memory.isOdd(one, "batch"), memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([
     true,
@@ -56,7 +56,7 @@ test("a server that answers batches oddly is asked for text by none of its state
   ]);
 });
 
-test("a first run that goes well takes nothing back", () => {
+test("a later first run that succeeds does not clear the mark", () => {
   memory.heedOddness(one, "statement");
   memory.heedSuccess(one, "statement");
   expect([memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([true, true]);
@@ -65,43 +65,43 @@ test("a first run that goes well takes nothing back", () => {
   expect(memory.isOdd(server("two"), "statement")).toBe(true);
 });
 
-/** An end under a first run: is the server suspected where no first run has gone well there, and where one has? */
+/** How a first run ends. Is the server then suspect if no first run has succeeded there, and if one has? */
 const ends: [what: string, error: unknown, isDescribed: boolean, isSuspect: boolean, isSuspectThough: boolean][] = [
   ["a lost connection before the description", lost, false, true, false],
-  ["a lost connection behind it", lost, true, false, false],
+  ["a lost connection after it", lost, true, false, false],
   ["a FATAL error before it", postgres("08P01"), false, true, false],
   ["a FATAL error whose code has 53 within", postgres("08P53"), false, true, false],
-  ["a FATAL error behind it", postgres("08P01"), true, false, false],
+  ["a FATAL error after it", postgres("08P01"), true, false, false],
   ["a server that is full", postgres("53300"), false, false, false],
   ["a server that is going", postgres("57P01"), false, false, false],
   ["another failure of the connection", failedConnect, false, false, false],
-  ["an error of our own", new TimeoutError("QUERY_TIMEOUT", "late"), false, false, false],
-  ["an error of our own with the code of a loss", new ProtocolError("CONNECTION_LOST", "no"), true, false, false],
+  ["an error of the driver", new TimeoutError("QUERY_TIMEOUT", "late"), false, false, false],
+  ["an error of the driver with the code of a loss", new ProtocolError("CONNECTION_LOST", "no"), true, false, false],
   ["a message out of its order", unexpected, false, true, true],
-  ["a message out of its order behind the description", unexpected, true, true, true],
+  ["a message out of its order after the description", unexpected, true, true, true],
   ["a message that cannot be read before it", violation, false, true, true],
-  ["a message that cannot be read behind it", violation, true, false, false],
+  ["a message that cannot be read after it", violation, true, false, false],
   ["an error that is no protocol's, though it says so", { code: "UNEXPECTED_MESSAGE" }, true, false, false],
   ["an error that is no connection's, though it says so", { code: "CONNECTION_LOST" }, false, false, false],
 ];
 
-test.each(ends)("%s: whether the server is described first from then on", (_, error, isDescribed, ...expected) => {
+test.each(ends)("after %s the server may be described first", (_, error, isDescribed, ...expected) => {
   const [fresh, proven] = [server("fresh"), server("proven")];
   memory.heedSuccess(proven, "statement");
   for (const each of [fresh, proven]) memory.heedLoss(each, "statement", error, isDescribed);
   expect([fresh, proven].map((each) => memory.isOdd(each, "statement"))).toEqual(expected);
-  // How its rows are asked for stays: only its own answers say that it is another server.
+  // The format of its rows stays, because only the server's own answers show that it is not PostgreSQL.
   expect([fresh, proven].map(memory.asksForText)).toEqual([false, false]);
   expect([fresh, proven].map((each) => memory.isOdd(each, "batch"))).toEqual([false, false]);
 });
 
-test("a server that is odd stays odd behind a loss", () => {
+test("an odd server stays odd after a lost connection", () => {
   memory.heedOddness(one, "statement");
   memory.heedLoss(one, "statement", unexpected, false);
   expect(memory.asksForText(one)).toBe(true);
 });
 
-test("so many servers are remembered, and a known one takes no other's place", () => {
+test("the number of remembered servers is bounded, and a known server displaces no other", () => {
   const all = Array.from({ length: MOST_SERVERS }, (_, at) => server(`${at}`));
   for (const each of all) memory.heedOddness(each, "statement");
   memory.heedOddness(all[7]!, "statement");

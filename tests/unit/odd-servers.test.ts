@@ -1,4 +1,5 @@
-// Servers that answer oddly, over sockets in memory: the connection may suffer, the instance and other clients not.
+// Servers that answer oddly, over sockets in memory: the connection may fail, but neither the instance nor other
+// clients.
 import { expect, test, vi } from "vitest";
 import {
   accepted,
@@ -27,7 +28,7 @@ test.each([
   '[[16400,"c","r",[23],7]]',
   '[[16400,"c","r",7,["a"]]]',
   "broken{",
-])("a catalog that answers %j leaves its types text and its instance whole", async (answer) => {
+])("a catalog that answers %j leaves its types text and its instance intact", async (answer) => {
   const other = otherClient();
   const waiting = other.exec("select");
   const others = await letIn();
@@ -42,7 +43,7 @@ test.each([
   const found = answer ? [wire.dataRow([Buffer.from(answer)])] : [];
   session.send(wire.rowDescription([{ name: "j", oid: 114 }]), ...found, ended(1));
   let flight = await session.flight();
-  // A type that the catalog has not may be one that was dropped since.
+  // A type that the catalog does not have may have been dropped since.
   if (!flight.includes("Bind")) {
     session.send(...described, wire.readyForQuery());
     flight = await session.flight();
@@ -61,7 +62,7 @@ test.each([
   await other.close();
 });
 
-test("a server that goes right behind the answer of its catalog is a lost connection", async () => {
+test("a server that shuts down right after its catalog's answer is a lost connection", async () => {
   const query = client.query("select n");
   const session = await letIn();
   await session.flight();
@@ -82,7 +83,7 @@ test("a server that goes right behind the answer of its catalog is a lost connec
   await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
 });
 
-test("of settings that a server makes up a hundred are kept", async () => {
+test("of made-up settings that a server reports, a hundred are kept", async () => {
   const query = client.query("select n");
   const session = await accepted();
   await session.flight();
@@ -112,7 +113,7 @@ test("a server that never answers LISTEN is given up", async () => {
   }
 });
 
-test("a session of a pooler whose process id looks genuine gets no names, once another one has shown it", async () => {
+test("a pooled session with a genuine process id gets no names once another session was recognized", async () => {
   const options = { database: "pooled" };
   const first = otherClient(options);
   const seen = first.query("select n");

@@ -1,5 +1,5 @@
-// Turns between the calls of one connection and its transactions, over sockets in memory: who waits, who is refused,
-// and what the end of their owner does to them.
+// Turns between the calls of one connection and its transactions, over sockets in memory: which calls wait, which are
+// refused, and how the end of their owner affects them.
 import { beforeEach, expect, test } from "vitest";
 import { gate, memoryPool } from "../support/memory-pool.ts";
 import {
@@ -43,7 +43,7 @@ test("while a transaction runs or waits, other calls are refused, and the client
   expect(client.stats().state).toBe("busy");
   goOn();
   await first;
-  // The second one waits or runs.
+  // The second transaction waits or runs.
   await expect(client.query("select n")).rejects.toMatchObject(open);
   expect(client.stats().state).toBe("busy");
   await answerTransaction(session);
@@ -87,7 +87,7 @@ test("a transaction that fails leaves the connection to the next call", async ()
   expect((await call).rows).toEqual([{ n: 1 }]);
 });
 
-test("behind an open stream, or on a client that is closed, a transaction is refused, and none runs", async () => {
+test("after an open stream began, or on a closed client, a transaction is refused and does not run", async () => {
   const session = await letInKnowing();
   let runs = 0;
   const work = () => void runs++;
@@ -96,7 +96,7 @@ test("behind an open stream, or on a client that is closed, a transaction is ref
   await session.flight();
   session.send(begun(), rows(1, 2), ended(1));
   await new Response(await opening).text();
-  // A refused transaction is none that is open.
+  // A refused transaction does not count as open.
   expect(client.stats().state).toBe("idle");
   await client.transaction(work);
   await client.close();
@@ -105,7 +105,7 @@ test("behind an open stream, or on a client that is closed, a transaction is ref
   expect(runs).toBe(1);
 });
 
-test("a transaction inside of another one's callback is ended when that has run nothing for 3 s", async () => {
+test("a transaction inside another's callback is ended after the outer one was idle for 3 s", async () => {
   await letInKnowing();
   using clock = fakeClock();
   let inner: unknown;
@@ -118,11 +118,11 @@ test("a transaction inside of another one's callback is ended when that has run 
   await clock.pass(1);
   expect(inner).toMatchObject({ ...open, retryable: true });
   expect(await outer).toBe("outer");
-  // That one is over: one that is made now waits for nothing.
+  // The inner transaction is over, so a later one has nothing to wait for.
   expect(await client.transaction(() => 2)).toBe(2);
 });
 
-test("one that is aborted while it waits changes nothing of that", async () => {
+test("another waiting transaction that is aborted does not change that", async () => {
   await letInKnowing();
   using clock = fakeClock();
   let inner: unknown;
@@ -143,7 +143,7 @@ test("one that is aborted while it waits changes nothing of that", async () => {
   expect(await outer).toBe("outer");
 });
 
-test("a transaction that waits for one that still runs statements waits on", async () => {
+test("a transaction continues to wait while the one before it runs statements", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const first = client.transaction(async (tx) => {
@@ -190,7 +190,7 @@ test("a transaction that is aborted while it waits is over, and the next call do
   expect((await next).rows).toEqual([{ n: 2 }]);
 });
 
-test("the end of a lease ends the transaction that runs on it, in whatever its callback waits for", async () => {
+test("the end of a lease ends its running transaction, whatever its callback waits for", async () => {
   const { pool } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   const running = lease.transaction(() => new Promise(() => {}));

@@ -1,4 +1,4 @@
-// Which options a call knows: those of every call, whichever it is, and nothing that is misspelt.
+// Which options a call accepts: those of every call, whichever it is, and no misspelt name.
 import { expect, test } from "vitest";
 import { CALL_OPTIONS } from "../../js/api/options.ts";
 import { client, useMemoryServer } from "../support/memory-session.ts";
@@ -20,7 +20,7 @@ const OF_CALLS = [
   ...["atomic", "results", "onProgress"],
 ];
 
-test.each([...OF_CONNECTIONS_TOO, ...OF_CALLS])("option %s is known", (name) => {
+test.each([...OF_CONNECTIONS_TOO, ...OF_CALLS])("option %s is accepted by calls", (name) => {
   expect(CALL_OPTIONS).toContain(name);
 });
 
@@ -29,7 +29,7 @@ test.each([
   ["closeWhenFinished", "closeWhenDone"],
   ["csv_formulas", "csvFormulas"],
   ["max_row", "maxRows"],
-])("%s is refused, and %s is offered in its place", async (name, nearest) => {
+])("%s is refused, and the error suggests %s", async (name, nearest) => {
   await expect(client.query("select 1", { [name]: true })).rejects.toMatchObject({
     ...{ name: "UsageError", code: "UNKNOWN_OPTION", message: expect.stringContaining(`"${nearest}"`) },
   });

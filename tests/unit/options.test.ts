@@ -1,4 +1,4 @@
-// Each option is told once, beside its rule: the pages are made of that.
+// Each option is documented once, next to its rule. The pages are generated from that.
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -10,14 +10,14 @@ import { entriesOf } from "../../scripts/options.mjs";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 type AnyEntry = Entry<unknown, unknown, Setters>;
 
-test("the tables of docs/options.md and docs/pool.md are those of js/", () => {
+test("the tables of docs/options.md and docs/pool.md are generated from js/", () => {
   execFileSync(process.execPath, ["scripts/options.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
 test.each([
   ["js/config/table.ts", ["OPTIONS"], OPTIONS],
   ["js/pool/options.ts", ["SIZES", "HOOKS"], poolOptions()],
-])("each option of %s has a text, and the default that its text says", (file, tables, all) => {
+])("each option of %s has a text, whose default is the real one", (file, tables, all) => {
   const told = entriesOf(file, ...tables);
   expect(told.map(({ name }) => name)).toEqual(Object.keys(all));
   for (const { name, text, fallback } of told) {

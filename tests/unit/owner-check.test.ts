@@ -1,11 +1,11 @@
-// Whose request a client or a pool belongs to: the one that asks first, where sockets belong to requests at all.
+// Which request a client or a pool belongs to: the first that uses it, if sockets belong to requests in this runtime.
 import { expect, test } from "vitest";
 import { createClient } from "../../js/api/client.ts";
 import { OwnerCheck } from "../../js/api/owner-check.ts";
 import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
 import { newServer } from "../support/memory-session.ts";
 
-/** A runtime whose sockets belong to requests, and the request that runs. */
+/** Installs a runtime whose sockets belong to requests, and returns the current request. */
 function requests() {
   const now = { request: 1 };
   const inRequest = () => {
@@ -21,7 +21,7 @@ function requests() {
   return now;
 }
 
-test("the first request that asks is its own, and any other one is refused", () => {
+test("the first request that uses an owner owns it, and any other is refused", () => {
   const now = requests();
   const home = new OwnerCheck("pool");
   now.request = 2;
@@ -34,7 +34,7 @@ test("the first request that asks is its own, and any other one is refused", () 
   expect(home.refused()).toBeUndefined();
 });
 
-test("each has a request of its own", () => {
+test("each client has its own request", () => {
   const now = requests();
   const [first, second] = [new OwnerCheck("client"), new OwnerCheck("client")];
   first.refused();
@@ -42,13 +42,13 @@ test("each has a request of its own", () => {
   expect([first.refused()?.code, second.refused()]).toEqual(["OTHER_REQUEST", undefined]);
 });
 
-test("where sockets belong to no request, it can be used anywhere", () => {
+test("if sockets belong to no request, a client can be used anywhere", () => {
   installRuntime({ name: "node", connect: () => Promise.reject() } as unknown as Runtime);
   const home = new OwnerCheck("client");
   expect([home.refused(), home.refused()]).toEqual([undefined, undefined]);
 });
 
-test("a call of a client from another request is refused before anything is connected", async () => {
+test("a call of a client from another request is refused before anything connects", async () => {
   newServer();
   const module = runtime().module;
   const now = requests();
@@ -56,7 +56,7 @@ test("a call of a client from another request is refused before anything is conn
   let connects = 0;
   const connect = () => (connects++, Promise.reject(new Error("no server")));
   const client = createClient({ host: "h", user: "u", sslmode: "disable", connect });
-  // A client that is made outside of the request that uses it, such as one of a module, belongs to that one.
+  // A client of a module, which is created outside of a request, belongs to the first request that uses it.
   now.request = 2;
   await expect(client.query("select 1")).rejects.toThrow("no server");
   now.request = 1;

@@ -1,11 +1,11 @@
-// What the tests of parameters share: a block read back by the protocol's layout, and refusals as text.
+// Shared by the tests of parameters: a block decoded by the protocol's layout, and refusals as text.
 import { expect } from "vitest";
 import { UsageError } from "../../js/util/errors.ts";
 import { encodeParameters } from "../../js/values/parameters.ts";
 
 export type Value = { format: number; bytes: Uint8Array | null };
 
-/** Reads the block back by the protocol's layout. */
+/** Decodes the block by the protocol's layout. */
 export function decode(block: Uint8Array): Value[] {
   const view = new DataView(block.buffer, block.byteOffset, block.byteLength);
   const count = view.getUint16(0);
@@ -46,7 +46,10 @@ export const refused = (values: unknown[], types: number[]) => {
 };
 export const why = (type: number, value: unknown) => refused([value], [type]);
 
-/** Temporal as far as it is looked at; the real one gives the same texts (tests/integration/cases/parameters.ts). */
+/**
+ * As much of Temporal as the driver looks at. The real one gives the same texts
+ * (tests/integration/cases/parameters.ts).
+ */
 export const temporal = (type: string, text: string, more = {}) => ({
   [Symbol.toStringTag]: `Temporal.${type}`,
   toString: () => text,

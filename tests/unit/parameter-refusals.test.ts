@@ -1,4 +1,4 @@
-// Every refusal of a value comes before a byte is sent, says which parameter and what to pass, and repeats no value.
+// Every refusal of a value comes before any byte is sent, says which parameter and what to pass, and repeats no value.
 import { expect, test } from "vitest";
 import { one, refused, temporal, why } from "./parameter-blocks.ts";
 
@@ -100,7 +100,7 @@ test.each([
   expect(why(type, value)).toContain(text);
 });
 
-test("every number next to a bound is decided right", () => {
+test("every number next to a bound is accepted or refused correctly", () => {
   for (const [type, bits] of [
     [21, 16n],
     [23, 32n],

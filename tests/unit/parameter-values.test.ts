@@ -1,4 +1,4 @@
-// Each value in the form of its parameter's type: in binary where that has one here, else as the server's text.
+// Each value in the form of its parameter's type: in binary if the driver writes that type in binary, else as text.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { encodeParameters } from "../../js/values/parameters.ts";
@@ -156,7 +156,7 @@ describe("arrays", () => {
     ["a literal as text", 1007, "{1,2}", "{1,2}"],
   ])("%s", (_, type, value, text) => expect(one(type, value)).toBe(`text:${text}`));
 
-  test("a literal says what was meant, whatever the elements hold", () => {
+  test("a literal is read back as its elements, whatever they contain", () => {
     const item = fc.oneof(fc.constant(null), fc.string({ unit: fc.constantFrom(..."a\"\\{},; \n\tNULL'é😀") }));
     fc.assert(
       fc.property(fc.array(item), (items) => {
@@ -201,7 +201,7 @@ describe("arrays", () => {
   });
 });
 
-test("any well-formed text of any length arrives as its UTF-8", () => {
+test("any well-formed text of any length is sent as its UTF-8", () => {
   const text = fc
     .array(fc.constantFrom("a", "é", "€", "😀", "abc ".repeat(300), "ü".repeat(700)), { maxLength: 40 })
     .map((parts) => parts.join(""));
@@ -218,7 +218,7 @@ test("any well-formed text of any length arrives as its UTF-8", () => {
   );
 });
 
-test("random values of random types are read back", () => {
+test("random values of random types are decoded as they were", () => {
   const value = fc.oneof(
     fc.record({ type: fc.constant(23), value: fc.integer() }),
     fc.record({ type: fc.constant(20), value: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }) }),

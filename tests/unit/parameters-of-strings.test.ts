@@ -1,4 +1,4 @@
-// What libpq's parameters, those of providers, and the environment become as options.
+// How libpq's parameters, those of providers, and the environment become options.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { of, passwordOf, refused } from "./config-input.ts";
 
 useMemoryServer();
 
-// -- strings as they are handed out ----------------------------------------------------------------------------------
+// -- strings as providers give them ----------------------------------------------------------------------------------
 
 test.each<[string, string, object]>([
   [
@@ -141,7 +141,7 @@ test.each<[string, string, object]>([
   ["with this driver's own words", "postgres://u:p@h/d?prepare=named", { prepare: "named" }],
   ["Laravel", "postgres://u:p@h/d?charset=utf8", { startup: [] }],
   ["SQLAlchemy", "postgresql://u:p@h/d?prepared_statement_cache_size=0", { statementCacheSize: 0 }],
-])("a string of %s works as it is", async (_, text, expected) => {
+])("a string of %s works unchanged", async (_, text, expected) => {
   const config = of(text);
   expect(config).toMatchObject(expected);
   expect(await passwordOf(config)).toBeTypeOf("string");
@@ -168,21 +168,21 @@ test.each<[string, Options]>([
   expect(config.notices).toEqual([]);
 });
 
-test("JDBC's connectTimeout in milliseconds is an error that says its unit", () => {
+test("JDBC's connectTimeout in milliseconds is an error that names the unit", () => {
   expect(of("postgres://ada@h/d?connectTimeout=999").connectTimeout).toBe(999_000);
   const { code, message } = refused("postgres://ada@h/d?connectTimeout=1000");
   expect(code).toBe("INVALID_OPTION");
   expect(message).toContain("in seconds");
 });
 
-test("what is ignored is said, with its reason and without its value", () => {
+test("ignored parameters are reported with the reason and without the value", () => {
   const { notices } = of("user=ada tcp_user_timeout=123 client_encoding=LATIN1 krbsrvname=s3cret connection_limit=7");
   expect(notices).toHaveLength(4);
   expect(notices.join(" ")).toMatch(/"client_encoding" is ignored: .*UTF-8.*"tcp_user_timeout" is ignored: /s);
   expect(notices.join(" ")).not.toMatch(/123|LATIN1|s3cret|7/);
 });
 
-test("a pool takes its options from the string, and options of its own win", () => {
+test("a pool takes its options from the string, and explicit options win", () => {
   const text =
     "postgresql://u@h/d?connection_limit=5&pool_timeout=10&max_connection_lifetime=0&max_idle_connection_lifetime=60";
   const { pool, notices } = resolveConfig(text, { isPool: true });
@@ -202,7 +202,7 @@ test("a pool takes its options from the string, and options of its own win", () 
   expect(wrong).toThrow(expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringContaining('"max"') }));
 });
 
-test("a string's schema and the option startup add up", () => {
+test("a string's schema and the option startup are combined", () => {
   const config = of({ connectionString: "postgres://ada@h?schema=a", startup: { TimeZone: "UTC" } });
   expect(config.startup).toEqual([
     ["search_path", '"a"'],
@@ -211,7 +211,7 @@ test("a string's schema and the option startup add up", () => {
   expect(of("postgres://ada@h?schema=a", { startup: { search_path: "b" } }).startup).toEqual([["search_path", "b"]]);
 });
 
-test("several hosts: one port is everybody's, an empty one is the default, an option wins over the string", () => {
+test("several hosts share a single port, an empty port is the default, and an option wins over the string", () => {
   const hosts = (options: Options) => of({ user: "ada", ...options }).hosts.map(({ host, port }) => `${host}:${port}`);
   expect(hosts({ host: "a,b", port: 6000 })).toEqual(["a:6000", "b:6000"]);
   expect(hosts({ host: "a,b", port: "6000" })).toEqual(["a:6000", "b:6000"]);
@@ -236,7 +236,7 @@ const inEnvironment = (
   options: Options = {},
 ) => resolveConfig(input, { environment: (name) => variables[name] }, options);
 
-test("variables are defaults for what nobody has given", async () => {
+test("variables are defaults for missing options", async () => {
   const variables = {
     PGHOST: "a,b",
     PGPORT: "1,2",
@@ -272,7 +272,7 @@ test("variables are defaults for what nobody has given", async () => {
   expect(await passwordOf(other)).toBe("x");
 });
 
-test("option environment says where they are read, or that they are not", async () => {
+test("option environment sets the source of variables, or turns them off", async () => {
   const given = { PGUSER: "eve" };
   expect(inEnvironment({ PGUSER: "ada" }, { environment: given }).user).toBe("eve");
   expect(inEnvironment({ PGUSER: "ada" }, {}, { environment: given }).user).toBe("eve");
@@ -281,7 +281,7 @@ test("option environment says where they are read, or that they are not", async 
   expect(refused({ environment: Object.create({ PGUSER: "eve" }) as object }).message).toContain('"user"');
 });
 
-test("an error about a variable names it, and no value", () => {
+test("an error about a variable names it, and shows no value", () => {
   for (const [variable, code] of [
     ["PGSERVICE", "UNKNOWN_OPTION"],
     ["PGSSLROOTCERT", "UNKNOWN_OPTION"],
@@ -298,7 +298,7 @@ test("an error about a variable names it, and no value", () => {
 
 // -- the page --------------------------------------------------------------------------------------------------------
 
-test("docs/connecting.md says of each parameter its variable and what becomes of it", () => {
+test("docs/connecting.md lists each parameter with its variable and its effect", () => {
   const rows = readFileSync(join(import.meta.dirname, "../../docs/connecting.md"), "utf8")
     .split("\n")
     .flatMap((line) => {

@@ -1,10 +1,10 @@
-// The middle of a Bind message as a whole: its layout, its bounds, and a buffer that is used again. What a value
-// becomes is in parameter-values.test.ts, what is refused in parameter-refusals.test.ts.
+// The middle of a Bind message as a whole: its layout, its bounds, and a reused buffer. parameter-values.test.ts tests
+// the encoding of values, and parameter-refusals.test.ts which are refused.
 import { expect, test } from "vitest";
 import { appendParameters, binaryWriter, Block, encodeParameters, goesInBinary } from "../../js/values/parameters.ts";
 import { decode, one, refused, show, why } from "./parameter-blocks.ts";
 
-test("the block's layout", () => {
+test("the block has the protocol's layout", () => {
   const block = encodeParameters([5, "é", null, true], [23, 25, 23, 16]);
   expect(Buffer.from(block).toString("hex")).toBe(
     [
@@ -27,7 +27,7 @@ test("the block's layout", () => {
   expect(encodeParameters([1], Uint32Array.of(23)).slice()).toEqual(encodeParameters([1], [23]));
 });
 
-test("executions behind each other in one buffer are each what they are alone", () => {
+test("several executions in one buffer are encoded like each alone", () => {
   const block = new Block();
   const all: [unknown[], number[]][] = [
     [
@@ -41,7 +41,7 @@ test("executions behind each other in one buffer are each what they are alone", 
     ],
     [[null], [25]],
   ];
-  // Used before: what is left of a longer one may not show through.
+  // A longer block was in the buffer before. Its rest must not show through.
   appendParameters(block, new Array<boolean>(400).fill(true), new Array<number>(400).fill(16));
   block.length = 0;
   const ends = all.map(([values, types]) => {
@@ -54,7 +54,7 @@ test("executions behind each other in one buffer are each what they are alone", 
   });
 });
 
-test("a writer names what it is told to, and NULL is NULL", () => {
+test("the error of a writer uses the given name, and null is NULL", () => {
   const block = new Block();
   const write = binaryWriter(23)!;
   write(block, { index: 0, type: 23 }, null);
@@ -66,8 +66,8 @@ test("a writer names what it is told to, and NULL is NULL", () => {
   expect(binaryWriter(600)).toBeUndefined();
 });
 
-// Parse declares it then: the server must not read those bytes as a value of another type.
-test("a type goes in binary when a value of it does, and only then", () => {
+// Parse declares such a type, so that the server does not read the bytes as a value of another type.
+test("a type is declared binary exactly if a value of it is written in binary", () => {
   const values = [true, 1, 1n, "1", Uint8Array.of(1), [1], new Date(0), null];
   for (const type of [16, 17, 20, 21, 23, 25, 26, 114, 700, 701, 1007, 1043, 1082, 1184, 1700, 2950, 3802, 99_999]) {
     const accepted = values.filter((value) => why(type, value) === "accepted");
@@ -76,12 +76,12 @@ test("a type goes in binary when a value of it does, and only then", () => {
   }
 });
 
-test("another number of values than parameters is an error that says both", () => {
+test("a wrong number of values is an error that states both numbers", () => {
   expect(refused([1], [])).toBe("INVALID_QUERY: The statement has 0 parameters, but 1 values were given.");
   expect(refused([], [23, 23])).toBe("INVALID_QUERY: The statement has 2 parameters, but 0 values were given.");
 });
 
-test("65,535 parameters go, one more does not", () => {
+test("65,535 parameters are accepted, and one more is refused", () => {
   const types = new Array<number>(65_535).fill(25);
   const values = decode(encodeParameters(new Array<string>(65_535).fill("x"), types));
   expect(values).toHaveLength(65_535);
@@ -99,7 +99,7 @@ test.each([2 ** 30, 2 ** 31, 2 ** 32, 2 ** 32 + 1])(
   },
 );
 
-test("the sum counts, not the single value", () => {
+test("the total size counts, not only the single value", () => {
   const nearly = Object.defineProperty(new Uint8Array(0), "byteLength", { value: 0x3fffffff - 0x10000 - 100 });
   expect(refused([new Uint8Array(200), nearly], [17, 17])).toMatch(/^PARAMETERS_TOO_LARGE/);
 });
@@ -115,8 +115,8 @@ test.each<[type: number, value: unknown, hex: string]>([
   [17, Uint8Array.of(7), "0000000107"],
   [25, "é", "00000002c3a9"],
   [25, null, "ffffffff"],
-])("a value of type %i is written where there is room, however full the buffer is", (type, value, hex) => {
-  // Values of every size before it, so that each possible end of the buffer (a power of two) falls inside this one.
+])("a value of type %i is written correctly, however full the buffer is", (type, value, hex) => {
+  // Values of every size come first, so that each possible end of the buffer (a power of two) falls inside this one.
   for (let size = 4_040; size < 4_100; size++) {
     const block = encodeParameters(["x".repeat(70_000 + size), value, "y".repeat(size), value], [25, type, 25, type]);
     const fresh = encodeParameters(["x".repeat(size), value], [25, type]);
@@ -125,7 +125,7 @@ test.each<[type: number, value: unknown, hex: string]>([
   }
 });
 
-test("calls share memory, after a refused one too, and what a large one needed is given back", () => {
+test("calls share memory, after a refused call too, and the memory of a large call is released", () => {
   const memory = () => encodeParameters([1], [23]).buffer;
   const shared = memory();
   expect(memory()).toBe(shared);
@@ -135,7 +135,7 @@ test("calls share memory, after a refused one too, and what a large one needed i
   expect(memory().byteLength).toBeLessThan(1 << 16);
 });
 
-test("what a call returned stays as it is until the next, which a value's own code may make meanwhile", () => {
+test("a call's result stays unchanged until the next call, even if a value's own code makes one meanwhile", () => {
   const inner = { toJSON: () => Buffer.from(encodeParameters(["b".repeat(5_000)], [25])).length };
   const encoded = encodeParameters(["a".repeat(10), inner], [25, 114]);
   expect(decode(encoded).map(show)).toEqual([`text:${"a".repeat(10)}`, "text:5010"]);
@@ -148,7 +148,7 @@ test("a refused call leaves nothing behind for the next", () => {
   );
 });
 
-test("a toJSON that encodes parameters itself disturbs nothing", () => {
+test("a toJSON that encodes parameters itself does not disturb the outer call", () => {
   const nested = { toJSON: () => Buffer.from(encodeParameters(["inner", 1], [25, 23])).toString("hex") };
   const values = decode(encodeParameters(["outer", nested, 7], [25, 114, 23])).map(show);
   expect(values).toEqual(["text:outer", `text:"${nested.toJSON()}"`, "binary:00000007"]);

@@ -1,5 +1,5 @@
-// Password files: which line is for a login as libpq itself says (tests/libpq/passfile.json), which file is read, and
-// which is refused.
+// Password files: which line applies to a login according to libpq itself (tests/libpq/passfile.json), which file is
+// read, and which is refused.
 import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +39,7 @@ interface Around {
   readonly mayRead?: (path: string) => boolean;
 }
 
-/** What a login uses, and of what the observer is told, on a runtime with files. */
+/** The password that a login uses, and what the observer is told, on a runtime with files. */
 async function loginOf(
   input: ConnectInput,
   { home, variables = {}, mayRead = () => true }: Around = {},
@@ -59,12 +59,12 @@ test.each(cases)("of $file libpq takes $password for $host:$port:$dbname:$user",
   expect(passwordIn(one.file, login)).toBe(one.password);
 });
 
-test("a socket in Debian's folder is localhost too", () => {
+test("a socket in Debian's folder counts as localhost too", () => {
   const login = { host: "/var/run/postgresql", port: 5432, database: "d", user: "ada" };
   expect(passwordIn("localhost:*:*:*:x", login)).toBe("x");
 });
 
-test("no line is no password", async () => {
+test("without a matching line there is no password", async () => {
   const passfile = await fileOf("other:*:*:*:x\n");
   expect(await loginOf({ user: "ada", passfile })).toEqual({ password: undefined, told: [] });
 });
@@ -82,12 +82,12 @@ test("the file is that of the option, of the string, of PGPASSFILE, or the user'
   expect(await loginOf({ user: "ada" }, { home })).toMatchObject({ password: "4" });
   expect(await loginOf({ user: "ada" }, { home, variables: { PGPASSFILE: "" } })).toMatchObject({ password: "4" });
   expect(await loginOf({ user: "ada" }, {})).toEqual({ password: undefined, told: [] });
-  // Who says which variables there are does not mean the process's user.
+  // An explicit `environment` means that the process user's own file is not used.
   expect(await loginOf({ user: "ada", environment: false }, around)).toMatchObject({ password: undefined });
   expect(await loginOf({ user: "ada", environment: { PGPASSFILE: one } }, around)).toMatchObject({ password: "1" });
 });
 
-test("Windows has it in APPDATA, and no permissions", async () => {
+test("on Windows the file is in APPDATA, and its permissions are not checked", async () => {
   const platform = vi.spyOn(process, "platform", "get").mockReturnValue("win32");
   try {
     const seen: string[] = [];
@@ -101,7 +101,7 @@ test("Windows has it in APPDATA, and no permissions", async () => {
   }
 });
 
-test("a password that is given is used, and no file is read", async () => {
+test("a given password is used, and no file is read", async () => {
   const passfile = await fileOf("*:*:*:*:x");
   const mayRead = vi.fn(() => true);
   for (const password of ["given", "", () => "given"]) {
@@ -119,7 +119,7 @@ test.each([0o640, 0o604, 0o660, 0o610])("a file of mode %o is ignored with a war
   expect(told.join()).not.toContain("s3cret");
 });
 
-test("what is no plain file is ignored with a warning, what is not there without one", async () => {
+test("what is not a plain file is ignored with a warning, and a missing file without one", async () => {
   const { password, told } = await loginOf({ user: "ada", passfile: folder });
   expect([password, told]).toEqual([undefined, [expect.stringContaining("not a plain file")]]);
   for (const missing of ["nowhere", "nowhere/at/all"])
@@ -133,7 +133,7 @@ test("what is no plain file is ignored with a warning, what is not there without
   expect(tooLong.told).toEqual([expect.stringContaining("(ENAMETOOLONG)")]);
 });
 
-test("a file for which permission would be asked is not read; only one that was named is told of", async () => {
+test("a file that would need a permission prompt is not read, with a warning only if it was named", async () => {
   const passfile = await fileOf("*:*:*:*:x");
   const mayRead = () => false;
   const named = await loginOf({ user: "ada", passfile }, { mayRead });

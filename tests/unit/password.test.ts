@@ -1,5 +1,5 @@
-// Passwords of functions: what a function is told, who shares its answer, and what becomes of one that is slow, fails
-// or gives nonsense.
+// Passwords from functions: the arguments of a function, which logins share its answer, and what happens if it is slow,
+// fails, or returns nonsense.
 import { expect, test, vi } from "vitest";
 import { createClient } from "../../js/api/client.ts";
 import { serversOf } from "../../js/config/hosts.ts";
@@ -25,7 +25,7 @@ function newServer(): Server {
   return server;
 }
 
-test("a function is told host, port, user and database of each attempt, and asked anew for each login", async () => {
+test("a function gets host, port, user and database of each attempt, and is called for each login", async () => {
   const told: LoginAttempt[] = [];
   const password = async (attempt: LoginAttempt) => `token ${told.push(attempt)}`;
   const config = of({ host: "one,two", port: "1,2", user: "ada", database: "app", password });
@@ -41,7 +41,7 @@ test("a function is told host, port, user and database of each attempt, and aske
   ]);
 });
 
-test("who waits for the same server's password shares one question, and its failure", async () => {
+test("logins to the same server that wait for a password share one call, and its failure", async () => {
   let settle!: { resolve: (text: string) => void; reject: (error: Error) => void };
   const password = vi.fn(() => new Promise<string>((resolve, reject) => (settle = { resolve, reject })));
   const config = of({ host: "one,two", user: "ada", password });
@@ -59,7 +59,7 @@ test("who waits for the same server's password shares one question, and its fail
 });
 
 test.each(["throws", "rejects"])(
-  "a function that %s is a typed error with its own as cause, for all who wait",
+  "a function that %s gives all waiting logins a typed error with its own as cause",
   async (way) => {
     const cause = new Error("vault is sealed");
     const password = vi.fn(() => {
@@ -77,7 +77,7 @@ test.each(["throws", "rejects"])(
   },
 );
 
-test("a function that does not answer is asked again once the login that asked has given up", async () => {
+test("a function that does not answer is called again once the login that called it has given up", async () => {
   const password = vi.fn(() => new Promise<string>(() => {}));
   const config = of({ user: "ada", password });
   const [first, second] = [new AbortController(), new AbortController()];
@@ -91,7 +91,7 @@ test("a function that does not answer is asked again once the login that asked h
   expect(password).toHaveBeenCalledTimes(2);
 });
 
-test("a late answer does not end the question that followed it", async () => {
+test("a late answer does not end the call that followed it", async () => {
   const answers: ((text: string) => void)[] = [];
   const password = vi.fn(() => new Promise<string>((resolve) => void answers.push(resolve)));
   const config = of({ user: "ada", password });
@@ -113,12 +113,12 @@ test.each([
   ["nothing", undefined],
   ["null", null],
   ["an object without a password", { expiresAt: 2e12 }],
-])("a function that gives %s is refused", async (_, given) => {
+])("a function that returns %s is refused", async (_, given) => {
   const config = of({ user: "ada", password: () => given as string });
   await expect(config.password(config)).rejects.toMatchObject({ code: "INVALID_OPTION" });
 });
 
-test("when the session ends is milliseconds or a Date; seconds and texts are refused", async () => {
+test("the expiry is milliseconds or a Date, and seconds and texts are refused", async () => {
   const answer = (expiresAt: unknown) => {
     const config = of({ user: "ada", password: () => ({ password: "x", expiresAt: expiresAt as Date }) });
     return config.password(config);
@@ -131,9 +131,9 @@ test("when the session ends is milliseconds or a Date; seconds and texts are ref
     await expect(answer(wrong)).rejects.toMatchObject({ code: "INVALID_OPTION" });
 });
 
-// -- over a server ----------------------------------------------------------------------------------------------------
+// -- with a server ----------------------------------------------------------------------------------------------------
 
-test("connections that a pool makes together ask once", async () => {
+test("connections that a pool makes together call the function once", async () => {
   newServer();
   let answer = (_: string) => {};
   const password = vi.fn(() => new Promise<string>((resolve) => (answer = resolve)));
@@ -146,7 +146,7 @@ test("connections that a pool makes together ask once", async () => {
   expect(password).toHaveBeenCalledTimes(1);
 });
 
-test("so do those for which beforeConnect gives other options, but not another password", async () => {
+test("connects share that call despite other options of beforeConnect, except for another password", async () => {
   newServer();
   let answer = (_: string) => {};
   const password = vi.fn(() => new Promise<string>((resolve) => (answer = resolve)));
@@ -164,7 +164,7 @@ test("so do those for which beforeConnect gives other options, but not another p
   expect(password).toHaveBeenCalledTimes(1);
 });
 
-test("a function that is slower than connectTimeout is CONNECT_TIMEOUT, and a later call may do better", async () => {
+test("a function slower than connectTimeout is CONNECT_TIMEOUT, and a later call may succeed", async () => {
   newServer();
   let isSlow = true;
   const password = vi.fn(() => (isSlow ? new Promise<string>(() => {}) : "right"));
@@ -177,7 +177,7 @@ test("a function that is slower than connectTimeout is CONNECT_TIMEOUT, and a la
   expect(password).toHaveBeenCalledTimes(2);
 });
 
-test("a pool whose function fails once it has connected asks again after pauses, and its calls wait", async () => {
+test("a pool that has connected calls a failing function again after pauses, while its calls wait", async () => {
   newServer();
   let fails = 0;
   const password = vi.fn(async () => {
@@ -190,7 +190,7 @@ test("a pool whose function fails once it has connected asks again after pauses,
   fails = 2;
   const calls = [1, 2, 3, 4, 5, 6].map((n) => pool.query("select $1::int4 as n", [n]));
   for (const [at, { rows }] of (await Promise.all(calls)).entries()) expect(rows).toEqual([{ n: at + 1 }]);
-  // One for the first call; two that failed, each for all connects of its time; and one or two that did not.
+  // One call for the first query, two that failed, each for all connects of its time, and one or two that succeeded.
   expect(password.mock.calls.length).toBeLessThanOrEqual(5);
 });
 

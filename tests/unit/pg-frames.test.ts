@@ -1,4 +1,4 @@
-// pgz-edge/pg's framing: the same messages, however the bytes are split; and what is no message ends it.
+// pgz-edge/pg's framing: the same messages, however the bytes are split. An invalid message ends it.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Frames } from "../../js/adapters/pg/frames.ts";
@@ -40,12 +40,12 @@ test("messages do not depend on where their bytes are split", () => {
   );
 });
 
-test("a length that no message has is refused", () => {
+test("an invalid message length is refused", () => {
   expect(() => read([Buffer.from([68, 0, 0, 0, 3])])).toThrow(MalformedMessage);
   expect(() => read([Buffer.from([68, 255, 0, 0, 0])])).toThrow(MalformedMessage);
 });
 
-test("OIDs have no sign: those above 2,147,483,647 are what the server says", () => {
+test("OIDs are unsigned: those above 2,147,483,647 are read as the server sends them", () => {
   const [table, type] = [4_294_967_295, 3_000_000_000];
   const int32 = (value: number) => Buffer.from([value >>> 24, value >>> 16, value >>> 8, value].map((it) => it & 255));
   const description = [Buffer.from("\0\x01id\0"), int32(table), Buffer.from([0, 1]), int32(type)];

@@ -1,4 +1,4 @@
-// pgz-edge/pg's parsers against those of pg-types, for texts of the server's making.
+// pgz-edge/pg's parsers compared with those of pg-types, for texts in the server's form.
 import { createRequire } from "node:module";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -10,7 +10,7 @@ interface Written {
   toPostgres(): string;
   toISO(): string;
 }
-/** Units stand in any order. */
+/** Units may come in any order. */
 const unitsOf = (interval: Written) =>
   interval
     .toPostgres()
@@ -68,7 +68,7 @@ for (const [oid, texts] of Object.entries(TEXTS))
     if (expected instanceof Date) expect((ours as Date).getTime()).toBe(expected.getTime());
   });
 
-test("an interval is written as pg-types' own", () => {
+test("an interval is written like that of pg-types", () => {
   for (const text of TEXTS[1186]!) {
     const ours = getTypeParser(1186)(text) as Written;
     const other = theirs.getTypeParser(1186)(text) as Written;
@@ -86,7 +86,7 @@ test("any text array that pg writes is read back", () => {
   );
 });
 
-test("any value is converted as pg converts it", () => {
+test("any value is converted like pg converts it", () => {
   const value = fc.oneof(
     fc.string(),
     fc.double({ noNaN: true }),

@@ -1,4 +1,4 @@
-// A borrower: one promise of a connection, which is settled once, by whoever is first.
+// A borrower: a promise of a connection, which settles once, with whatever happens first.
 import { expect, test, vi } from "vitest";
 import { Borrower } from "../../js/pool/borrower.ts";
 import type { Member } from "../../js/pool/member.ts";
@@ -12,7 +12,7 @@ function slotsOf() {
   return { slots, borrower: new Borrower(slots as unknown as Slots, { isAlone: true, since: 5, isStream: false }) };
 }
 
-test("it says what it wants, and waits once", async () => {
+test("a borrower states what it wants, and waits in the queue once", async () => {
   const { slots, borrower } = slotsOf();
   expect(borrower).toMatchObject({ isAlone: true, since: 5, isStream: false });
   expect(new Borrower(slots as unknown as Slots, { isAlone: false, since: 6, isStream: true })).toMatchObject({
@@ -25,7 +25,7 @@ test("it says what it wants, and waits once", async () => {
   expect(await waiting).toBe(member);
 });
 
-test("a failure of the driver's is copied for each borrower, and a hook's is given as it is", async () => {
+test("an error of the driver is copied for each borrower, and a hook's error is passed on unchanged", async () => {
   const shared = new ConnectionError("CONNECTION_LOST", "gone", { stage: "session" });
   const [first, second] = [slotsOf().borrower, slotsOf().borrower];
   const both = [first.wait(), second.wait()].map((waiting) => waiting.catch((error: unknown) => error));
@@ -40,7 +40,7 @@ test("a failure of the driver's is copied for each borrower, and a hook's is giv
   await expect(waiting).rejects.toBe("thrown by a hook");
 });
 
-test("who gives up while it waits leaves the queue, and its promise rejects with the reason", async () => {
+test("a borrower that gives up while it waits leaves the queue, and rejects with the reason", async () => {
   const { slots, borrower } = slotsOf();
   const waiting = borrower.wait();
   borrower.giveUp("enough");
@@ -48,14 +48,14 @@ test("who gives up while it waits leaves the queue, and its promise rejects with
   await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: true });
 });
 
-test("who has given up before it waits is never in the queue", async () => {
+test("a borrower that gave up before it waits never enters the queue", async () => {
   const { slots, borrower } = slotsOf();
   borrower.giveUp("enough");
   await expect(borrower.wait()).rejects.toBeInstanceOf(AbortError);
   expect(slots.wait).not.toHaveBeenCalled();
 });
 
-test("a connection that it has been lent stays its own", async () => {
+test("a borrower that has a connection keeps it, even if it gives up afterwards", async () => {
   const { borrower } = slotsOf();
   const waiting = borrower.wait();
   borrower.take(member);

@@ -1,4 +1,4 @@
-// The pool as its user calls it, over sockets in memory: what each call gets, refuses, tells and leaves.
+// The pool as its user calls it, over sockets in memory: what each call gets, refuses, reports and leaves behind.
 import { getEventListeners } from "node:events";
 import { inspect } from "node:util";
 import { expect, test, vi } from "vitest";
@@ -11,7 +11,7 @@ import { until } from "../support/until.ts";
 
 const one = { rows: [{ n: 0 }] };
 
-test("events tell of each connection and each loan, until they are left; a listener that throws breaks nothing", async () => {
+test("events report connections and loans until removed, and a throwing listener breaks nothing", async () => {
   const { pool } = memoryPool({ max: 1 });
   const told: string[] = [];
   const left = () => told.push("left");
@@ -33,7 +33,7 @@ test("events tell of each connection and each loan, until they are left; a liste
   expect(told.at(-1)).toBe("remove");
 });
 
-test("stats say how the pool is, and what it has done", async () => {
+test("stats show the state of the pool, and what it has done", async () => {
   const { pool, server } = memoryPool({ max: 2 });
   const held = gate();
   expect(pool.options).toEqual({ max: 2, min: 0, idleTimeoutMillis: 300_000 });
@@ -69,11 +69,11 @@ test.each([[5], ["text"], [null], [() => {}], [[1]]])("options that are %s are r
   expect(make).toThrow(expect.objectContaining({ name: "UsageError" }));
 });
 
-test("a connection string has options of the pool, too", () => {
+test("a connection string may contain options of the pool", () => {
   expect(createPool("postgres://u@memory/d?connection_limit=3").options.max).toBe(3);
 });
 
-test("where a connection is free a call has it at once, also right after one that waited for several answers", async () => {
+test("a call gets a free connection at once, also right after a call that waited for several answers", async () => {
   const { pool } = memoryPool({ max: 1 });
   for (let n = 0; n < 3; n++) {
     await pool.prepare("select n");
@@ -103,7 +103,7 @@ test.each([
   await pool.close();
 });
 
-test("an open pool listens, on a connection that is none of its own", async () => {
+test("an open pool listens, on a connection that does not count as its own", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const listener = await pool.listen("jobs");
   expect([server.sessions.length, pool.stats().total]).toEqual([1, 0]);
@@ -112,10 +112,15 @@ test("an open pool listens, on a connection that is none of its own", async () =
 });
 
 test.each([
-  ["a statement that leaves nothing shares a connection", {}, "select n", 0],
-  ["one that may change the session has it alone", {}, "select n, set_config('a.b', '1', false)", 1],
-  ["one that may change the session shares where no session is reset", { reset: "never" }, "select set_config()", 0],
-  ["none shares where each borrower finds a session that was reset", { reset: "always" }, "select n", 1],
+  ["a statement that does not change the session shares a connection", {}, "select n", 0],
+  [
+    "a statement that may change the session has its connection alone",
+    {},
+    "select n, set_config('a.b', '1', false)",
+    1,
+  ],
+  ["a statement that may change the session shares with reset: never", { reset: "never" }, "select set_config()", 0],
+  ["no statement shares with reset: always", { reset: "always" }, "select n", 1],
 ] as const)("%s", async (_, options, text, waiting) => {
   const { pool, server } = memoryPool({ max: 1, pipelining: 3, ...options });
   const held = gate();
@@ -129,7 +134,7 @@ test.each([
   await pool.close();
 });
 
-test("a pool that drains or is closed takes no calls, and says which", async () => {
+test("a draining or closed pool refuses calls, and the error says which of the two it is", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const held = gate();
   server.gate = held.closed;
@@ -151,7 +156,7 @@ test("a pool that drains or is closed takes no calls, and says which", async () 
   for (const call of calls()) await expect(call).rejects.toMatchObject({ code: "POOL_CLOSED" });
 });
 
-test("draining and waiting until idle end with their signal, and what runs goes on", async () => {
+test("draining and waitIdle end with their signal, and running calls continue", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const held = gate();
   server.gate = held.closed;
@@ -169,7 +174,7 @@ test("draining and waiting until idle end with their signal, and what runs goes 
   await pool.close();
 });
 
-test("acquire() ends with its signal, before, while and not after it has a connection", async () => {
+test("acquire() ends with its signal before and while it waits, but not once it has a connection", async () => {
   const { pool } = memoryPool({ max: 1 });
   const aborted = { code: "ABORTED", retryable: true };
   await expect(pool.acquire({ signal: AbortSignal.abort("before") })).rejects.toMatchObject(aborted);
@@ -191,19 +196,19 @@ test("acquire() ends with its signal, before, while and not after it has a conne
   until.abort();
   await pool.waitIdle();
   await expect(bound.query("select n")).rejects.toMatchObject({ code: "LEASE_RELEASED" });
-  // Also where a connection is free.
+  // Also if a connection is free.
   await expect(pool.acquire({ signal: AbortSignal.abort("before") })).rejects.toMatchObject(aborted);
   await pool.close();
 });
 
-test.each([0, -1, 1.5, NaN, "3"])("a pool has no size %s", (size) => {
+test.each([0, -1, 1.5, NaN, "3"])("a pool refuses the size %s", (size) => {
   const { pool } = memoryPool();
   expect(() => pool.resize(size as number)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
   pool.resize(1);
   expect(pool.stats().max).toBe(1);
 });
 
-test("who waits for too long learns how the pool is", async () => {
+test("a call that waits for too long gets an error with the state of the pool", async () => {
   const { pool } = memoryPool({ max: 1, acquireTimeout: 30 });
   const lease = await pool.acquire();
   await expect(pool.query("select n")).rejects.toMatchObject({
@@ -218,9 +223,9 @@ test("who waits for too long learns how the pool is", async () => {
   await pool.close();
 });
 
-test("a call on the pool from within its transaction is told to go to the transaction", async () => {
+test("a call on the pool inside its transaction times out, and the error points to the transaction", async () => {
   const { pool } = memoryPool({ max: 2, acquireTimeout: 50 });
-  // Each transaction is open until the calls of both have settled, however busy the machine is.
+  // Each transaction stays open until both calls have settled, however busy the machine is.
   let ask = (_: Promise<unknown>): void => {};
   const asked = new Promise<unknown>((resolve) => (ask = resolve));
   let open = 0;
@@ -236,14 +241,14 @@ test("a call on the pool from within its transaction is told to go to the transa
   const message = expect.stringContaining("All are held by transactions and leases.") as string;
   for (const settled of await outcomes) expect(settled).toMatchObject({ reason: { code: "ACQUIRE_TIMEOUT", message } });
   await Promise.all(transactions);
-  // They are free again: one that is lent says nothing of the other.
+  // Both connections are free again. A leased one does not affect the other.
   const lease = await pool.acquire();
   expect(await pool.query("select n")).toMatchObject(one);
   await lease.release();
   await pool.close();
 });
 
-test("a call whose session says goodbye before it has begun runs on others, three times in all", async () => {
+test("a call whose session ends before it began moves to another, and runs on three sessions at most", async () => {
   const { pool, server } = memoryPool({ max: 3 });
   await pool.query("select n");
   server.farewells = 2;
@@ -255,7 +260,7 @@ test("a call whose session says goodbye before it has begun runs on others, thre
   await pool.close();
 });
 
-test("a session that ends with its login is nobody's: the call runs on the next one", async () => {
+test("a session that ends right after its login fails no call, which runs on the next session", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   server.strays = 1;
   expect(await pool.query("select n")).toMatchObject(one);
@@ -266,7 +271,7 @@ test("a session that ends with its login is nobody's: the call runs on the next 
   await pool.close();
 });
 
-test("where one session has ended, those that were idle are asked for a sign of life", async () => {
+test("after one session has ended, idle ones are checked before they are lent", async () => {
   const { pool, server } = memoryPool({ max: 2 });
   await Promise.all([pool.query("select n"), pool.query("select n")]);
   server.farewells = 1;
@@ -276,9 +281,9 @@ test("where one session has ended, those that were idle are asked for a sign of 
 });
 
 test.each([
-  ["behind two that were refused", [false, false, true, true], 1],
-  ["behind two that ended", [true, true, false, true], 2],
-])("logins that are refused do not count as sessions that end: %s", async (_, logins, farewells) => {
+  ["two refused logins come first", [false, false, true, true], 1],
+  ["two ended sessions come first", [true, true, false, true], 2],
+])("refused logins do not count as sessions that end: %s", async (_, logins, farewells) => {
   using clock = fakeClock();
   const { pool, server } = memoryPool({ max: 1, earlyQuery: true });
   await pool.query("select n");
@@ -292,7 +297,7 @@ test.each([
   await pool.close();
 });
 
-test("beforeAcquire chooses: what it refuses ends, and another is lent", async () => {
+test("beforeAcquire decides: a refused connection is closed, and another is lent", async () => {
   const answers = [false, new Error("no"), true];
   const beforeAcquire = vi.fn(() => {
     const said = answers.shift();
@@ -308,7 +313,7 @@ test("beforeAcquire chooses: what it refuses ends, and another is lent", async (
   await pool.close();
 });
 
-test("an observer hears of each loan: that it is wanted, what it came to, and how long it was", async () => {
+test("an observer is told of each loan: the request, its outcome, and how long it lasted", async () => {
   const told: [string, Record<string, unknown>][] = [];
   const note = (name: string) => (event: object) => void told.push([name, event as Record<string, unknown>]);
   const names = ["onAcquireStart", "onAcquire", "onRelease"];
@@ -332,7 +337,7 @@ test("an observer hears of each loan: that it is wanted, what it came to, and ho
   expect(released!["useMs"]).toBeGreaterThan(15);
 });
 
-test("close() gives what runs its time, then ends it; who waits is refused at once", async () => {
+test("close() gives running calls their time and then ends them, and refuses waiting calls at once", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
     for (const [options, time] of [
@@ -364,7 +369,7 @@ test("close() gives what runs its time, then ends it; who waits is refused at on
   }
 });
 
-test("close() waits for nothing where nothing runs, and ends connects that are under way", async () => {
+test("close() resolves at once if nothing runs, and ends connects in progress", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
     const { pool } = memoryPool({ min: 2 });

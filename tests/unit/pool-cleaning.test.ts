@@ -1,5 +1,5 @@
-// What is done with a connection before it is lent again, in each state that it can come back in. The table says it in
-// one place; the test asks every combination.
+// What is done with a connection before it is lent again, in each state in which it can come back. The table states the
+// rules in one place, and the test checks every combination.
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { clean, isDemoted, ping } from "../../js/pool/cleaning.ts";
 import type { Change } from "../../js/pool/session-changes.ts";
@@ -18,16 +18,16 @@ const RESET =
   "select pg_catalog.pg_advisory_unlock_all(); discard temp; discard sequences";
 
 interface State {
-  /** What is being stopped on it, and how that ends. */
+  /** What is being cancelled on the connection, and how that ends. */
   readonly stopping: "nothing" | "well" | "with its end";
   readonly is: "open" | "busy" | "closed";
-  /** Its transaction: none, or one whose ROLLBACK goes so. */
+  /** The connection's transaction: none, or one whose ROLLBACK ends this way. */
   readonly rollback: "none" | "well" | "with its end";
   readonly reset: "auto" | "always" | "never";
   readonly change: Change;
   /** The answer to the reset. */
   readonly answer: Answer;
-  /** What the settings of the pool's user do. */
+  /** How restoring the settings of the pool's user ends. */
   readonly restores: "well" | "with its end";
 }
 
@@ -41,7 +41,7 @@ const SPACE: { readonly [K in keyof State]: readonly State[K][] } = {
   restores: ["well", "with its end"],
 };
 
-/** Each combination of each value. */
+/** Yields each combination of all values. */
 function* states(): Generator<State> {
   const names = Object.keys(SPACE) as (keyof State)[];
   const count = names.reduce((product, name) => product * SPACE[name].length, 1);
@@ -57,7 +57,7 @@ function* states(): Generator<State> {
   }
 }
 
-/** What is done, in order. */
+/** The expected steps, in order. */
 function expected({ stopping, is, rollback, reset, change, answer, restores }: State): string[] {
   if (is === "closed" || stopping === "with its end") return [];
   if (is === "busy") return ["destroy: The connection was lost: it was given back while a call was running."];
@@ -71,7 +71,7 @@ function expected({ stopping, is, rollback, reset, change, answer, restores }: S
   return [...before, RESET, restores === "well" ? "restore" : "restore, in vain"];
 }
 
-/** Whether it is closed when that has been done. */
+/** Whether the connection is closed after these steps. */
 function endsIn({ stopping, is, rollback, answer }: State, steps: readonly string[]): boolean {
   if (is === "closed" || stopping === "with its end") return true;
   if (/^(close|destroy.*|restore, in vain)$/.test(steps.at(-1) ?? "")) return true;
@@ -99,7 +99,7 @@ function memberIn({ stopping, is, rollback, change, answer }: State): [Member, F
   return [member, connection];
 }
 
-test("each state that a connection comes back in is cleaned as the table says, or ended", async () => {
+test("a returned connection is cleaned as the table says, or closed, in each state", async () => {
   let count = 0;
   for (const state of states()) {
     const [member, connection] = memberIn(state);
@@ -107,7 +107,7 @@ test("each state that a connection comes back in is cleaned as the table says, o
     const cleaning = clean(member, state, async (given) => {
       expect(given).toBe(member);
       await settle();
-      // The user's settings are those of each borrower: they are no session changes.
+      // Each borrower expects the user's settings, so they are not session changes.
       member.sessionChanges.change = "resets";
       connection.log.push(state.restores === "well" ? "restore" : "restore, in vain");
       if (state.restores !== "well") connection.closed = LOST;
@@ -132,9 +132,9 @@ test("each state that a connection comes back in is cleaned as the table says, o
   expect(count).toBe(3 ** 5 * 4 * 2);
 });
 
-// Found by the simulator: a lease that was given back before its first call ended the connection, and failed all who
-// waited for one.
-test("one whose login is not over is busy with that, not with a call of its borrower's", async () => {
+// Found by the simulator: a lease that was released before its first call ended the connection, and failed all waiters
+// for a connection.
+test("a connection whose login is not over is busy with the login, not with a call of its borrower", async () => {
   const connection = new FakeConnection();
   connection.established = false;
   connection.isBusy = true;
@@ -168,7 +168,7 @@ test.each([
   expect(clock.timers).toEqual([]);
 });
 
-test("one that has ended is asked nothing", async () => {
+test("a connection that has ended is not checked", async () => {
   const connection = new FakeConnection();
   connection.closed = LOST;
   await ping(connection.real);

@@ -1,4 +1,4 @@
-// First in, first out, compared with a list that does the same in the plainest way, over sequences that a seed decides.
+// First in, first out, compared with a list in the plainest form, over sequences that a seed decides.
 import { expect, test } from "vitest";
 import { Fifo } from "../../js/pool/fifo.ts";
 
@@ -14,13 +14,13 @@ function* dice(seed: number): Generator<number, never> {
   }
 }
 
-test.each([1, 2, 3])("is a list of which each may leave (seed %i)", (seed) => {
+test.each([1, 2, 3])("a Fifo behaves like a list from which each item may leave (seed %i)", (seed) => {
   const fifo = new Fifo<Item>();
   const list: Item[] = [];
   const numbers = dice(seed);
   const next = () => numbers.next().value;
   for (let n = 0; n < 4_000; n++) {
-    // Longer and shorter by turns, now and then empty.
+    // Grows and shrinks by turns, and is empty now and then.
     const isGrowing = n % 1_000 < 450;
     if (next() < (isGrowing ? 0.7 : 0.3)) {
       const item = { n };
@@ -38,12 +38,12 @@ test.each([1, 2, 3])("is a list of which each may leave (seed %i)", (seed) => {
   }
 });
 
-test("each step costs the same, however many there are", () => {
+test("each step costs the same, however many items there are", () => {
   const fifo = new Fifo<Item>();
   const items = Array.from({ length: 100_000 }, (_, n) => ({ n }));
   for (const item of items) fifo.add(item);
   let reads = 0;
-  // As in a queue that never becomes empty: one leaves, one comes.
+  // Like a queue that never becomes empty: one item leaves, one comes.
   for (const item of items) {
     reads += fifo.first === item ? 1 : 0;
     fifo.delete(item);

@@ -1,5 +1,5 @@
-// What a hook of a pool throws, and whom it costs a connection. Over sockets in memory, with a server that lets
-// everybody in.
+// Which borrower fails when a hook of a pool throws, and how often. Over sockets in memory, with a server that accepts
+// every login.
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Lease } from "../../js/pool/lease.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
@@ -13,7 +13,7 @@ beforeEach(() => {
   void letEverybodyIn();
 });
 
-/** Answers each login, and each Query with nothing; ends a session that asks for more. */
+/** Accepts each login, and answers each Query with nothing. Ends a session that sends anything else. */
 async function letEverybodyIn(): Promise<void> {
   for (;;) {
     const session = await accepted();
@@ -31,7 +31,7 @@ async function letEverybodyIn(): Promise<void> {
 const poolOf = (options: PoolOptions) =>
   createPool({ host: "memory", user: "u", database: "hooked", sslmode: "disable" }, options);
 
-/** So many borrowers, each of which gives back at once what it gets. */
+/** Starts `count` borrowers, each of which releases its connection at once. */
 const borrowers = (pool: Pool, count: number) =>
   Array.from({ length: count }, () => pool.acquire().then((lease) => lease.release()));
 
@@ -39,7 +39,7 @@ const failed = (outcomes: PromiseSettledResult<unknown>[]) =>
   outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [String(outcome.reason)] : []));
 
 for (const hook of ["beforeConnect", "afterConnect"] as const) {
-  test(`one throw of ${hook} costs one waiter, and is told once`, async () => {
+  test(`one throw of ${hook} fails one waiter, and is reported once`, async () => {
     let connects = 0;
     const onHookError = vi.fn();
     const throws = () => {
@@ -58,7 +58,7 @@ for (const hook of ["beforeConnect", "afterConnect"] as const) {
   });
 }
 
-test("a hook that always throws ends each waiter with its error, and connects pause", async () => {
+test("a hook that always throws fails each waiter with its own error, and connects pause", async () => {
   const times: number[] = [];
   const throws = () => {
     times.push(performance.now());
@@ -75,7 +75,7 @@ test("a hook that always throws ends each waiter with its error, and connects pa
   await pool.close();
 });
 
-test("a throw that ends no waiter is told to the observer, or printed", async () => {
+test("a throw that fails no waiter is reported to the observer, or printed", async () => {
   const error = new Error("not for min");
   const told = async (options: PoolOptions) => {
     const pool = poolOf({ min: 1, afterConnect: () => Promise.reject(error), ...options });
@@ -95,7 +95,7 @@ test("a throw that ends no waiter is told to the observer, or printed", async ()
   }
 });
 
-test("a throw of afterConnect during a reset is told, and its connection goes", async () => {
+test("a throw of afterConnect during a reset is reported, and its connection is closed", async () => {
   let runs = 0;
   const onHookError = vi.fn();
   const afterConnect = () => {
@@ -113,7 +113,7 @@ test("a throw of afterConnect during a reset is told, and its connection goes", 
   await pool.close();
 });
 
-test("a hook that only met the end of its connection costs no waiter", async () => {
+test("a hook whose connection ended during its call fails no waiter", async () => {
   let runs = 0;
   const afterConnect = async (lease: Lease) => {
     if (runs++) return;
@@ -126,7 +126,7 @@ test("a hook that only met the end of its connection costs no waiter", async () 
   await pool.close();
 });
 
-test("a waiter whose time is over learns why no connect succeeded", async () => {
+test("the timeout of a waiter has the reason why no connect succeeded", async () => {
   let connects = 0;
   const throws = () => {
     connects++;
@@ -140,8 +140,8 @@ test("a waiter whose time is over learns why no connect succeeded", async () => 
   await pool.close();
 });
 
-// Found by the simulator. Where an early query is allowed a hook has the connection before its login is over.
-test("a connection that beforeAcquire refuses before it is let in fails no call, and connects for no cancel", async () => {
+// Found by the simulator. With an early query, a hook has the connection before its login is over.
+test("a connection that beforeAcquire refuses during its login fails no call, and is not cancelled", async () => {
   newServer();
   let sessions = 0;
   void (async () => {
@@ -166,8 +166,8 @@ test("a connection that beforeAcquire refuses before it is let in fails no call,
   await pool.close();
 });
 
-// Found by the simulator: it connected without end, and no time of the call's ended that.
-test("a call whose connections are all refused rejects behind max + 10 of them", async () => {
+// Found by the simulator: the pool connected without end, and no timeout of the call ended that.
+test("a call whose connections are all refused rejects after max + 10 of them", async () => {
   const why = new Error("never");
   const refuses = () => Promise.reject(why);
   const pool = poolOf({ max: 3, beforeAcquire: refuses });

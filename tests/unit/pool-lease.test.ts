@@ -1,4 +1,4 @@
-// A lease over sockets in memory: what it shows, when it ends, and what its end does to the calls and streams on it.
+// A lease over sockets in memory: what it shows, when it ends, and how its end affects its calls and streams.
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import { memoryPool } from "../support/memory-pool.ts";
@@ -6,7 +6,7 @@ import { isPending, quiet } from "../support/memory-session.ts";
 
 const released = { code: "LEASE_RELEASED" };
 
-test("a lease is its connection's session", async () => {
+test("a lease has the state of its connection's session", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   expect(lease.processId).toBe(7);
@@ -22,7 +22,7 @@ test("a lease is its connection's session", async () => {
   await pool.close();
 });
 
-test("release gives the connection back once, whatever is called again, and calls are refused from then on", async () => {
+test("release returns the connection once, even if called again, and calls are refused from then on", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   await lease.query("select n");
@@ -38,7 +38,7 @@ test("release gives the connection back once, whatever is called again, and call
   await pool.close();
 });
 
-test("a stream with closeWhenDone gives its lease back when it is over", async () => {
+test("a stream with closeWhenDone releases its lease when it is over", async () => {
   const { pool } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   const stream = await lease.stream("select n", { closeWhenDone: true });
@@ -49,7 +49,7 @@ test("a stream with closeWhenDone gives its lease back when it is over", async (
   await pool.close();
 });
 
-test("the signal of a pool's options ends its calls and those of its leases", async () => {
+test("the signal of a pool's options ends the calls of the pool and of its leases", async () => {
   const stop = new AbortController();
   const { pool } = memoryPool({ max: 2, signal: stop.signal });
   const lease = await pool.acquire();
@@ -61,7 +61,7 @@ test("the signal of a pool's options ends its calls and those of its leases", as
   await pool.close();
 });
 
-test("destroy ends the connection, and the next borrower has another", async () => {
+test("destroy closes the connection, and the next borrower gets another", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   await lease.release({ destroy: true });
@@ -70,7 +70,7 @@ test("destroy ends the connection, and the next borrower has another", async () 
   await pool.close();
 });
 
-test("a call that runs ends with the lease, and release waits until the connection is free", async () => {
+test("a running call ends with the lease, and release waits until the connection is free", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   let open = () => {};
@@ -88,7 +88,7 @@ test("a call that runs ends with the lease, and release waits until the connecti
   await pool.close();
 });
 
-test("a stream outlives a release, which resolves at once, and the connection comes back after its end", async () => {
+test("a stream outlives a release, which resolves at once, and the connection returns after the stream", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   let open = () => {};
@@ -105,7 +105,7 @@ test("a stream outlives a release, which resolves at once, and the connection co
   await pool.close();
 });
 
-test("destroy ends a stream too", async () => {
+test("destroy ends an open stream too", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   server.gate = new Promise(() => {});
   const lease = await pool.acquire();
@@ -119,7 +119,7 @@ test("destroy ends a stream too", async () => {
   await pool.close();
 });
 
-test("until takes a lease back with its stream", async () => {
+test("`until` ends a lease together with its stream", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   server.gate = new Promise(() => {});
   const until = new AbortController();

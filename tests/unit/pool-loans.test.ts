@@ -1,4 +1,4 @@
-// Leases that are out: which are told of, which are taken back, and who is not kept by that.
+// Unreleased leases: which are reported, which are taken back, and what is not kept in memory by that.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
@@ -13,7 +13,7 @@ import { settle } from "../support/pool-world.ts";
 
 const clock = new FakeClock();
 const REGISTRY = FinalizationRegistry;
-/** What a registry of the engine's would do once the garbage is collected. */
+/** Calls back as the engine's FinalizationRegistry would after a garbage collection. */
 let collect: (() => void) | undefined;
 let registered: unknown[] = [];
 
@@ -62,7 +62,7 @@ function given(threshold: number, looks = true, isObserved = true): Given {
   return { loans, leaks, back, lend };
 }
 
-test("one that is held for too long is told of, once", async () => {
+test("a lease that is held for too long is reported once", async () => {
   const { loans, leaks, lend } = given(1_000);
   lend();
   clock.now += 999;
@@ -74,7 +74,7 @@ test("one that is held for too long is told of, once", async () => {
   expect(leaks).toEqual([{ heldMs: 1_000, stack: "acquired here" }]);
 });
 
-test("not one whose stream is read on, nor one that was given back, nor any where the threshold is 0", async () => {
+test("a lease whose stream is read, a released lease, and any lease with threshold 0 is not reported", async () => {
   const { loans, leaks, back, lend } = given(1_000);
   const [, streaming] = lend();
   streaming.stream = { finished: false };
@@ -90,7 +90,7 @@ test("not one whose stream is read on, nor one that was given back, nor any wher
   expect([never.leaks.length, never.back.length]).toEqual([0, 1]);
 });
 
-test("without an observer a warning says where it was acquired, but the first, behind which that is recorded", () => {
+test("without an observer a warning says where a lease was acquired, from the second leak on", () => {
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   const { loans, lend } = given(1_000, true, false);
   lend();
@@ -105,7 +105,7 @@ test("without an observer a warning says where it was acquired, but the first, b
   warn.mockRestore();
 });
 
-test("stacks are recorded from the start for who asks: an observer of leaks, or debug", () => {
+test("stacks are recorded from the start with an observer of leaks, or with debug", () => {
   const recorded = (threshold: number, options: Partial<Options>) => {
     const config = resolveConfig({ user: "fake", host: "fake", ...options });
     return new Loans(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 }, threshold, true).recordsStacks;
@@ -116,7 +116,7 @@ test("stacks are recorded from the start for who asks: an observer of leaks, or 
   expect(recorded(0, { debug: true, observer: { onLeaseLeak } })).toBe(false);
 });
 
-test("one that is destroyed is not lent again", async () => {
+test("a destroyed connection is not lent again", async () => {
   const { back, lend } = given(0);
   const [lease, member] = lend();
   await lease.release({ destroy: true });
@@ -124,7 +124,7 @@ test("one that is destroyed is not lent again", async () => {
   expect(back).toEqual([[member, true]]);
 });
 
-test("a signal that lives long keeps nothing of a lease that was given back", async () => {
+test("a long-lived signal keeps no handler of a released lease", async () => {
   const { lend } = given(0);
   const { signal } = new AbortController();
   const remove = vi.spyOn(signal, "removeEventListener");
@@ -134,7 +134,7 @@ test("a signal that lives long keeps nothing of a lease that was given back", as
   expect(remove).toHaveBeenCalledTimes(1);
 });
 
-test("one that nothing refers to is told of and taken back, if it is out when the pool looks", async () => {
+test("an unreferenced lease is reported and taken back, if it was out when the pool looked", async () => {
   const { loans, leaks, back, lend } = given(60_000);
   const [, member] = lend();
   expect(registered.length).toBe(0);
@@ -153,7 +153,7 @@ test("one that nothing refers to is told of and taken back, if it is out when th
   expect(registered.length).toBe(0);
 });
 
-test("it is watched from the beginning where nothing looks", async () => {
+test("without regular looks a lease is watched from the beginning", async () => {
   const { back, lend } = given(60_000, false);
   const [lease] = lend();
   lend();
@@ -164,7 +164,7 @@ test("it is watched from the beginning where nothing looks", async () => {
   expect(back.length).toBe(2);
 });
 
-test("an engine that has no registry lends all the same", async () => {
+test("an engine without FinalizationRegistry still lends and reports", async () => {
   vi.stubGlobal("FinalizationRegistry", undefined);
   const { loans, leaks, back, lend } = given(1_000);
   const [lease] = lend();
@@ -173,7 +173,7 @@ test("an engine that has no registry lends all the same", async () => {
   expect([leaks.length, back.length]).toEqual([1, 1]);
 });
 
-test("its signal takes it back, until it was given back", async () => {
+test("the signal of a lease takes it back, unless it was released before", async () => {
   const { back, lend } = given(0);
   const abort = new AbortController();
   const [, member] = lend(abort.signal);

@@ -1,5 +1,5 @@
 // What is done with one connection of a pool, from its connect to its end, and the user's hooks around that: each step
-// meets each way in which it can go, with a connection that only writes down what is done with it.
+// with each of its outcomes, on a stand-in connection that only records what is done with it.
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
@@ -35,14 +35,14 @@ const thrown = new Error("by the hook");
 
 interface Kept {
   readonly lifecycle: MemberLifecycle;
-  /** What the pool and the observer are told. */
+  /** What the pool and the observer were told. */
   readonly told: unknown[];
   readonly connections: FakeConnection[];
-  /** Options of each connect, of which `beforeConnect` gives some. */
+  /** The options of each connect, some of which come from `beforeConnect`. */
   readonly connects: Options[];
 }
 
-/** `connection`: the next one. */
+/** `connection` creates the next connection. */
 function keep(pool: Partial<PoolConfig>, connection = () => new FakeConnection(), isObserved = true): Kept {
   const told: unknown[] = [];
   const connections: FakeConnection[] = [];
@@ -77,7 +77,7 @@ async function rejection(promise: Promise<unknown>): Promise<unknown> {
 
 // -- connecting -------------------------------------------------------------------------------------------------------
 
-test("a connection is made, told of, and lives for up to a tenth less than maxLifetime", async () => {
+test("a connection is made and reported, and lives for maxLifetime less up to a tenth", async () => {
   const { lifecycle, told, connections, connects } = keep({ maxLifetime: 10_000, sharing: 3 });
   const dice = vi.spyOn(Math, "random").mockReturnValue(0.5);
   const member = await lifecycle.open(7);
@@ -92,7 +92,7 @@ test("a connection is made, told of, and lives for up to a tenth less than maxLi
   expect(forEver.connections[0]!.staysRead).toBe(false);
 });
 
-/** Milliseconds for which a member lives, whose server ends its session `left` milliseconds from now. */
+/** The lifetime in milliseconds of a member whose server ends its session `left` milliseconds from now. */
 async function lifetimeFor(left: number | undefined, maxLifetime = 3_600_000): Promise<number> {
   const dice = vi.spyOn(Math, "random").mockReturnValue(0.5);
   const expiresAt = left === undefined ? undefined : clock.now + left;
@@ -102,21 +102,21 @@ async function lifetimeFor(left: number | undefined, maxLifetime = 3_600_000): P
   return Math.round(member.expiresAt - clock.now);
 }
 
-test("a connection leaves the pool when four fifths of what its server leaves it are over, less up to a tenth", async () => {
+test("a connection is used for four fifths of the time that its server gives it, less up to a tenth", async () => {
   expect(await lifetimeFor(900_000)).toBe(900_000 * 0.8 * 0.95);
   expect(await lifetimeFor(900_000, 0)).toBe(900_000 * 0.8 * 0.95);
-  // What comes first counts.
+  // The earlier of both bounds counts.
   expect(await lifetimeFor(900_000, 60_000)).toBe(60_000 * 0.95);
   expect(await lifetimeFor(undefined)).toBe(3_600_000 * 0.95);
   expect(await lifetimeFor(Infinity)).toBe(3_600_000 * 0.95);
 });
 
-test("a time that is over, as by a clock that is ahead, is no reason to connect without end", async () => {
+test("an expiry in the past, as from a wrong clock, does not make the pool connect without end", async () => {
   expect(await lifetimeFor(0)).toBe(950);
   expect(await lifetimeFor(-3_600_000)).toBe(950);
 });
 
-test("beforeConnect gives options of one connect, or none", async () => {
+test("beforeConnect returns options for one connect, or none", async () => {
   let n = 0;
   const { lifecycle, connects } = keep({ beforeConnect: () => (n++ ? undefined : { applicationName: "once" }) });
   await lifecycle.open(0);
@@ -137,18 +137,18 @@ test("afterConnect waits for the login", async () => {
   const member = await open;
   expect([runs, told, member.sessionChanges.change]).toEqual([1, ["connect"], "none"]);
   expect(connection.log).toEqual([]);
-  // The hook's deadline is over with it.
+  // The timer of the hook's deadline ends with the hook.
   expect(clock.timers).toEqual([]);
 });
 
-test("what afterConnect sets is no leftover of a borrower", async () => {
+test("settings of afterConnect do not count as session changes of a borrower", async () => {
   const member: Member = await keep({}).lifecycle.open(0);
   const { lifecycle } = keep({ afterConnect: () => void (member.sessionChanges.change = "resets"), reset: "always" });
   await lifecycle.clean(member);
   expect(member.sessionChanges.change).toBe("none");
 });
 
-/** How a connect goes wrong, and what that costs: before the first that succeeds, and after it. */
+/** How a connect fails, and which waiters that fails: before the first successful connect, and after it. */
 const failures: Record<string, [Partial<PoolConfig>, wrong: (made: FakeConnection) => void, unknown, string, string]> =
   {
     "beforeConnect throws": [{ beforeConnect: () => Promise.reject(thrown) }, () => {}, thrown, "first", "first"],
@@ -208,8 +208,8 @@ for (const [name, [pool, wrong, error, first, later]] of Object.entries(failures
   });
 
 test.each([
-  ["what may be tried again", tooMany, "none"],
-  ["what may not", wrongPassword, "first"],
+  ["a retryable error", tooMany, "none"],
+  ["a permanent error", wrongPassword, "first"],
 ])("afterConnect throws %s when its connection has ended", async (_, error, ends) => {
   const connection = new FakeConnection();
   const afterConnect = () => {
@@ -220,7 +220,7 @@ test.each([
   expect(lifecycle.judge(await rejection(lifecycle.open(0)))).toEqual({ error, ends });
 });
 
-test("a hook that never ends costs a connect 5 s", async () => {
+test("a hook that never ends fails its connect after 5 s", async () => {
   const { lifecycle, connections } = keep({ afterConnect: () => new Promise(() => {}) });
   const rejected = rejection(lifecycle.open(0));
   await settle();
@@ -230,7 +230,7 @@ test("a hook that never ends costs a connect 5 s", async () => {
   expect(connections[0]!.log).toEqual(["close"]);
 });
 
-test("connects that are under way are given up with the pool, those that are over are not", async () => {
+test("connects in progress are aborted with the pool, and completed ones are not", async () => {
   const { lifecycle } = keep({});
   const closed = new UsageError("POOL_CLOSED", "closed");
   const aborts: AbortSignal[] = [];
@@ -248,7 +248,7 @@ test("connects that are under way are given up with the pool, those that are ove
   expect(aborts.map(({ aborted }) => aborted)).toEqual([false, true]);
 });
 
-// -- coming back ------------------------------------------------------------------------------------------------------
+// -- returned connections ---------------------------------------------------------------------------------------------
 
 const backs: [string, Partial<PoolConfig>, (member: Member) => unknown, string[] | undefined][] = [
   ["nothing to do", {}, () => {}, undefined],
@@ -259,7 +259,7 @@ const backs: [string, Partial<PoolConfig>, (member: Member) => unknown, string[]
   ["a call that runs", {}, (member: Member) => ((member.connection as { isBusy: boolean }).isBusy = true), ["destroy"]],
 ];
 
-test.each(backs)("what comes back is looked at: %s", async (_, pool, leave, wanted) => {
+test.each(backs)("a returned connection is cleaned as needed: %s", async (_, pool, leave, wanted) => {
   const { lifecycle, connections } = keep(pool);
   const member = await lifecycle.open(0);
   leave(member);
@@ -277,14 +277,14 @@ test.each([
   [() => Promise.resolve(false), true],
   [() => fail(thrown), true],
   [() => Promise.reject(thrown), true],
-])("what afterRelease says of a connection decides: %s", async (afterRelease, isDoomed) => {
+])("the result of afterRelease decides whether the connection is kept: %s", async (afterRelease, isDoomed) => {
   const { lifecycle, told } = keep({ afterRelease });
   const member = await lifecycle.open(0);
   await lifecycle.clean(member);
   expect([member.isDoomed, told]).toEqual([isDoomed, ["connect"]]);
 });
 
-test("afterRelease is not asked about a connection that has ended, and one that ends in it does not agree", async () => {
+test("afterRelease is not called for an ended connection, and one that ends during a hook is not lent", async () => {
   const afterRelease = vi.fn();
   const ended = keep({ afterRelease });
   const member = await ended.lifecycle.open(0);
@@ -312,7 +312,7 @@ test.each([true, false])("after a reset afterConnect runs again; observed: %s", 
   expect(printed).toEqual(isObserved ? [] : [["pgz-edge: the hook afterConnect threw: Error: by the hook"]]);
 });
 
-test("a server that refuses a write is asked what it is, and the pool is told where it was demoted", async () => {
+test("a server that refused a write is asked for its role, and the pool is told if it was demoted", async () => {
   for (const [answer, isDemoted] of [
     ['row ["on"]', true],
     ['row ["off"]', false],
@@ -334,7 +334,7 @@ test("a server that refuses a write is asked what it is, and the pool is told wh
   }
 });
 
-test("a server is not asked for what its connection cannot tell any more", async () => {
+test("a server is not asked for its role if its connection has ended", async () => {
   const { lifecycle, told, connections } = keep({ reset: "always" });
   const member = await lifecycle.open(0);
   const [connection] = connections as [FakeConnection];
@@ -346,9 +346,9 @@ test("a server is not asked for what its connection cannot tell any more", async
   expect(told).toEqual(["connect"]);
 });
 
-// -- ends -------------------------------------------------------------------------------------------------------------
+// -- closing ----------------------------------------------------------------------------------------------------------
 
-test("beforeClose is called for a connection that is open, and cannot keep it", async () => {
+test("beforeClose is called for an open connection, and cannot keep it open", async () => {
   const beforeClose = vi.fn(() => fail(thrown));
   const { lifecycle, told, connections } = keep({ beforeClose });
   const [open, ended] = [await lifecycle.open(0), await lifecycle.open(0)];
@@ -364,7 +364,7 @@ test("beforeClose is called for a connection that is open, and cannot keep it", 
 test.each([
   ["a borrower", (member: Member) => (member.borrowers = 1)],
   ["a call that runs", (member: Member) => ((member.connection as { isBusy: boolean }).isBusy = true)],
-])("beforeClose is not called beside %s", async (_, beside) => {
+])("beforeClose is not called during %s", async (_, beside) => {
   const beforeClose = vi.fn();
   const { lifecycle, connections } = keep({ beforeClose });
   const member = await lifecycle.open(0);
@@ -374,13 +374,13 @@ test.each([
   expect(connections[0]!.log).toEqual(["close"]);
 });
 
-test("a sign of life is asked for", async () => {
+test("check() sends a query and awaits its answer", async () => {
   const { lifecycle, connections } = keep({});
   await lifecycle.check(await lifecycle.open(0));
   expect(connections[0]!.log).toEqual(["nothing"]);
 });
 
-test("the calls of a hook end with it", async () => {
+test("the calls of a hook end with the hook", async () => {
   let query: Promise<unknown> | undefined;
   const connection = new FakeConnection();
   connection.stopping = new Promise(() => {});

@@ -1,4 +1,4 @@
-// What a member of a pool says of itself: whether it is clean, on its way back, or perhaps demoted.
+// The state of a member of a pool: whether it is clean, on its way back, or possibly demoted.
 import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
@@ -8,7 +8,7 @@ import { Member } from "../../js/pool/member.ts";
 const configOf = (targetSessionAttrs: Options["targetSessionAttrs"]) =>
   resolveConfig({ host: "h", user: "u", targetSessionAttrs });
 
-/** What a member asks of its connection. */
+/** The properties of a connection that a member reads. */
 function connectionOf(traits: Record<string, unknown> = {}): Connection {
   const core = { call: () => undefined, stats: {} };
   const config = configOf("any");
@@ -20,21 +20,21 @@ function connectionOf(traits: Record<string, unknown> = {}): Connection {
 
 const memberOf = (traits?: Record<string, unknown>) => new Member(connectionOf(traits), 1, 3, 10, 20);
 
-test("its socket is told when that changes, and not at each call", () => {
+test("the socket is told when hold changes, and not at each call", () => {
   const told: boolean[] = [];
   const member = memberOf({ hold: (isHeld: boolean) => told.push(isHeld) });
   for (const isHeld of [true, false, false, true, true, false]) member.hold(isHeld);
   expect(told).toEqual([false, true, false]);
 });
 
-test("a new member is busy, without borrowers, of its generation", () => {
+test("a new member is busy, without borrowers, and of the given generation", () => {
   const member = memberOf();
   expect(member).toMatchObject({ place: "busy", borrowers: 0, isAlone: false, isSuspect: false, isDoomed: false });
   expect(member).toMatchObject({ generation: 3, since: 10, heard: 10, expiresAt: 20 });
   expect(member.session.sessionChanges).toBe(member.sessionChanges);
 });
 
-test("it is clean only while nothing speaks against it", () => {
+test("a member is clean only if nothing on its connection needs cleaning", () => {
   expect(memberOf().isClean).toBe(true);
   expect(memberOf({ closed: new Error("gone") }).isClean).toBe(false);
   expect(memberOf({ isBusy: true }).isClean).toBe(false);
@@ -59,7 +59,7 @@ test.each<[Options["targetSessionAttrs"], boolean]>([
   expect(memberOf({ refusedWrite: false, config }).mayBeDemoted).toBe(false);
 });
 
-test("it is on its way back when its call is over and the server has nothing more to say or to do", () => {
+test("a member is returning once its last call is over, if the connection is free of other work", () => {
   const member = memberOf();
   member.place = "lent";
   member.call = { finished: true };

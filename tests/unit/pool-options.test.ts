@@ -1,4 +1,4 @@
-// What a pool may be told: defaults, rules, and which options are the pool's own.
+// The options of a pool: defaults, rules, and which options are the pool's own.
 import { expect, test } from "vitest";
 import { poolOptionNames, resolvePool, splitOptions, type PoolInput, type PoolOptions } from "../../js/pool/options.ts";
 import type { UsageError } from "../../js/util/errors.ts";
@@ -9,7 +9,7 @@ const numbers = {
   ...{ healthCheckInterval: 30_000, maxConnecting: 5, leakThreshold: 60_000 },
 };
 
-test("defaults, which are others on Workers", () => {
+test("the defaults are as documented, and different on Workers", () => {
   const plain = resolvePool({}, undefined, false);
   expect(plain).toMatchObject({ ...numbers, reset: "auto", sharing: 1 });
   expect(resolvePool({}, 7, true)).toMatchObject({
@@ -50,13 +50,13 @@ test("each option has a rule", () => {
   expect(Object.keys(good).sort()).toEqual([...poolOptionNames()].sort());
 });
 
-test.each(Object.entries(good))("%s takes what it is for, and undefined is the default", (name, values) => {
+test.each(Object.entries(good))("%s accepts its valid values, and undefined is the default", (name, values) => {
   for (const value of values) expect(resolvePool({ [name]: value }, undefined, false)).toMatchObject({ [name]: value });
   const plain = resolvePool({}, undefined, false);
   expect(resolvePool({ [name]: undefined }, undefined, false)).toEqual(plain);
 });
 
-test.each(Object.entries(wrong))("%s refuses the rest", (name, values) => {
+test.each(Object.entries(wrong))("%s refuses invalid values", (name, values) => {
   for (const value of values) {
     const refused = () => resolvePool({ [name]: value }, undefined, false);
     expect(refused, `${name}: ${String(value)}`).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
@@ -64,7 +64,7 @@ test.each(Object.entries(wrong))("%s refuses the rest", (name, values) => {
   }
 });
 
-test("the pool's own options are told from those of its connections, wherever they are given", () => {
+test("the pool's own options are separated from those of its connections, wherever they are given", () => {
   const input = { connectionString: "postgres://u@h/d", max: 3, reset: "never", timeout: 5 } as const;
   const options: PoolOptions = { max: 4, applicationName: "a", afterConnect: hook };
   expect(splitOptions(input, options)).toEqual({
@@ -77,7 +77,7 @@ test("the pool's own options are told from those of its connections, wherever th
   expect(splitOptions(bare, {})).toMatchObject({ given: { max: 2 }, input: { user: "u" } });
 });
 
-test("only plain objects are asked for options: a binding is passed on as it is", () => {
+test("only plain objects are read as options, and a binding is passed on unchanged", () => {
   class Binding {
     readonly connectionString = "postgres://u@h/d";
     readonly max = 3;
@@ -92,7 +92,7 @@ test("only plain objects are asked for options: a binding is passed on as it is"
 test.each([
   [{ maximum: 3 }, {}],
   [{}, { maximum: 3 }],
-])("a name that neither has is refused", (input, options) => {
+])("a name that is no option of pool or connection is refused", (input, options) => {
   const refused = (): unknown => splitOptions(input as PoolInput, options as PoolOptions);
   expect(refused).toThrow(expect.objectContaining({ code: "UNKNOWN_OPTION" }) as UsageError);
   expect(refused).toThrow('"maximum"');

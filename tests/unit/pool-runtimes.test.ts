@@ -1,5 +1,5 @@
-// What a pool does beside its calls: times, looks at what is idle or held for long, streams that outlive its close, and
-// work that its runtime has to keep alive. On Node and on Workers, over sockets in memory.
+// What a pool does besides its calls: timers, looks at idle connections and long leases, streams that outlive its
+// close, and work that its runtime must keep alive. On Node and on Workers, over sockets in memory.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { gate, memoryPool } from "../support/memory-pool.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
@@ -10,7 +10,7 @@ afterEach(() => void vi.useRealTimers());
 const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds);
 const text = (stream: ReadableStream<Uint8Array>) => new Response(stream).text();
 
-// -- looks -----------------------------------------------------------------------------------------------------------
+// -- idle connections and leases -------------------------------------------------------------------------------------
 
 test.each([
   ["node", 0, 0],
@@ -31,13 +31,13 @@ test.each([
 test.each([
   ["node", 10],
   ["workerd", 5],
-])("defaults are the runtime's (%s)", async (name, max) => {
+])("the defaults are those of the runtime (%s)", async (name, max) => {
   const { pool } = memoryPool({}, { name });
   expect(pool.options.max).toBe(max);
   await pool.close();
 });
 
-test("an idle connection that gives no sign of life ends", async () => {
+test("an idle connection that does not answer its health check ends", async () => {
   const { pool, server } = memoryPool({ max: 1, healthCheckInterval: 2_000 });
   await pool.query("select n");
   await pass(3_500);
@@ -48,7 +48,7 @@ test("an idle connection that gives no sign of life ends", async () => {
   await pool.close();
 });
 
-test("a lease that is held for long is told of, at the latest by close()", async () => {
+test("a lease that is held for long is reported, at the latest by close()", async () => {
   const onLeaseLeak = vi.fn();
   const held = async (milliseconds: number) => {
     const { pool } = memoryPool({ max: 1, leakThreshold: 100, observer: { onLeaseLeak } });
@@ -68,7 +68,7 @@ test("a lease that is held for long is told of, at the latest by close()", async
   await Promise.all([closing, long.pool.close()]);
 });
 
-test("an observer hears how long a call has waited, and how long a connection was in use", async () => {
+test("an observer is told how long a call has waited, and how long a connection was in use", async () => {
   const observer = { onAcquire: vi.fn(), onRelease: vi.fn() };
   const { pool } = memoryPool({ max: 1, acquireTimeout: 30, observer });
   await pass(1_000);
@@ -88,8 +88,8 @@ test("an observer hears how long a call has waited, and how long a connection wa
 test.each([
   ["that has a connection", true, 1],
   ["that waits for one", true, 2],
-  ["that nobody has connected for yet", false, 1],
-])("close() leaves a stream %s", async (_, isConnected, count) => {
+  ["that has no connection yet", false, 1],
+])("close() does not end a stream %s", async (_, isConnected, count) => {
   const { pool, server } = memoryPool({ max: 1 });
   if (isConnected) await pool.query("select n");
   const held = gate();
@@ -102,7 +102,7 @@ test.each([
   expect(pool.stats().total).toBe(0);
 });
 
-test("close() ends what runs beside a stream, and the stream goes on, whatever its statement does", async () => {
+test("close() ends other calls on a stream's connection, and the stream continues in any case", async () => {
   const { pool, server } = memoryPool({ max: 2, pipelining: 2 });
   await Promise.all([pool.query("select n"), pool.query("select n")]);
   const held = gate();
@@ -120,7 +120,7 @@ test("close() ends what runs beside a stream, and the stream goes on, whatever i
 
 // -- work that the runtime keeps alive -------------------------------------------------------------------------------
 
-test("what the runtime keeps alive ends: streams with their connection, resets, and nothing else", async () => {
+test("work that the runtime keeps alive ends: streams with their connection, resets, and nothing else", async () => {
   const kept: Promise<unknown>[] = [];
   const background = (work: Promise<unknown>) => void kept.push(work);
   const { pool, server } = memoryPool({ max: 1, acquireTimeout: 1_000 }, { background });

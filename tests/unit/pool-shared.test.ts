@@ -1,10 +1,10 @@
-// Calls that share a connection (`pipelining`): which do, which wait for one of their own, and who takes whose place.
+// Calls that share a connection (`pipelining`): which calls do, which wait for their own, and who takes a freed place.
 import { expect, test, vi } from "vitest";
 import type { Pool } from "../../js/pool/pool.ts";
 import { gate, memoryPool, type MemoryServer } from "../support/memory-pool.ts";
 import { quiet } from "../support/memory-session.ts";
 
-/** Holds the server's answers back, until they may go one by one, or all of them. */
+/** Holds back the server's answers, and releases them one by one, or all. */
 function holdBack(server: MemoryServer) {
   let held = gate();
   server.gate = held.closed;
@@ -23,7 +23,7 @@ function holdBack(server: MemoryServer) {
   };
 }
 
-/** A pool of one connection, on which calls run. */
+/** A pool of one connection, on which `count` calls run. */
 async function sharedBy(count: number) {
   const { pool, server } = memoryPool({ max: 1, pipelining: 2 });
   await pool.query("select n");
@@ -34,7 +34,7 @@ async function sharedBy(count: number) {
   return { pool, server, answers, calls };
 }
 
-test("calls that wait for the first connection share it, too", async () => {
+test("calls that wait for the first connection share it too", async () => {
   const { pool, server } = memoryPool({ max: 1, pipelining: 3 });
   const answers = holdBack(server);
   const calls = Array.from({ length: 4 }, () => pool.query("select n"));
@@ -60,7 +60,7 @@ test.each([
   await pool.close();
 });
 
-test("a call that is aborted when it has just been given its place leaves it to the next one", async () => {
+test("a call that is aborted when it is just given its place leaves the place to the next call", async () => {
   const { pool, answers, calls } = await sharedBy(2);
   const abort = new AbortController();
   const aborted = pool.query("select n", { signal: abort.signal });
@@ -79,8 +79,8 @@ test("a call that is aborted when it has just been given its place leaves it to 
   await pool.close();
 });
 
-// No statement that shares a connection begins a transaction, but what a server does is not ours to say.
-test("a call that cannot begin on the connection it is given fails, and gives it back", async () => {
+// No statement that shares a connection begins a transaction, but a server may report one anyway.
+test("a call that cannot begin on the connection it was given fails, and returns the connection", async () => {
   const { pool, server, answers, calls } = await sharedBy(2);
   server.status = "T";
   await answers.one();

@@ -1,4 +1,4 @@
-// What the walk of a pool's places (pool-walk.test.ts) does not compare: how long, how many, and in which order.
+// What the walk of a pool's places (pool-walk.test.ts) does not compare: durations, counts and orders.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { FakeClock } from "../support/fake-clock.ts";
 import { settle, World, type Rules } from "../support/pool-world.ts";
@@ -7,7 +7,7 @@ const clock = new FakeClock();
 beforeAll(() => void clock.install());
 afterAll(() => clock.uninstall());
 
-/** A pool with so many idle connections, which came back in their order, a millisecond after each other. */
+/** A pool with `count` idle connections, which came back in order, a millisecond apart. */
 async function idle(count: number, rules: Rules): Promise<World> {
   const world = new World(clock, { max: count, ...rules });
   for (let n = 0; n < count; n++) await world.step(() => world.wait(true));
@@ -20,7 +20,7 @@ const closing = ({ closes, members }: World) => closes.map(({ member }) => membe
 
 // -- pauses -----------------------------------------------------------------------------------------------------------
 
-/** Pauses before the connects that follow failures of these kinds. */
+/** The pauses before the connects that follow failures of these kinds. */
 async function pauses(failures: readonly ("none" | "first")[], dice = 0): Promise<number[]> {
   const world = new World(clock, { max: 1 });
   Math.random = () => dice;
@@ -40,17 +40,17 @@ async function pauses(failures: readonly ("none" | "first")[], dice = 0): Promis
   return seen;
 }
 
-test("connects that fail come twice as late each time, up to 5 s, and as much again at random", async () => {
+test("the pause doubles after each failed connect, up to 5 s, plus as much again at random", async () => {
   const wanted = [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000];
   expect(await pauses(Array.from(wanted, () => "none"))).toEqual(wanted);
   expect(await pauses(["none", "none"], 0.5)).toEqual([150, 300]);
 });
 
-test("a failure that ends a waiter costs the others 100 ms, however many there were", async () => {
+test("a failure that ends a waiter makes the others wait 100 ms, however many there were", async () => {
   expect(await pauses(["first", "first", "none", "first", "none"])).toEqual([100, 100, 100, 100, 200]);
 });
 
-test("connects that fail together are one failure, and one that succeeds ends the count", async () => {
+test("connects that fail together count as one failure, and a successful one resets the count", async () => {
   const world = new World(clock, { max: 4 });
   for (let n = 0; n < 4; n++) world.wait(true);
   await world.step(() => world.notOpened("none"));
@@ -66,7 +66,7 @@ test("connects that fail together are one failure, and one that succeeds ends th
   expect(world.faults).toEqual([]);
 });
 
-test("a reset of the pool ends the count too, and tells the next generation", async () => {
+test("a reset of the pool resets the count too, and starts the next generation", async () => {
   const world = new World(clock, { max: 1 });
   world.wait(true);
   await world.step(() => world.notOpened("none"));
@@ -79,7 +79,7 @@ test("a reset of the pool ends the count too, and tells the next generation", as
   expect(clock.timers).toEqual([100]);
   await world.pass(100);
   expect(world.opens[0]!.generation).toBe(1);
-  // Of a member that was made before the last reset: others have been asked since.
+  // For a member from before the last reset, this must not end newer connections.
   world.slots.renew(0);
   await world.step(() => world.opened());
   await world.step(() => void world.giveBack(0));
@@ -88,7 +88,7 @@ test("a reset of the pool ends the count too, and tells the next generation", as
   expect(world.slots.idle).toBe(0);
 });
 
-test("a reset ends the pause: those who wait are connected at once", async () => {
+test("a reset ends the pause, and connects for its waiters at once", async () => {
   const world = new World(clock, { max: 2 });
   world.wait(true);
   await world.step(() => world.notOpened("none"));
@@ -98,12 +98,12 @@ test("a reset ends the pause: those who wait are connected at once", async () =>
   expect(clock.timers).toEqual([]);
   await world.step(() => world.opened());
   expect(world.loans.length).toBe(1);
-  // Without a pause it makes no connection that nobody waits for.
+  // A reset outside of a pause makes no connection without a waiter.
   await world.step(() => world.renew());
   expect(world.opens.length).toBe(0);
 });
 
-test("a failure that no waiter can be ended with is told, and the pauses grow", async () => {
+test("a failure without a waiter is reported, and the pauses grow", async () => {
   const world = new World(clock, { max: 2, min: 1 });
   await world.step(() => world.notOpened("first"));
   expect([world.unreported, clock.timers]).toEqual([1, [100]]);
@@ -116,7 +116,7 @@ test("a failure that no waiter can be ended with is told, and the pauses grow", 
   expect([world.unreported, world.failures.length]).toEqual([2, 1]);
 });
 
-test("a failure that ends all waits for nothing, and tells nobody else", async () => {
+test("a failure that ends all waiters sets no pause, and is reported to them only", async () => {
   const world = new World(clock, { max: 2 });
   world.wait(true);
   world.wait(true);
@@ -126,7 +126,7 @@ test("a failure that ends all waits for nothing, and tells nobody else", async (
 
 // -- waiting ----------------------------------------------------------------------------------------------------------
 
-test("each waiter has its own time, and learns why the last connect failed", async () => {
+test("each waiter has its own deadline, and is told why the last connect failed", async () => {
   const world = new World(clock, { max: 1, acquireTimeout: 1_000, ticks: false });
   world.wait(true);
   await world.step(() => world.opened());
@@ -148,14 +148,14 @@ test("each waiter has its own time, and learns why the last connect failed", asy
   expect(world.lateBecause).toEqual([undefined, undefined, undefined]);
 });
 
-test("0 is no time: a waiter waits for ever", async () => {
+test("acquireTimeout 0 means that a waiter waits for ever", async () => {
   const world = new World(clock, { max: 1, acquireTimeout: 0 });
   world.wait(true);
   await world.pass(86_400_000);
   expect([world.failures.length, clock.timers]).toEqual([0, []]);
 });
 
-test("a waiter whose time is over learns why no connect succeeds, until one does", async () => {
+test("a waiter whose time is over is told why no connect succeeds, until one does", async () => {
   const world = new World(clock, { max: 1, acquireTimeout: 150 });
   world.wait(true);
   await world.step(() => world.notOpened("none"));
@@ -168,7 +168,7 @@ test("a waiter whose time is over learns why no connect succeeds, until one does
   expect(world.lateBecause).toEqual([world.error, undefined]);
 });
 
-test("what was given, and what it waited, is counted", async () => {
+test("loans and their waiting times are counted", async () => {
   const world = new World(clock, { max: 1 });
   world.wait(true);
   await world.pass(40);
@@ -204,7 +204,7 @@ test("idle connections are looked at each second, as long as there are any", asy
   expect(world.slots.counts.lifetimeCloses).toBe(0);
 });
 
-test("min connections stay, however long they are idle, but not older than their lifetime", async () => {
+test("min connections stay, however long they are idle, but not beyond their lifetime", async () => {
   const world = await idle(3, { min: 2, idleTimeout: 1_000, lifetime: 5_000 });
   await world.pass(2_500);
   expect([closing(world), world.slots.counts]).toMatchObject([[0], { idleCloses: 1, lifetimeCloses: 0 }]);
@@ -212,7 +212,7 @@ test("min connections stay, however long they are idle, but not older than their
   expect([closing(world), world.slots.counts]).toMatchObject([[0, 1, 2], { idleCloses: 1, lifetimeCloses: 2 }]);
 });
 
-test("a sign of life is asked for each time that none was heard for so long, and is no use", async () => {
+test("a health check is sent after each interval without an answer, and does not count as use", async () => {
   const world = await idle(1, { healthCheckInterval: 1_500, idleTimeout: 4_500 });
   const asked: number[] = [];
   for (let second = 1; second <= 5; second++) {
@@ -226,13 +226,13 @@ test("a sign of life is asked for each time that none was heard for so long, and
   expect(world.slots.counts.idleCloses).toBe(1);
 });
 
-test("without intervals and timeouts nothing is asked, and nothing ends", async () => {
+test("without intervals and timeouts no check is sent, and no connection ends", async () => {
   const world = await idle(1, {});
   await world.pass(100_000);
   expect([world.checks.length, world.closes.length, world.looks]).toEqual([0, 0, 100]);
 });
 
-test("where no timer may be, age is looked at when a connection is wanted", async () => {
+test("without timers, age is checked when a connection is requested", async () => {
   const world = await idle(2, { ticks: false, idleTimeout: 1_000 });
   expect(clock.timers).toEqual([]);
   await world.pass(998);
@@ -243,7 +243,7 @@ test("where no timer may be, age is looked at when a connection is wanted", asyn
   expect(world.slots.counts).toMatchObject({ idleCloses: 1, lifetimeCloses: 0 });
 });
 
-test("a process that was stopped for more than two seconds asks before it lends, by either clock", async () => {
+test("after the process paused for over two seconds, by either clock, connections are checked first", async () => {
   for (const [stopped, isAsked] of [
     [2_999, false],
     [3_000, true],
@@ -251,7 +251,7 @@ test("a process that was stopped for more than two seconds asks before it lends,
     const world = await idle(1, {});
     clock.now += stopped;
     expect(world.slots.take(true) === undefined, String(stopped)).toBe(isAsked);
-    // The machine was suspended, and its monotonic clock with it.
+    // The machine was suspended, and its monotonic clock stopped meanwhile.
     const other = await idle(1, {});
     const { now } = Date;
     Date.now = () => now() + stopped;
@@ -261,7 +261,7 @@ test("a process that was stopped for more than two seconds asks before it lends,
 });
 
 // Found by the simulator.
-test("one that was lent while the process was stopped is asked before it is lent again", async () => {
+test("a connection that was lent during a pause of the process is checked before it is lent again", async () => {
   const world = new World(clock, { max: 1 });
   await world.step(() => world.wait(true));
   await world.step(() => world.opened());
@@ -271,7 +271,7 @@ test("one that was lent while the process was stopped is asked before it is lent
   expect(world.waiters.length).toBe(1);
 });
 
-test("a look that is late asks too, and time begins anew with it", async () => {
+test("a late look marks connections for a check too, and measures time from then on", async () => {
   const world = await idle(1, {});
   clock.now += 10_000;
   await world.pass(0);
@@ -281,7 +281,7 @@ test("a look that is late asks too, and time begins anew with it", async () => {
   expect(world.loans.length).toBe(1);
 });
 
-test("after it has been asked for by hand, a look is not late", async () => {
+test("after suspectAll, a late look does not cause a second check", async () => {
   const world = await idle(2, {});
   clock.now += 10_000;
   world.suspect();
@@ -296,7 +296,7 @@ test("after it has been asked for by hand, a look is not late", async () => {
 
 // -- ends -------------------------------------------------------------------------------------------------------------
 
-test("a smaller pool ends the oldest idle connections, a larger one connects for those who wait", async () => {
+test("a smaller pool closes the oldest idle connections, and a larger pool connects for its waiters", async () => {
   const world = await idle(3, {});
   await world.step(() => world.take(true));
   await world.step(() => world.slots.resize(2));
@@ -310,7 +310,7 @@ test("a smaller pool ends the oldest idle connections, a larger one connects for
   expect(world.opens.length).toBe(1);
 });
 
-test("closing counts what goes, and leaves no timer", async () => {
+test("close counts the closed connections, and leaves no timer", async () => {
   const world = await idle(2, { acquireTimeout: 60_000 });
   await world.step(() => world.take(true));
   await world.step(() => world.take(true));
@@ -342,7 +342,7 @@ test("a pause between connects ends with the pool, unless a stream waits for it"
   }
 });
 
-test("a second close says the same as the first", async () => {
+test("a second close keeps the error of the first", async () => {
   const world = new World(clock, {});
   world.close();
   world.slots.close(new Error("another") as never);
@@ -350,7 +350,7 @@ test("a second close says the same as the first", async () => {
   expect(world.failures).toEqual([world.closedBecause]);
 });
 
-test("what is left to streams is told apart from what runs", async () => {
+test("isLeftToStreams is true if only streams wait or have connections", async () => {
   const world = new World(clock, { max: 2 });
   expect(world.slots.isLeftToStreams).toBe(true);
   world.wait(true);
@@ -371,7 +371,7 @@ test("what is left to streams is told apart from what runs", async () => {
   expect(world.slots.isLeftToStreams).toBe(false);
 });
 
-test("who waits for something of the pool is asked whenever something has gone", async () => {
+test("the condition of until() is tested whenever a connection was returned or lost", async () => {
   const world = new World(clock, { max: 1 });
   let asked = 0;
   let isSo = false;
@@ -388,7 +388,7 @@ test("who waits for something of the pool is asked whenever something has gone",
   await waiting;
 });
 
-test("and rejects when its signal aborts, also one that has", async () => {
+test("until() rejects when its signal aborts, even one that has aborted before", async () => {
   const world = new World(clock, { max: 1 });
   const abort = new AbortController();
   const waiting = world.slots.until(() => false, abort.signal);
@@ -399,7 +399,7 @@ test("and rejects when its signal aborts, also one that has", async () => {
   await world.slots.until(() => true, AbortSignal.abort("too late"));
 });
 
-test("what still runs is ended by hand, and waited for, but for what a stream has", async () => {
+test("remaining calls are ended on request and awaited, except for streams", async () => {
   const world = await idle(2, {});
   await world.step(() => world.take(true));
   await world.step(() => world.take(true));
@@ -416,7 +416,7 @@ test("what still runs is ended by hand, and waited for, but for what a stream ha
   expect(world.faults).toEqual([]);
 });
 
-test("each bound of time is reached at its last millisecond", async () => {
+test("each bound of time takes effect at its last millisecond", async () => {
   const idling = await idle(1, { idleTimeout: 1_999 });
   await idling.pass(2_000);
   expect(closing(idling)).toEqual([0]);
@@ -438,7 +438,7 @@ test("each bound of time is reached at its last millisecond", async () => {
   expect([closing(lent), lent.slots.counts.lifetimeCloses]).toEqual([[0], 1]);
 });
 
-test("a process that is stopped again soon after is asked about again", async () => {
+test("after a second pause of the process, connections are checked again", async () => {
   const world = await idle(1, {});
   world.slots.suspectAll();
   await world.step(() => world.wait(true));
@@ -457,7 +457,7 @@ test("a login that fails after its connection was lent counts as a failed connec
   expect(clock.timers[0]).toBe(100);
 });
 
-test("what has gone is not counted when a pool becomes smaller", async () => {
+test("closed connections are not counted when a pool becomes smaller", async () => {
   const world = await idle(3, {});
   await world.step(() => world.slots.resize(2));
   await world.step(() => world.over("closes", false));
@@ -465,7 +465,7 @@ test("what has gone is not counted when a pool becomes smaller", async () => {
   expect([world.closes.length, world.slots.idle]).toEqual([1, 1]);
 });
 
-/** Two connections, which is all that there may be, and of three calls the first and the last share one. */
+/** Two connections, the maximum, and three calls, of which the first and the last share a connection. */
 async function sharing(): Promise<World> {
   const world = new World(clock, { max: 2, sharing: 2 });
   for (let n = 0; n < 2; n++) {
@@ -482,25 +482,25 @@ test("a shared connection is on its way to nobody while another call runs on it"
   const world = await sharing();
   const [first, second] = world.loans;
   world.wait(true);
-  // The call that came last is over, and not yet given back; meanwhile the other connection is lost.
+  // The last call is over but its connection not returned yet. Meanwhile the other connection is lost.
   await world.step(() => {
     world.finishCall(2);
     world.lose(second!.member);
     void world.giveBack(1);
   });
   expect(world.opens.length).toBe(1);
-  // It is given back, and it tells nothing of the call that stays.
+  // The last call returns it. That says nothing about the call that stays.
   await world.step(() => void world.giveBack(1));
   expect(first!.member).toMatchObject({ borrowers: 1, call: undefined, isReturning: false });
   expect(world.faults).toEqual([]);
 });
 
-test("a shared connection is on its way when the last of its calls is over", async () => {
+test("a shared connection is on its way back when the last of its calls is over", async () => {
   const world = await sharing();
   const { member } = world.loans[2]!;
   const call = { finished: false };
   member.call = call;
-  // The other one goes, and the call that stays tells.
+  // The other call leaves, and now the remaining call decides.
   await world.step(() => void world.giveBack(0));
   expect(member).toMatchObject({ borrowers: 1, call, isReturning: false });
   call.finished = true;
@@ -508,7 +508,7 @@ test("a shared connection is on its way when the last of its calls is over", asy
   expect(world.faults).toEqual([]);
 });
 
-test("behind a resize to more, min is kept again", async () => {
+test("after the pool was resized to more, min is kept again", async () => {
   const world = new World(clock, { max: 3, min: 2 });
   world.slots.fill();
   for (let n = 0; n < 2; n++) await world.step(() => world.opened());

@@ -1,8 +1,7 @@
-// Every state that the places of a pool can come to is met with every event: the walk goes breadth-first over sequences
-// of events, and continues from each state that it has not seen. What must hold after each event is in
-// tests/support/pool-world.ts; from each state everything is wound up too, which no waiter may survive.
-//
-// Four walks, each with the events that concern one another: all together would be too many states.
+// Meets every state that the places of a pool can reach with every event. The walk goes breadth-first over sequences of
+// events, and continues from each new state. tests/support/pool-world.ts has what must hold after each event. From each
+// state everything is also wound up, and no waiter may be left then. There are four walks, each with events that affect
+// one another, because all events together would give too many states.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Member } from "../../js/pool/member.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -12,7 +11,7 @@ const clock = new FakeClock();
 beforeAll(() => void clock.install());
 afterAll(() => clock.uninstall());
 
-/** An event: whether it can happen now, and what happens. */
+/** An event: whether it can happen now, and what it does. */
 type Event = readonly [can: (world: World) => unknown, happens: (world: World) => unknown];
 
 const always = () => true;
@@ -143,11 +142,11 @@ const ENDS: Record<string, Event> = {
 interface Walk {
   readonly rules: Rules;
   readonly events: Record<string, Event>;
-  /** All states that there are; `undefined`: they are more than a test has time for. */
+  /** The number of all states. `undefined`: there are more than a test has time for. */
   readonly states?: number;
 }
 
-/** States after which a walk is over. */
+/** The number of states after which a walk stops. */
 const MOST_STATES = 500;
 
 const walks: Record<string, Walk> = {
@@ -177,7 +176,7 @@ async function played({ rules, events }: Walk, path: readonly string[]): Promise
   return world;
 }
 
-test.each(Object.keys(walks))("%s: what must hold, holds in each state and after each event", async (name) => {
+test.each(Object.keys(walks))("%s: the invariants hold in each state and after each event", async (name) => {
   const walk = walks[name]!;
   const seen = new Set<string>();
   let ends: (readonly string[])[] = [[]];

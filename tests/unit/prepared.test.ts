@@ -1,4 +1,4 @@
-// A prepared statement in its user's hands: which queries it makes, what it refuses, and when its name goes.
+// A prepared statement in its user's hands: which queries it makes, what it refuses, and when its name is dropped.
 import { inspect } from "node:util";
 import { beforeEach, expect, test } from "vitest";
 import { Prepared } from "../../js/api/prepared.ts";
@@ -25,24 +25,24 @@ beforeEach(() => {
 
 const refused = (code: string) => expect.objectContaining({ name: "UsageError", code });
 
-test("it says what the server has told of it", () => {
+test("a prepared statement has the server's description", () => {
   expect(byId).toMatchObject({ text: TEXT, ...description });
 });
 
-test("it is shown by its text, types and columns, and without a password", () => {
+test("a prepared statement prints its text, types and columns, without a password", () => {
   const shown = (statement: Prepared<never>) => inspect(statement, { breakLength: Infinity });
   expect(shown(byId as never)).toBe(`Prepared { text: '${TEXT}', parameterTypes: [ 23 ], fields: [ 'name' ] }`);
   const owner = { query: () => Promise.reject(), exec: () => Promise.reject() };
   expect(shown(new Prepared("alter role u password 'secret'", description, owner, () => {}))).not.toContain("secret");
 });
 
-test("with values it is a query for any call", () => {
+test("bind() with values makes a query for any call", () => {
   expect(byId.bind(7)).toEqual({ text: TEXT, values: [7] });
   expect(byId.bind()).toEqual({ text: TEXT, values: [] });
   expect(byId.bind([1, 2], null)).toEqual({ text: TEXT, values: [[1, 2], null] });
 });
 
-test("query and exec run it with values and options", async () => {
+test("query and exec run the statement with values and options", async () => {
   const options = { timeout: 9 };
   expect(await byId.query([7], options)).toBe("query");
   expect(await byId.exec([8], options)).toBe("exec");
@@ -64,13 +64,13 @@ test("an undefined value is refused, and nothing runs", async () => {
   expect(asked).toEqual([]);
 });
 
-test.each([[7], ["text"], [{ id: 7 }], [null]])("values that are no array are refused: %s", async (values) => {
+test.each([[7], ["text"], [{ id: 7 }], [null]])("values that are not an array are refused: %s", async (values) => {
   await expect(byId.query(values as never)).rejects.toEqual(refused("INVALID_QUERY"));
   await expect(byId.exec(values as never)).rejects.toEqual(refused("INVALID_QUERY"));
   expect(asked).toEqual([]);
 });
 
-test("it is closed once, and makes no more queries then", async () => {
+test("a statement is closed once, and makes no more queries afterwards", async () => {
   byId.close();
   byId.close();
   expect(dropped).toBe(1);
@@ -80,7 +80,7 @@ test("it is closed once, and makes no more queries then", async () => {
   expect(asked).toEqual([]);
 });
 
-test("leaving its scope closes it", () => {
+test("leaving the scope of `using` closes the statement", () => {
   {
     using statement = byId;
     expect(statement.bind(1).values).toEqual([1]);

@@ -1,5 +1,5 @@
-// What queries.ts leaves to others or asks of them, over sockets in memory: scopes, cursors that are left, and what
-// a failed call says.
+// The parts of queries.ts that involve other modules, over sockets in memory: scopes, cursors that are left, and the
+// error of a failed call.
 import { beforeEach, expect, test } from "vitest";
 import {
   begun,
@@ -41,7 +41,7 @@ test("in a scope each call refuses what could end or outlive its settings, befor
   expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
 });
 
-test("options that are none are refused as ours, by each call", async () => {
+test("each call refuses options that are not an object, with an error of the driver", async () => {
   for (const call of [
     () => client.json("select 1", null as never),
     () => client.prepare("select 1", null as never),
@@ -52,7 +52,7 @@ test("options that are none are refused as ours, by each call", async () => {
     await expect(call()).rejects.toMatchObject({ name: "UsageError", code: "INVALID_OPTION" });
 });
 
-test("a description that fails says which statement it was of", async () => {
+test("the error of a failed description has the text of the statement", async () => {
   const session = await letInKnowing();
   const call = failure(client.describe("select m"));
   await session.flight();
@@ -60,7 +60,7 @@ test("a description that fails says which statement it was of", async () => {
   expect(await call).toMatchObject({ code: "42703", query: "select m" });
 });
 
-test("NDJSON of a batch has the names that its options say", async () => {
+test("NDJSON of a batch follows the option columnNames", async () => {
   const session = await letInKnowing();
   const call = client.batch(["select a_b"], { results: "ndjson", columnNames: "camelCase" });
   await session.flight();
@@ -74,7 +74,7 @@ test("NDJSON of a batch has the names that its options say", async () => {
 
 // -- cursors ----------------------------------------------------------------------------------------------------------
 
-/** Answers the first flight of a cursor with two rows, of more or not. */
+/** Answers the first flight of a cursor with two rows, and with more to come or not. */
 async function firstBatch(session: Session, hasMore: boolean): Promise<void> {
   expect(await session.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
   session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
@@ -82,7 +82,7 @@ async function firstBatch(session: Session, hasMore: boolean): Promise<void> {
   session.send(wire.readyForQuery("T"));
 }
 
-test("a cursor that is left rolls its transaction back, and the next call runs behind that", async () => {
+test("a cursor that is left rolls its transaction back, and the next call runs after that", async () => {
   const session = await letInKnowing();
   const seen: unknown[] = [];
   const reading = (async () => {
@@ -102,7 +102,7 @@ test("a cursor that is left rolls its transaction back, and the next call runs b
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-test("the last batch of a cursor keeps nobody from the connection", async () => {
+test("during a cursor's last batch the connection is free for other calls", async () => {
   const session = await letInKnowing();
   let inner: Promise<{ rows: unknown[] }> | undefined;
   const reading = (async () => {

@@ -1,5 +1,5 @@
-// Calls of queries.ts that take several statements, or prepare and describe one, over sockets in memory; and what each
-// call makes of a text and its values before they are sent.
+// Calls of queries.ts that take several statements, or prepare and describe one, over sockets in memory. Also how each
+// call changes a text and its values before they are sent.
 import { beforeEach, expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import { failed } from "../support/first-runs.ts";
@@ -57,7 +57,7 @@ test.each([
   }
 });
 
-test("a batch gives rows as rowMode says, and a limit that is passed is an error", async () => {
+test("a batch returns rows as rowMode says, and an exceeded limit is an error", async () => {
   newClient({ prepare: "unnamed", onLimit: "truncate" });
   const session = await letInKnowing();
   const call = client.batch(["select n"], { rowMode: "array", maxRows: 2 });
@@ -72,7 +72,7 @@ test("a batch gives rows as rowMode says, and a limit that is passed is an error
   }
 });
 
-test("without statements nothing is sent, but options are checked", async () => {
+test("a batch without statements sends nothing, but its options are checked", async () => {
   expect(await client.batch([])).toEqual([]);
   await expect(client.batch([], { results: "none" as never })).rejects.toMatchObject({ code: "INVALID_OPTION" });
   await expect(client.batch([], { rowMode: 1 as never })).rejects.toMatchObject({ code: "INVALID_OPTION" });
@@ -85,7 +85,7 @@ test("without statements nothing is sent, but options are checked", async () => 
   expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
 });
 
-test("each item that failed alone says its own statement, and so does the one of an atomic batch", async () => {
+test("the error of an item has its own statement, in a batch of either kind", async () => {
   const onQueryStart = vi.fn();
   newClient({ prepare: "unnamed", observer: { onQueryStart } });
   const session = await letInKnowing();
@@ -114,7 +114,7 @@ test("each item that failed alone says its own statement, and so does the one of
 
 const withNames = () => newClient({ prepare: "named" });
 
-test("prepare names a statement now, says what the server has told, and drops the name when it is closed", async () => {
+test("prepare names a statement, returns its description, and drops the name on close", async () => {
   withNames();
   const session = await letInKnowing();
   const call = client.prepare<{ n: number }>("select n from t where id = $1");
@@ -143,7 +143,7 @@ test.each([
   ["26000", true],
   ["42P05", true],
   ["42P01", false],
-])("prepare that fails with %s is tried once more: %s; in a transaction never", async (code, isStale) => {
+])("prepare that fails with %s is repeated once: %s; never inside a transaction", async (code, isStale) => {
   withNames();
   const session = await letInKnowing();
   const call = errorOf(client.prepare("select m"));
@@ -164,7 +164,7 @@ test.each([
   expect(await inside).toMatchObject({ code });
 });
 
-test("prepare that succeeds at its second attempt is prepared", async () => {
+test("prepare that succeeds at its second attempt returns the statement", async () => {
   withNames();
   const session = await letInKnowing();
   const call = client.prepare("select m");
@@ -175,7 +175,7 @@ test("prepare that succeeds at its second attempt is prepared", async () => {
   expect(await call).toMatchObject({ parameterTypes: [], fields });
 });
 
-test("prepare takes no values, and one that is ended meanwhile is not prepared", async () => {
+test("prepare takes no values, and a prepare that is aborted returns no statement", async () => {
   await expect(client.prepare(sql`select ${1}`)).rejects.toMatchObject({ code: "INVALID_QUERY" });
   await expect(client.prepare("select 1", 5 as never)).rejects.toMatchObject({ code: "INVALID_OPTION" });
   expect(client.stats().state).toBe("new");
@@ -187,7 +187,7 @@ test("prepare takes no values, and one that is ended meanwhile is not prepared",
   expect(await call).toMatchObject({ code: "ABORTED" });
 });
 
-test("describe gives types and columns; what is known costs no round trip, and several share one", async () => {
+test("describe returns types and columns, needs no round trip if cached, and is pipelined", async () => {
   const session = await letInKnowing();
   const calls = [client.describe("select a where b = $1"), client.describe("select c")];
   expect([await session.flight(), await session.flight()]).toEqual([describing, describing]);
@@ -199,7 +199,7 @@ test("describe gives types and columns; what is known costs no round trip, and s
   expect(await isPending(session.flight())).toBe(true);
 });
 
-test("a description that is ended meanwhile gives nothing", async () => {
+test("a description that is aborted returns nothing", async () => {
   const session = await letInKnowing();
   const stop = new AbortController();
   const call = errorOf(client.describe("select m", { signal: stop.signal }));
@@ -210,7 +210,7 @@ test("a description that is ended meanwhile gives nothing", async () => {
 
 // -- what is sent -----------------------------------------------------------------------------------------------------
 
-/** The values of the Bind that comes, once the statement has been described with parameters of these types. */
+/** The values of the next Bind, after the statement was described with parameters of these types. */
 async function bound(session: Session, types: number[]): Promise<string> {
   expect(await session.flight()).toEqual(describing);
   session.send(described(types));
@@ -221,7 +221,7 @@ async function bound(session: Session, types: number[]): Promise<string> {
   return values;
 }
 
-test("notify sends channel and payload as values, and an empty payload where there is none", async () => {
+test("notify sends channel and payload as values, and an empty payload by default", async () => {
   const session = await letInKnowing();
   const call = client.notify("jobs", "seven");
   const sent = await bound(session, [25, 25]);
@@ -232,7 +232,7 @@ test("notify sends channel and payload as values, and an empty payload where the
   const flight: { name: string; body: Buffer }[] = [];
   for (let message; (message = (await session.message())!).name !== "Sync";) flight.push(message);
   const bind = flight.find(({ name }) => name === "Bind")!.body;
-  // Two values: the channel, and one of no bytes. Behind them the formats of the results.
+  // Two values: the channel, and an empty one. After them come the formats of the results.
   expect(bind.toString("latin1")).toContain(`\0\x02\0\0\0\x04jobs\0\0\0\0`);
   session.send(begun(), rows(1, 2), ended(1));
   await silent;

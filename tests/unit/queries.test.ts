@@ -1,4 +1,4 @@
-// Calls of queries.ts whose rows become values, over sockets in memory: what each takes, what it gives, and what it
+// Calls of queries.ts whose rows become values, over sockets in memory: what each takes, what it returns, and what it
 // refuses before anything is sent.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
@@ -34,14 +34,14 @@ async function answer(session: Session, from: number, to: number): Promise<void>
 
 // -- query and exec ---------------------------------------------------------------------------------------------------
 
-test("query gives rows, count, command and fields, and says nothing of rows that are all there", async () => {
+test("query returns rows, count, command and fields, and no `truncated` if all rows are there", async () => {
   const session = await letInKnowing();
   const call = client.query("select n");
   await answer(session, 1, 3);
   expect(await call).toStrictEqual({ rows: [{ n: 1 }, { n: 2 }], rowCount: 2, command: "SELECT", fields });
 });
 
-test.each(["object", "array"] as const)("query gives rows as rowMode says: %s", async (rowMode) => {
+test.each(["object", "array"] as const)("query returns rows as rowMode says: %s", async (rowMode) => {
   const session = await letInKnowing();
   const call = client.query("select n", { rowMode });
   await answer(session, 1, 2);
@@ -56,21 +56,21 @@ test("a result that was cut short says so", async () => {
   expect(await call).toMatchObject({ rows: [{ n: 1 }], truncated: { limit: "rows" } });
 });
 
-test("exec counts rows and drops them; a limit that is passed is an error", async () => {
+test("exec counts rows and drops them, and an exceeded limit is an error", async () => {
   newClient({ prepare: "unnamed", onLimit: "truncate", maxRows: 3 });
   const session = await letInKnowing();
   const { bytes } = client.stats();
   const call = client.exec("select n");
   await answer(session, 1, 4);
   expect(await call).toStrictEqual({ command: "SELECT", rowCount: 3 });
-  // None of them was encoded.
+  // No row was encoded.
   expect(client.stats().bytes).toBe(bytes);
   const more = client.exec("select n");
   await answer(session, 1, 5);
   await expect(more).rejects.toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
-test("query and exec refuse by a rejection, and nothing connects", async () => {
+test("invalid arguments of query and exec reject, and nothing connects", async () => {
   for (const call of [
     () => client.query(5 as never),
     () => client.query("select 1", { rowMode: "objects" as never }),
@@ -84,7 +84,7 @@ test("query and exec refuse by a rejection, and nothing connects", async () => {
   expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
 });
 
-test("a statement that may share the wire leaves behind the one before it; another waits for its end", async () => {
+test("a statement that may be pipelined follows the previous one at once, others wait for its end", async () => {
   const session = await letInKnowing();
   const calls = [client.query("select n"), client.exec("select n"), client.exec("vacuum")];
   expect([await session.flight(), await session.flight()]).toEqual([execution, execution]);
@@ -92,7 +92,7 @@ test("a statement that may share the wire leaves behind the one before it; anoth
   expect(await isPending(third)).toBe(true);
   session.send(begun(), rows(1, 2), ended(1), begun(), rows(1, 2), ended(1));
   expect(await third).toEqual(["Parse", "Describe", "Sync"]);
-  // What cannot share keeps the next one off the wire, too.
+  // A statement that cannot be pipelined holds back the next one too.
   const next = client.query("select n");
   session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
   await session.flight();
@@ -107,7 +107,7 @@ test("a statement that may share the wire leaves behind the one before it; anoth
 
 // -- rows -------------------------------------------------------------------------------------------------------------
 
-test("a loop has its rows, and its members tell of the end; a second loop asks again", async () => {
+test("a loop gets its rows, and its promises settle at the end; a second loop sends the query again", async () => {
   newClient({ prepare: "unnamed", onLimit: "truncate", maxRows: 2 });
   const session = await letInKnowing();
   const all = client.rows<{ n: number }>("select n");
@@ -124,14 +124,14 @@ test("a loop has its rows, and its members tell of the end; a second loop asks a
     const isCut = to - from > 2;
     expect(seen).toEqual(isCut ? [5, 6] : [1]);
     expect(all).toMatchObject({ command: "SELECT", fields });
-    // The server's count.
+    // The count is the server's.
     expect(all.rowCount).toBe(to - from);
     expect(all.truncated?.limit).toBe(isCut ? "rows" : undefined);
   }
   expect(client.stats().queries).toBe(3);
 });
 
-test("rows takes values and rowMode, and a loop that fails throws what its query failed with", async () => {
+test("rows accepts values and rowMode, and a failed loop throws the query's error", async () => {
   const session = await letInKnowing();
   const seen: unknown[] = [];
   const looping = (async () => {
@@ -146,14 +146,14 @@ test("rows takes values and rowMode, and a loop that fails throws what its query
   expect(client.stats().state).toBe("idle");
 });
 
-test("rows refuses what cannot be asked at once, where it is called", () => {
+test("rows throws at once for invalid arguments", () => {
   expect(() => client.rows(5 as never)).toThrow(expect.objectContaining({ name: "UsageError" }));
   expect(() => client.rows("select 1", { rowMode: 1 as never })).toThrow(
     expect.objectContaining({ code: "INVALID_OPTION" }),
   );
 });
 
-test("a loop that is over before its turn sends nothing, and the next call runs", async () => {
+test("a loop that is left before its turn sends nothing, and the next call runs", async () => {
   const session = await letInKnowing();
   const before = client.query("select n");
   const iterator = client.rows("select n")[Symbol.asyncIterator]();
@@ -170,7 +170,7 @@ test("a loop that is over before its turn sends nothing, and the next call runs"
 
 // -- simple -----------------------------------------------------------------------------------------------------------
 
-/** The text of the Query that comes. */
+/** The text of the next Query. */
 async function simpleText(session: Session): Promise<string> {
   const { name, body } = (await session.message())!;
   expect(name).toBe("Query");
@@ -178,7 +178,7 @@ async function simpleText(session: Session): Promise<string> {
 }
 const cells = (text: string) => [wire.rowDescription([int4]), wire.dataRow([Buffer.from(text)])];
 
-test("simple gives a result for each statement, each with its own fields", async () => {
+test("simple returns a result for each statement, each with its own fields", async () => {
   const session = await letInKnowing();
   const call = client.simple("select 7; set a.b = 1; select 8", { rowMode: "array" });
   expect(await simpleText(session)).toBe("select 7; set a.b = 1; select 8");
@@ -197,7 +197,7 @@ test("an error of simple lists the commands before it", async () => {
   await simpleText(session);
   session.send(wire.commandComplete("SET"), division(), wire.readyForQuery());
   expect(await call).toMatchObject({ code: "22012", completed: ["SET"] });
-  // So does that of a call which ends in another way.
+  // So does the error of a call that was aborted.
   const stop = new AbortController();
   const aborted = errorOf(client.simple("set a.b = 1; select pg_sleep(9)", { signal: stop.signal }));
   await simpleText(session);
@@ -207,7 +207,7 @@ test("an error of simple lists the commands before it", async () => {
   expect(await aborted).toMatchObject({ code: "ABORTED", completed: ["SET"] });
 });
 
-test("simple takes no values, and a limit that is passed is an error", async () => {
+test("simple takes no values, and an exceeded limit is an error", async () => {
   await expect(client.simple(sql`select ${1}`)).rejects.toMatchObject({ code: "INVALID_QUERY" });
   await expect(client.simple("select 1", { rowMode: 5 as never })).rejects.toMatchObject({ code: "INVALID_OPTION" });
   expect(client.stats().state).toBe("new");
@@ -219,7 +219,7 @@ test("simple takes no values, and a limit that is passed is an error", async () 
   expect(await call).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
-test("in a transaction BEGIN leaves before a text of simple, and where that fails the text does not leave", async () => {
+test("in a transaction BEGIN is sent before a text of simple, which is not sent if BEGIN fails", async () => {
   const session = await letInKnowing();
   for (const isRefused of [false, true]) {
     const call = errorOf(client.transaction(async (tx) => (await tx.simple("select 7"))[0]!.rows));
@@ -240,35 +240,38 @@ test("in a transaction BEGIN leaves before a text of simple, and where that fail
 
 // -- cursor -----------------------------------------------------------------------------------------------------------
 
-test.each([0, -1, 1.5, 2 ** 31, NaN, "5", undefined])("a cursor's size is not %s", (size) => {
+test.each([0, -1, 1.5, 2 ** 31, NaN, "5", undefined])("a cursor's size cannot be %s", (size) => {
   expect(() => client.cursor("select n", size as number)).toThrow(
     expect.objectContaining({ name: "UsageError", code: "INVALID_OPTION" }),
   );
 });
 
-test.each([1, 2 ** 31 - 1])("a cursor may take %d rows at a time; without rows its loop has no turn", async (size) => {
-  const session = await letInKnowing();
-  let turns = 0;
-  const reading = (async () => {
-    for await (const _ of client.cursor("select n", size)) turns++;
-  })();
-  const flight: { name: string; body: Buffer }[] = [];
-  for (let message; (message = (await session.message())!).name !== "Sync";) flight.push(message);
-  expect(
-    flight
-      .filter(({ name }) => name === "Execute")
-      .at(-1)!
-      .body.readInt32BE(flight.at(-1)!.body.length - 4),
-  ).toBe(size);
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
-  session.send(begun(), wire.commandComplete("SELECT 0"), wire.readyForQuery("T"));
-  expect(await simpleText(session)).toBe("COMMIT");
-  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
-  await reading;
-  expect(turns).toBe(0);
-});
+test.each([1, 2 ** 31 - 1])(
+  "a cursor may fetch %d rows at a time, and its loop does not run without rows",
+  async (size) => {
+    const session = await letInKnowing();
+    let turns = 0;
+    const reading = (async () => {
+      for await (const _ of client.cursor("select n", size)) turns++;
+    })();
+    const flight: { name: string; body: Buffer }[] = [];
+    for (let message; (message = (await session.message())!).name !== "Sync";) flight.push(message);
+    expect(
+      flight
+        .filter(({ name }) => name === "Execute")
+        .at(-1)!
+        .body.readInt32BE(flight.at(-1)!.body.length - 4),
+    ).toBe(size);
+    session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+    session.send(begun(), wire.commandComplete("SELECT 0"), wire.readyForQuery("T"));
+    expect(await simpleText(session)).toBe("COMMIT");
+    session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+    await reading;
+    expect(turns).toBe(0);
+  },
+);
 
-test("batches of a cursor come as rowMode says, and its limit is an error", async () => {
+test("batches of a cursor follow rowMode, and an exceeded limit is an error", async () => {
   newClient({ prepare: "unnamed", onLimit: "truncate" });
   const session = await letInKnowing();
   const seen: unknown[] = [];

@@ -1,5 +1,5 @@
-// What `closeTimeout` does to the streams that outlive a close: a stream ends when it has not moved for that long,
-// whether it waits for its server or for its reader. Over sockets in memory, with timers that the test moves on.
+// How `closeTimeout` affects streams that outlive a close: a stream ends when it has not moved for that long, whether
+// it waits for its server or for its reader. Over sockets in memory, with timers that the test advances.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createClient } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";
@@ -16,11 +16,11 @@ let databases = 0;
 interface Closed {
   readonly session: Session;
   readonly reader: ReadableStreamDefaultReader<Uint8Array>;
-  /** What ended the stream; `undefined` while it is open. */
+  /** The error that ended the stream. `undefined` while it is open. */
   outcome: unknown;
 }
 
-/** A stream whose owner was closed, or released, when its first row had come. */
+/** Opens a stream, and closes or releases its owner once its first row has arrived. */
 async function closedUnder(of: string, options: Options = {}, timeout?: number): Promise<Closed> {
   const place = { host: "memory", user: "u", database: `closing${databases++}`, sslmode: "disable" } as const;
   const all = { ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe", ...options } as const;
@@ -46,7 +46,7 @@ const createdPool = (owner: object) => owner as ReturnType<typeof createPool>;
 const codes = { client: "CLIENT_CLOSED", pool: "POOL_CLOSED", lease: "LEASE_RELEASED" };
 const owners = Object.keys(codes) as (keyof typeof codes)[];
 
-test.each(owners)("a reader that waits for a silent server is ended 30 s after the last byte (%s)", async (of) => {
+test.each(owners)("a reader that waits for a silent server gets an error 30 s after the last byte (%s)", async (of) => {
   const closed = await closedUnder(of);
   await closed.reader.read();
   await pass(20_000);
@@ -58,7 +58,7 @@ test.each(owners)("a reader that waits for a silent server is ended 30 s after t
   expect(closed.outcome).toMatchObject({ code: codes[of] });
 });
 
-test.each(owners)("closeTimeout says after how long, also for a stream that is not read (%s)", async (of) => {
+test.each(owners)("closeTimeout sets the time, also for a stream that is not read (%s)", async (of) => {
   const closed = await closedUnder(of, { closeTimeout: 5_000 });
   closed.session.send(rows(1, 2));
   await pass(4_900);
@@ -67,7 +67,7 @@ test.each(owners)("closeTimeout says after how long, also for a stream that is n
   expect(closed.outcome).toMatchObject({ code: codes[of] });
 });
 
-test.each(owners)("0 is for ever (%s)", async (of) => {
+test.each(owners)("closeTimeout 0 means for ever (%s)", async (of) => {
   const closed = await closedUnder(of, { closeTimeout: 0 });
   await closed.reader.read();
   await pass(86_400_000);
@@ -77,7 +77,7 @@ test.each(owners)("0 is for ever (%s)", async (of) => {
   expect((await closed.reader.read()).done).toBe(true);
 });
 
-test.each(owners)("the timeout of the call holds in its place for a reader that waits (%s)", async (of) => {
+test.each(owners)("the timeout of the call applies instead for a reader that waits (%s)", async (of) => {
   const closed = await closedUnder(of, { closeTimeout: 5_000 }, 60_000);
   await closed.reader.read();
   await pass(59_000);
@@ -86,7 +86,7 @@ test.each(owners)("the timeout of the call holds in its place for a reader that 
   expect(closed.outcome).toMatchObject({ code: "QUERY_TIMEOUT" });
 });
 
-test("a value that is still on its way keeps its stream: bytes of the server count, not rows", async () => {
+test("bytes from the server keep a stream open, even before they make a whole row", async () => {
   const closed = await closedUnder("client", { closeTimeout: 5_000 });
   await closed.reader.read();
   for (const byte of rows(1, 2)) {

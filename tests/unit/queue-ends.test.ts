@@ -1,5 +1,5 @@
-// Where calls go when their owner, their session or what was in front of them ends: which begin again, which end with
-// it, and which go on. Over sockets in memory.
+// What happens to calls when their owner, their session or an earlier call ends: which begin again, which end too, and
+// which continue. Over sockets in memory.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { tracingChannel } from "node:diagnostics_channel";
 import { inspect } from "node:util";
@@ -51,7 +51,7 @@ async function openLoop(session: Session) {
 
 // -- which session ----------------------------------------------------------------------------------------------------
 
-test("a client's call begins again where its session had ended before it began; a transaction's does not", async () => {
+test("after its session ended unused, a client's call begins again, and a transaction's does not", async () => {
   const session = await letInKnowing();
   const call = client.query("select n");
   await session.flight();
@@ -69,7 +69,7 @@ test("a client's call begins again where its session had ended before it began; 
   expect(await isPending(accepted())).toBe(true);
 });
 
-test("a call leaves in the turn in which it is made, unless a cancel is under way: then behind its end", async () => {
+test("a call is sent in the turn in which it is made, or after the end of a cancel in flight", async () => {
   const session = await letInKnowing();
   const { writes } = client.stats();
   const stop = new AbortController();
@@ -91,9 +91,9 @@ test("a call leaves in the turn in which it is made, unless a cancel is under wa
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-// -- what ends with its owner -----------------------------------------------------------------------------------------
+// -- calls that end with their owner ----------------------------------------------------------------------------------
 
-test("a loop ends with its client, which waits for it as for any call", async () => {
+test("close ends a loop after the time that it gives to any call", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const { looping } = await openLoop(session);
@@ -106,7 +106,7 @@ test("a loop ends with its client, which waits for it as for any call", async ()
   await closing;
 });
 
-test("the end of a pool ends calls that run and wait, but no stream that the user has", async () => {
+test("the end of a pool ends running and waiting calls, but no stream that the user has", async () => {
   const { pool, server } = memoryPool({ max: 2 });
   const stream = await pool.stream("select n");
   const { closed, open } = gate();
@@ -142,11 +142,11 @@ test("the end of a transaction ends its streams too, and calls that are made in 
   expect(await call).toMatchObject({ code: "ABORTED", cause: "enough" });
   expect(await seen[0]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" } });
   expect(await seen[2]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" }, retryable: true });
-  // Nothing runs that would end by itself.
+  // The transaction stays open, because no running call would end it.
   expect(seen[1]).toContain("state: 'open'");
 });
 
-test("a call that is made behind the end of its transaction, in the same turn, does not leave", async () => {
+test("a call that is made in the same turn after the end of its transaction is not sent", async () => {
   const session = await letInKnowing();
   const stop = new AbortController();
   let late: unknown;
@@ -166,7 +166,7 @@ test("a call that is made behind the end of its transaction, in the same turn, d
   expect(await late).toMatchObject({ code: "ABORTED", retryable: true });
 });
 
-test("a transaction's own statements are calls of it, and their errors name who awaits the transaction", async () => {
+test("a failed COMMIT is an error of the transaction's call, whose stack shows who awaits it", async () => {
   const session = await letInKnowing();
   async function transactsHere() {
     return await client.transaction(async (tx) => void (await tx.query("select n")));
@@ -203,9 +203,9 @@ test("a stream whose client still connects ends closeTimeout after the close", a
   expect(await opening).toMatchObject({ code: "CLIENT_CLOSED" });
 });
 
-// -- who is told ------------------------------------------------------------------------------------------------------
+// -- what observers are told ------------------------------------------------------------------------------------------
 
-test("a call begins in the context that its observer gives", async () => {
+test("a call begins in the context that its observer returns", async () => {
   const context = new AsyncLocalStorage<string>();
   const seen: unknown[] = [];
   const observer = { onQueryStart: () => (work: () => void) => context.run("the observer's", work) };
@@ -215,7 +215,7 @@ test("a call begins in the context that its observer gives", async () => {
   expect(seen).toEqual(["the observer's"]);
 });
 
-test("tracing channels hear of each kind of call under its name", async () => {
+test("tracing channels are told of each kind of call under its name", async () => {
   const one = otherClient({ connect: () => Promise.reject(new Error("no server")) });
   const seen: string[] = [];
   const channels = (["query", "batch", "copy"] as const).map((kind) => {
@@ -230,13 +230,13 @@ test("tracing channels hear of each kind of call under its name", async () => {
   for (const call of calls) expect(await call).toMatchObject({ message: "no server" });
 });
 
-test("the error of a loop names who awaits its rows", async () => {
+test("the stack of a loop's error shows who awaits its rows", async () => {
   const session = await letInKnowing();
   const { looping } = await openLoop(session);
   session.send(division(), wire.readyForQuery());
   expect(await looping).toMatchObject({ code: "22012", stack: expect.stringContaining("loopsHere") });
 });
 
-test("a client is shown by its name, its state and its place", () => {
+test("a client is printed with its name, its state and its place", () => {
   expect(inspect(client)).toMatch(/^Client \{[^]*state: 'new'[^]*host: 'memory'[^]*port: 5432[^]*database: 'd\d+'/);
 });

@@ -1,5 +1,5 @@
-// The life of a call beside its turn: what is refused, what ends it, what its observer hears, and where it goes when
-// its session was of no use.
+// The life of a call apart from its turn: what is refused, what ends it, what its observer is told, and where it moves
+// when its session was unusable.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Job, refusal, uselessFor } from "../../js/api/queue.ts";
 import type { Call } from "../../js/session/call.ts";
@@ -24,9 +24,9 @@ useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 afterEach(() => vi.restoreAllMocks());
 
-// -- sessions that were of no use -------------------------------------------------------------------------------------
+// -- unusable sessions ------------------------------------------------------------------------------------------------
 
-test("a session is of no use where its own end failed the call, and that is safe to try again", () => {
+test("a session was unusable if its own end failed the call in a retryable way", () => {
   const own = { retryable: true };
   const session = (closed: unknown, established: boolean) => ({ connection: { closed, established } }) as never;
   expect(uselessFor(own, session(own, true))).toBe("ended session");
@@ -37,7 +37,7 @@ test("a session is of no use where its own end failed the call, and that is safe
   expect(uselessFor(unsafe, session(unsafe, true))).toBeUndefined();
 });
 
-test("a call goes elsewhere as often as it may, and only while nothing of it can have happened", () => {
+test("a call moves to another session as often as allowed, and only if nothing of it can have happened", () => {
   const job = (beyond: string) =>
     new Job(
       { beyond } as Call<void>,
@@ -47,7 +47,7 @@ test("a call goes elsewhere as often as it may, and only while nothing of it can
     );
   const one = job("nothing");
   expect([1, 2, 3].map(() => one.goesElsewhere("ended session", 2))).toEqual([true, true, false]);
-  // A server that lets nobody in has not had the call: that is no repeat.
+  // A server that refuses the login has not had the call, so this does not count as a repeat.
   const other = job("nothing");
   expect([1, 2, 3].map(() => other.goesElsewhere("refused login", 1))).toEqual([true, true, true]);
   for (const beyond of ["calls", "commits", "rows"])
@@ -61,7 +61,7 @@ test("a refusal is a promise that rejects", async () => {
 
 // -- what is refused, and what ends a call ----------------------------------------------------------------------------
 
-test("wrong options are refused, and no call is counted", async () => {
+test("invalid options are refused, and no call is counted", async () => {
   for (const [options, code] of [
     [{ signal: 5 }, "INVALID_OPTION"],
     [{ timeout: -1 }, "INVALID_OPTION"],
@@ -73,7 +73,7 @@ test("wrong options are refused, and no call is counted", async () => {
 });
 
 test.each(["the call's signal", "the client's signal"])(
-  "%s ends a call that runs, and one that has aborted each",
+  "%s ends a running call, and after it aborted each new call",
   async (which) => {
     const stop = new AbortController();
     const { signal } = stop;
@@ -110,7 +110,7 @@ test("a loop that is left ends its query, and the next call runs", async () => {
   expect((await next).rows).toEqual([{ n: 5 }]);
 });
 
-test.each(["a stream", "a cursor", "a loop"])("%s has to be finished before another call", async (what) => {
+test.each(["a stream", "a cursor", "a loop"])("%s must be finished before another call", async (what) => {
   newClient({ prepare: "unnamed" });
   const session = await letInKnowing();
   const consumers = {
@@ -140,7 +140,7 @@ test.each(["a stream", "a cursor", "a loop"])("%s has to be finished before anot
   expect((await next).rows).toEqual([{ n: 5 }]);
 });
 
-test("a stream that is not over keeps its runtime awake, other calls do not", async () => {
+test("an open stream keeps its runtime awake, and other calls do not", async () => {
   const session = await letInKnowing();
   const kept: Promise<unknown>[] = [];
   installRuntime({ ...runtime(), background: (work) => void kept.push(work) });
@@ -160,7 +160,7 @@ test("a stream that is not over keeps its runtime awake, other calls do not", as
   await Promise.all(kept);
 });
 
-test("the end of a lease ends its calls, those to come too, but no stream that the user has", async () => {
+test("the end of a lease ends its present and future calls, but no stream that the user has", async () => {
   const { pool } = memoryPool({ max: 1 });
   const lease = await pool.acquire();
   const stream = await lease.stream("select n");
@@ -172,7 +172,7 @@ test("the end of a lease ends its calls, those to come too, but no stream that t
 
 // -- observers --------------------------------------------------------------------------------------------------------
 
-test("an observer hears of a call's beginning and end; a call's own observer stands in for the client's", async () => {
+test("an observer is told of a call's start and end, and a call's own observer replaces the client's", async () => {
   const [all, own] = [0, 1].map(() => ({ onQueryStart: vi.fn(), onQueryEnd: vi.fn() }));
   newClient({ prepare: "unnamed", observer: all! });
   const session = await letInKnowing();
@@ -186,7 +186,7 @@ test("an observer hears of a call's beginning and end; a call's own observer sta
   expect(own!.onQueryEnd.mock.calls[0]![0]).toMatchObject({ rows: 2, command: "SELECT" });
 });
 
-test("a call is slow from the client's threshold on, or from its own", async () => {
+test("a call counts as slow from the client's threshold on, or from its own", async () => {
   const onSlowQuery = vi.fn();
   newClient({ prepare: "unnamed", observer: { onSlowQuery }, slowQueryThreshold: 60_000 });
   const session = await letInKnowing();
@@ -205,9 +205,9 @@ test("a call is slow from the client's threshold on, or from its own", async () 
   }
 });
 
-// -- errors and their places ------------------------------------------------------------------------------------------
+// -- errors and the place of the call ---------------------------------------------------------------------------------
 
-test.each(["node", "bun"])("a call's error names who awaits it (%s)", async (name) => {
+test.each(["node", "bun"])("the stack of a call's error shows who awaits it (%s)", async (name) => {
   installRuntime({ ...runtime(), name });
   newClient({ prepare: "unnamed" });
   const session = await letInKnowing();
@@ -220,7 +220,7 @@ test.each(["node", "bun"])("a call's error names who awaits it (%s)", async (nam
   expect(((await call) as Error).stack).toContain("askedHere");
 });
 
-test("with debug, an error has the call's parameters and the place where it was made", async () => {
+test("with debug, an error has the call's parameters and the place of the call", async () => {
   newClient({ prepare: "unnamed", debug: () => {} });
   const session = await letInKnowing();
   function madeHere() {

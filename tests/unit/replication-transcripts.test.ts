@@ -1,5 +1,5 @@
-// Every transcript of a replication connection through the built wasm, in every split. The native runner
-// (tests/replication.rs) owns the format and hands the steps over.
+// Replays every transcript of a replication connection through the built wasm, in every split. The native runner
+// (tests/replication.rs) owns the format and provides the steps.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -53,7 +53,7 @@ beforeAll(() => {
   ({ memory } = initSync({ module }) as { memory: WebAssembly.Memory });
 }, 600_000);
 
-/** JSON knows neither arrays of numbers of a kind nor integers of 64 bits. */
+/** JSON has neither typed arrays nor 64-bit integers. */
 function fromJson(value: unknown): unknown {
   const { u32, u64 } = Object(value) as { u32?: number[]; u64?: string };
   if (u32) return Uint32Array.from(u32);
@@ -62,7 +62,7 @@ function fromJson(value: unknown): unknown {
 
 const said = (position: bigint) => `${(position >> 32n).toString(16)}/${(position & 0xffffffffn).toString(16)}`;
 
-/** `cut` says whether a piece ends before the server's byte of this number. */
+/** `cut` returns whether a piece ends before the server's byte of this number. */
 function replay({ steps }: Conversation, cut: (at: number) => boolean) {
   const core = new ChangesCore(1 << 30, 0);
   const outcome = { outputs: [] as string[], rows: "", events: [] as string[] };
@@ -114,7 +114,7 @@ function replay({ steps }: Conversation, cut: (at: number) => boolean) {
   return outcome;
 }
 
-test("every conversation in every split", { timeout: 120_000 }, () => {
+test("every conversation gives the same result in every split", { timeout: 120_000 }, () => {
   let splits = 0;
   for (const conversation of conversations) {
     const { name, steps, rows, events } = conversation;

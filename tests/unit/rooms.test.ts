@@ -1,5 +1,5 @@
-// The rooms of js/ (docs/architecture.md): eslint keeps the arrows between rooms pointing down; this keeps those
-// between files from going in a circle, types included. A circle means that no file in it can be read first.
+// The rooms of js/ (docs/architecture.md). eslint keeps the imports between rooms pointing down, and this test keeps
+// the imports between files free of circles, types included. In a circle no file can be read first.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
@@ -27,10 +27,10 @@ function circle(file: string, path: readonly string[] = []): readonly string[] |
   known.add(file);
   return undefined;
 }
-/** Those that are in no circle. */
+/** Files that are in no circle. */
 const known = new Set<string>();
 
-test("no file of js/ imports itself by a detour", () => {
+test("no file of js/ imports itself through others", () => {
   expect([...imports.values()].flat().length).toBeGreaterThan(200);
   for (const file of files) expect(circle(file)?.join(" -> ")).toBeUndefined();
 });

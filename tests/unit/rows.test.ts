@@ -1,5 +1,5 @@
-// The queue between the pump and a loop, and the iterators over it. What a server sees of them is in
-// tests/integration/cases/rows.ts.
+// The queue between the pump and a loop, and the iterators over it. tests/integration/cases/rows.ts has what a server
+// sees of them.
 import { expect, test } from "vitest";
 import { RowQueue, Rows } from "../../js/rows/rows.ts";
 import { UsageError } from "../../js/util/errors.ts";
@@ -11,7 +11,7 @@ function open(size = 0) {
   return { queue, rows, left: () => left };
 }
 
-test("next() that is called without waiting gets each row once, in order", async () => {
+test("concurrent calls of next() get each row once, in order", async () => {
   const { queue, rows } = open();
   const iterator = rows[Symbol.asyncIterator]();
   const waiting = [iterator.next(), iterator.next(), iterator.next(), iterator.next()];
@@ -23,7 +23,7 @@ test("next() that is called without waiting gets each row once, in order", async
   expect(got).toEqual([1, 2, 3, undefined]);
 });
 
-test("it is full from the first batch that waits until it has been taken", async () => {
+test("the queue is full from its first waiting batch on until that was taken", async () => {
   const queue = new RowQueue<number>(2);
   queue.write([1]);
   expect(queue.full()).toBeUndefined();
@@ -39,7 +39,7 @@ test("it is full from the first batch that waits until it has been taken", async
   expect(await queue.take()).toBeUndefined();
 });
 
-test("an error drops what waits and ends the loop", async () => {
+test("an error drops the waiting rows and ends the loop", async () => {
   const { queue, rows } = open(1);
   const iterator = rows.batches(1)[Symbol.asyncIterator]();
   queue.write([1, 2]);
@@ -49,7 +49,7 @@ test("an error drops what waits and ends the loop", async () => {
   expect(await iterator.next()).toEqual({ done: true, value: undefined });
 });
 
-test("a loop that is left says so, once", async () => {
+test("a loop that is left reports this once", async () => {
   const { queue, rows, left } = open();
   queue.write([1, 2]);
   for await (const row of rows) {

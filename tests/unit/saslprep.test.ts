@@ -1,5 +1,5 @@
-// SASLprep against RFC 4013's examples and against PostgreSQL's algorithm run with Unicode 3.2's tables (Python's
-// stringprep).
+// SASLprep compared with RFC 4013's examples, and with PostgreSQL's algorithm run with the tables of Unicode 3.2
+// (Python's stringprep).
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { saslprep } from "../../js/connection/saslprep.ts";
@@ -11,7 +11,7 @@ test.each([
   ["case preserved", "USER", "USER"],
   ["output is NFKC, input in ISO 8859-1", "\u00aa", "a"],
   ["output is NFKC, input is a roman numeral", "\u2168", "IX"],
-  // where RFC 4013 has an error, PostgreSQL takes the raw password
+  // Where RFC 4013 has an error, PostgreSQL uses the raw password.
   ["prohibited character: ASCII is never looked at", "\u0007", "\u0007"],
   ["bidirectional check", "\u0627\u0031", "\u0627\u0031"],
   ["prohibited beside something to normalise", "\u00bd\u0007", "\u00bd\u0007"],
@@ -34,7 +34,7 @@ test.each([
   ["half a surrogate pair", "\ud800\u00bd", "\ud800\u00bd"],
 ])("PostgreSQL: %s", (_, input, output) => expect(saslprep(input)).toBe(output));
 
-test("ASCII is unchanged, always", () => {
+test("ASCII is never changed", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: fc.integer({ min: 0, max: 127 }).map((code) => String.fromCharCode(code)) }),
@@ -43,7 +43,7 @@ test("ASCII is unchanged, always", () => {
   );
 });
 
-test("the result is the password or its NFKC form, never empty, and settles", () => {
+test("the result is the password or its NFKC form, never empty, and stable", () => {
   fc.assert(
     fc.property(
       fc.string({

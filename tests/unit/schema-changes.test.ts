@@ -1,5 +1,5 @@
-// What commands of a session do to statements that are known (js/session/schema-changes.ts): by what statements are
-// looked up after DDL, inside and outside of a transaction, and which commands take names.
+// How commands of a session affect cached statements (js/session/schema-changes.ts): by which key statements are looked
+// up after DDL, inside and outside of a transaction, and which commands drop names.
 import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { SchemaChanges } from "../../js/session/schema-changes.ts";
@@ -13,7 +13,7 @@ beforeEach(() => {
   server = `schema changes ${++servers}`;
 });
 
-/** A connection that only completes commands, and what its core is told to forget. */
+/** A connection that only completes commands, and a record of what its core was told to forget. */
 function connect(to = server) {
   const forgotten: number[] = [];
   const handle = { forget: (id: number) => void forgotten.push(id) } as unknown as CoreConnection;
@@ -24,7 +24,7 @@ function connect(to = server) {
   };
   const told = new Learned();
   const changes = new SchemaChanges(connection as unknown as Connection, to, told);
-  /** So many commands of one flight; `status`: of the transaction behind it. */
+  /** Runs these commands in one flight. `status` is the transaction status afterwards. */
   const run = (commands: string | readonly string[], status = connection.transactionStatus) => {
     for (const command of [commands].flat()) connection.hears!(command);
     connection.transactionStatus = status;
@@ -47,19 +47,22 @@ const KEEPS = [
   "DISCARD TEMP",
 ];
 
-test.each(CHANGES)("behind %s every connection to that server looks statements up anew, and no other", (command) => {
-  const [first, second, elsewhere] = [connect(), connect(), connect(`${server} elsewhere`)];
-  expect([first, second, elsewhere].map(({ key }) => key())).toEqual(["", "", ""]);
-  first.run(command);
-  const key = first.key();
-  expect(key).not.toBe("");
-  expect([first, second, connect()].map(({ key }) => key())).toEqual([key, key, key]);
-  expect(elsewhere.key()).toBe("");
-  first.run(command);
-  expect(first.key()).not.toBe(key);
-});
+test.each(CHANGES)(
+  "after %s every connection to that server looks statements up anew, and no other server's does",
+  (command) => {
+    const [first, second, elsewhere] = [connect(), connect(), connect(`${server} elsewhere`)];
+    expect([first, second, elsewhere].map(({ key }) => key())).toEqual(["", "", ""]);
+    first.run(command);
+    const key = first.key();
+    expect(key).not.toBe("");
+    expect([first, second, connect()].map(({ key }) => key())).toEqual([key, key, key]);
+    expect(elsewhere.key()).toBe("");
+    first.run(command);
+    expect(first.key()).not.toBe(key);
+  },
+);
 
-test.each(KEEPS)("behind %s what is known is used, in a transaction too", (command) => {
+test.each(KEEPS)("after %s cached statements are used, in a transaction too", (command) => {
   const { run, key } = connect();
   run(command);
   expect(key()).toBe("");
@@ -67,14 +70,14 @@ test.each(KEEPS)("behind %s what is known is used, in a transaction too", (comma
   expect(key()).toBe("");
 });
 
-test("what a connection learns after DDL in a transaction is its own, and is learned anew after COMMIT", () => {
+test("what a connection learns after DDL in a transaction is its own until COMMIT, and then learned anew", () => {
   const [own, other] = [connect(), connect()];
   own.run(["BEGIN", "ALTER TABLE"], "T");
   const inside = own.key();
   expect(own.key()).toBe(inside);
   expect(other.key()).not.toBe(inside);
   const before = other.key();
-  // Another command changes nothing more; further DDL does.
+  // Other commands change nothing more, and further DDL does.
   own.run("INSERT 0 1");
   expect(own.key()).toBe(inside);
   own.run("DROP TABLE");
@@ -85,12 +88,12 @@ test("what a connection learns after DDL in a transaction is its own, and is lea
   const after = own.key();
   expect(other.key()).toBe(after);
   expect([inside, later, before, meanwhile]).not.toContain(after);
-  // Nothing is left of it: the next transaction uses what all know.
+  // No trace remains: the next transaction uses the shared cache.
   own.run("BEGIN", "T");
   expect(own.key()).toBe(after);
 });
 
-test("two transactions that change the schema never look up what the other one has learned", () => {
+test("two transactions that change the schema never use each other's descriptions", () => {
   const all = Array.from({ length: 3 }, () => connect());
   for (const { run } of all) run(["BEGIN", "ALTER TABLE"], "T");
   expect(new Set(all.map(({ key }) => key())).size).toBe(all.length);
@@ -105,7 +108,7 @@ test("a transaction that begins, changes and commits in one flight is like DDL o
   expect(own.key()).not.toBe(between);
 });
 
-test("after COMMIT AND CHAIN the change is for all, though the next transaction is open", () => {
+test("after COMMIT AND CHAIN the change applies to all, even though the next transaction is open", () => {
   const [own, other] = [connect(), connect()];
   own.run(["BEGIN", "ALTER TABLE"], "T");
   const inside = own.key();
@@ -114,25 +117,25 @@ test("after COMMIT AND CHAIN the change is for all, though the next transaction 
   const after = own.key();
   expect(other.key()).toBe(after);
   expect([inside, during]).not.toContain(after);
-  // The same where nobody has looked before.
+  // The same if no look-up happened before.
   own.run(["DROP TABLE", "COMMIT"]);
   expect(own.key()).toBe(other.key());
   expect(own.key()).not.toBe(after);
 });
 
-test("a transaction that ends unheard has changed the schema for all who looked up during it", () => {
+test("a transaction that ends unnoticed has changed the schema for all who looked up during it", () => {
   const [own, other] = [connect(), connect()];
   own.run(["BEGIN", "ALTER TABLE"], "T");
   const inside = own.key();
   const during = other.key();
-  // As behind a procedure that commits by itself.
+  // For example by a procedure that commits by itself.
   own.run("CALL", "I");
   const after = own.key();
   expect([inside, during]).not.toContain(after);
   expect([own.key(), other.key()]).toEqual([after, after]);
 });
 
-test("behind ROLLBACK to a savepoint what was learned in the transaction is looked up no more", () => {
+test("after ROLLBACK TO SAVEPOINT, descriptions from the transaction are not used any more", () => {
   const { run, key } = connect();
   run(["BEGIN", "ALTER TABLE"], "T");
   const inside = key();
@@ -140,12 +143,12 @@ test("behind ROLLBACK to a savepoint what was learned in the transaction is look
   const behind = key();
   expect(behind).not.toBe(inside);
   expect(key()).toBe(behind);
-  // The transaction goes on, and its COMMIT is for all.
+  // The transaction continues, and its COMMIT applies to all.
   run("COMMIT", "I");
   expect([inside, behind]).not.toContain(key());
 });
 
-test("behind ROLLBACK of a transaction without DDL nothing is learned anew", () => {
+test("after ROLLBACK of a transaction without DDL nothing is learned anew", () => {
   const { run, key } = connect();
   run(["BEGIN", "SAVEPOINT"], "T");
   run("ROLLBACK");
@@ -154,7 +157,7 @@ test("behind ROLLBACK of a transaction without DDL nothing is learned anew", () 
   expect(key()).toBe("");
 });
 
-test("a failed transaction that changed the schema still looks up by itself", () => {
+test("a failed transaction that changed the schema still has its own key", () => {
   const { run, key } = connect();
   run(["BEGIN", "ALTER TABLE"], "E");
   const inside = key();
@@ -164,7 +167,7 @@ test("a failed transaction that changed the schema still looks up by itself", ()
 });
 
 test.each(["DISCARD ALL", "DISCARD PLANS", "DEALLOCATE", "DEALLOCATE ALL"])(
-  "%s takes the names of all that has run, once, and the core forgets them",
+  "%s drops the names of all statements once, and the core forgets them",
   (command) => {
     const { run, told, forgotten, key } = connect();
     for (const id of [3, 5]) told.remember({ id });
@@ -177,7 +180,7 @@ test.each(["DISCARD ALL", "DISCARD PLANS", "DEALLOCATE", "DEALLOCATE ALL"])(
   },
 );
 
-test.each([...CHANGES, ...KEEPS.filter((command) => !command.startsWith("DISCARD"))])("%s takes no name", (command) => {
+test.each([...CHANGES, ...KEEPS.filter((command) => !command.startsWith("DISCARD"))])("%s drops no name", (command) => {
   const { run, told, forgotten } = connect();
   told.remember({ id: 3 });
   run(command);

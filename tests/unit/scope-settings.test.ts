@@ -1,5 +1,5 @@
-// The settings of a scope (js/session/scope-settings.ts): the statement that sets them, what of them decides what SQL
-// means, and what is refused.
+// The settings of a scope (js/session/scope-settings.ts): the statement that sets them, which of them change the
+// meaning of SQL, and what is refused.
 import { expect, test } from "vitest";
 import { NODES_CHECK } from "../../js/session/nodes.ts";
 import { scopeSettings, type ScopeOptions } from "../../js/session/scope-settings.ts";
@@ -9,7 +9,7 @@ const set = (name: string, value: string) => `pg_catalog.set_config(E'${name}',E
 const statementOf = (options: ScopeOptions) => scopeSettings(options).statement;
 const meaningOf = (settings: Record<string, string>) => scopeSettings({ settings }).meaning;
 
-test("each setting is set until the transaction ends, in its order, and the role behind them", () => {
+test("each setting is set until the transaction ends, in order, and the role last", () => {
   const settings = { "app.tenant": 7, search_path: "a, b", "app.big": 8n, "app.on": true };
   expect(statementOf({ role: "r", settings })).toBe(
     `select where ${[set("app.tenant", "7"), set("search_path", "a, b"), set("app.big", "8"), set("app.on", "true"), set("role", "r"), NODES_CHECK].join(" or ")}`,
@@ -17,13 +17,13 @@ test("each setting is set until the transaction ends, in its order, and the role
   expect(statementOf({ role: "r" })).toBe(`select where ${set("role", "r")} or ${NODES_CHECK}`);
 });
 
-test("no quote and no backslash ends a literal", () => {
+test("neither a quote nor a backslash ends a literal", () => {
   expect(statementOf({ settings: { "a'b.c": "d\\e'f''" } })).toBe(
     `select where ${set("a''b.c", "d\\\\e''f''''")} or ${NODES_CHECK}`,
   );
 });
 
-test("on nodes each is set by SET LOCAL, and lists of names are set where the plan is made", () => {
+test("with nodes each setting uses SET LOCAL, and lists of names are set only where the plan is made", () => {
   const settings = { "app.tenant": "it's \\ 7", search_path: "a, b", 'x"y.z': 1 };
   const body = [
     "begin set local citus.propagate_set_commands = 'local'",
@@ -36,7 +36,7 @@ test("on nodes each is set by SET LOCAL, and lists of names are set where the pl
   expect(scopeSettings({ role: "r", settings }).onNodes).toBe(`do E'${body.replace(/['\\]/g, "$&$&")}'`);
 });
 
-test("names with a dot mean nothing to the server, all others do, the role too", () => {
+test("names with a dot do not change the meaning of SQL, and all others do, including the role", () => {
   expect(meaningOf({ "app.tenant": "7", "app.other": "8" })).toBe("");
   expect(scopeSettings({ role: "r" }).meaning).not.toBe("");
   const path = meaningOf({ search_path: "a" });
@@ -50,11 +50,11 @@ test("names with a dot mean nothing to the server, all others do, the role too",
   expect(new Set([...others, path]).size).toBe(4);
 });
 
-test("what settings mean does not depend on their order", () => {
+test("the meaning of settings does not depend on their order", () => {
   expect(meaningOf({ DateStyle: "ISO", TimeZone: "UTC" })).toBe(meaningOf({ TimeZone: "UTC", DateStyle: "ISO" }));
 });
 
-/** What an application may pass by mistake, and words of the message that help it. */
+/** What an application may pass by mistake, and words of the message that help to correct it. */
 const refused: [what: string, options: unknown, says: RegExp][] = [
   ["nothing", undefined, /"settings" must be given, or role/],
   ["null", null, /"settings" must be given, or role/],
@@ -83,7 +83,7 @@ test.each(refused)("%s is refused, and the message says why", (_, options, says)
   expect(make).toThrow(expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringMatching(says) }));
 });
 
-test("an option that there is not is refused by its name", () => {
+test("an unknown option is refused by its name", () => {
   const make = () => scopeSettings({ setting: {} } as ScopeOptions);
   expect(make).toThrow(
     expect.objectContaining({ code: "UNKNOWN_OPTION", message: expect.stringContaining("setting") }),
@@ -97,7 +97,7 @@ test.each(["my_role", "roles", "role.name", "app.role", "client_encoding_", "my_
   },
 );
 
-test("only a setting with the role's own name is told to use the option", () => {
+test("only for a setting named role does the message point to option role", () => {
   const messages = ["", "a\0role", "roles\0"].map((name) => {
     try {
       return statementOf({ settings: { [name]: "a" } });

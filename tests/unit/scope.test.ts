@@ -1,4 +1,4 @@
-// A scope over sockets in memory: its settings travel with each of its calls, and what could outlive a call or end its
+// A scope over sockets in memory: its settings are sent with each of its calls. What could outlive a call or end the
 // settings is refused before anything is sent.
 import { inspect } from "node:util";
 import { beforeEach, expect, test } from "vitest";
@@ -25,13 +25,13 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 const settings = { "app.tenant": 7 };
 const SET = `select where pg_catalog.set_config(E'app.tenant',E'7',true) is null or ${NODES_CHECK}`;
 const SCOPE_ON_NODES = scopeSettings({ settings }).onNodes;
-/** The answers to a statement in front of another one, by its tag. */
+/** The answers to a statement before another one, with its command tag. */
 const inFront = (tag: string) => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag)]);
 const tenant = () => client.scope({ settings });
 
 const inTransaction = () => [wire.commandComplete("SELECT 1"), wire.readyForQuery("T")];
 
-test("the settings are in front of each call of the scope, and of no call of the client", async () => {
+test("the settings are sent before each call of the scope, and before no call of the client", async () => {
   const session = await letInKnowing();
   const scope = tenant();
   for (const [calls, expected] of [
@@ -48,16 +48,16 @@ test("the settings are in front of each call of the scope, and of no call of the
   expect(client.stats().queries).toBe(4);
 });
 
-/** Citus' version behind a mark is no number: what the check fails with there, in the language of the server. */
+/** With a mark before it, the version of Citus is not a number. The check fails with this, in the server's language. */
 const onNodes = () =>
   wire.errorResponse({ S: "FEHLER", V: "ERROR", C: "22P02", M: "ungültige Eingabe: »pgz_citus 12.1.12«" });
 
-test("a server with nodes is found out by a call, which runs once, with settings that reach them", async () => {
+test("the first call recognizes a server with nodes, and runs once with settings that reach them", async () => {
   const session = await letInKnowing();
   const call = tenant().query("select n");
   expect(await texts(session)).toEqual([SET, "select n"]);
   session.send(onNodes(), wire.readyForQuery());
-  // What was known of the statement is asked for again, as after any refusal in front of it.
+  // The statement is described again, as after any refusal before it.
   const asked = await texts(session);
   if (asked.length === 1) {
     session.send(
@@ -80,7 +80,7 @@ test("a server with nodes is found out by a call, which runs once, with settings
   expect((await next).rows).toEqual([{ n: 2 }]);
 });
 
-test("in a transaction they stand once, behind BEGIN", async () => {
+test("in a transaction the settings are sent once, after BEGIN", async () => {
   const session = await letInKnowing();
   const call = tenant().transaction(
     async (tx) => {
@@ -99,14 +99,14 @@ test("in a transaction they stand once, behind BEGIN", async () => {
   expect(await call).toEqual([{ n: 2 }]);
 });
 
-test("a transaction needs a function, and takes no unknown option", async () => {
+test("a transaction needs a function, and refuses unknown options", async () => {
   const refused = { name: "UsageError", code: "INVALID_OPTION" };
   await expect(tenant().transaction(["select 1"] as never)).rejects.toMatchObject(refused);
   const misspelt = tenant().transaction(() => 1, { readonly: true } as never);
   await expect(misspelt).rejects.toMatchObject({ code: "UNKNOWN_OPTION" });
 });
 
-test.each(["SELECT 1", "BEGIN"])("behind %s in SQL, a scope runs where no transaction is open", async (tag) => {
+test.each(["SELECT 1", "BEGIN"])("after %s in SQL, a scope runs only if no transaction is open", async (tag) => {
   const session = await letInKnowing();
   const status = tag === "BEGIN" ? "T" : "I";
   const before = client.simple(tag === "BEGIN" ? "begin" : "select 1");
@@ -126,7 +126,7 @@ test.each(["SELECT 1", "BEGIN"])("behind %s in SQL, a scope runs where no transa
   expect(await transaction).toBe(1);
 });
 
-test("what could end the settings, outlive the call or take no settings is refused, and nothing is made", async () => {
+test("calls that could end, outlive or ignore the settings are refused before anything is sent", async () => {
   const scope = tenant();
   const copy = "copy t from stdin";
   const calls: (() => Promise<unknown>)[] = [
@@ -150,7 +150,7 @@ test("a scope without settings and role is refused", () => {
     expect(() => client.scope(options as never)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
 });
 
-test("its calls are its client's: in their order, counted, and ended with it", async () => {
+test("a scope's calls are its client's: they are sent in order, counted, and ended with the client", async () => {
   const session = await letInKnowing();
   const scope = tenant();
   const calls = [client.query("select n"), scope.query("select n"), client.query("select n")];
@@ -188,7 +188,7 @@ test("a scope whose settings allow no first run as text describes its statements
   }
 });
 
-test("a stream of a scope holds the client, and closes it where it is asked to", async () => {
+test("a stream of a scope holds the client, and closes it with closeWhenDone", async () => {
   const session = await letInKnowing();
   const scope = tenant();
   const opening = scope.stream("select n", { closeWhenDone: true });
@@ -200,12 +200,12 @@ test("a stream of a scope holds the client, and closes it where it is asked to",
   await expect(client.query("select n")).rejects.toMatchObject({ code: "CLIENT_CLOSED" });
 });
 
-test("a stream that is refused closes the client too", async () => {
+test("a refused stream with closeWhenDone closes the client too", async () => {
   await expect(tenant().stream("begin", { closeWhenDone: true })).rejects.toMatchObject({ code: "NOT_IN_SCOPE" });
   expect(client.stats().state).toBe("closed");
 });
 
-test("it is shown by where it is connected to", () => {
+test("a scope is printed with its server, database and user", () => {
   const shown = inspect(tenant(), { breakLength: Infinity });
   expect(shown).toMatch(/^Scope \{ host: 'memory', port: 5432, database: 'd\d+', user: 'u' \}$/);
 });

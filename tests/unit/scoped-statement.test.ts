@@ -1,9 +1,9 @@
-// Which statements a scope refuses, and why: whatever would outlive its transaction, end it, or undo its settings.
+// Which statements a scope refuses, and why: all that would outlive its transaction, end it, or undo its settings.
 import { expect, test } from "vitest";
 import { checkInScope, notInScope } from "../../js/statement/scoped-statement.ts";
 import { UsageError } from "../../js/util/errors.ts";
 
-/** Why a scope refuses it; `undefined` where it runs. */
+/** The reason for which a scope refuses a statement. `undefined` if the statement may run. */
 function refusal(text: string): string | undefined {
   try {
     checkInScope(text);
@@ -54,7 +54,7 @@ test.each([
   "/* one */ set /* two */ local -- three\n x = 1",
   "set constraints all deferred",
   "SET CONSTRAINTS a.b immediate",
-  // Nothing but a role gives the login back.
+  // Only a role can give the login's own role back.
   "set local search_path = none",
   "set local search_path to default",
   "set local tenant.id = 'none'",
@@ -77,10 +77,10 @@ test.each([
   "set 'local' x = 1",
   "set locale = 'x'",
   "set transaction read only",
-  // What SET LOCAL may, no other statement may.
+  // The forms that SET LOCAL allows are refused for any other statement.
   "reset local tenant.id",
   "listen constraints",
-])("%j is for the session, or no statement", (text) => {
+])("%j affects the session or is no statement, so it is refused", (text) => {
   expect(refusal(text)).toMatch(/outlive the call/);
 });
 
@@ -96,7 +96,7 @@ test.each([
   "set local role 'nonesuch'",
   "set local role 'no' 'body'",
   "set local role ''",
-])("%j takes another role until the transaction ends", (text) => {
+])("%j takes another role until the transaction ends, so it may run", (text) => {
   expect(refusal(text)).toBeUndefined();
 });
 
@@ -110,7 +110,7 @@ test.each([
   'set local "ROLE" to none',
   "set local Role $$none$$",
   "set local role $a$none$a$",
-  // A string goes on in the next line, and escapes may spell anything.
+  // A string may continue in the next line, and escapes may spell anything.
   "set local role 'no'\n'ne'",
   "set local role E'\\156one'",
   "set local role e'app'",
@@ -121,10 +121,10 @@ test.each([
   "set local session authorization 'default' default",
   "set local session_authorization = default",
   "set local session_authorization to none",
-])("%j may give the login's own role back", (text) => {
+])("%j may give the login's own role back, so it is refused", (text) => {
   expect(refusal(text)).toMatch(/^SET LOCAL cannot give the login's own role back/);
 });
 
-test("what a scope refuses for another reason has the same class and code", () => {
+test("a refusal for another reason has the same class and code", () => {
   expect(notInScope("because")).toMatchObject({ name: "UsageError", code: "NOT_IN_SCOPE", message: "because" });
 });

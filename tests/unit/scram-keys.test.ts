@@ -1,4 +1,4 @@
-// SaltedPassword against node:crypto's PBKDF2, and the bounds of its cache.
+// SaltedPassword compared with node:crypto's PBKDF2, and the bounds of its cache.
 import { pbkdf2Sync } from "node:crypto";
 import { afterEach, expect, test, vi } from "vitest";
 import { saltedPassword } from "../../js/connection/scram-keys.ts";
@@ -9,20 +9,23 @@ const salt = (n: number) => Buffer.from(`salt number ${n}`).toString("base64");
 
 afterEach(() => vi.restoreAllMocks());
 
-test.each(["pencil", "", "pässword €", "x".repeat(100)])("equals PBKDF2-HMAC-SHA-256 for %j", async (password) => {
-  expect(await saltedPassword(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096)).toEqual(
-    oracle(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096),
-  );
-});
+test.each(["pencil", "", "pässword €", "x".repeat(100)])(
+  "the salted password equals PBKDF2-HMAC-SHA-256 for %j",
+  async (password) => {
+    expect(await saltedPassword(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096)).toEqual(
+      oracle(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096),
+    );
+  },
+);
 
-test("is derived once for the same password, salt and iterations", async () => {
+test("a key is derived once for the same password, salt and iterations", async () => {
   const derive = vi.spyOn(crypto.subtle, "deriveBits");
   const first = await saltedPassword("once", salt(1), 10);
   expect(await saltedPassword("once", salt(1), 10)).toBe(first);
   expect(derive).toHaveBeenCalledTimes(1);
 });
 
-test("another password, salt or iteration count is another key", async () => {
+test("a different password, salt or iteration count gives a different key", async () => {
   const keys = await Promise.all([
     saltedPassword("a", salt(1), 10),
     saltedPassword("b", salt(1), 10),
@@ -32,7 +35,7 @@ test("another password, salt or iteration count is another key", async () => {
   expect(new Set(keys.map((key) => String(key))).size).toBe(4);
 });
 
-test("keeps 64 results, the oldest goes first", async () => {
+test("64 keys are cached, and the oldest is dropped first", async () => {
   for (let n = 100; n < 164; n++) await saltedPassword("bounded", salt(n), 1);
   const derive = vi.spyOn(crypto.subtle, "deriveBits");
   await saltedPassword("bounded", salt(100), 1);
@@ -42,7 +45,7 @@ test("keeps 64 results, the oldest goes first", async () => {
   expect(derive).toHaveBeenCalledTimes(2);
 });
 
-test("rejects where WebCrypto refuses, and the refusal is not kept", async () => {
+test("a failure of WebCrypto rejects, and is not cached", async () => {
   const derive = vi
     .spyOn(crypto.subtle, "deriveBits")
     .mockRejectedValueOnce(
@@ -57,6 +60,6 @@ test("rejects where WebCrypto refuses, and the refusal is not kept", async () =>
   expect(derive).toHaveBeenCalledTimes(2);
 });
 
-test("rejects for a salt that is not base64", async () => {
+test("a salt that is not base64 rejects", async () => {
   await expect(saltedPassword("pencil", "*", 10)).rejects.toMatchObject({ code: "CONNECT_FAILED" });
 });

@@ -1,11 +1,11 @@
-// What the pool does behind which statements: the table of docs/pool.md is made of these rows.
+// What the pool does after which statements. The table of docs/pool.md is generated from these rows.
 //
 //   DOCS=write npx vitest run tests/unit/session-changes.test.ts     writes it
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { changeOf, SessionChanges, type Change } from "../../js/pool/session-changes.ts";
 
-/** A row of the table, and statements that show it. */
+/** A row of the table, with statements as examples. */
 interface Row {
   readonly statements: string;
   readonly change: Change;
@@ -218,10 +218,10 @@ const ROWS: readonly Row[] = [
 ];
 
 test.each(ROWS.flatMap(({ change, samples }) => samples.map((sample) => [sample, change] as const)))(
-  "behind %j: %s",
+  "after %j: %s",
   (text, change) => {
     expect(changeOf(text)).toBe(change);
-    // The second answer is the one that was kept.
+    // The second answer comes from the cache.
     expect(changeOf(text)).toBe(change);
   },
 );
@@ -244,7 +244,7 @@ test("a text may have any number of statements", () => {
 
 const MEANING: Readonly<Record<Change, string>> = { none: "stays clean", resets: "is reset", ends: "ends" };
 
-test("docs/pool.md has this table", () => {
+test("docs/pool.md has the same table", () => {
   const file = new URL("../../docs/pool.md", import.meta.url);
   const page = readFileSync(file, "utf8");
   const lines = ROWS.map(

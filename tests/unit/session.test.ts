@@ -1,5 +1,5 @@
-// A session and those of scopes on the same connection (js/session/session.ts): what they share, and what holds for a
-// scope alone.
+// A session and the sessions of scopes on the same connection (js/session/session.ts): what they share, and what
+// belongs to a scope alone.
 import { expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation } from "../../js/connection/operation.ts";
@@ -12,7 +12,7 @@ import { shapeOf } from "../support/noted-statements.ts";
 
 let databases = 0;
 
-/** A connection on which nothing runs, to a database of its own. */
+/** An idle connection to its own database. */
 function connect() {
   const config = resolveConfig(`postgres://u@h/session_${++databases}`);
   const forgotten: number[] = [];
@@ -31,7 +31,7 @@ function connect() {
 const role = scopeSettings({ role: "r" });
 const tenant = scopeSettings({ settings: { "app.tenant": 7 } });
 
-/** What stands in front of a flight of this session. */
+/** The statements before a flight of this session. */
 function inFront({ transaction }: Session): readonly string[] {
   let preludes: readonly string[] = [];
   transaction.flight((given) => ((preludes = given), new Operation({})));
@@ -46,21 +46,21 @@ test("a session has its connection's configuration and its server's catalog, and
   expect([session.isScoped, inFront(session), session.sessionChanges]).toEqual([false, [], undefined]);
 });
 
-test("a scope's session sets its settings in front of each flight, and the client's own does not", () => {
+test("a scope's session sets its settings before each flight, and the client's own session does not", () => {
   const { session } = connect();
   const scoped = session.scoped(tenant);
   expect([scoped.isScoped, inFront(scoped)]).toEqual([true, [tenant.statement]]);
   expect([session.isScoped, inFront(session)]).toEqual([false, []]);
 });
 
-test("what is learned in a scope is for all where its settings mean nothing, else for that scope", () => {
+test("descriptions are shared with a scope unless its settings change the meaning of SQL", () => {
   const { session, connection } = connect();
   const learned = shapes.put(serverKey(connection.config), "select n", shapeOf([23]));
   const known = ({ statements }: Session) => statements.known("select n");
   expect([session, session.scoped(tenant), session.scoped(role)].map(known)).toEqual([learned, learned, undefined]);
 });
 
-test("sessions of one connection have one memory of what has run there, and hear of its changes", () => {
+test("sessions of one connection share the record of what has run there, and are told of its changes", () => {
   const { session, connection, forgotten } = connect();
   const shape = shapes.put(serverKey(connection.config), "select n", shapeOf([23]));
   const scoped = session.scoped(tenant);
@@ -69,7 +69,7 @@ test("sessions of one connection have one memory of what has run there, and hear
   connection.hears!("DISCARD ALL");
   expect([session, scoped].map(({ statements }) => statements.hasRun(shape))).toEqual([false, false]);
   expect(forgotten).toEqual([shape.id]);
-  // In its transaction, whichever session looks first.
+  // Inside its transaction, whichever session looks first.
   connection.transactionStatus = "T";
   connection.hears!("ALTER TABLE");
   expect([session, scoped].map(({ statements }) => statements.known("select n"))).toEqual([undefined, undefined]);
@@ -80,7 +80,7 @@ test("sessions of one connection have one memory of what has run there, and hear
   expect([second, shapes.size]).toEqual([first, inside + 1]);
 });
 
-test("a scope's session begins transactions of its own, and notes what it leaves where the client's does", () => {
+test("a scope's session has its own transactions, and notes its changes where the client's does", () => {
   const { session } = connect();
   session.sessionChanges = { note: () => {} };
   const scoped = session.scoped(tenant);

@@ -1,5 +1,5 @@
-// The edges of the isolate's memory of statements (js/session/shapes.ts): keys of servers and scopes, epochs of
-// schemas, exact bounds, and which types are asked for as text.
+// Edge cases of the isolate's cache of statements (js/session/shapes.ts): keys of servers and scopes, epochs of
+// schemas, exact bounds, and which types are requested as text.
 import { expect, test, vi } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import { encodedStatement, newStatement, scopedKey, ShapeCache } from "../../js/session/shapes.ts";
@@ -7,7 +7,7 @@ import type { Column } from "../../js/wasm/boundary.ts";
 import { MOST_SERVERS } from "../../js/util/limits.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";
 
-/** The memory of an isolate that knows nothing. */
+/** The memory of an isolate without any cached statement. */
 async function newIsolate() {
   vi.resetModules();
   return import("../../js/session/shapes.ts");
@@ -31,7 +31,7 @@ const int4 = learned([column(23)]);
 
 // -- keys and epochs -------------------------------------------------------------------------------------------------
 
-test("a scope whose settings mean nothing has the key of its server, others have one for each meaning", () => {
+test("a scope whose settings do not change meanings has its server's key, and others have one per meaning", () => {
   const server = "server one";
   expect(scopedKey(server, "")).toBe(server);
   const [one, two, other] = [scopedKey(server, "one"), scopedKey(server, "two"), scopedKey("server two", "one")];
@@ -39,7 +39,7 @@ test("a scope whose settings mean nothing has the key of its server, others have
   expect(scopedKey(server, "one")).toBe(one);
 });
 
-test("with more keys than are kept a scope has another one, and a configured server keeps its own", async () => {
+test("beyond the bound a scope gets another key, and a configured server keeps its own", async () => {
   const shapes = await newIsolate();
   const config = resolveConfig("postgres://u@h/d");
   const own = shapes.serverKey(config);
@@ -54,7 +54,7 @@ test("with more keys than are kept a scope has another one, and a configured ser
   expect(shapes.serverKey(config)).toBe(own);
 });
 
-test("a schema that changes has an epoch that it has not had, and no other server's", async () => {
+test("a changed schema gets an epoch that neither this server nor another has had", async () => {
   const shapes = await newIsolate();
   expect([shapes.epochOf("one"), shapes.epochOf("two")]).toEqual([0, 0]);
   const seen = new Set([0]);
@@ -68,7 +68,7 @@ test("a schema that changes has an epoch that it has not had, and no other serve
   expect(seen).not.toContain(shapes.epochOf("two"));
 });
 
-test("so many epochs are kept, and after that each server has a later one", async () => {
+test("the number of epochs is bounded, and beyond it each server gets a later one", async () => {
   const shapes = await newIsolate();
   const all = Array.from({ length: MOST_SERVERS }, (_, at) => `${at}`);
   all.forEach(shapes.schemaChanged);
@@ -81,14 +81,14 @@ test("so many epochs are kept, and after that each server has a later one", asyn
   expect(epochs).not.toContain(shapes.epochOf("0"));
 });
 
-test("ids begin above 0, by which the core knows a statement without a name", async () => {
+test("ids start above 0, because 0 means a statement without a name to the core", async () => {
   const shapes = await newIsolate();
   expect([shapes.newShapeId(), shapes.newShapeId()]).toEqual([1, 2]);
 });
 
-// -- what is kept ----------------------------------------------------------------------------------------------------
+// -- bounds ----------------------------------------------------------------------------------------------------------
 
-test("a statement whose parameters have other types is another shape, and so is one with types of the database", () => {
+test("a statement with other parameter types or other database types is another shape", () => {
   const cache = new ShapeCache();
   const type = { oid: 20_001, code: 0, of: 25, parts: [], names: [] };
   const all = [
@@ -101,19 +101,19 @@ test("a statement whose parameters have other types is another shape, and so is 
   expect(cache.size).toBe(1);
 });
 
-test("a shape that is used stays when others come, also where it was used twice in a row", () => {
+test("a used shape stays when others are added, even if used twice in a row", () => {
   const cache = new ShapeCache(2);
   for (const text of ["a", "b"]) cache.put("server", text, int4);
   for (const text of ["a", "b", "a", "a"]) cache.get("server", text);
   cache.put("server", "c", int4);
   expect(["a", "b", "c"].map((text) => cache.get("server", text)?.sql)).toEqual(["a", undefined, "c"]);
-  // Of another server nobody has asked for it.
+  // Statements of another server are separate.
   expect(cache.get("other", "c")).toBeUndefined();
 });
 
-test("texts are kept up to the bound itself, and one that is learned again and again counts once", () => {
+test("texts are kept up to exactly the bound, and a text that is learned repeatedly counts once", () => {
   const cache = new ShapeCache(100, 100);
-  // With its server and what parts them a text of 40 characters counts 50.
+  // With its server and the separators, a text of 40 characters counts as 50.
   const [first, second] = ["x".repeat(40), "y".repeat(40)];
   const server = "server789";
   const kept = () => [first, second].map((text) => cache.get(server, text) !== undefined);
@@ -125,21 +125,21 @@ test("texts are kept up to the bound itself, and one that is learned again and a
   expect(kept()).toEqual([false, true]);
 });
 
-// -- as text ---------------------------------------------------------------------------------------------------------
+// -- text formats ----------------------------------------------------------------------------------------------------
 
-test("the first type of a database is one of its own, which is refused before others", () => {
+test("the lowest OID of database types counts as such a type, whose binary form is refused first", () => {
   const cache = new ShapeCache();
   cache.refuseBinary(
     "server",
     cache.put("server", "a", learned([column(23), column(FIRST_OF_A_DATABASE), column(25, -1)])),
   );
   expect([...cache.get("server", "a")!.resultFormats]).toEqual([1, 0, 1]);
-  // What stays binary of it stays as it was.
+  // A second refusal keeps the formats that were text already.
   cache.refuseBinary("server", cache.get("server", "a")!);
   expect([...cache.get("server", "a")!.resultFormats]).toEqual([1, 0, 0]);
 });
 
-test("a shape that is asked for as text keeps the types of its parameters and its columns", () => {
+test("a shape that is requested as text keeps its parameter types and its columns", () => {
   const cache = new ShapeCache();
   const before = cache.put("server", "a", learned([column(23)], [25, 23]));
   expect(cache.refuseBinary("server", before)).toBe(true);
@@ -148,16 +148,19 @@ test("a shape that is asked for as text keeps the types of its parameters and it
   expect(after.columns).toEqual(before.columns);
 });
 
-test.each([RECORD, RECORD_ARRAY])("an anonymous record (%s) is never text, whatever is beside it", (record) => {
-  const cache = new ShapeCache();
-  for (const columns of [[column(record, -1)], [column(20_001), column(record, -1)]]) {
-    const shape = cache.put("server", "a", learned(columns));
-    expect(cache.refuseBinary("server", shape)).toBe(false);
-    expect([...cache.get("server", "a")!.resultFormats]).toEqual(columns.map(() => 1));
-  }
-});
+test.each([RECORD, RECORD_ARRAY])(
+  "an anonymous record (%s) is never text, whatever columns are beside it",
+  (record) => {
+    const cache = new ShapeCache();
+    for (const columns of [[column(record, -1)], [column(20_001), column(record, -1)]]) {
+      const shape = cache.put("server", "a", learned(columns));
+      expect(cache.refuseBinary("server", shape)).toBe(false);
+      expect([...cache.get("server", "a")!.resultFormats]).toEqual(columns.map(() => 1));
+    }
+  },
+);
 
-test("of so many servers it is known which types are text, and of so many types of each", () => {
+test("text types are remembered for a bounded number of servers, and of types of each", () => {
   const cache = new ShapeCache(2, 1 << 30);
   const isText = (server: string, typeOid: number) =>
     cache.put(server, `select ${typeOid}`, learned([column(typeOid)])).resultFormats[0] === 0;
@@ -176,24 +179,24 @@ test("of so many servers it is known which types are text, and of so many types 
   expect([isText("0", 20_003), isText("1", 23), isText("more", 23)]).toEqual([false, true, true]);
 });
 
-// -- on the wire -----------------------------------------------------------------------------------------------------
+// -- encoded statements ----------------------------------------------------------------------------------------------
 
-test("Bind and Parse of a statement end with its formats, its text and the types that go in binary", () => {
+test("Bind and Parse of a statement end with its formats, its text and the types that are sent in binary", () => {
   const cache = new ShapeCache();
-  // int4 goes in binary; a timestamptz is read by the server.
+  // int4 is sent in binary, and a timestamptz is parsed by the server.
   const shape = cache.put("server", "é$1", learned([column(23), column(25, -1)], [23, 1184, 20]));
   const bytes = encodedStatement(shape);
   const text = [0xc3, 0xa9, 0x24, 0x31, 0];
   const types = [0, 3, 0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 20];
   expect([...bytes]).toEqual([0, 2, 0, 1, 0, 1, ...text, ...types]);
-  // Made once, and anew for another text, which leaves the first as it was.
+  // Encoded once. Another text is encoded anew, and leaves the first unchanged.
   expect(encodedStatement(shape)).toBe(bytes);
   expect([...newStatement(shape, "ab")]).toEqual([0, 2, 0, 1, 0, 1, 0x61, 0x62, 0, ...types]);
   expect(newStatement(shape)).toEqual(bytes);
   expect(newStatement(shape)).not.toBe(bytes);
 });
 
-test("a statement that takes and returns nothing says so on the wire", () => {
+test("a statement without parameters and columns is encoded as such", () => {
   const shape = new ShapeCache().put("server", "", learned([]));
   expect([...encodedStatement(shape)]).toEqual([0, 0, 0, 0, 0]);
 });

@@ -1,4 +1,4 @@
-// The isolate's memory of statements: who shares an entry, who never does, and that it stays bounded.
+// The isolate's cache of statements: who shares an entry, who never does, and that it stays bounded.
 import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import { serverKey, ShapeCache } from "../../js/session/shapes.ts";
@@ -12,7 +12,7 @@ const learned = (typeOid: number) => ({
 });
 const key = (url: string, options = {}) => serverKey(resolveConfig(url, {}, options));
 
-test("remembers what was learned, under an id of its own", () => {
+test("the cache returns what was learned, with a unique id", () => {
   const cache = new ShapeCache();
   const first = cache.put("server", "select 1", learned(23));
   const second = cache.put("server", "select 2", learned(23));
@@ -23,7 +23,7 @@ test("remembers what was learned, under an id of its own", () => {
   expect(new ShapeCache().put("server", "select 1", learned(23)).id).not.toBe(first.id);
 });
 
-test("two databases with the same SQL never meet", () => {
+test("two databases with the same SQL share no entry", () => {
   const cache = new ShapeCache();
   const base = "postgres://u@h:5432/d";
   const others = [
@@ -46,14 +46,14 @@ test("the same server has the same key, whatever the password and the limits", (
   expect(key("postgres://u:one@h/d", { maxRows: 5 })).toBe(key("postgres://u:two@h/d?sslmode=disable"));
 });
 
-test("no NUL in a text moves the border between server and SQL", () => {
+test("a NUL in a text does not shift the border between server and SQL", () => {
   const cache = new ShapeCache();
   cache.put('["a"]', "b\0c", learned(23));
   expect(cache.get('["a"]', "c")).toBeUndefined();
   expect(cache.get('["a"]', "b\0c")).toBeDefined();
 });
 
-test("what two calls learned alike is one shape, what differs replaces it", () => {
+test("equal descriptions share one shape, and a different description replaces it", () => {
   const cache = new ShapeCache();
   const first = cache.put("server", "select 1", learned(23));
   expect(cache.put("server", "select 1", learned(23))).toBe(first);
@@ -63,7 +63,7 @@ test("what two calls learned alike is one shape, what differs replaces it", () =
   expect(cache.size).toBe(1);
 });
 
-test("types that were learned again make another shape, though they are what they were", () => {
+test("types that were looked up again make another shape, even if they are equal", () => {
   const cache = new ShapeCache();
   const type = { oid: 20001, code: 0, of: 25, parts: [], names: [] };
   const first = cache.put("server", "select 1", { ...learned(20001), types: [type] });
@@ -71,7 +71,7 @@ test("types that were learned again make another shape, though they are what the
   expect(cache.put("server", "select 1", { ...learned(20001), types: [{ ...type }] })).not.toBe(first);
 });
 
-test("the least recently used shape goes first", () => {
+test("the least recently used shape is dropped first", () => {
   const cache = new ShapeCache(2);
   cache.put("server", "a", learned(23));
   cache.put("server", "b", learned(23));
@@ -80,13 +80,13 @@ test("the least recently used shape goes first", () => {
   expect(["a", "b", "c"].map((sql) => cache.get("server", sql) !== undefined)).toEqual([true, false, true]);
 });
 
-test("a thousand by default", () => {
+test("a thousand shapes are kept by default", () => {
   const cache = new ShapeCache();
   for (let n = 0; n < 1_500; n++) cache.put("server", `select ${n}`, learned(23));
   expect(cache.size).toBe(1_000);
 });
 
-test("long texts are bounded by their length, and forgotten ones give it back", () => {
+test("long texts are bounded by their total length, and dropped ones free their share", () => {
   const cache = new ShapeCache(1_000, 1_000);
   for (let n = 0; n < 20; n++) cache.put("server", `select ${n} ${"x".repeat(200)}`, learned(23));
   expect(cache.size).toBe(4);
@@ -98,7 +98,7 @@ test("long texts are bounded by their length, and forgotten ones give it back", 
   expect(cache.size).toBe(4);
 });
 
-test("a type that the server cannot write in binary is asked for as text, by every statement of that server", () => {
+test("a type without binary form on a server is requested as text, in every statement there", () => {
   const cache = new ShapeCache();
   const types = [23, 25, 20001, 20002].map((typeOid) => ({ typeOid, typeSize: typeOid === 23 ? 4 : -1 }));
   const all = (oids: readonly number[]) => ({
@@ -111,7 +111,7 @@ test("a type that the server cannot write in binary is asked for as text, by eve
   const formats = (server: string, sql: string) => [...cache.get(server, sql)!.resultFormats];
   const refuse = () => cache.refuseBinary("server", cache.get("server", "select 1")!);
   const first = cache.put("server", "select 1", all([23, 25, 20001, 20002]));
-  // Types of the database first, then all that is of no fixed size, then all.
+  // Types of the database become text first, then types without a fixed size, then all.
   expect(refuse()).toBe(true);
   expect(formats("server", "select 1")).toEqual([1, 1, 0, 0]);
   expect(cache.get("server", "select 1")!.id).not.toBe(first.id);
@@ -121,7 +121,7 @@ test("a type that the server cannot write in binary is asked for as text, by eve
   expect([refuse(), formats("server", "select 1")]).toEqual([true, [1, 0, 0, 0]]);
   expect([refuse(), formats("server", "select 1")]).toEqual([true, [0, 0, 0, 0]]);
   expect(refuse()).toBe(false);
-  // It stays so when it is learned anew.
+  // The formats stay text when the statement is learned anew.
   cache.forget("server", "select 1");
   cache.put("server", "select 1", all([23, 25, 20001, 20002]));
   expect(formats("server", "select 1")).toEqual([0, 0, 0, 0]);
@@ -129,7 +129,7 @@ test("a type that the server cannot write in binary is asked for as text, by eve
   expect(cache.refuseBinary("other", record)).toBe(false);
 });
 
-test("forget makes the next call learn anew", () => {
+test("forget makes the next call describe the statement again", () => {
   const cache = new ShapeCache();
   const first = cache.put("server", "select 1", learned(23));
   cache.forget("server", "select 1");

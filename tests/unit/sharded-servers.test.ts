@@ -1,7 +1,7 @@
-// CockroachDB and Aurora DSQL by their documents: what these servers say of conflicts, savepoints, the end of a session
-// and prepared statements, as conversations over sockets in memory. Neither server was run (docs/servers.md).
-//
-// Knows what the documents say, not how the driver decides what is sent again (again.test.ts).
+// CockroachDB and Aurora DSQL according to their documents: what these servers answer about conflicts, savepoints, the
+// end of a session and prepared statements, as conversations over sockets in memory. Neither server was run
+// (docs/servers.md). Knows what the documents say. Must not know how the driver decides what is sent again
+// (again.test.ts).
 import { expect, test, vi } from "vitest";
 import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -28,13 +28,13 @@ const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.com
 const error = (C: string, M: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M });
 const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
 
-// -- what the servers say ---------------------------------------------------------------------------------------------
+// -- errors of the servers --------------------------------------------------------------------------------------------
 
-/** CockroachDB's words for a transaction that has to begin again. */
+/** CockroachDB's error for a transaction that must begin again. */
 const restart = error("40001", "restart transaction: TransactionRetryWithProtoRefreshError: WriteTooOldError");
-/** After it only ROLLBACK, or ROLLBACK TO SAVEPOINT cockroach_restart, is taken. */
+/** After that error the server accepts only ROLLBACK, or ROLLBACK TO SAVEPOINT cockroach_restart. */
 const aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
-/** Aurora DSQL's: a row, and a table, that another transaction has changed. They come with COMMIT. */
+/** Aurora DSQL's errors, at COMMIT: another transaction has changed a row, or a table. */
 const CHANGED = {
   "a row, by DSQL's code": error("OC000", "change conflicts with another transaction, please retry"),
   "a table, by DSQL's code": error("OC001", "schema has been updated by another transaction, please retry"),
@@ -42,7 +42,7 @@ const CHANGED = {
   "CockroachDB's": restart,
 };
 
-/** Answers the statements of a Query or of a flight with one parameterless statement. */
+/** Answers the statements of a Query, or of a flight with one statement without parameters. */
 async function answers(session: Session, text: string, ...answer: Buffer[]) {
   expect(await texts(session)).toEqual([text]);
   session.send(...answer);
@@ -71,7 +71,7 @@ async function begins(session: Session) {
 // -- conflicts --------------------------------------------------------------------------------------------------------
 
 test.each(Object.entries(CHANGED))(
-  "a conflict that COMMIT tells of, %s, runs the transaction again",
+  "a conflict that COMMIT reports, %s, runs the transaction again",
   async (_, said) => {
     using clock = fakeClock();
     const { session, call, state } = await retried(() => "kept");
@@ -85,14 +85,14 @@ test.each(Object.entries(CHANGED))(
   },
 );
 
-test.each(["OC000", "OC001"])("without retry %s is told, and may be tried again", async (code) => {
+test.each(["OC000", "OC001"])("without retry %s is the error, and is retryable", async (code) => {
   const { session, call } = await retried(() => "kept", {});
   await begins(session);
   await answers(session, "COMMIT", error(code, "change conflicts"), wire.readyForQuery("I"));
   expect(await failure(call)).toMatchObject({ code, retryable: true });
 });
 
-test("DSQL tells of a statement's conflict after its tag: the statement runs again where that is asked for", async () => {
+test("a conflict that DSQL reports after the command tag runs the statement again if retries are on", async () => {
   newClient({ retryOnSerialization: true });
   using clock = fakeClock();
   const call = client.query("select n");
@@ -108,7 +108,7 @@ test("DSQL tells of a statement's conflict after its tag: the statement runs aga
 
 // -- CockroachDB's savepoint ------------------------------------------------------------------------------------------
 
-test("RELEASE of cockroach_restart may fail: the whole transaction runs again, with its savepoint", async () => {
+test("a conflict in RELEASE of cockroach_restart runs the whole transaction again, with its savepoint", async () => {
   using clock = fakeClock();
   const { session, call, state } = await retried(async (tx) => {
     await tx.simple("savepoint cockroach_restart");
@@ -127,7 +127,7 @@ test("RELEASE of cockroach_restart may fail: the whole transaction runs again, w
   expect(state.runs).toBe(2);
 });
 
-test("who rolls back to cockroach_restart by hand goes on in the same transaction", async () => {
+test("a callback that rolls back to cockroach_restart by hand continues in the same transaction", async () => {
   let runs = 0;
   const { session, call, state } = await retried(async (tx) => {
     await tx.simple("savepoint cockroach_restart");
@@ -150,7 +150,7 @@ test("who rolls back to cockroach_restart by hand goes on in the same transactio
   expect([state.runs, runs]).toEqual([1, 2]);
 });
 
-test("a conflict that ends a nested transaction undoes all of it, and so the outer one runs again", async () => {
+test("a conflict that ends a nested transaction undoes all of it, so the outer one runs again", async () => {
   using clock = fakeClock();
   const { session, call, state } = await retried((tx) => tx.transaction(() => "inner"));
   await begins(session);
@@ -169,7 +169,7 @@ test("a conflict that ends a nested transaction undoes all of it, and so the out
 
 // -- causes -----------------------------------------------------------------------------------------------------------
 
-test.each([1, 3])("a conflict that is a cause, %d deep, runs the transaction again", async (depth) => {
+test.each([1, 3])("a conflict as a cause, %d deep, runs the transaction again", async (depth) => {
   using clock = fakeClock();
   const onRetry = vi.fn();
   const wrap = (cause: unknown) => {
@@ -193,7 +193,7 @@ test.each([1, 3])("a conflict that is a cause, %d deep, runs the transaction aga
   ]);
 });
 
-test("causes that go round in a circle, and those that are none, are no conflict", async () => {
+test("circular causes, and causes that are no errors, are no conflict", async () => {
   for (const thrown of [circle(), new Error("no", { cause: "40001" }), null, undefined, { cause: null }]) {
     const { session, call, state } = await retried(() => {
       throw thrown as Error;
@@ -212,7 +212,7 @@ function circle(): Error {
   return error;
 }
 
-test("what last() has committed never runs again, whatever the callback throws then", async () => {
+test("a transaction that last() has committed never runs again, whatever the callback throws then", async () => {
   using clock = fakeClock();
   const conflict = { ...(await someConflict()) };
   for (const wrapped of [true, false]) {
@@ -245,7 +245,7 @@ test("what last() has committed never runs again, whatever the callback throws t
   }
 });
 
-/** A conflict of some other connection. */
+/** A conflict of another connection. */
 async function someConflict(): Promise<{ error: PgzError }> {
   newClient({ prepare: "unnamed" });
   const session = await letInKnowing();
@@ -259,7 +259,7 @@ async function someConflict(): Promise<{ error: PgzError }> {
 
 // -- what Aurora DSQL does not have -----------------------------------------------------------------------------------
 
-test("where there are no savepoints a nested transaction rejects, and nothing is kept", async () => {
+test("without savepoints a nested transaction rejects, and nothing is committed", async () => {
   const { session, call } = await retried((tx) => tx.transaction(() => "inner"), {});
   await begins(session);
   await answers(
@@ -272,7 +272,7 @@ test("where there are no savepoints a nested transaction rejects, and nothing is
   expect(await failure(call)).toMatchObject({ code: "0A000", retryable: false });
 });
 
-test("where there are no temporary tables, or no row-level security, the statement alone fails", async () => {
+test("without temporary tables or row-level security only the statement fails", async () => {
   newClient({ prepare: "unnamed" });
   const session = await letInKnowing();
   for (const text of ["create temporary table t (id int)", "alter table t enable row level security"]) {
@@ -285,7 +285,7 @@ test("where there are no temporary tables, or no row-level security, the stateme
 
 // -- sessions and prepared statements ---------------------------------------------------------------------------------
 
-test("a session whose hour is over ends in place of an answer: the call runs on another one", async () => {
+test("a session whose hour is over ends instead of an answer, and the call runs on another one", async () => {
   const session = await letInKnowing();
   const call = client.query("select n");
   expect((await session.flight()).at(-1)).toBe("Sync");
@@ -297,7 +297,7 @@ test("a session whose hour is over ends in place of an answer: the call runs on 
   expect((await call).rows).toEqual([{ n: 4 }]);
 });
 
-test("a name that has vanished is parsed again, and the statement runs once", async () => {
+test("a statement whose name is gone is parsed again, and runs once", async () => {
   newClient({ prepare: "named" });
   const learning = client.query("select n");
   const session = await letIn();

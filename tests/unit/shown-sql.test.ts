@@ -1,4 +1,4 @@
-// SQL as errors show it: shortened, with the place in it, and never with a password.
+// SQL as errors show it: shortened, with a mark at the error's position, and never with a password.
 import { expect, test } from "vitest";
 import { excerptOf, mayHoldPassword, shownSql } from "../../js/util/shown-sql.ts";
 
@@ -15,7 +15,7 @@ test.each([
   "update users set password = 'x'",
   "select dblink_connect('host=h passwd=x')",
   "do $$ begin perform set_password($q$x$q$); end $$",
-])("%s may hold a password", (text) => {
+])("%s is not shown, because it may contain a password", (text) => {
   expect(mayHoldPassword(text)).toBe(true);
   expect(shownSql(text)).toBe("(hidden: it may hold a password)");
   expect(excerptOf(text, "3")).toBeUndefined();
@@ -32,12 +32,12 @@ test.each([
   expect(shownSql(text)).toBe(text);
 });
 
-test("a URL without an end is looked through once", () => {
+test("a URL without an end is scanned once", () => {
   const text = `select '://${":".repeat(200_000)}'`;
   expect(shownSql(text)).toMatch(/^select .*… \(\d+ characters\)$/);
 });
 
-test("a long text is cut, not through a character", () => {
+test("a long text is cut, but not inside a character", () => {
   expect(shownSql("x".repeat(1_000))).toBe("x".repeat(1_000));
   expect(shownSql("x".repeat(1_001))).toBe(`${"x".repeat(1_000)}… (1001 characters)`);
   expect(shownSql(`${"x".repeat(999)}😀`)).toBe(`${"x".repeat(999)}… (1001 characters)`);
@@ -46,13 +46,13 @@ test("a long text is cut, not through a character", () => {
 const at = (text: string, wrong: string) => String([...text.slice(0, text.indexOf(wrong))].length + 1);
 const excerpt = (text: string, wrong: string) => excerptOf(text, at(text, wrong));
 
-test("the mark stands below the place", () => {
+test("the mark is below the error's position", () => {
   expect(excerpt("select nme from users", "nme")).toBe("LINE 1: select nme from users\n               ^");
   expect(excerptOf("", "1")).toBe("LINE 1: \n        ^");
   expect(excerptOf("selec", "6")).toBe("LINE 1: selec\n             ^");
 });
 
-test("of several lines the one with the place", () => {
+test("of several lines the one with the position is shown", () => {
   expect(excerpt("select id,\r\n\tnme\nfrom users", "nme")).toBe("LINE 2:  nme\n         ^");
 });
 
@@ -68,6 +68,6 @@ test("a long line is cut on both sides", () => {
   expect(line).toMatch(/^LINE 1: …/);
 });
 
-test.each(["0", "-1", "x", "", "99"])("a position %j that the text does not have is not shown", (position) => {
+test.each(["0", "-1", "x", "", "99"])("a position %j outside of the text shows no excerpt", (position) => {
   expect(excerptOf("select 1", position)).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-// What console.log shows of our objects: their state and text, no values and no passwords.
+// What console.log shows of the driver's objects: their state and text, no values and no passwords.
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import { createClient } from "../../js/api/client.ts";
@@ -12,14 +12,14 @@ useMemoryServer();
 const place = { host: "h", user: "u", password: "secret-1", sslmode: "disable" as const, startup: { a: "secret-2" } };
 const shown = (value: unknown) => inspect(value, { breakLength: Infinity });
 
-test("a query is its text and the number of its values", () => {
+test("a query is shown as its text and the number of its values", () => {
   expect(shown(sql`select ${"secret"}, ${1}`)).toBe("Query { text: 'select $1, $2', values: '2 values' }");
   expect(shown(sql.unsafe("select $1", ["secret"]))).toBe("Query { text: 'select $1', values: '1 value' }");
   expect(shown(sql`alter role u password 'secret'`)).not.toContain("secret");
   expect(shown({ nested: [sql`a`] })).toBe("{ nested: [ Query { text: 'a', values: '0 values' } ] }");
 });
 
-test("clients, pools and scopes are their state, server and counters", async () => {
+test("clients, pools and scopes are shown with their state, server and counters", async () => {
   const client = createClient(place);
   expect(shown(client)).toBe(
     "Client { state: 'new', host: 'h', port: 5432, database: 'u', user: 'u', " +
@@ -34,7 +34,7 @@ test("clients, pools and scopes are their state, server and counters", async () 
   await pool.close();
 });
 
-test("an error is its stack and what it knows, without the server's source lines", () => {
+test("an error is shown with its stack and its facts, without the server's source lines", () => {
   const error = new PostgresError({
     code: "23505",
     message: "taken",
@@ -55,7 +55,7 @@ test("an error is its stack and what it knows, without the server's source lines
   expect(shown(bare)).toMatch(/^PgzError: text \{ code: 'ABORTED'/);
 });
 
-test("the hook does without an inspect function of the runtime", () => {
+test("the hook works without an inspect function of the runtime", () => {
   const hook = Symbol.for("nodejs.util.inspect.custom");
   const query = sql`select 1` as unknown as Record<symbol, (...given: unknown[]) => string>;
   expect(query[hook]!(2, {})).toBe('Query {"text":"select 1","values":"0 values"}');

@@ -1,5 +1,5 @@
-// Servers that say nothing any more, over sockets in memory: a COMMIT that is not answered, and a pool whose connection
-// is given up in the background while others can be had. At every byte: tests/faults.
+// Servers that no longer answer, over sockets in memory: a COMMIT without an answer, and a pool whose connection is
+// given up in the background while others are available. tests/faults has this at every byte.
 import { expect, test } from "vitest";
 import { createPool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
@@ -29,7 +29,7 @@ const poolOf = (options: PoolOptions) =>
     options,
   );
 
-/** The next session, past CancelRequests, which nobody hears. */
+/** Accepts the next session. Ignores CancelRequests before it. */
 async function letIn(): Promise<Session> {
   const session = await accepted();
   if ((await session.flight()).at(-1) !== "StartupMessage") return letIn();
@@ -38,7 +38,7 @@ async function letIn(): Promise<Session> {
   return session;
 }
 
-/** Lets somebody in who does not know the statement, and takes it. */
+/** Accepts a session that describes the statement first and then runs it, without an answer to the execution. */
 async function letInAsked(): Promise<Session> {
   const session = await letIn();
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
@@ -50,7 +50,7 @@ async function letInAsked(): Promise<Session> {
 test.each([
   { where: "of the client", timeout: 100, options: {}, within: 2_500 },
   { where: "of the transaction", timeout: 0, options: { timeout: 100 }, within: 1_000 },
-])("COMMIT behind the last statement has the deadline $where, and the client goes on", async (each) => {
+])("COMMIT after the last statement has the deadline $where, and the client stays usable", async (each) => {
   using clock = fakeClock();
   newClient({ timeout: each.timeout });
   const transaction = client.transaction((tx) => tx.last("select n"), each.options);
@@ -69,8 +69,8 @@ test.each([
   expect((await next).rows).toEqual([{ n: 5 }]);
 });
 
-// Found by the simulator: only the last of the descriptions was stopped, and that waited for those in front of it.
-test("a batch whose descriptions nobody answers lets the next call go on", async () => {
+// Found by the simulator: only the last of the descriptions was cancelled, and it waited for those before it.
+test("after a batch with unanswered descriptions the next call continues on another session", async () => {
   using clock = fakeClock();
   newClient({ timeout: 100 });
   const batch = client.batch(["select n", "select m", "select o"], { atomic: false });
@@ -105,7 +105,7 @@ test("a pool with room connects at once while a silent server has its time to en
   await closing;
 });
 
-test("calls that share the connections of a pool do not go where a silent server has its time to end one", async () => {
+test("calls that share connections avoid one whose silent server has its time to end a call", async () => {
   const pool = poolOf({ max: 2, pipelining: 3 });
   const first = pool.query("select n", { timeout: 100 });
   first.catch(() => {});

@@ -1,5 +1,5 @@
 // The simulator's model of PgBouncer in front of its model of a server, as the real driver sees them, over sockets in
-// memory and real time. tests/simulation/conform-pooler.mjs holds the model against real ones.
+// memory and real time. tests/simulation/conform-pooler.mjs compares the model with real ones.
 import { afterEach, describe, expect, it } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";
@@ -24,7 +24,7 @@ function newPooler(options: Pick<PoolerOptions, "version"> & Partial<PoolerOptio
 
 let databases = 0;
 
-/** A database of its own, so that nobody knows another's statements. `same`: the one of the client before. */
+/** A new database, so that no client knows another's statements. `same`: the database of the previous client. */
 const place = (same = false): Options => ({
   host: "memory",
   user: "app",
@@ -57,11 +57,11 @@ afterEach(async () => {
   await until(() => !server.backends.length);
 });
 
-/** Ways in which the driver asks. */
+/** The ways in which the driver may send a statement. */
 const WAYS: readonly Options[] = [{}, { prepare: "unnamed" }, { firstRun: "describe" }, { prepare: "named" }];
 
 describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
-  it.each(["trust", "password", "md5", "scram-sha-256"] as const)("logs in by %s", async (authentication) => {
+  it.each(["trust", "password", "md5", "scram-sha-256"] as const)("accepts a login by %s", async (authentication) => {
     newPooler({ version, authentication });
     const client = newClient({ allowCleartextPassword: true });
     const { rows } = await client.query("select current_user::text as name, 7::int4 as n");
@@ -77,7 +77,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     });
   });
 
-  it("refuses what it does not know at login", async () => {
+  it("refuses unknown parameters at login", async () => {
     newPooler({ version, databases: ["app"], maxClientConnections: 1 });
     const message = (options: Options) =>
       newClient(options)
@@ -94,7 +94,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     expect(await message({ database: "app" })).toBe("no more connections allowed (max_client_conn)");
   });
 
-  it("tells what the server says of a login", async () => {
+  it("reports what the server says at login", async () => {
     newPooler({ version });
     const error = await newClient({ database: "nowhere" })
       .query("select 1")
@@ -143,7 +143,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     expect(names.some((name) => name.startsWith("PGBOUNCER_"))).toBe(version === "1.24");
   });
 
-  it("lets settings follow their client", async () => {
+  it("settings follow their client", async () => {
     newPooler({ version, poolSize: 1 });
     const [a, b] = [newClient({ startup: { TimeZone: "Asia/Tokyo" } }), newClient({ applicationName: "b" }, true)];
     for (let run = 0; run < 2; run++)
@@ -160,7 +160,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
         ).toEqual([{ zone, name }]);
   });
 
-  it("copies", async () => {
+  it("passes COPY through", async () => {
     newPooler({ version, poolSize: 1 });
     const [a, b] = [newClient(), newClient({}, true)];
     await a.copyFrom("copy ledger from stdin", "1\n2\n");
@@ -169,7 +169,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     expect((await b.query("select n from ledger")).rows).toEqual([{ n: 1 }, { n: 2 }]);
   });
 
-  it("passes a cancel on to who runs, and drops it for who waits", async () => {
+  it("passes a cancel on for a running client, and drops it for a waiting one", async () => {
     newPooler({ version, poolSize: 1 });
     const [a, b] = [newClient(), newClient({}, true)];
     const stop = new AbortController();
@@ -188,7 +188,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     expect((await a.query("select 1::int4 as n")).rows).toEqual([{ n: 1 }]);
   });
 
-  it("lets nobody wait for longer than query_wait_timeout", async () => {
+  it("ends the wait of a client after query_wait_timeout", async () => {
     newPooler({ version, poolSize: 1, queryWaitTimeout: 100 });
     const [a, b] = [newClient(), newClient({}, true)];
     await b.query("select 1");
@@ -198,7 +198,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     });
   });
 
-  it("loses a client whose server connection is lost", async () => {
+  it("ends a client whose server connection is lost", async () => {
     newPooler({ version, poolSize: 1 });
     const client = newClient();
     const lost = client.transaction(async (tx) => {
@@ -211,7 +211,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     expect((await client.query("select 1::int4 as n")).rows).toEqual([{ n: 1 }]);
   });
 
-  it("lets one client wait for a server that is down, and fails those who come then", async () => {
+  it("lets one client wait for a server that is down, and fails those that come later", async () => {
     newPooler({ version, serverLoginRetry: 100 });
     const [first, second] = [newClient(), newClient({}, true)];
     for (const client of [first, second]) await client.query("select 1");
@@ -228,7 +228,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     expect((await second.query("select 1::int4 as n")).rows).toEqual([{ n: 1 }]);
   });
 
-  it("is restarted, reconnects, pauses and kills", async () => {
+  it("restarts, reconnects, pauses and kills", async () => {
     newPooler({ version, poolSize: 2 });
     const pool = newPool({ max: 3 });
     const value = async () => (await pool.query<{ n: number }>("select 7::int4 as n")).rows[0]!.n;
@@ -265,7 +265,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
   });
 });
 
-describe("a server that does some things otherwise", () => {
+describe("a server that deviates from PostgreSQL", () => {
   function newServer(quirks: Quirks): void {
     const common = { version: 18, authentication: "trust", maxConnections: 10, roles } as const;
     server = new Server(clock, newDice(), { ...common, quirks });

@@ -25,7 +25,7 @@ function newServer(options: Partial<ServerOptions> = {}, time = clock): void {
 
 let databases = 0;
 
-/** A database of its own, so that nobody knows another's statements. */
+/** A new database, so that no client knows another's statements. */
 const place = (): Options => ({
   host: "memory",
   user: "app",
@@ -51,7 +51,7 @@ afterEach(async () => {
   expect(server.unknownStatements).toEqual([]);
 });
 
-/** Ways in which the driver asks. */
+/** The ways in which the driver may send a statement. */
 const WAYS: readonly Options[] = [
   { prepare: "named" },
   { prepare: "unnamed" },
@@ -60,7 +60,7 @@ const WAYS: readonly Options[] = [
 ];
 
 describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
-  it.each(["trust", "password", "md5", "scram-sha-256"] as const)("logs in by %s", async (authentication) => {
+  it.each(["trust", "password", "md5", "scram-sha-256"] as const)("accepts a login by %s", async (authentication) => {
     newServer({ version, authentication });
     const client = newClient({ allowCleartextPassword: true });
     const { rows } = await client.query("select current_user::text as name, 7::int4 as n");
@@ -73,7 +73,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     await expect(client.query("select 1")).rejects.toMatchObject({ code: "28P01" });
   });
 
-  it.each(WAYS)("gives and takes values of all types, with %o", async (way) => {
+  it.each(WAYS)("returns and accepts values of all types, with %o", async (way) => {
     newServer({ version });
     const client = newClient(way);
     const names = ["i2", "i8", "t", "b", "f8", "n", "j", "u", "ia", "ta", "m"];
@@ -158,7 +158,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     expect((await client.query("select 1::int4 as n")).rows).toEqual([{ n: 1 }]);
   });
 
-  it("cancels what runs", async () => {
+  it("cancels a running call", async () => {
     newServer({ version });
     const client = newClient();
     await client.query("select 1");
@@ -168,7 +168,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     expect(server.cancelRequests).toMatchObject([{ isKnown: true, state: "active" }]);
   });
 
-  it("ends a session, and takes the next one", async () => {
+  it("ends a session, and accepts the next one", async () => {
     newServer({ version });
     const client = newClient();
     await client.query("select 1");
@@ -206,7 +206,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     expect(server.backends.flatMap(({ listening, settings }) => [...listening, ...settings])).toEqual([]);
   });
 
-  it("says that a cached plan's columns have changed", async () => {
+  it("reports that a cached plan's columns have changed", async () => {
     newServer({ version });
     const client = newClient();
     for (let run = 0; run < 3; run++)
@@ -225,7 +225,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     expect((await client.query(text)).rows).toEqual([{ tenant: "", role: "app" }]);
   });
 
-  it("lets in as many as it may, and says why not more", async () => {
+  it("accepts logins up to its limit, and says why it refuses more", async () => {
     newServer({ version, maxConnections: 1, roles: { app: { password: "", connectionLimit: 1 } } });
     await newClient().query("select 1");
     await expect(newClient().query("select 1")).rejects.toMatchObject({ code: "53300" });
@@ -233,14 +233,14 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     expect([server.mostBackends, server.mostBackendsOf("app")]).toEqual([1, 1]);
   });
 
-  it("refuses a role, and a database, that are not there", async () => {
+  it("refuses a role or a database that does not exist", async () => {
     newServer({ version });
     await expect(newClient({ user: "nobody" }).query("select 1")).rejects.toMatchObject({ code: "28000" });
     await expect(newClient({ database: "nowhere" }).query("select 1")).rejects.toMatchObject({ code: "3D000" });
   });
 
-  it("loses what was not committed in a restart, and takes clients again", async () => {
-    // What comes later comes when this test says so.
+  it("loses uncommitted changes in a restart, and accepts clients again", async () => {
+    // Delayed work runs when this test says so.
     const later: (() => void)[] = [];
     const after: Clock["after"] = (milliseconds, event) => {
       if (milliseconds < 50) return clock.after(milliseconds, event);

@@ -1,22 +1,22 @@
-// What option sqlComment puts behind a text: one comment whatever it is given, or nothing.
+// The comment that option sqlComment adds after a text: exactly one, whatever values it is given, or none.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { commentOf } from "../../js/session/sql-comment.ts";
 
 const behind = (facts: unknown, text = "select 1") => text + commentOf({ sqlComment: () => facts as never });
 
-test("names and values are written as sqlcommenter writes them, by their names", () => {
+test("names and values are written like sqlcommenter writes them, sorted by name", () => {
   expect(behind({ traceparent: "00-ab-cd-01", route: "/a b?c='d'" })).toBe(
     "select 1\n/*route='%2Fa%20b%3Fc%3D%27d%27',traceparent='00-ab-cd-01'*/",
   );
   expect(behind({ a: undefined, b: "2" })).toBe("select 1\n/*b='2'*/");
 });
 
-test("it stands on a line of its own, behind a comment that goes to the end of its line too", () => {
+test("the comment is on a line of its own, even after a comment that ends with its line", () => {
   expect(behind({ a: "1" }, "select 1 -- one")).toBe("select 1 -- one\n/*a='1'*/");
 });
 
-test("no name and no value ends the comment, opens another, or ends a value", () => {
+test("neither a name nor a value can end the comment, open another, or end a value", () => {
   const any = fc.string({ unit: fc.constantFrom(..."*/'\\-\n\0ab%é😀".split("")) });
   fc.assert(
     fc.property(fc.dictionary(any, any), (facts) => {
@@ -28,12 +28,12 @@ test("no name and no value ends the comment, opens another, or ends a value", ()
   );
 });
 
-test("the longest comment has a thousand characters, and one of more is left out", () => {
+test("the longest comment has a thousand characters, and a longer one is left out", () => {
   expect(behind({ a: "x".repeat(996) })).toBe(`select 1\n/*a='${"x".repeat(996)}'*/`);
   expect(behind({ a: "x".repeat(997) })).toBe("select 1");
 });
 
-test("without an option, and with what cannot be said, the text stays as it is", () => {
+test("without an option, and with values that cannot be written, the text stays unchanged", () => {
   expect(commentOf({ sqlComment: undefined })).toBe("");
   for (const facts of [undefined, null, {}, { a: undefined }, { a: "x".repeat(1_000) }, { a: "\ud800" }])
     expect(behind(facts)).toBe("select 1");

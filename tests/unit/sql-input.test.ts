@@ -1,4 +1,4 @@
-// What a call takes for a query (js/statement/sql.ts), in every form, and what it says of what it does not take.
+// Which queries a call accepts (js/statement/sql.ts), in every form, and the errors for all others.
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import { plainText, sql, toCall, toQuery, type Query } from "../../js/statement/sql.ts";
@@ -27,14 +27,14 @@ test("unsafe with values is a whole statement that cannot be changed", () => {
   expect(said(() => sql.unsafe("select $1, $2", [1, undefined]))).toMatch(/^INVALID_PARAMETER: The value of \$2 is/);
 });
 
-test("a whole statement goes into no other, since its numbers would mean other values", () => {
+test("a whole statement cannot be part of another, because its numbers would mean other values", () => {
   const whole = sql.unsafe("select $1", [1]);
   for (const act of [() => sql`select ${whole}`, () => sql.join([whole]), () => sql.in([whole])])
     expect(said(act)).toMatch(/^INVALID_QUERY: sql\.unsafe with values is a whole statement/);
 });
 
 test.each([
-  ["the words in front of it", () => sql`select ${undefined}`, 'Value 1 of the query, after "select", is'],
+  ["the words before it", () => sql`select ${undefined}`, 'Value 1 of the query, after "select", is'],
   [
     "the last five of them",
     () => sql`update  users set\n a = ${1} where one or  two and\n three = ${undefined}`,
@@ -42,16 +42,16 @@ test.each([
   ],
   ["nothing in front", () => sql`${undefined} from t`, "Value 1 of the query is"],
   ["no word in front", () => sql`(${1}), (${undefined})`, "Value 2 of the query is"],
-])("undefined is named by %s", (_, act, message) => {
+])("the error for an undefined value quotes %s", (_, act, message) => {
   expect(said(act)).toContain(`INVALID_PARAMETER: ${message} undefined`);
 });
 
-test("undefined after a very long word is named by its end", () => {
+test("the error for an undefined value after a very long word quotes its end", () => {
   const strings = Object.assign([`select ${"x".repeat(100)}y`, ""], { raw: [] as string[] });
   expect(said(() => sql(strings, undefined))).toContain(`after "${"x".repeat(59)}y", is`);
 });
 
-test("what the helpers cannot make SQL of is refused in words", () => {
+test("input that the helpers cannot make SQL of is refused with an explanation", () => {
   const cases: [() => unknown, RegExp][] = [
     [() => sql.join("ab" as never), /^INVALID_QUERY: sql\.join needs an array/],
     [() => sql.join({ length: 1 } as never), /^INVALID_QUERY: sql\.join needs an array/],
@@ -78,20 +78,20 @@ test("what the helpers cannot make SQL of is refused in words", () => {
   for (const [act, message] of cases) expect(said(act), String(act)).toMatch(message);
 });
 
-test("values takes one row without a list", () => {
+test("values accepts one row without a list", () => {
   expect(sql.values({ id: 1, name: "a" })).toMatchObject({ text: '("id", "name") values ($1, $2)', values: [1, "a"] });
   expect(sql.values({ id: 1, name: "a" }, "name")).toMatchObject({ text: '("name") values ($1)', values: ["a"] });
   expect(sql.values([[1], [2]])).toMatchObject({ text: "values ($1), ($2)", values: [1, 2] });
 });
 
-test("snakeCase puts an underscore in front of each capital but the first letter, and behind none", () => {
+test("snakeCase puts an underscore before each capital except the first letter, and nowhere else", () => {
   const row = { id: 1, createdAt: 2, aURL: 3, Name: 4, is_Old: 5, x1Y: 6 };
   const named = { id: 1, created_at: 2, a_u_r_l: 3, Name: 4, is_Old: 5, x1_y: 6 };
   expect(sql.snakeCase(row)).toEqual(named);
   expect(sql.snakeCase([row, {}])).toEqual([named, {}]);
 });
 
-test("what is shown of a query is its text, and of its values only how many", () => {
+test("a query is printed with its text, and only the number of its values", () => {
   for (const query of [sql`select ${"secret"}`, sql.unsafe("select $1", ["secret"])])
     expect(inspect(query)).toBe("Query { text: 'select $1', values: '1 value' }");
   expect(inspect(sql`select ${"secret"}, ${2}`)).toBe("Query { text: 'select $1, $2', values: '2 values' }");
@@ -122,19 +122,19 @@ test("a query of another library's class may have more members", () => {
   expect(toQuery(new Built())).toEqual({ text: "select $1", values: [1] });
 });
 
-test("what is no query says what one is", () => {
+test("the error for an invalid query says what a query is", () => {
   for (const input of [null, undefined, 5, { text: 5 }, { text: "select $1", values: "a" }])
     expect(said(() => toQuery(input as never))).toMatch(/^INVALID_QUERY: A query is sql`…`, text, or an object/);
 });
 
-// -- what a call is given in front of its options --------------------------------------------------------------------
+// -- arguments before the options ------------------------------------------------------------------------------------
 
 const template = (strings: TemplateStringsArray, ...values: unknown[]) => toCall(strings, values);
 const shown = ([{ text, values }, options]: [Query, object]) => ({ text, values, options });
 
-test("a call takes a template, a query, a text, or a text with its values, each with options behind it", () => {
+test("a call accepts a template, a query, a text, or a text with its values, and options after each", () => {
   expect(shown(template`select ${1}`)).toEqual({ text: "select $1", values: [1], options: {} });
-  // A template's values are all its own.
+  // An object as a template's value is not taken for options.
   expect(shown(template`select ${{ timeout: 1 }}`)).toMatchObject({ values: [{ timeout: 1 }], options: {} });
   const options = { timeout: 1 };
   for (const [input, given, text, values] of [
@@ -152,15 +152,15 @@ test("a call takes a template, a query, a text, or a text with its values, each 
 });
 
 test.each([
-  ["values behind a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong in the query/],
-  ["values behind options", "select $1", [{}, [1]], /^INVALID_OPTION: Options must be an object/],
+  ["values after a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong in the query/],
+  ["values after options", "select $1", [{}, [1]], /^INVALID_OPTION: Options must be an object/],
   ["two lists of values", "select $1", [[1], [2]], /^INVALID_QUERY: Values belong in the query/],
   ["a callback", "select 1", [() => 1], /^INVALID_OPTION: No call takes a callback/],
-  ["a callback behind values", "select $1", [[1], () => 1], /^INVALID_OPTION: No call takes a callback/],
-  ["a callback behind options", "select 1", [{}, () => 1], /^INVALID_OPTION: No call takes a callback/],
+  ["a callback after values", "select $1", [[1], () => 1], /^INVALID_OPTION: No call takes a callback/],
+  ["a callback after options", "select 1", [{}, () => 1], /^INVALID_OPTION: No call takes a callback/],
   ["a number", "select 1", [5], /^INVALID_OPTION: Options must be an object/],
   ["null for options", "select 1", [null], /^INVALID_OPTION: Options must be an object/],
-  ["a text behind options", "select 1", [{}, "x"], /^INVALID_OPTION: Options must be an object/],
+  ["a text after options", "select 1", [{}, "x"], /^INVALID_OPTION: Options must be an object/],
   ["an undefined value", "select $1", [[undefined]], /^INVALID_PARAMETER: The value of \$1/],
 ])("a call refuses %s", (_, input, given, message) => {
   expect(said(() => toCall(input, given))).toMatch(message);

@@ -1,9 +1,10 @@
-// Which compiled texts the sql tag keeps, told by whether it reads a template's pieces again, and that they stay right.
+// Which compiled texts the sql tag caches, visible in whether it reads a template's pieces again, and that they stay
+// correct.
 import { expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../../js/util/limits.ts";
 
-/** A template whose pieces are counted as they are read. */
+/** A template that counts how often its pieces are read. */
 class Template {
   reads = 0;
   readonly strings: TemplateStringsArray;
@@ -18,7 +19,7 @@ class Template {
     this.strings = new Proxy(strings, { get });
   }
 
-  /** The text with these values, and whether it had to be made. */
+  /** The text with these values, and whether it had to be compiled. */
   text(...values: unknown[]): [text: string, isMade: boolean] {
     const before = this.reads;
     const { text } = sql(this.strings, ...values);
@@ -33,7 +34,7 @@ test("a template is read once, whatever its values are", () => {
   expect(template.text([], [sql`a`, 1])).toEqual(["select $1, $2", false]);
 });
 
-test("one query compiles once, and its values are those of its fragments in their order", () => {
+test("one query compiles once, and its values are those of its fragments in order", () => {
   const template = new Template("select ", ", ", "");
   const query = sql(template.strings, sql`${1} + ${2}`, 3);
   expect([query.text, query.values]).toEqual(["select $1 + $2, $3", [1, 2, 3]]);
@@ -42,7 +43,7 @@ test("one query compiles once, and its values are those of its fragments in thei
   expect(query.values).toBe(query.values);
 });
 
-test("which of its values are fragments, and which fragments, makes another text, kept beside the first", () => {
+test("other fragments among the values make another text, which is cached beside the first", () => {
   const template = new Template("select ", " from ", "");
   const table = sql.identifier("t");
   const kinds: [unknown[], string][] = [
@@ -72,7 +73,7 @@ test(`a statement is kept up to ${LONGEST_TEMPLATE} steps: its templates, and ea
   }
 });
 
-test("a list of values is kept while it is no longer than a statement may be", () => {
+test("a list of values is kept if it is no longer than a statement may be", () => {
   const list = (length: number) => sql.in(Array.from({ length }, (_, index) => index));
   const made = (length: number) => {
     const template = new Template("select ", "");
@@ -98,12 +99,12 @@ test(`text by unsafe and identifier is kept up to ${LONGEST_KEY} characters as J
     const long = "x".repeat(length);
     expect(template.text(sql.unsafe(long), 1)).toEqual([`${long} from $1`, true]);
     expect(template.text(sql.unsafe(long), 1)).toEqual([`${long} from $1`, !isKept]);
-    // What follows is not kept in its place.
+    // The next text is not cached in its place.
     expect(template.text(sql.unsafe(`${long.slice(1)}y`), 1)[0]).toBe(`${long.slice(1)}y from $1`);
   }
 });
 
-test("what does not begin a kept way is not kept behind it", () => {
+test("a part after an uncached beginning is not cached either", () => {
   const long = (letter: string) => sql.unsafe(letter.repeat(LONGEST_KEY));
   const template = new Template("", " ", "");
   for (const letter of "ab")
@@ -113,23 +114,23 @@ test("what does not begin a kept way is not kept behind it", () => {
       );
 });
 
-test(`${MOST_STEPS} steps are kept; with one more all are dropped, and what comes again is made again`, async () => {
+test(`${MOST_STEPS} steps are kept; with one more all are dropped, and texts are compiled again`, async () => {
   vi.resetModules();
   const fresh = (await import("../../js/statement/sql.ts")).sql;
   const template = new Template("select ", " ", "");
-  /** Whether the text with this part had to be made. */
+  /** Whether the text with this part had to be compiled. */
   const isMade = (part: string): boolean => {
     const before = template.reads;
     const { text } = fresh(template.strings, 1, fresh.unsafe(part));
     return text === `select $1 ${part}` && template.reads > before;
   };
-  // The template, its value and the text that was put in are a step each; of all others only that text is new.
+  // The template, its value and the inserted text are a step each. For all others only the inserted text is new.
   expect([isMade("first"), isMade("first")]).toEqual([true, false]);
   for (let other = 3; other < MOST_STEPS; other++) isMade(`a${other}`);
   expect(isMade("first")).toBe(false);
   isMade("one more");
   expect(isMade("first")).toBe(true);
-  // They are counted anew.
+  // The count starts again.
   for (let other = 3; other < MOST_STEPS; other++) isMade(`b${other}`);
   expect(isMade("first")).toBe(false);
 });

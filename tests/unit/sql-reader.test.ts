@@ -1,4 +1,4 @@
-// The reader of SQL, token by token, and what it costs. tests/sql/reader.test.ts asks the server.
+// The reader of SQL, token by token, and its cost. tests/sql/reader.test.ts compares it with the server.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { firstWord, hasSeveral, readings, SqlReader, type Reading } from "../../js/util/sql-reader.ts";
@@ -73,7 +73,7 @@ test("with standard_conforming_strings off a backslash escapes in any string but
   expect(readings("select '\\'")).toHaveLength(2);
 });
 
-test("comments are tokens only for who asks", () => {
+test("comments are tokens only on request", () => {
   expect(tokens("a /* b */ -- c", { comments: true })).toEqual(["word a", "comment /* b */", "comment -- c"]);
 });
 
@@ -102,7 +102,7 @@ test.each([
   [" ; ", ""],
   ["/*", ""],
   ["- - select", ""],
-])("the first word of %j", (text, word) => {
+])("the first word of %j is found", (text, word) => {
   expect(firstWord(text)).toBe(word);
 });
 
@@ -116,7 +116,7 @@ test.each([
   ["select ';', $$;$$, \";\"", false],
   ["select '\\'; b'", true],
   ["create rule r as on insert to t do (select 1; select 2)", false],
-])("whether %j has several statements", (text, several) => {
+])("%j is recognized as one statement or as several", (text, several) => {
   expect(hasSeveral(text)).toBe(several);
 });
 
@@ -129,7 +129,7 @@ test("comments nest to any depth", () => {
   );
 });
 
-/** A text that counts what is read of it: one step for each character that is looked at. */
+/** A text that counts the characters that are read of it, one step each. */
 class CountedText {
   steps = 0;
   readonly #text: string;
@@ -163,7 +163,7 @@ function stepsOf(text: string, reading?: Reading): number {
   return counted.steps;
 }
 
-test("twice the text takes at most 2.5 times the steps, whatever the text", () => {
+test("for twice the text the reader takes at most 2.5 times the steps, whatever the text", () => {
   const piece = fc.constantFrom(
     ...["'", "''", "e'", "E'\\", "\\", "$", "$$", "$a$", "$a", "$1", '"', 'U&"', "U&'", "--", "/*", "*/", "*", "/"],
     ...["\n", "\r", " ", "(", ")", ";", "a", "1", "1e", "0x", ".", "create function begin atomic ", "end", "é"],
@@ -177,7 +177,7 @@ test("twice the text takes at most 2.5 times the steps, whatever the text", () =
   );
 });
 
-test("tokens follow each other, and between them are blanks and comments only", () => {
+test("tokens are adjacent, except for blanks and comments between them", () => {
   fc.assert(
     fc.property(
       fc.array(fc.constantFrom("'", '"', "$$", "/*", "*/", "--", "\n", "\\", ";", "a", " "), { maxLength: 20 }),

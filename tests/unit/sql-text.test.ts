@@ -1,4 +1,4 @@
-// What telemetry says of a text: no literal without parameters, and the same few words for what does the same.
+// What telemetry shows of a text: no literal of a text without parameters, and the same few words for equal operations.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { sqlText } from "../../js/adapters/sql-text.ts";
@@ -82,7 +82,7 @@ test("no literal of a text without parameters is shown, in any order of pieces",
   const literal = fc.constantFrom(`'${secret}'`, `E'\\'${secret}'`, `$$${secret}$$`, `$a$'${secret}$a$`);
   fc.assert(
     fc.property(fc.array(piece), literal, fc.array(piece), (before, text, after) => {
-      // What stands in front of it is whole, so that the literal is one.
+      // The text before the literal is complete, so that the literal is a literal.
       const { shown } = sqlText(`select 1, ${text} ${after.join("")}`);
       expect(shown).not.toContain(secret);
       sqlText([...before, text, ...after].join(""));
@@ -90,7 +90,7 @@ test("no literal of a text without parameters is shown, in any order of pieces",
   );
 });
 
-test("a long text does not hold the process up", () => {
+test("a long text does not block the process", () => {
   const started = performance.now();
   for (const text of ["'".repeat(1e5), "$".repeat(1e5), "(".repeat(1e5), `/*${"/*".repeat(1e5)}`, "a.".repeat(1e5)])
     sqlText(text);

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { sql, type Query } from "../../js/statement/sql.ts";
 
-/** A template with an identity, and what stands in its holes. */
+/** A template with an identity, and the values of its holes. */
 interface Tree {
   readonly strings: TemplateStringsArray;
   readonly holes: readonly (Tree | { readonly value: unknown } | { readonly list: readonly Tree[] })[];
@@ -11,8 +11,8 @@ interface Tree {
 
 const template = (strings: string[]) =>
   Object.freeze(Object.assign(strings, { raw: Object.freeze([...strings]) })) as TemplateStringsArray;
-// A few templates by number of holes, so that random trees use the same identities with different contents again and
-// again.
+// A few templates for each number of holes, so that random trees use the same identities repeatedly with different
+// contents.
 const piece = fc.constantFrom("", " ", "a", "0", "12 ", " and ", "$1", "'x'", "\n");
 const templates = [0, 1, 2, 3, 4].map((holes) =>
   fc
@@ -48,7 +48,7 @@ const build = ({ strings, holes }: Tree): Query =>
     ...holes.map((hole) => ("value" in hole ? hole.value : "list" in hole ? hole.list.map(build) : build(hole))),
   );
 
-/** Written another way on purpose: a list of tokens first, the text from it. */
+/** Written differently on purpose: first a list of tokens, and then the text from it. */
 function cold(root: Tree): { text: string; values: unknown[] } {
   const tokens: (string | { value: unknown })[] = [];
   const walk = ({ strings, holes }: Tree): void =>
@@ -66,7 +66,7 @@ function cold(root: Tree): { text: string; values: unknown[] } {
   return { text: texts.join(""), values };
 }
 
-test("cold and cached give the same text and values on random fragment trees", () => {
+test("without and with the cache, random fragment trees give the same text and values", () => {
   let nested = 0;
   fc.assert(
     fc.property(tree, (root) => {

@@ -27,7 +27,7 @@ test("fragments nest, and parameters are renumbered through all of them", () => 
   expect(active.text).toBe("active = $1");
 });
 
-test("a template gives its own text again when values take the place of fragments", () => {
+test("a template compiles the right text again after values and fragments were swapped", () => {
   const of = (part: unknown) => sql`select ${part}, ${2}`;
   expect(of(1).text).toBe("select $1, $2");
   expect(of(sql`now()`).text).toBe("select now(), $1");
@@ -35,17 +35,17 @@ test("a template gives its own text again when values take the place of fragment
   expect(of(7)).toMatchObject({ text: "select $1, $2", values: [7, 2] });
 });
 
-test("a digit behind a value does not become part of its number", () => {
+test("a digit after a value does not become part of its number", () => {
   expect(sql`select ${1}0`.text).toBe("select $1 0");
   expect(sql`select ${1}${sql``}0`.text).toBe("select $1 0");
   expect(sql`select ${1}${sql.unsafe("0")}`.text).toBe("select $1 0");
   expect(sql`select ${sql`${1}`}0`.text).toBe("select $1 0");
   expect(sql`select ${sql.unsafe("1")}0, ${1}::int`.text).toBe("select 10, $1::int");
-  // Nor does one that stands elsewhere move.
+  // A digit elsewhere is not moved either.
   expect(sql`1 + ${1} + a${sql.unsafe("1")}`.text).toBe("1 + $1 + a1");
 });
 
-test("a query's text and values cannot be replaced, and what is done to one's values is not done to another's", () => {
+test("a query's text and values cannot be replaced, and changing one query's values affects no other", () => {
   const values = [1, 2];
   const make = () => sql`select ${values}, ${1}`;
   const query = make();
@@ -61,21 +61,21 @@ test("a query's text and values cannot be replaced, and what is done to one's va
   expect(JSON.parse(JSON.stringify(query))).toEqual({ text: "select $1, $2", values: [[1, 2], 1] });
 });
 
-test("called as a function, as other drivers' tags may be, it makes no SQL of what it is given", () => {
+test("called as a function, as other drivers' tags may be, it makes no SQL of its arguments", () => {
   const called = sql as unknown as (...given: unknown[]) => unknown;
   for (const given of [["1); drop table users; --"], [[1, 2]], ["a", "b"], { id: 1 }, "users", undefined])
     expect(refused(() => called(given, 1))).toBe("INVALID_QUERY");
   expect(refused(() => called(Object.assign(["x"], { raw: "x" })))).toBe("INVALID_QUERY");
 });
 
-test("text goes in by unsafe only, identifiers are quoted", () => {
+test("text is inserted by unsafe only, and identifiers are quoted", () => {
   expect(sql`select ${sql.unsafe("now()")}`).toMatchObject({ text: "select now()", values: [] });
   expect(sql`select * from ${sql.identifier("app", "users")}`.text).toBe('select * from "app"."users"');
   expect(sql.identifier('a"; drop table x; --').text).toBe('"a""; drop table x; --"');
   expect(sql.identifier("é😀").text).toBe('"é😀"');
 });
 
-test("what cannot be an identifier or SQL is refused", () => {
+test("text that cannot be an identifier or SQL is refused", () => {
   for (const names of [[], [""], ["a", ""], ["a\0b"], ["a\ud800"], [5 as never]])
     expect(refused(() => sql.identifier(...names))).toBe("INVALID_QUERY");
   for (const text of ["a\0b", "\udc00", 5 as never, undefined as never])
@@ -85,7 +85,7 @@ test("what cannot be an identifier or SQL is refused", () => {
   expect(refused(() => sql`select '\u0000', ${sql`1`}`.text)).toBe("INVALID_QUERY");
 });
 
-test("undefined is refused where it stands, with its position", () => {
+test("undefined is refused at once, with its position", () => {
   expect(() => sql`select ${1}, ${undefined}`).toThrow(
     expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 2") }),
   );
@@ -94,7 +94,7 @@ test("undefined is refused where it stands, with its position", () => {
   );
 });
 
-test("toQuery takes every form of a query", () => {
+test("toQuery accepts every form of a query", () => {
   const query = sql`select ${1}`;
   expect(toQuery(query)).toBe(query);
   expect(toQuery("select 1")).toEqual({ text: "select 1", values: [] });
@@ -105,14 +105,14 @@ test("toQuery takes every form of a query", () => {
   expect(tag`select ${1}, ${sql`now()`}`).toMatchObject({ text: "select $1, now()", values: [1] });
 });
 
-test("a query object that is changed later does not change what was asked", () => {
+test("a query object that is changed later does not change the query", () => {
   const values = [1];
   const query = toQuery({ text: "select $1", values });
   values[0] = 2;
   expect(query.values).toEqual([1]);
 });
 
-test("what is no query is refused", () => {
+test("what is not a query is refused", () => {
   for (const input of [
     null,
     undefined,
@@ -142,7 +142,7 @@ test("fragments of another copy of the package compose", async () => {
   expect(foreign).toMatchObject({ text: "select $1", values: [1] });
 });
 
-test("join puts a separator between, and an array of fragments is spliced as it is", () => {
+test("join puts a separator between, and an array of fragments is inserted without one", () => {
   const where = sql.join([sql`a = ${1}`, sql`b = ${2}`], sql` and `);
   expect(sql`select 1 where ${where}`).toMatchObject({ text: "select 1 where a = $1 and b = $2", values: [1, 2] });
   expect(sql`select ${sql.join([1, sql`now()`, "x"])}`).toMatchObject({
@@ -158,12 +158,12 @@ test("join puts a separator between, and an array of fragments is spliced as it 
     text: "select 1 where a = $1 limit $2",
     values: [1, 2],
   });
-  // What is no list of fragments is a value.
+  // Any other list is a value.
   for (const value of [[], [1], [sql`a`, 1]])
     expect(sql`select ${value}`).toMatchObject({ text: "select $1", values: [value] });
 });
 
-test("in, set and values quote names, keep order, and take fragments for values", () => {
+test("in, set and values quote names, keep order, and accept fragments as values", () => {
   expect(sql`id in ${sql.in([1, null, sql`now()`])}`).toMatchObject({
     text: "id in ($1, $2, now())",
     values: [1, null],
@@ -190,7 +190,7 @@ test("in, set and values quote names, keep order, and take fragments for values"
   ).toMatchObject({ text: "values ($1, $2), ($3, default)", values: [1, "a", 2] });
 });
 
-test("what would be no SQL, or other SQL than meant, is refused where it is written", () => {
+test("input that would give invalid or unintended SQL is refused at once", () => {
   for (const act of [
     () => sql.in([]),
     () => sql.values([]),
@@ -212,12 +212,12 @@ test("what would be no SQL, or other SQL than meant, is refused where it is writ
   expect(refused(() => sql.set({ "": 1 }))).toBe("INVALID_QUERY");
 });
 
-/** The text that a parameter of this type goes out as. */
+/** The text that is sent for a parameter of this type. */
 function sentAs(type: number, value: unknown): string {
   return textOf({ index: 0, type }, type, value);
 }
 
-test("json is JSON whatever the value", () => {
+test("json is sent as JSON whatever the value", () => {
   expect(sql`select ${sql.json("a")}, ${sql.json([1, { b: null }])}`.text).toBe("select $1, $2");
   const values = [
     "a",
@@ -234,7 +234,7 @@ test("json is JSON whatever the value", () => {
     new String("s"),
   ];
   for (const value of values) {
-    // Nothing of a parameter's type decides: a text is not taken for JSON text, an array not for an array.
+    // The parameter's type does not matter: a text is not taken for JSON, and an array not for an SQL array.
     for (const type of [25, 114, 3802, 1009])
       expect(sentAs(type, sql`${sql.json(value)}`.values[0])).toBe(JSON.stringify(value));
   }
@@ -248,7 +248,7 @@ test("json is JSON whatever the value", () => {
     expect(refused(() => sql.json(value))).toBe("INVALID_PARAMETER");
 });
 
-test("a list is what it was when it was given, however long", () => {
+test("a list is a copy of what was given, however long", () => {
   const ids = [1, 2];
   const query = sql`id in ${sql.in(ids)}`;
   ids.push(3);
@@ -266,11 +266,11 @@ test("a list is what it was when it was given, however long", () => {
     expect(sql`${sql.unsafe(text)} ${1}`.text).toBe(`${text} $1`);
 });
 
-test("json inside JSON is what it was made of", () => {
+test("json inside JSON is written as its value", () => {
   expect(JSON.stringify({ a: sql.json("x"), b: [sql.json({ c: 1 })] })).toBe('{"a":"x","b":[{"c":1}]}');
 });
 
-test("lists of fragments that only differ in where one ends make different texts, also the second time", () => {
+test("lists of fragments with different boundaries make different texts, also the second time", () => {
   const two = (one: Query[], other: Query[]) => toQuery(sql`select ${one} from t where ${other}`).text;
   const [a, b, c] = ["a", "b", "c"].map((text) => sql.unsafe(text)) as [Query, Query, Query];
   const texts = [two([a, b], [c]), two([a], [b, c]), two([a, b], [c])];

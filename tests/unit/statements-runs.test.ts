@@ -1,5 +1,5 @@
-// How statements run on one connection (js/session/statements.ts): what the core is told and the sink hears, comments,
-// and what may run before it is described.
+// How statements run on one connection (js/session/statements.ts): what the core and the sink are told, comments, and
+// which statements may run before they are described.
 import { beforeEach, expect, test } from "vitest";
 import type { Operation, RowSink } from "../../js/connection/operation.ts";
 import { isOdd } from "../../js/session/odd-servers.ts";
@@ -29,7 +29,7 @@ beforeEach(() => {
 const known = (text: string, types: readonly (typeof mood)[] = []) =>
   shapes.put(session.server, text, { ...shapeOf([23]), types });
 
-/** A sink that notes the columns it is told, and refuses them where it should. */
+/** A sink that records the columns it is told, and refuses them on request. */
 function newSink(refuses = false) {
   const heard: (readonly Column[])[] = [];
   const columns = (given: readonly Column[]) => {
@@ -47,7 +47,7 @@ function execute(shape: Shape, sink: RowSink = { rows: () => {} }, preludes: rea
 
 // -- executions ------------------------------------------------------------------------------------------------------
 
-test("an execution leaves behind what goes in front of it, and behind the types that the core must know", () => {
+test("an execution is sent after its preludes, and after the types that the core must know", () => {
   const shape = known("select m", [mood]);
   const { sink } = newSink();
   const operation = execute(shape, sink, ["begin", "settings"]);
@@ -66,7 +66,7 @@ test("an execution leaves behind what goes in front of it, and behind the types 
   expect(session.asked[1]!.commands).toEqual([sent]);
 });
 
-test("columns that the core has told are given to the sink at once, and the core does not tell them again", () => {
+test("cached columns are passed to the sink at once, and the core does not report them again", () => {
   const shape = known("select n");
   const first = execute(shape, newSink().sink);
   const columns = [columnOf(23)];
@@ -75,12 +75,12 @@ test("columns that the core has told are given to the sink at once, and the core
   execute(shape, sink);
   expect(heard).toEqual([columns]);
   expect(session.asked[1]!.commands[0]![4]).toBe(form | COLUMNS_KNOWN);
-  // A sink that listens to none is as good.
+  // The same without columns handlers in the sink.
   execute(shape);
   expect(session.asked[2]!.commands[0]![4]).toBe(form | COLUMNS_KNOWN);
 });
 
-test("columns of what is no statement of ours are nobody's", () => {
+test("columns of an unknown statement are not passed on", () => {
   const shape = known("select n");
   const first = execute(shape);
   first.conversation.on!.columns!({ shape: 0, columns: [columnOf(23)] } as never);
@@ -89,14 +89,14 @@ test("columns of what is no statement of ours are nobody's", () => {
   expect(heard).toEqual([]);
 });
 
-test("where the sink refuses the columns, the core is to tell them, since they may have changed", () => {
+test("if the sink refuses the columns, the core reports them again, because they may have changed", () => {
   const shape = known("select n");
   session.told.learnColumns(shape.id, [columnOf(23)]);
   execute(shape, newSink(true).sink);
   expect(session.asked[0]!.commands[0]![4]).toBe(form);
 });
 
-test("a sink hears columns again when it is its turn, where an operation before it was told others", () => {
+test("a sink is told the columns again at its turn if an earlier operation changed them", () => {
   const shape = known("select n");
   const [before, after] = [[columnOf(23)], [columnOf(25)]];
   session.told.learnColumns(shape.id, before);
@@ -113,7 +113,7 @@ test("a sink hears columns again when it is its turn, where an operation before 
   expect(heard).toEqual([before, after]);
 });
 
-test("a sink that was told nothing hears its columns from the core alone", () => {
+test("a sink that was told no columns gets them from the core alone", () => {
   const shape = known("select n");
   const { heard, sink } = newSink();
   const operation = execute(shape, sink);
@@ -125,7 +125,7 @@ test("a sink that was told nothing hears its columns from the core alone", () =>
   silent.conversation.isNext!();
 });
 
-test("a statement of a batch is put where its items find it, and has run here", () => {
+test("a statement of a batch is added where its items find it, and counts as run here", () => {
   const shape = known("select n");
   const commands: unknown[] = [];
   const handle = { batch_statement: (...given: unknown[]) => void commands.push(given) } as unknown as CoreConnection;
@@ -159,7 +159,7 @@ const failed = (message: string, code = "22P02") =>
   session.statements.failedInFront("check", new PostgresError({ code, message }));
 const SETTINGS = 'invalid: "pgz-edge: settings 0ISO"';
 
-test("a statement may run first on a server that says nothing of its version, or a new one", () => {
+test("a statement may run first on a server with a recent version, or with an unknown one", () => {
   const runs = (version?: string) => {
     if (version) session.connection.parameters.set("server_version", version);
     return first();
@@ -169,7 +169,7 @@ test("a statement may run first on a server that says nothing of its version, or
   expect(runs("11.22")).toBeUndefined();
 });
 
-test("the check looks at columns where rows are wanted and the server tells their types", () => {
+test("the check looks at columns if rows are wanted and the server reports their types", () => {
   const looks = (request = asRows) => first("select n", request)!.check.sql.includes("result_types");
   expect([looks(), looks({ ...asRows, form: ROWS_NONE })]).toEqual([true, false]);
   session.connection.parameters.set("server_version", "15.4");
@@ -178,7 +178,7 @@ test("the check looks at columns where rows are wanted and the server tells thei
   expect(looks()).toBe(true);
 });
 
-test("the check passes over types that are known or asked for, and takes any size where a parser may want it", () => {
+test("the check leaves out types that are cached or looked up, and covers any size if there are parsers", () => {
   session.connection.parameters.set("server_version", "18.1");
   session.statements.checkPassed();
   session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], []]]);
@@ -190,10 +190,10 @@ test("the check passes over types that are known or asked for, and takes any siz
   expect([sqlOf(), sqlOf({})].map((sql) => sql.includes("typlen<0"))).toEqual([true, false]);
 });
 
-test("a check that fails for settings has this session describe all, and a second session's has all of them", () => {
+test("a check that fails for settings makes this session describe all, and a second one the whole server", () => {
   failed(SETTINGS);
   expect(first()).toBeUndefined();
-  // The same session fails again for those that were on the wire.
+  // The same session fails again, because of calls that were in flight.
   failed(SETTINGS);
   session = new NotedSession(session.server);
   expect(first()).toBeDefined();
@@ -202,7 +202,7 @@ test("a check that fails for settings has this session describe all, and a secon
   expect(first()).toBeUndefined();
 });
 
-test("a check that passes in between makes the first failure count no more", () => {
+test("a check that passes in between resets the count of failures", () => {
   const { server } = session;
   failed(SETTINGS);
   new NotedSession(server).statements.checkPassed();
@@ -212,14 +212,14 @@ test("a check that passes in between makes the first failure count no more", () 
   expect(first()).toBeDefined();
 });
 
-test("a check that fails for types says nothing of other statements; one that names columns has passed", () => {
+test("a check that fails for types affects no other statement, and one that names columns has passed", () => {
   failed('invalid: "pgz-edge: types"');
   expect(first()!.check.sql).toContain("server_version_num");
   failed(`invalid: "pgz-edge: columns {${MOOD}}"`);
   expect(first()!.check.sql).not.toContain("server_version_num");
 });
 
-test("a check whose name is gone has not run, but where a pooler gives it none", () => {
+test("a check whose name is gone does not count as failed, except behind a pooler", () => {
   failed("prepared statement does not exist", "26000");
   expect(first()).toBeDefined();
   session.connection.isPooled = true;
@@ -227,7 +227,7 @@ test("a check whose name is gone has not run, but where a pooler gives it none",
   expect(first()).toBeUndefined();
 });
 
-test("what fails in front of the check says nothing of it, and Close that fails is no PostgreSQL's", () => {
+test("a failure before the check does not count against it, and a failed Close marks the server as odd", () => {
   const { config } = session.connection;
   const error = new PostgresError({ code: "22P02", message: SETTINGS });
   for (const part of ["prelude", undefined] as const) session.statements.failedInFront(part, error);
@@ -236,13 +236,13 @@ test("what fails in front of the check says nothing of it, and Close that fails 
   expect([first(), isOdd(config as never, "statement")]).toEqual([undefined, true]);
 });
 
-test("a server that is none of PostgreSQL's describes all, its batches too only where they say so", () => {
+test("a server unlike PostgreSQL has all its statements described, but not its batches", () => {
   session.statements.oddServer();
   expect(first()).toBeUndefined();
   expect(isOdd(session.connection.config as never, "batch")).toBe(false);
 });
 
-test("a connection that is lost under a first run counts where none has gone well", () => {
+test("a connection that is lost during a first run counts only if none has succeeded before", () => {
   const lost = connectionLost("the server closed it");
   session.statements.firstRunLost(lost, true);
   expect(first()).toBeDefined();
@@ -256,7 +256,7 @@ test("a connection that is lost under a first run counts where none has gone wel
   expect(first()).toBeUndefined();
 });
 
-test("a statement that is never to run first is described by each session of its server", () => {
+test("a statement that must not run first is described by each session of its server", () => {
   session.statements.describeFirst("select n");
   session = new NotedSession(session.server);
   expect([first(), first("select m") !== undefined]).toEqual([undefined, true]);
@@ -264,13 +264,13 @@ test("a statement that is never to run first is described by each session of its
   expect(first()).toBeDefined();
 });
 
-test("the check has a name on its connection, but not where a pooler may change it", () => {
+test("the check has a name on its connection, except behind a pooler", () => {
   const { check } = first()!;
   expect([session.statements.checkIdFor(check, true), session.told.hasRun(check as never)]).toEqual([0, false]);
   expect([session.statements.checkIdFor(check, false), session.told.hasRun(check as never)]).toEqual([check.id, true]);
 });
 
-test("what a first run says of its statement is for all, once the catalog knows its types", () => {
+test("what a first run learns is shared, once the catalog knows the types", () => {
   const learned = shapeOf([MOOD]);
   expect(session.statements.learnedNow("select m", learned, 77)).toBeUndefined();
   expect(session.statements.known("select m")).toBeUndefined();

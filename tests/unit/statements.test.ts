@@ -1,5 +1,5 @@
-// How statements are learned on one connection (js/session/statements.ts): what is asked, what is known afterwards and
-// by whom, and what prepares a name.
+// How statements are described on one connection (js/session/statements.ts): what is asked, what is cached afterwards
+// and for whom, and how names are prepared.
 import { beforeEach, expect, test } from "vitest";
 import { heedOddness } from "../../js/session/odd-servers.ts";
 import type { Shape } from "../../js/session/shapes.ts";
@@ -20,7 +20,7 @@ const learn = (text: string) => session.statements.learn(session.owner, text);
 const prepare = (...texts: string[]) => session.statements.prepare(session.owner, texts);
 const last = () => session.asked.at(-1)!;
 
-/** Learns it, with one answer. */
+/** Describes the statement, with one answer. */
 async function learned(text: string, types: number[] = [23], parameters: number[] = []): Promise<Shape> {
   const learning = learn(text);
   last().answer(shapeOf(types, parameters));
@@ -29,7 +29,7 @@ async function learned(text: string, types: number[] = [23], parameters: number[
 
 // -- one statement ---------------------------------------------------------------------------------------------------
 
-test("a statement is described without a name, behind settings, while others may be on the wire", async () => {
+test("a statement is described without a name, after the settings, and can be pipelined", async () => {
   session.block.settings.push("settings");
   const learning = learn("select n");
   expect(last().commands).toEqual([
@@ -48,33 +48,33 @@ test("a statement is described without a name, behind settings, while others may
   expect(session.log).toEqual([]);
 });
 
-test("what is learned is known to all connections of that server, and nothing is asked of it again", async () => {
+test("a description is shared by all connections to that server, and not requested again", async () => {
   const shape = await learned("select n");
   const other = new NotedSession(session.server);
   expect([session.statements.known("select n"), other.statements.known("select n")]).toEqual([shape, shape]);
   expect(await session.statements.shape(session.owner, "select n")).toBe(shape);
   expect(session.asked).toHaveLength(1);
   expect(new NotedSession().statements.known("select n")).toBeUndefined();
-  // It has run nowhere yet.
+  // It has not run anywhere yet.
   expect(session.statements.hasRun(shape)).toBe(false);
   session.told.remember(shape);
   expect(session.statements.hasRun(shape)).toBe(true);
 });
 
-test("what is unknown is asked for", async () => {
+test("a statement without a cached description is described", async () => {
   const asking = session.statements.shape(session.owner, "select n");
   last().answer(shapeOf([23]));
   expect((await asking)!.sql).toBe("select n");
 });
 
-test("what is wrong with a statement is thrown, and not remembered", async () => {
+test("an error of a description is thrown, and not cached", async () => {
   const learning = learn("select n");
   last().fail(failure);
   await expect(learning).rejects.toBe(failure);
   expect(session.statements.known("select n")).toBeUndefined();
 });
 
-test("a connection that goes rejects", async () => {
+test("a connection that is lost rejects the description", async () => {
   const learning = learn("select n");
   const loss = new PgzError("CONNECTION_LOST", "gone");
   last().operation.end(loss);
@@ -93,7 +93,7 @@ test("a call that is over learns nothing, whatever the answer", async () => {
   expect(session.statements.known("select n")).toBeUndefined();
 });
 
-test("before the schema has changed, and where times are floats, what is learned is for those alone", async () => {
+test("descriptions are separate for each schema key, and for float timestamps", async () => {
   const shape = await learned("select n");
   const known = () => session.statements.known("select n");
   session.changes.key = "1";
@@ -117,7 +117,7 @@ test("before the schema has changed, and where times are floats, what is learned
   expect(known()).toBe(floats);
 });
 
-test("a statement that is forgotten is learned anew, and one whose name is taken is known all the same", async () => {
+test("a forgotten statement is described again, and one whose name is taken stays cached", async () => {
   const shape = await learned("select n");
   session.statements.forget(shape);
   expect([session.log, session.statements.known("select n")]).toEqual([[["forget", shape.id]], shape]);
@@ -125,7 +125,7 @@ test("a statement that is forgotten is learned anew, and one whose name is taken
   expect(session.statements.known("select n")).toBeUndefined();
 });
 
-test("what the server cannot write in binary is asked for as text from then on", async () => {
+test("a statement without binary form is requested as text from then on", async () => {
   const shape = await learned("select n");
   expect(session.statements.refuseBinary(shape)).toBe(true);
   const asText = session.statements.known("select n")!;
@@ -133,14 +133,14 @@ test("what the server cannot write in binary is asked for as text from then on",
   expect(session.statements.refuseBinary(asText)).toBe(false);
 });
 
-test("on a server that is none of PostgreSQL's all rows are asked for as text", async () => {
+test("on a server unlike PostgreSQL all rows are requested as text", async () => {
   heedOddness(session.connection.config as never, "statement");
   expect([...(await learned("select n", [23, 25])).resultFormats]).toEqual([0, 0]);
 });
 
-// -- cancels of other calls ------------------------------------------------------------------------------------------
+// -- cancels for other calls -----------------------------------------------------------------------------------------
 
-/** A CancelRequest for another call has ended the question; `stop` ends the cancel. */
+/** A CancelRequest for another call ends the query. The returned function ends that cancel. */
 function hit(): () => void {
   let stop = () => {};
   session.connection.stopping = new Promise<void>((resolve) => (stop = resolve));
@@ -149,7 +149,7 @@ function hit(): () => void {
   return stop;
 }
 
-test("a question that a cancel for another call ended is asked again when the cancel is over", async () => {
+test("a description that a cancel for another call ended is repeated when the cancel is over", async () => {
   const preparing = prepare("select n");
   const stop = hit();
   await settled();
@@ -164,7 +164,7 @@ test("a question that a cancel for another call ended is asked again when the ca
   expect(await preparing).toMatchObject([{ sql: "select n" }]);
 });
 
-test("within a transaction, which has failed with it, it is not asked again", async () => {
+test("inside a transaction, which has failed too, a cancelled description is not repeated", async () => {
   const learning = learn("select n");
   session.connection.transactionStatus = "E";
   hit()();
@@ -172,7 +172,7 @@ test("within a transaction, which has failed with it, it is not asked again", as
   expect(session.asked).toHaveLength(1);
 });
 
-test("a call that ends under the cancel asks nothing any more", async () => {
+test("a call that ends during that cancel asks nothing more", async () => {
   const learning = learn("select n");
   const stop = hit();
   await settled();
@@ -184,11 +184,11 @@ test("a call that ends under the cancel asks nothing any more", async () => {
 
 // -- names -----------------------------------------------------------------------------------------------------------
 
-test("statements are prepared in one flight, and each has its shape or what is wrong with it", async () => {
+test("statements are prepared in one flight, and each has its shape or its error", async () => {
   const preparing = prepare("select n", "select from from", "select m");
   expect(session.asked).toHaveLength(3);
   const [first, , third] = session.asked.map(({ commands }) => commands[0]![2] as number);
-  // What may be prepared under a name is closed, since it would tell of what was.
+  // A name that may be prepared already is closed first, because it could be of an older version.
   expect(session.log).toEqual(session.asked.map(({ commands }) => ["forget", commands[0]![2]]));
   session.asked[0]!.answer(shapeOf([23]));
   session.asked[1]!.fail(failure);
@@ -198,7 +198,7 @@ test("statements are prepared in one flight, and each has its shape or what is w
   expect(session.log).toHaveLength(3);
 });
 
-test("a statement that is known is prepared under its own id, where it is what it was", async () => {
+test("a known statement is prepared under its own id if it has not changed", async () => {
   const shape = await learned("select n");
   const preparing = prepare("select n");
   expect(last().commands).toEqual([["describe", "select n", shape.id]]);
@@ -207,7 +207,7 @@ test("a statement that is known is prepared under its own id, where it is what i
   expect(session.log).toEqual([["forget", shape.id]]);
 });
 
-test("a statement that is another one by now is not used under the id of the one before", async () => {
+test("a statement that has changed does not use the id of the previous one", async () => {
   const shape = await learned("select n");
   const preparing = prepare("select n");
   last().answer(shapeOf([25]));
@@ -217,12 +217,12 @@ test("a statement that is another one by now is not used under the id of the one
     ["forget", shape.id],
     ["forget", shape.id],
   ]);
-  // Described without a name, there is no name to take.
+  // A description without a name needs no id.
   await learned("select n", [20]);
   expect(session.log).toHaveLength(2);
 });
 
-test("of a call that is over no statement is prepared", async () => {
+test("a call that is over prepares no statement", async () => {
   const preparing = prepare("select n", "select m");
   for (const asked of session.asked) asked.answer(shapeOf([23]));
   session.call.finished = true;
@@ -231,7 +231,7 @@ test("of a call that is over no statement is prepared", async () => {
 
 // -- types of the database -------------------------------------------------------------------------------------------
 
-test("types of the database are asked for, told to the core, and read in binary where it can", async () => {
+test("types of the database are looked up, told to the core, and read in binary if possible", async () => {
   session.textTypes.add(MOOD + 1);
   const learning = learn("select m");
   last().answer({ ...shapeOf([MOOD, MOOD + 1, 23]), resultFormats: [0, 0, 1] });
@@ -244,18 +244,18 @@ test("types of the database are asked for, told to the core, and read in binary 
   expect(session.log).toEqual([
     ["define_types", Uint32Array.of(MOOD, 0, 25, 0, MOOD + 1, 0, 17, 0), new Uint32Array(), ""],
   ]);
-  // A type that is told is not told again.
+  // A type is told only once.
   session.statements.define({} as never, shape.types);
   expect(session.statements.known("select m")).toBe(shape);
 });
 
-test("without types of the database formats are those that the core has said", async () => {
+test("without types of the database the formats are those that the core has reported", async () => {
   const learning = learn("select n");
   last().answer({ ...shapeOf([23, 25]), resultFormats: [1, 0] });
   expect([...(await learning)!.resultFormats]).toEqual([1, 0]);
 });
 
-test("on a server that is none of PostgreSQL's its own types are text, too", async () => {
+test("on a server unlike PostgreSQL its own types are text, too", async () => {
   heedOddness(session.connection.config as never, "statement");
   const learning = learn("select m");
   last().answer(shapeOf([MOOD]));
@@ -264,7 +264,7 @@ test("on a server that is none of PostgreSQL's its own types are text, too", asy
   expect([...(await learning)!.resultFormats]).toEqual([0]);
 });
 
-test("a statement whose types have been forgotten is not known any more", async () => {
+test("a statement whose types were dropped is no longer cached", async () => {
   const learning = learn("select m");
   last().answer(shapeOf([MOOD]));
   await settled();
@@ -276,7 +276,7 @@ test("a statement whose types have been forgotten is not known any more", async 
   expect(session.catalog.question([{ typeOid: MOOD }])).toBeDefined();
 });
 
-test("a statement one of whose types is gone is described once more, under the same name", async () => {
+test("a statement with a type that is gone is described once more, under the same name", async () => {
   const preparing = prepare("select m");
   const first = last();
   first.answer(shapeOf([MOOD]));
@@ -290,7 +290,7 @@ test("a statement one of whose types is gone is described once more, under the s
   expect(session.asked).toHaveLength(3);
 });
 
-test.each(["the catalog", "the second description"])("a call that is over behind %s learns nothing", async (what) => {
+test.each(["the catalog", "the second description"])("a call that is over after %s learns nothing", async (what) => {
   const learning = learn("select m");
   last().answer(shapeOf([MOOD]));
   await settled();
@@ -305,7 +305,7 @@ test.each(["the catalog", "the second description"])("a call that is over behind
   expect(session.statements.known("select m")).toBeUndefined();
 });
 
-test("a statement whose type is gone may be wrong by now, which is its error", async () => {
+test("a second description that fails because a type is gone is the error", async () => {
   const learning = learn("select m");
   last().answer(shapeOf([MOOD]));
   await settled();

@@ -1,4 +1,4 @@
-// The Response around rows: its status and headers, gzip, and the runtime's own bytes as its body.
+// The Response around rows: its status and headers, gzip, and native bytes of the runtime as its body.
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { checkGzip, compressed, responseInit } from "../../js/api/streams.ts";
@@ -7,7 +7,7 @@ import { isPending, quiet } from "../support/memory-session.ts";
 
 type Stream = ReadableStream<Uint8Array>;
 
-/** Work that the runtime was asked to keep alive. */
+/** Promises that the runtime was asked to keep alive. */
 let kept: Promise<unknown>[];
 const install = (traits: Partial<Runtime> = {}) =>
   installRuntime({ name: "here", background: (work) => void kept.push(work), ...traits } as Runtime);
@@ -24,13 +24,13 @@ const refused = (code: string, text: RegExp) =>
 
 // -- status and headers -----------------------------------------------------------------------------------------------
 
-test("a response has status 200 and the format's type", () => {
+test("a response has status 200 and the content type of the format", () => {
   const init = responseInit({}, "text/csv");
   expect([init.status, ...(init.headers as Headers)]).toEqual([200, ["content-type", "text/csv"]]);
   expect(init).not.toHaveProperty("encodeBody");
 });
 
-test("headers that are given stay, and a type among them wins", () => {
+test("given headers are kept, and a given content type wins", () => {
   const given: [string, string][] = [
     ["cache-control", "no-store"],
     ["content-type", "text/plain"],
@@ -39,7 +39,7 @@ test("headers that are given stay, and a type among them wins", () => {
     expect([...(responseInit({ headers }, "text/csv").headers as Headers)]).toEqual(given);
 });
 
-test("a compressed body is named, and told to workerd", () => {
+test("a compressed body has the header content-encoding, and workerd is told that it is encoded", () => {
   const init = responseInit({ gzip: true }, "text/csv");
   expect((init.headers as Headers).get("content-encoding")).toBe("gzip");
   expect(init).toMatchObject({ encodeBody: "manual" });
@@ -62,13 +62,13 @@ test.each([[{ "a b": "c" }], [{ a: "b\nc" }], [5]])("headers that HTTP does not 
 
 // -- gzip ------------------------------------------------------------------------------------------------------------
 
-test("gzip is true or false", () => {
+test("gzip must be true or false", () => {
   for (const gzip of [true, false, undefined]) expect(() => checkGzip({ gzip })).not.toThrow();
   for (const gzip of [1, "yes", null])
     expect(() => checkGzip({ gzip: gzip as never })).toThrow(refused("INVALID_OPTION", /"gzip"/));
 });
 
-test("where the runtime cannot compress, gzip is refused, and only gzip", () => {
+test("if the runtime cannot compress, only gzip: true is refused", () => {
   vi.stubGlobal("CompressionStream", undefined);
   expect(() => checkGzip({ gzip: true })).toThrow(refused("UNSUPPORTED_ON_RUNTIME", /^here has no CompressionStream/));
   expect(() => checkGzip({ gzip: false })).not.toThrow();
@@ -78,7 +78,7 @@ test("where the runtime cannot compress, gzip is refused, and only gzip", () => 
 const unzipped = async (stream: Stream) =>
   gunzipSync(new Uint8Array(await new Response(stream as BodyInit).arrayBuffer())).toString();
 
-/** A source by hand, and what it was left with. */
+/** A source that the test controls, and the reasons with which it was cancelled. */
 function source() {
   let controller!: ReadableStreamDefaultController<Uint8Array>;
   const left: unknown[] = [];
@@ -89,7 +89,7 @@ function source() {
   return { stream, controller, left };
 }
 
-test("rows are compressed by the platform, or by what the runtime has in its place", async () => {
+test("rows are compressed by the platform, or by the runtime's replacement", async () => {
   const given = () => new Response("some rows").body!;
   expect(await unzipped(compressed(given()))).toBe("some rows");
   const own = new ReadableStream<Uint8Array>();
@@ -101,10 +101,10 @@ test("rows are compressed by the platform, or by what the runtime has in its pla
   expect(kept).toEqual([]);
 });
 
-// -- the runtime's own bytes ------------------------------------------------------------------------------------------
+// -- native bytes of the runtime --------------------------------------------------------------------------------------
 
 const channelOf = () => new TransformStream<Uint8Array, Uint8Array>();
-/** Bytes that go through a channel as they are. */
+/** Bytes that pass through a channel unchanged. */
 function carried() {
   install({ gzip: (stream) => stream });
   const given = source();
@@ -125,7 +125,7 @@ test("a channel carries the compressed bytes to their end, which is kept alive",
   expect(kept.length).toBe(1);
 });
 
-test("each chunk comes as it was", async () => {
+test("each chunk arrives unchanged", async () => {
   const { controller, reader } = carried();
   for (const text of ["one", "two"]) {
     controller.enqueue(bytes(text));
@@ -136,7 +136,7 @@ test("each chunk comes as it was", async () => {
   await kept[0];
 });
 
-test("a source that fails fails the channel", async () => {
+test("a source that fails makes the channel fail", async () => {
   const { controller, reader } = carried();
   const error = new Error("lost");
   controller.error(error);
@@ -144,7 +144,7 @@ test("a source that fails fails the channel", async () => {
   await kept[0];
 });
 
-test("a reader that leaves leaves the source at once, though it is silent", async () => {
+test("a reader that cancels also cancels a silent source at once", async () => {
   const { left, reader } = carried();
   await reader.cancel("enough");
   await quiet();
@@ -152,7 +152,7 @@ test("a reader that leaves leaves the source at once, though it is silent", asyn
   await kept[0];
 });
 
-test("a source that cannot be left does not matter to a reader that leaves", async () => {
+test("a reader's cancel succeeds even if the source cannot be cancelled", async () => {
   install({ gzip: (stream) => stream });
   const stream: Stream = new ReadableStream({ cancel: () => Promise.reject(new Error("cannot")) });
   await compressed(stream, channelOf()).cancel("enough");

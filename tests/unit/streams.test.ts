@@ -1,4 +1,5 @@
-// Rows as bytes on their way to a user: when a call has its stream, what ends it, and who waits for whom.
+// Rows as bytes on their way to a user: when a call resolves with its stream, what ends the stream, and which side
+// waits for the other.
 import { beforeEach, expect, test } from "vitest";
 import { feed, type Source } from "../../js/api/streams.ts";
 import type { Operation, RowSink } from "../../js/connection/operation.ts";
@@ -10,7 +11,7 @@ import { isPending, quiet } from "../support/memory-session.ts";
 
 type Stream = ReadableStream<Uint8Array>;
 
-/** Work that the runtime was asked to keep alive. */
+/** Promises that the runtime was asked to keep alive. */
 let kept: Promise<unknown>[];
 beforeEach(() => {
   kept = [];
@@ -20,7 +21,7 @@ beforeEach(() => {
 const bytes = (text: string) => new TextEncoder().encode(text);
 const lost = () => new PostgresError({ code: "57P01", message: "terminating connection" });
 
-/** A call that is fed by hand: `sink` takes rows, `end` says what the statement has come to. */
+/** A call that the test feeds: `sink` takes rows, and `end` sets the outcome of the statement. */
 function fed(rest?: Source["rest"], channel?: ByteChannel) {
   const stats = { copiedBytes: 0 };
   const call = new Call<Stream>({ timeout: 0 });
@@ -32,7 +33,7 @@ function fed(rest?: Source["rest"], channel?: ByteChannel) {
   return { call, sink, stats, feeding, end: (done = true) => end(done ? ({} as Operation) : undefined) };
 }
 
-test("a call has its stream at the first rows, and all of them until the end", async () => {
+test("a call has its stream at the first rows, and the stream has all rows until the end", async () => {
   const { call, sink, stats, feeding, end } = fed();
   expect(sink.delivery).toBe("prompt");
   expect(await isPending(call.promise)).toBe(true);
@@ -47,7 +48,7 @@ test("a call has its stream at the first rows, and all of them until the end", a
   expect(stats.copiedBytes).toBe(7);
 });
 
-test("without rows a call has its stream at the end, with what stands behind rows", async () => {
+test("without rows a call has its stream at the end, with the bytes that follow the rows", async () => {
   for (const [rest, expected] of [
     [undefined, ""],
     [() => undefined, ""],
@@ -61,21 +62,21 @@ test("without rows a call has its stream at the end, with what stands behind row
   }
 });
 
-test("what stands behind the rows comes behind them", async () => {
+test("the bytes that follow the rows come after them", async () => {
   const { call, sink, end } = fed(() => bytes("]"));
   sink.rows(bytes("[1"));
   end();
   expect(await new Response(await call.promise).text()).toBe("[1]");
 });
 
-test("a statement that has not come to its end leaves the call to whoever ends it", async () => {
+test("a statement without an end leaves the call open for other code to end it", async () => {
   const { call, feeding, end } = fed(() => bytes("]"));
   end(false);
   await feeding;
   expect([call.finished, await isPending(call.promise), kept]).toEqual([false, true, []]);
 });
 
-test("a failure before the first row rejects the call, a later one errors its stream", async () => {
+test("a failure before the first row rejects the call, and a later failure errors its stream", async () => {
   const early = fed();
   const error = lost();
   early.call.fail(error);
@@ -88,7 +89,7 @@ test("a failure before the first row rejects the call, a later one errors its st
   await expect(reader.read()).rejects.toBe(error);
 });
 
-test("a reader that leaves ends the call, with its reason", async () => {
+test("a reader that cancels ends the call, with its reason", async () => {
   const { call, sink } = fed();
   const errors: unknown[] = [];
   call.holder = { onFailure: (error) => void errors.push(error) };
@@ -98,7 +99,7 @@ test("a reader that leaves ends the call, with its reason", async () => {
   expect(errors).toEqual([expect.objectContaining({ name: "AbortError", code: "ABORTED", cause: "enough" })]);
 });
 
-test("who writes waits for the reader, and it is known that rows are unread", async () => {
+test("a writer waits for the reader, and the call reports unread rows", async () => {
   const { call, sink } = fed();
   expect([sink.full!(), call.isUnread()]).toEqual([undefined, false]);
   sink.rows(bytes("one"));
@@ -110,7 +111,7 @@ test("who writes waits for the reader, and it is known that rows are unread", as
   expect([sink.full!(), call.isUnread()]).toEqual([undefined, false]);
 });
 
-test("a runtime's own channel carries the rows, and its end is kept alive", async () => {
+test("a channel of the runtime carries the rows, and its end is kept alive", async () => {
   const channel = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 4 });
   const { call, sink, stats, feeding, end } = fed(() => bytes("]"), channel);
   sink.rows(bytes("[1"));
@@ -122,6 +123,6 @@ test("a runtime's own channel carries the rows, and its end is kept alive", asyn
   expect(await new Response(stream).text()).toBe("[1]");
   await Promise.all(kept);
   await quiet();
-  // The channel copies by itself.
+  // The channel copies without the driver.
   expect(stats.copiedBytes).toBe(0);
 });

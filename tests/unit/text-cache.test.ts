@@ -1,14 +1,14 @@
-// What is kept by texts stays within two bounds.
+// A cache by texts stays within two bounds.
 import { expect, test } from "vitest";
 import { TextCache } from "../../js/util/text-cache.ts";
 
-test("the oldest entries go when there are too many", () => {
+test("the oldest entries are dropped when there are too many", () => {
   const cache = new TextCache<number>(2, 100);
   ["a", "b", "c"].forEach((text, n) => cache.put(text, n));
   expect(["a", "b", "c"].map((text) => cache.get(text))).toEqual([undefined, 1, 2]);
 });
 
-test("the oldest entries go when their texts are too long together", () => {
+test("the oldest entries are dropped when their texts are too long in total", () => {
   const cache = new TextCache<number>(100, 5);
   ["aaa", "bb", "ccc"].forEach((text, n) => expect(cache.put(text, n)).toBe(n));
   expect(["aaa", "bb", "ccc"].map((text) => cache.get(text))).toEqual([undefined, 1, 2]);
@@ -16,7 +16,7 @@ test("the oldest entries go when their texts are too long together", () => {
   expect(["bb", "ccc", "dddd"].map((text) => cache.get(text))).toEqual([undefined, undefined, 3]);
 });
 
-test("a text that is too long alone is not kept, and costs no other one its place", () => {
+test("a text that alone is too long is not cached, and drops no other entry", () => {
   const cache = new TextCache<number>(100, 5);
   cache.put("aaaaa", 1);
   expect(cache.put("bbbbbb", 2)).toBe(2);

@@ -1,4 +1,4 @@
-// The official TOON document, read back by the specification's own decoder.
+// The official TOON document, decoded by the specification's own decoder.
 import { decode } from "@toon-format/toon";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -9,13 +9,13 @@ const utf8 = new TextEncoder();
 function document(names: string[], rows: unknown[][]): string {
   const toon = new ToonDocument();
   toon.columns(names);
-  // As the core writes them: its own header, then JSON values and commas.
+  // In the core's format: its own header, then JSON values and commas.
   const lines = ["[?]{…}", ...rows.map((row) => row.map((value) => JSON.stringify(value)).join(","))];
   for (const line of lines) toon.add(utf8.encode(`${line}\n`));
   return new TextDecoder().decode(toon.finish());
 }
 
-test("rows, none, and rows without columns", () => {
+test("rows, no rows, and rows without columns are written", () => {
   expect(
     document(
       ["id", "n m"],
@@ -48,7 +48,7 @@ test.each([
   ["\\b", '"\\\\b"'],
   ["\b\f\u0001", '"\\u0008\\u000c\\u0001"'],
   ["ü€𝄞", "ü€𝄞"],
-])("the text %j is %s", (text, expected) => {
+])("the text %j is written as %s", (text, expected) => {
   expect(document(["a"], [[text]])).toBe(`[1]{a}:\n  ${expected}`);
   expect(decode(document(["a"], [[text]]))).toEqual([{ a: text }]);
 });
@@ -67,7 +67,7 @@ test.each([
   ["-123.4500", "-123.45"],
   ["0.1", "0.1"],
   ["120e-1", "12"],
-])("the number %s is %s", (number, expected) => {
+])("the number %s is written as %s", (number, expected) => {
   const toon = new ToonDocument();
   toon.columns(["a"]);
   toon.add(utf8.encode(`[?]{a}\n${number}\n`));
@@ -81,19 +81,19 @@ test.each([
   [" 1.50 ", 1.5],
   ["  true", true],
   [" null", null],
-])("the json value %j with white space around it is %j", (json, expected) => {
+])("the JSON value %j with white space around it is read as %j", (json, expected) => {
   const toon = new ToonDocument();
   toon.columns(["a", "b"]);
   toon.add(utf8.encode(`[?]{a,b}\n${json},7\n`));
   expect(decode(new TextDecoder().decode(toon.finish()))).toEqual([{ a: expected, b: 7 }]);
 });
 
-test("what is no primitive is its JSON text", () => {
+test("a value that is not primitive is its JSON text", () => {
   const nested = { k: [1, 'x,"y'], z: null };
   expect(decode(document(["a", "b"], [[nested, [1, 2]]]))).toEqual([{ a: JSON.stringify(nested), b: "[1,2]" }]);
 });
 
-test("any names and values read back", () => {
+test("any names and values are read back", () => {
   const value = fc.oneof(
     fc.string({ unit: "binary" }),
     fc.string(),

@@ -1,9 +1,9 @@
-// An error that several calls have: each says its own statement, and nothing of another one's.
+// An error that several calls share: each has its own statement, and nothing of another call's.
 import { expect, test } from "vitest";
 import { PostgresError } from "../../js/util/errors.ts";
 import { errorOf } from "../../js/util/trace.ts";
 
-test("an error that ends several calls has each one's own statement and parameters", () => {
+test("an error that ends several calls has the statement and parameters of each call", () => {
   const fields = { severity: "FATAL", code: "42703", message: "gone", position: "8" };
   const shared = new PostgresError(fields);
   const first = errorOf(shared, { text: "select secret from t where a = $1", values: ["a secret"] }, true);

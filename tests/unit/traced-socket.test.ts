@@ -1,4 +1,4 @@
-// Option `debug`: the lines of a session, however its bytes are cut.
+// Option `debug`: the lines of a session, however its bytes are split.
 import { expect, test } from "vitest";
 import { tracedSocket } from "../../js/connection/traced-socket.ts";
 import type { Socket } from "../../js/sockets/contract.ts";
@@ -63,13 +63,13 @@ test("each flight is a line with the names of its messages", async () => {
   ]);
 });
 
-test("answers that come in pieces are the same lines", async () => {
+test("answers in pieces give the same lines", async () => {
   const withoutCode = (lines: string[]) => lines.map((line) => line.replace(" 42P01", ""));
   const whole = withoutCode(await linesOf(session));
   for (const size of [1, 2, 3, 5, 7, 11]) expect(withoutCode(await linesOf(session, size))).toEqual(whole);
 });
 
-test("a message that says it is shorter than nothing ends no loop but itself", async () => {
+test("a message with a negative length does not make the parser loop", async () => {
   const lying = [...chars("D"), ...int32(-2_000_000_000), ...chars("D"), ...int32(0)];
   expect(await linesOf([{ sent: startup, answer: lying }])).toEqual([
     "> StartupMessage (18 bytes)",
@@ -78,7 +78,7 @@ test("a message that says it is shorter than nothing ends no loop but itself", a
   ]);
 });
 
-test("what is no message of PostgreSQL is shown as that, and CancelRequest by its name", async () => {
+test("bytes that are no PostgreSQL message are shown as such, and CancelRequest by its name", async () => {
   const lines = await linesOf([
     { sent: [...int32(16), ...int32(80_877_102), ...int32(1), ...int32(2)], answer: chars("OOPS, no server") },
   ]);

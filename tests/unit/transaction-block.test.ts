@@ -1,5 +1,5 @@
-// The transaction of a session and BEGIN that waits for the next flight (js/session/transaction-block.ts): what leaves
-// in which order, and what is left when a flight fails.
+// The transaction of a session, and a BEGIN that waits for the next flight (js/session/transaction-block.ts): what is
+// sent in which order, and the state after a failed flight.
 import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation } from "../../js/connection/operation.ts";
@@ -18,7 +18,7 @@ function textOf(command: (handle: CoreConnection) => number): string {
   return text;
 }
 
-/** A connection that notes what is run on it; `rolls`: the status that its ROLLBACK leads to. */
+/** A connection that records what runs on it. `rolls`: the transaction status after its ROLLBACK. */
 let databases = 0;
 class Wire {
   readonly config = { host: "memory", port: 5432, database: `d${databases++}` };
@@ -57,7 +57,7 @@ beforeEach(() => {
   connection = new Wire();
 });
 
-/** A flight of `block`, and what stood in front of it. */
+/** A flight of `block`, and its preludes. */
 function fly(block: TransactionBlock) {
   const operation = new Operation({});
   let preludes: readonly string[] = [];
@@ -76,7 +76,7 @@ function fly(block: TransactionBlock) {
   return { operation, preludes, arrive, lose };
 }
 
-/** What a session asks of its block between two flights. */
+/** What a session reads of its block between two flights. */
 const stateOf = (block: TransactionBlock) => ({
   place: block.place,
   isNone: block.isNone,
@@ -87,7 +87,7 @@ const NONE = { place: "alone", isNone: true, isWaiting: false, beginFailed: fals
 const WAITING = { place: "begins", isNone: false, isWaiting: true, beginFailed: false };
 const INSIDE = { place: "inside", isNone: false, isWaiting: false, beginFailed: false };
 
-test("without a transaction a flight has nothing in front", async () => {
+test("without a transaction a flight has no prelude", async () => {
   const block = blockOf();
   expect(stateOf(block)).toEqual(NONE);
   const { preludes, arrive } = fly(block);
@@ -96,7 +96,7 @@ test("without a transaction a flight has nothing in front", async () => {
   expect(stateOf(block)).toEqual(NONE);
 });
 
-test("BEGIN leaves with the next flight, and with no other behind it", async () => {
+test("BEGIN is sent with the next flight, and not again with a later one", async () => {
   const block = blockOf();
   block.begin("begin");
   expect(stateOf(block)).toEqual(WAITING);
@@ -107,11 +107,11 @@ test("BEGIN leaves with the next flight, and with no other behind it", async () 
   const second = fly(block);
   expect(second.preludes).toEqual([]);
   await second.arrive("E", failure);
-  // That was no flight with BEGIN.
+  // That flight had no BEGIN.
   expect(stateOf(block)).toEqual(INSIDE);
 });
 
-test("settings of a scope stand in front of each flight outside of a transaction, and behind BEGIN only", async () => {
+test("a scope's settings precede each flight outside a transaction, and inside only that with BEGIN", async () => {
   const block = blockOf("settings");
   expect([block.settings, fly(block).preludes, fly(block).preludes]).toEqual([
     ["settings"],
@@ -127,7 +127,7 @@ test("settings of a scope stand in front of each flight outside of a transaction
   expect(block.settings).toEqual([]);
 });
 
-test("a BEGIN that is withdrawn does not leave", async () => {
+test("a BEGIN that was withdrawn is not sent", async () => {
   const block = blockOf();
   block.begin("begin");
   block.withdraw();
@@ -135,7 +135,7 @@ test("a BEGIN that is withdrawn does not leave", async () => {
   expect(fly(block).preludes).toEqual([]);
 });
 
-test("a flight with BEGIN that fails outside of a transaction has not begun it, so BEGIN still waits", async () => {
+test("a flight with BEGIN that ends outside of a transaction has not begun one, so BEGIN still waits", async () => {
   const block = blockOf();
   block.begin("begin");
   await fly(block).arrive("I", failure);
@@ -144,12 +144,12 @@ test("a flight with BEGIN that fails outside of a transaction has not begun it, 
   expect(again.preludes).toEqual(["begin"]);
   await again.arrive("T");
   expect(stateOf(block)).toEqual({ ...INSIDE, beginFailed: true });
-  // Of the next transaction nothing has failed.
+  // In the next transaction nothing has failed yet.
   block.begin("begin next");
   expect(block.beginFailed).toBe(false);
 });
 
-test("a flight with BEGIN that fails inside of its transaction has begun it", async () => {
+test("a flight with BEGIN that fails inside its transaction has begun it", async () => {
   const block = blockOf();
   block.begin("begin");
   await fly(block).arrive("E", failure);
@@ -157,14 +157,14 @@ test("a flight with BEGIN that fails inside of its transaction has begun it", as
   expect(fly(block).preludes).toEqual([]);
 });
 
-test("a statement that ends its transaction in the flight that begins it leaves no BEGIN behind", async () => {
+test("a statement that ends its transaction in the flight with BEGIN leaves no BEGIN waiting", async () => {
   const block = blockOf();
   block.begin("begin");
   await fly(block).arrive("I");
   expect(stateOf(block)).toEqual(NONE);
 });
 
-test("a connection that is lost under BEGIN has not refused it", async () => {
+test("a connection that is lost during BEGIN has not refused it", async () => {
   const block = blockOf();
   block.begin("begin");
   const { operation, lose } = fly(block);
@@ -175,7 +175,7 @@ test("a connection that is lost under BEGIN has not refused it", async () => {
 
 // -- BEGIN in a flight of its own ------------------------------------------------------------------------------------
 
-/** A call whose operations run on the wire, as far as `begun` needs one. */
+/** As much of a call as `begun` needs: its operations run on the connection. */
 function calling(finished = false) {
   const operations: Operation[] = [];
   const call = {
@@ -189,13 +189,13 @@ function calling(finished = false) {
   return { call, operations, begun: (block: TransactionBlock) => block.begun(call as unknown as AnyCall) };
 }
 
-test("where nothing waits to begin, nothing leaves: the call goes on unless it is over", async () => {
+test("if no BEGIN waits, nothing is sent, and the call continues unless it is over", async () => {
   const block = blockOf("settings");
   expect([await calling().begun(block), await calling(true).begun(block)]).toEqual([true, false]);
   expect(connection.log).toEqual([]);
 });
 
-test("BEGIN and settings leave as one Query where they cannot be in front of a flight", async () => {
+test("BEGIN and settings are sent as one Query if they cannot be preludes of a flight", async () => {
   const block = blockOf("settings");
   block.begin("begin");
   const { begun, operations } = calling();
@@ -207,7 +207,7 @@ test("BEGIN and settings leave as one Query where they cannot be in front of a f
   expect(stateOf(block)).toEqual(INSIDE);
 });
 
-test("what is wrong with BEGIN is thrown, unless its call is over", async () => {
+test("an error of BEGIN is thrown, unless its call is over", async () => {
   for (const isOver of [false, true]) {
     const block = blockOf();
     block.begin("begin");
@@ -220,7 +220,7 @@ test("what is wrong with BEGIN is thrown, unless its call is over", async () => 
   }
 });
 
-test("a connection that goes under BEGIN rejects", async () => {
+test("a connection that is lost during BEGIN rejects", async () => {
   const block = blockOf();
   block.begin("begin");
   const { begun, operations } = calling();
@@ -229,9 +229,9 @@ test("a connection that goes under BEGIN rejects", async () => {
   await expect(beginning).rejects.toBe(loss);
 });
 
-// -- repetition and ROLLBACK -----------------------------------------------------------------------------------------
+// -- repeats and ROLLBACK --------------------------------------------------------------------------------------------
 
-test("what began a transaction and failed is rolled back, and begins again with its repetition", async () => {
+test("a failed flight that began a transaction is rolled back, and BEGIN is sent again with the repeat", async () => {
   const block = blockOf();
   block.begin("begin");
   const { operation, arrive } = fly(block);
@@ -242,7 +242,7 @@ test("what began a transaction and failed is rolled back, and begins again with 
   expect(fly(block).preludes).toEqual(["begin"]);
 });
 
-test("what failed within a transaction, or behind another BEGIN, is not begun again", async () => {
+test("a flight inside a transaction, or after another BEGIN, does not make BEGIN repeat", async () => {
   const block = blockOf();
   await block.again(undefined);
   block.begin("begin");
@@ -259,7 +259,7 @@ test("what failed within a transaction, or behind another BEGIN, is not begun ag
   expect([connection.log, block.isWaiting]).toEqual([[], false]);
 });
 
-test("a flight of a transaction that was withdrawn is not begun again", async () => {
+test("a failed flight whose transaction was withdrawn does not make BEGIN repeat", async () => {
   const block = blockOf();
   block.begin("begin");
   const { operation, arrive } = fly(block);
@@ -269,7 +269,7 @@ test("a flight of a transaction that was withdrawn is not begun again", async ()
   expect([connection.log, block.isWaiting]).toEqual([[], false]);
 });
 
-test("a flight of the transaction before is not begun again by the next one", async () => {
+test("a failed flight of the previous transaction does not make the next one's BEGIN repeat", async () => {
   const block = blockOf();
   block.begin("begin");
   const { operation, arrive } = fly(block);
@@ -279,7 +279,7 @@ test("a flight of the transaction before is not begun again by the next one", as
   expect(fly(block).preludes).toEqual(["begin next"]);
 });
 
-test("where the connection ends instead of rolling back, the repetition fails with why", async () => {
+test("if the connection ends instead of rolling back, the repeat fails with the reason", async () => {
   const block = blockOf();
   block.begin("begin");
   const { operation, arrive } = fly(block);
@@ -292,7 +292,7 @@ test("where the connection ends instead of rolling back, the repetition fails wi
   expect(connection.log).toEqual(["ROLLBACK", "abandon", "over", "CONNECTION_LOST"]);
 });
 
-test("ROLLBACK leaves only where a transaction is open on a connection that is", async () => {
+test("ROLLBACK is sent only if a transaction is open on an open connection", async () => {
   const block = blockOf();
   block.begin("begin");
   await block.rollBack();
@@ -308,7 +308,7 @@ test("ROLLBACK leaves only where a transaction is open on a connection that is",
 
 // -- what a core is told ---------------------------------------------------------------------------------------------
 
-test("statements of our own ask for no rows, and COMMIT is no Query", () => {
+test("the driver's own statements ask for no rows, and COMMIT is not a Query", () => {
   const told: unknown[][] = [];
   const handle = {
     prelude: (...given: unknown[]) => void told.push(["prelude", ...given]),
@@ -321,7 +321,7 @@ test("statements of our own ask for no rows, and COMMIT is no Query", () => {
     ["prelude", "a"],
     ["prelude", "b"],
     ["simple_query", "c", COPY_NONE, ROWS_NONE, NO_LIMITS],
-    // No format codes, the text, no types; no parameters.
+    // No format codes, the text, no types, and no parameters.
     ["execute", 0, new TextEncoder().encode("\0\0COMMIT\0\0\0"), new Uint8Array(4), ROWS_NONE, NO_LIMITS],
   ]);
 });

@@ -1,4 +1,4 @@
-// What begins a transaction or a scope, on a client and on a pool alike: what it takes, and what work is given.
+// How a transaction or a scope begins, on a client and on a pool alike: its arguments, and what the callback is given.
 import { expect, test } from "vitest";
 import { memoryPool } from "../support/memory-pool.ts";
 import { client, useMemoryServer } from "../support/memory-session.ts";
@@ -8,7 +8,7 @@ useMemoryServer();
 const refused = { name: "UsageError", code: "INVALID_OPTION" };
 
 test.each([[undefined], [null], ["select 1"], [["select 1"]], [{ sql: "select 1" }]])(
-  "a transaction whose work is no function is refused: %o",
+  "a transaction whose callback is not a function is refused: %o",
   async (work) => {
     await expect(client.transaction(work as never)).rejects.toMatchObject(refused);
     expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
@@ -28,7 +28,7 @@ test("options are checked before anything connects", async () => {
   expect(client.stats().state).toBe("new");
 });
 
-test("a transaction without statements sends none, and gives what its work returns", async () => {
+test("a transaction without statements sends nothing, and resolves with its callback's result", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   expect(await pool.transaction(() => 5)).toBe(5);
   expect(await pool.transaction(async () => "later", {})).toBe("later");
@@ -37,7 +37,7 @@ test("a transaction without statements sends none, and gives what its work retur
   await pool.close();
 });
 
-test("a scope's calls, transactions and close are its owner's", async () => {
+test("a scope's calls, transactions and close are those of its owner", async () => {
   const { pool } = memoryPool({ max: 1 });
   const scope = pool.scope({ settings: { "app.tenant": 7 } });
   expect(await scope.transaction(() => 6)).toBe(6);

@@ -1,5 +1,5 @@
-// How a transaction ends, over sockets in memory: from outside, by its own statements, with something still open, and
-// what is told and shown of it meanwhile.
+// How a transaction ends, over sockets in memory: from outside, by its own statements, or with something still open.
+// Also what is reported and shown of it meanwhile.
 import { inspect } from "node:util";
 import { beforeEach, expect, test, vi } from "vitest";
 import { type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
@@ -38,7 +38,7 @@ const inside = (value = 1) => [
 const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
 const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
 
-/** Expects a statement of our own, and answers it. */
+/** Expects a statement of the driver's own, and answers it. */
 async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
   expect(await texts(session)).toEqual([text]);
   session.send(wire.commandComplete(tag), wire.readyForQuery(status));
@@ -58,9 +58,9 @@ async function running(work: (tx: Transaction) => unknown, options?: Transaction
   return { session, call };
 }
 
-// -- what is open when work returns -----------------------------------------------------------------------------------
+// -- calls that are open when the callback returns --------------------------------------------------------------------
 
-test("a stream that is open when work returns is refused, and all is rolled back", async () => {
+test("a stream that is open when the callback returns is refused, and the transaction is rolled back", async () => {
   let stream: ReadableStream<Uint8Array> | undefined;
   const { session, call } = await running(async (tx) => void (stream = await tx.stream("select n")));
   await texts(session);
@@ -75,7 +75,7 @@ test("a stream that is open when work returns is refused, and all is rolled back
   await expect(stream!.getReader().closed).rejects.toMatchObject({ code: "ABORTED" });
 });
 
-test("behind an open stream a nested transaction is refused, and one that is no function always", async () => {
+test("a nested transaction is refused during an open stream, or without a function", async () => {
   const seen: unknown[] = [];
   const { session, call } = await running(async (tx) => {
     seen.push(await failure(tx.transaction("select 1" as never)));
@@ -105,9 +105,9 @@ test("a stream with closeWhenDone leaves the transaction to its callback", async
   expect(await call).toEqual([{ n: 2 }]);
 });
 
-// -- by its own statements --------------------------------------------------------------------------------------------
+// -- ended by its own statements --------------------------------------------------------------------------------------
 
-test("a transaction that was ended in SQL takes no more calls, and no COMMIT is missing", async () => {
+test("a transaction that was ended in SQL refuses further calls, and no COMMIT is sent", async () => {
   let next: unknown;
   const { session, call } = await running(async (tx) => {
     await tx.simple("commit");
@@ -120,7 +120,7 @@ test("a transaction that was ended in SQL takes no more calls, and no COMMIT is 
   expect(await isPending(texts(session))).toBe(true);
 });
 
-test("a BEGIN that the server refuses is no transaction, whatever work makes of it", async () => {
+test("a BEGIN that the server refuses fails the transaction, even if the callback handles the error", async () => {
   const session = await letInKnowing();
   const call = client.transaction((tx) => tx.query("select n").catch(() => "handled"));
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
@@ -133,14 +133,14 @@ test.each([
   ["COMMIT", undefined],
   ["UPDATE 0", undefined],
   ["ROLLBACK", "TRANSACTION_ROLLED_BACK"],
-])("COMMIT that is answered with %s: %s", async (tag, code) => {
+])("COMMIT that is answered with %s has the error %s", async (tag, code) => {
   const { session, call } = await running(() => "returned");
   await answers(session, "COMMIT", tag);
   if (code) await expect(call).rejects.toMatchObject({ code });
   else expect(await call).toBe("returned");
 });
 
-test("a COMMIT that is refused is the call's error, and nothing is left to roll back", async () => {
+test("a refused COMMIT is the call's error, and nothing is left to roll back", async () => {
   const { session, call } = await running(() => "returned");
   expect(await texts(session)).toEqual(["COMMIT"]);
   session.send(error("23505"), wire.readyForQuery());
@@ -150,17 +150,20 @@ test("a COMMIT that is refused is the call's error, and nothing is left to roll 
   expect(await isPending(texts(session))).toBe(true);
 });
 
-test.each([true, false])("one without statements sends none, no BEGIN later either (returns: %s)", async (returns) => {
-  const session = await letInKnowing();
-  if (returns) expect(await client.transaction(() => "returned")).toBe("returned");
-  else await expect(client.transaction(() => Promise.reject(new Error("mine")))).rejects.toThrow("mine");
-  const next = client.query("select n");
-  expect(await texts(session)).toEqual(["select n"]);
-  session.send(begun(), rows(7, 8), ended(1));
-  expect((await next).rows).toEqual([{ n: 7 }]);
-});
+test.each([true, false])(
+  "a transaction without statements sends nothing, not even BEGIN later (returns: %s)",
+  async (returns) => {
+    const session = await letInKnowing();
+    if (returns) expect(await client.transaction(() => "returned")).toBe("returned");
+    else await expect(client.transaction(() => Promise.reject(new Error("mine")))).rejects.toThrow("mine");
+    const next = client.query("select n");
+    expect(await texts(session)).toEqual(["select n"]);
+    session.send(begun(), rows(7, 8), ended(1));
+    expect((await next).rows).toEqual([{ n: 7 }]);
+  },
+);
 
-test("one that is over before its turn connects nothing, and work does not run", async () => {
+test("a transaction that is over before its turn connects nothing, and its callback does not run", async () => {
   let hasRun = false;
   const call = client.transaction(() => (hasRun = true), { signal: AbortSignal.abort("before") });
   await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "before", retryable: true });
@@ -168,9 +171,9 @@ test("one that is over before its turn connects nothing, and work does not run",
   expect([hasRun, client.stats().state]).toEqual([false, "new"]);
 });
 
-// -- from outside -----------------------------------------------------------------------------------------------------
+// -- ended from outside -----------------------------------------------------------------------------------------------
 
-test("its timeout counts from when it is made, and ends what runs", async () => {
+test("the timeout of a transaction counts from the call on, and ends running statements", async () => {
   using clock = fakeClock();
   let inner: unknown;
   const { session, call } = await running(async (tx) => (inner = await failure(tx.query("select n"))), {
@@ -184,7 +187,7 @@ test("its timeout counts from when it is made, and ends what runs", async () => 
   expect(inner).toMatchObject({ code: "ABORTED", cause: { code: "QUERY_TIMEOUT" } });
 });
 
-test("without a timeout it waits for as long as it takes", async () => {
+test("without a timeout a transaction may take any time", async () => {
   using clock = fakeClock();
   const { closed, open: goOn } = gate();
   const { session, call } = await running(() => closed);
@@ -194,7 +197,7 @@ test("without a timeout it waits for as long as it takes", async () => {
   await call;
 });
 
-test("the client's signal ends it, and what has not left can be made again", async () => {
+test("the client's signal ends a transaction, and one that has sent nothing is retryable", async () => {
   const stop = new AbortController();
   newClient({ prepare: "unnamed", signal: stop.signal });
   const { session, call } = await running(() => new Promise(() => {}));
@@ -205,7 +208,7 @@ test("the client's signal ends it, and what has not left can be made again", asy
   await answers(session, "ROLLBACK");
 });
 
-test("a callback that runs on after an end from outside hears what ended it, then that it is over", async () => {
+test("a callback that outlives its transaction gets the reason at first, and later that it is over", async () => {
   const stop = new AbortController();
   const { closed, open: goOn } = gate();
   const seen: unknown[] = [];
@@ -213,7 +216,7 @@ test("a callback that runs on after an end from outside hears what ended it, the
   const { session, call } = await running(
     async (tx) => {
       kept = tx;
-      // At once: nothing has heard of the end yet.
+      // Called at once, before any code of the driver is told of the end.
       stop.signal.addEventListener("abort", () => void failure(tx.query("select n")).then((one) => seen.push(one)));
       await closed;
       seen.push(await failure(tx.query("select n")));
@@ -229,7 +232,7 @@ test("a callback that runs on after an end from outside hears what ended it, the
   await expect(kept!.query("select n")).rejects.toMatchObject(finished);
 });
 
-test("a call and a transaction that share a refused login have an error of their own each", async () => {
+test("a call and a transaction that share a refused login have an error each", async () => {
   newClient({ prepare: "unnamed", earlyQuery: false });
   const calls = [client.query("select n"), client.transaction(() => 1)].map(failure);
   const refusing = await accepted();
@@ -241,7 +244,7 @@ test("a call and a transaction that share a refused login have an error of their
   expect(first).not.toBe(second);
 });
 
-test("a callback whose connection is lost between two calls hears that, until it has returned", async () => {
+test("a callback whose connection is lost between two calls gets that error until it has returned", async () => {
   newServer({ readsWhileIdle: true });
   const { closed, open: goOn } = gate();
   let kept: Transaction | undefined;
@@ -261,7 +264,7 @@ test("a callback whose connection is lost between two calls hears that, until it
   await expect(kept!.query("select n")).rejects.toMatchObject(finished);
 });
 
-test("a loss tells each of transaction and call an error of its own", async () => {
+test("after a loss the transaction and its call have an error each", async () => {
   newServer({ readsWhileIdle: true });
   let inner: unknown;
   const { session, call } = await running(async (tx) => (inner = await failure(tx.query("select n"))));
@@ -273,9 +276,9 @@ test("a loss tells each of transaction and call an error of its own", async () =
   expect(reason).not.toBe(inner);
 });
 
-// -- again ------------------------------------------------------------------------------------------------------------
+// -- repeats ----------------------------------------------------------------------------------------------------------
 
-test("a conflict is tried again behind a pause of which the observer is told, and the second run may succeed", async () => {
+test("a conflict is retried after a pause, which the observer is told, and the second run may succeed", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0);
   const onRetry = vi.fn();
   newClient({ prepare: "unnamed", observer: { onRetry } });
@@ -300,7 +303,7 @@ test("a conflict is tried again behind a pause of which the observer is told, an
   vi.restoreAllMocks();
 });
 
-test("a conflict whose connection is lost behind it is what is told, and nothing is tried again", async () => {
+test("a conflict with a lost ROLLBACK is the error, and is not retried", async () => {
   const onRetry = vi.fn();
   newClient({ prepare: "unnamed", observer: { onRetry } });
   const session = await letInKnowing();
@@ -313,7 +316,7 @@ test("a conflict whose connection is lost behind it is what is told, and nothing
   expect(onRetry).not.toHaveBeenCalled();
 });
 
-test("what is no conflict is not tried again, and neither is a transaction that ends in its pause", async () => {
+test("other errors are not retried, nor is a transaction that ends in its pause", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const stop = new AbortController();
@@ -336,9 +339,9 @@ test("what is no conflict is not tried again, and neither is a transaction that 
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
-// -- what is told and shown -------------------------------------------------------------------------------------------
+// -- what is reported and shown ---------------------------------------------------------------------------------------
 
-test("it is shown with its state, and where it is connected to", async () => {
+test("a transaction is printed with its state and its server", async () => {
   const seen: string[] = [];
   let kept: Transaction | undefined;
   const { session, call } = await running(async (tx) => {
@@ -360,13 +363,13 @@ test("it is shown with its state, and where it is connected to", async () => {
   }
 });
 
-test("in a scope it takes no text whose statements nobody has looked at", async () => {
+test("in a scope a transaction refuses a text whose statements cannot be checked", async () => {
   await letInKnowing();
   const scope = client.scope({ settings: { "a.b": 1 } });
   await expect(scope.transaction((tx) => tx.simple("select 1"))).rejects.toMatchObject({ code: "NOT_IN_SCOPE" });
 });
 
-test("it is finished from when its work has returned, whatever of it still runs", async () => {
+test("a transaction is finished once its callback has returned, even with calls in flight", async () => {
   const session = await letInKnowing();
   let kept: Transaction | undefined;
   const call = client.transaction((tx) => void (kept = tx).query("select n"));

@@ -1,5 +1,5 @@
-// The last statement of a transaction, with which COMMIT leaves: what becomes of both, over sockets in memory, and what
-// the error says of the transaction.
+// The last statement of a transaction, with which COMMIT is sent: the outcome of both, over sockets in memory, and what
+// the error says about the transaction.
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Transaction } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -31,12 +31,12 @@ const inside = (count = 1) => [
   wire.commandComplete(`SELECT ${count}`),
   wire.readyForQuery("T"),
 ];
-/** The answer to COMMIT, which is no Query here. */
+/** The answer to COMMIT, which is not a Query here. */
 const tagged = (tag: string) => [wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete(tag)];
 const error = (C: string, S = "ERROR") => wire.errorResponse({ S, V: S, C, M: "no" });
 const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
 
-/** A transaction whose last statement is its second; both have left when this returns. */
+/** A transaction whose last statement is its second. Both have been sent when this returns. */
 async function lastOf(
   work: (tx: Transaction) => Promise<unknown>,
 ): Promise<{ session: Session; call: Promise<unknown> }> {
@@ -52,7 +52,7 @@ async function lastOf(
   return { session, call };
 }
 
-test("COMMIT leaves with it, and the transaction is over when both are answered", async () => {
+test("COMMIT is sent with the last statement, and the transaction is over when both are answered", async () => {
   let given: unknown;
   let hasEnded = false;
   const { session, call } = await lastOf(async (tx) => {
@@ -69,7 +69,7 @@ test("COMMIT leaves with it, and the transaction is over when both are answered"
   expect(client.stats()).toMatchObject({ state: "idle", errors: 0 });
 });
 
-test("where it is the first one too, COMMIT leaves behind its answer: BEGIN may have failed", async () => {
+test("if the last statement is also the first, COMMIT follows its answer, because BEGIN may have failed", async () => {
   const session = await letInKnowing();
   const call = client.transaction((tx) => tx.last("select n"));
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
@@ -81,7 +81,7 @@ test("where it is the first one too, COMMIT leaves behind its answer: BEGIN may 
   expect(await call).toMatchObject({ rows: [{ n: 1 }] });
 });
 
-test("where it is the first one and fails, no COMMIT leaves, and ROLLBACK does", async () => {
+test("if the last statement is also the first and fails, ROLLBACK is sent and COMMIT is not", async () => {
   const session = await letInKnowing();
   const call = failure(client.transaction((tx) => tx.last("select n")));
   await texts(session);
@@ -93,7 +93,7 @@ test("where it is the first one and fails, no COMMIT leaves, and ROLLBACK does",
   expect(reason.transaction).toBeUndefined();
 });
 
-test("behind it no call can be made, in its flight and after it", async () => {
+test("after last() no call can be made, neither before its answer nor later", async () => {
   const finished = { name: "UsageError", code: "TRANSACTION_FINISHED" };
   const seen: unknown[] = [];
   const { session, call } = await lastOf(async (tx) => {
@@ -104,14 +104,14 @@ test("behind it no call can be made, in its flight and after it", async () => {
     seen.push(await failure(tx.query("select n")));
   });
   await quiet();
-  // Those do not wait for its answer.
+  // These calls are refused without waiting for the answer.
   expect(seen.length).toBe(3);
   session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
   await call;
   expect(seen).toEqual(Array.from({ length: 4 }, () => expect.objectContaining(finished)));
 });
 
-test("one that may not share the wire is followed by COMMIT, too", async () => {
+test("a last statement that cannot be pipelined is followed by COMMIT too", async () => {
   const session = await letInKnowing();
   const call = client.transaction(async (tx) => {
     await tx.query("select n");
@@ -126,7 +126,7 @@ test("one that may not share the wire is followed by COMMIT, too", async () => {
   expect(await call).toBe("SET");
 });
 
-test("one that cannot be made leaves the transaction as it was", async () => {
+test("a last statement with invalid arguments leaves the transaction unchanged", async () => {
   const session = await letInKnowing();
   const seen: unknown[] = [];
   const call = client.transaction(async (tx) => {
@@ -142,7 +142,7 @@ test("one that cannot be made leaves the transaction as it was", async () => {
   expect(seen).toMatchObject([{ name: "UsageError" }, { name: "UsageError" }]);
 });
 
-// -- what became of the transaction -----------------------------------------------------------------------------------
+// -- the outcome of the transaction -----------------------------------------------------------------------------------
 
 const aborted = [begun(), error("40001"), wire.readyForQuery("E")];
 
@@ -172,7 +172,7 @@ test.each([
   expect(await reason).toMatchObject({ code, transaction, retryable });
 });
 
-test("a connection that is lost under it leaves the transaction unknown", async () => {
+test("a connection that is lost during last() leaves the transaction unknown", async () => {
   const { session, call } = await lastOf((tx) => tx.last("select n"));
   const reason = failure(call);
   session.send(...inside());
@@ -181,14 +181,14 @@ test("a connection that is lost under it leaves the transaction unknown", async 
   expect(await reason).toMatchObject({ code: "CONNECTION_LOST", transaction: "unknown", retryable: false });
 });
 
-test("work that handles its failure hears that nothing is committed", async () => {
+test("a callback that handles the failure of last() is told that nothing is committed", async () => {
   const { session, call } = await lastOf((tx) => tx.last("select n").catch(() => "handled"));
   const reason = failure(call);
   session.send(...aborted, ...tagged("ROLLBACK"), wire.readyForQuery());
   expect(await reason).toMatchObject({ code: "TRANSACTION_ROLLED_BACK", transaction: "rolled back" });
 });
 
-test("what work throws behind it does not undo it, and says so where the error is ours", async () => {
+test("an error of the callback after last() undoes nothing, and says so if it is the driver's", async () => {
   const mine = new Error("mine");
   const { session, call } = await lastOf(async (tx) => {
     await tx.last("select n");
@@ -207,7 +207,7 @@ test("a COMMIT that a server answers with another tag has committed", async () =
   expect(await call).toEqual([{ n: 1 }]);
 });
 
-test("an error of a later loss says nothing of a transaction that was over", async () => {
+test("the error of a later loss says nothing about a transaction that was over", async () => {
   const { session, call } = await lastOf((tx) => tx.last("select n"));
   session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
   await call;
@@ -221,7 +221,7 @@ test("an error of a later loss says nothing of a transaction that was over", asy
 
 // -- what ends it -----------------------------------------------------------------------------------------------------
 
-test("the client's timeout holds for COMMIT again", async () => {
+test("the client's timeout applies to COMMIT anew", async () => {
   newClient({ prepare: "unnamed", timeout: 5_000 });
   using clock = fakeClock();
   const { session, call } = await lastOf((tx) => tx.last("select n"));
@@ -231,12 +231,12 @@ test("the client's timeout holds for COMMIT again", async () => {
   await clock.pass(4_999);
   expect(await isPending(reason)).toBe(true);
   await clock.pass(1);
-  // The answer may still come, within the bound of what is stopped.
+  // The answer may still arrive, within the time that a cancelled operation has.
   session.send(...tagged("COMMIT"), wire.readyForQuery());
   expect(await reason).toMatchObject({ code: "QUERY_TIMEOUT", transaction: "committed", retryable: false });
 });
 
-test("a COMMIT that is answered in time leaves no timer; without a timeout there is none", async () => {
+test("a COMMIT that is answered in time leaves no timer, and without a timeout there is none", async () => {
   for (const timeout of [5_000, 0]) {
     newClient({ prepare: "unnamed", timeout });
     using clock = fakeClock();
@@ -252,7 +252,7 @@ test("a COMMIT that is answered in time leaves no timer; without a timeout there
   }
 });
 
-test("a transaction that is ended under COMMIT waits for its answer, which its error tells", async () => {
+test("a transaction that is ended during COMMIT waits for the answer, and its error states it", async () => {
   const session = await letInKnowing();
   const stop = new AbortController();
   const work = async (tx: Transaction) => {
@@ -269,7 +269,7 @@ test("a transaction that is ended under COMMIT waits for its answer, which its e
   stop.abort("enough");
   const reason = await call;
   expect(reason).toMatchObject({ code: "ABORTED", cause: "enough", transaction: "unknown", retryable: false });
-  // No cancel is sent for it, and the next call waits for its answer.
+  // No cancel is sent for COMMIT, and the next call waits for its answer.
   expect(await isPending(accepted())).toBe(true);
   const next = client.query("select n");
   const left = texts(session);
@@ -283,7 +283,7 @@ test("a transaction that is ended under COMMIT waits for its answer, which its e
 test.each([
   ["COMMIT", tagged("COMMIT")],
   ["a refusal", [error("23505")]],
-])("a transaction that is ended before %s is whole has not heard of it", async (_, part) => {
+])("a transaction that is ended before %s is complete has an unknown outcome", async (_, part) => {
   const stop = new AbortController();
   const session = await letInKnowing();
   const work = async (tx: Transaction) => {
@@ -302,7 +302,7 @@ test.each([
   session.send(wire.readyForQuery());
 });
 
-test("a session that ends behind an answered COMMIT has committed", async () => {
+test("a session that ends after an answered COMMIT has committed", async () => {
   const { session, call } = await lastOf(async (tx) => (await tx.last("select n")).rows);
   session.send(...inside());
   await quiet();
@@ -310,7 +310,7 @@ test("a session that ends behind an answered COMMIT has committed", async () => 
   expect(await call).toEqual([{ n: 1 }]);
 });
 
-test("where it ends before work has heard of its rows, the error says that all is committed", async () => {
+test("if the session ends before the callback got its rows, the error says that all is committed", async () => {
   const { session, call } = await lastOf((tx) => tx.last("select n"));
   session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery(), shutdown());
   expect(await failure(call)).toMatchObject({ code: "57P01", transaction: "committed", retryable: false });

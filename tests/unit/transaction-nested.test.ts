@@ -1,5 +1,5 @@
-// Transactions inside of each other and behind each other, over sockets in memory: savepoints and what ends them, and
-// who waits for whom.
+// Nested and consecutive transactions, over sockets in memory: savepoints and what ends them, and which transaction
+// waits for which.
 import { beforeEach, expect, test, vi } from "vitest";
 import { Running, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -33,7 +33,7 @@ const inside = (value = 1) => [
 const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
 const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
 
-/** Expects a statement of our own, and answers it. */
+/** Expects a statement of the driver's own, and answers it. */
 async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
   expect(await texts(session)).toEqual([text]);
   session.send(wire.commandComplete(tag), wire.readyForQuery(status));
@@ -55,7 +55,7 @@ async function running(work: (tx: Transaction) => unknown, options?: Transaction
 
 // -- savepoints -------------------------------------------------------------------------------------------------------
 
-test("savepoints inside of each other have names of their own, and are used again behind each other", async () => {
+test("nested savepoints have unique names, which are used again one after the other", async () => {
   const { session, call } = await running(async (tx) => {
     await tx.transaction((one) => one.transaction((two) => two.transaction(() => 1)));
     return await tx.transaction(() => "behind");
@@ -68,7 +68,7 @@ test("savepoints inside of each other have names of their own, and are used agai
   expect(await call).toBe("behind");
 });
 
-test("a savepoint that cannot be made fails the nested transaction, whose work does not run", async () => {
+test("a savepoint that cannot be made fails the nested transaction, whose callback does not run", async () => {
   let hasRun = false;
   const { session, call } = await running((tx) => failure(tx.transaction(() => (hasRun = true))));
   expect(await texts(session)).toEqual(["SAVEPOINT pgz_1"]);
@@ -78,7 +78,7 @@ test("a savepoint that cannot be made fails the nested transaction, whose work d
   expect(hasRun).toBe(false);
 });
 
-test("where it cannot be rolled back to, what failed is told, and COMMIT tells the rest", async () => {
+test("if ROLLBACK TO SAVEPOINT fails, the original error is kept, and COMMIT reports the rollback", async () => {
   let inner: unknown;
   const { session, call } = await running(async (tx) => {
     inner = await failure(tx.transaction(() => Promise.reject(new Error("mine"))));
@@ -115,7 +115,7 @@ test("a nested transaction that fails is rolled back once its own calls are over
   expect(await call).toBe("returned");
 });
 
-test("a nested transaction that was abandoned is waited for before ROLLBACK", async () => {
+test("ROLLBACK waits for a nested transaction that was abandoned", async () => {
   const stop = new AbortController();
   let nested: unknown;
   const { session, call } = await running(
@@ -134,7 +134,7 @@ test("a nested transaction that was abandoned is waited for before ROLLBACK", as
   session.send(error("57014"), wire.readyForQuery("E"));
   expect(await isPending(rollback)).toBe(true);
   cancel.peer.end();
-  // The savepoint goes with the whole.
+  // The savepoint goes with the whole transaction.
   expect(await rollback).toEqual(["ROLLBACK"]);
   session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
   await quiet();
@@ -142,9 +142,9 @@ test("a nested transaction that was abandoned is waited for before ROLLBACK", as
   expect(client.stats().state).toBe("idle");
 });
 
-// -- in front of another one ------------------------------------------------------------------------------------------
+// -- waiting for another transaction ----------------------------------------------------------------------------------
 
-test("one that waits for another is not ended by that one's end, and leaves no timer", async () => {
+test("a waiting transaction is not ended when the one before it ends, and leaves no timer", async () => {
   await letInKnowing();
   using clock = fakeClock();
   const { closed, open: goOn } = gate();
@@ -160,7 +160,7 @@ test("one that waits for another is not ended by that one's end, and leaves no t
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("one that waits for another which runs something within each 3 s waits on", async () => {
+test("a transaction continues to wait for one that runs a statement within each 3 s", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const gates = [gate(), gate()];
@@ -185,7 +185,7 @@ test("one that waits for another which runs something within each 3 s waits on",
   expect(await second).toBe("second");
 });
 
-test("one that waits is told after 3 s in which the one in front has run nothing", async () => {
+test("a waiting transaction fails after 3 s in which the one before it has run nothing", async () => {
   const session = await letInKnowing();
   using clock = fakeClock();
   const { closed, open: goOn } = gate();
@@ -198,7 +198,7 @@ test("one that waits is told after 3 s in which the one in front has run nothing
   // It waits for the server, however long that takes.
   await clock.pass(7_000);
   session.send(BEGUN, ...inside());
-  // What begins within a look does not count as the whole of it.
+  // An idle time that begins between two looks does not count for the whole interval.
   await clock.pass(2_000);
   expect(await isPending(second)).toBe(true);
   await clock.pass(3_000);
@@ -208,7 +208,7 @@ test("one that waits is told after 3 s in which the one in front has run nothing
   await first;
 });
 
-test("one that runs is idle behind so many calls, unless it or one inside of it waits for the server", () => {
+test("a running transaction has an idle mark, unless it or a nested one waits for the server", () => {
   const counters = { queries: 4, errors: 0, rows: 0, bytes: 0, running: 0 };
   const one = new Running({ finished: false, whenOver: () => {} }, counters);
   expect(one.idleMark).toBe(4);

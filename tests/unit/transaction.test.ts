@@ -1,5 +1,5 @@
-// A transaction's statements over sockets in memory: BEGIN, COMMIT, ROLLBACK and savepoints, and what each end makes of
-// the call. The last statement, with which COMMIT leaves, has transaction-last.test.ts.
+// A transaction's statements over sockets in memory: BEGIN, COMMIT, ROLLBACK and savepoints, and how each end affects
+// the call. transaction-last.test.ts has the last statement, with which COMMIT is sent.
 import { beforeEach, expect, test } from "vitest";
 import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
 import { beginStatement } from "../../js/api/transaction.ts";
@@ -33,7 +33,7 @@ const inside = (value = 1) => [
 ];
 const conflict = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "40001", M: "could not serialize access" });
 
-/** Expects a statement of our own, and answers it. */
+/** Expects a statement of the driver's own, and answers it. */
 async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
   expect(await texts(session)).toEqual([text]);
   session.send(wire.commandComplete(tag), wire.readyForQuery(status));
@@ -74,7 +74,7 @@ test.each([
 
 // -- ends -------------------------------------------------------------------------------------------------------------
 
-test("what work returns is given when COMMIT was answered, and no call can be made then", async () => {
+test("the callback's result is returned after COMMIT was answered, and no call can be made from then on", async () => {
   const session = await letInKnowing();
   let kept: Transaction | undefined;
   const call = client.transaction(async (tx) => {
@@ -89,7 +89,7 @@ test("what work returns is given when COMMIT was answered, and no call can be ma
   await expect(kept!.transaction(() => 1)).rejects.toMatchObject(finished);
 });
 
-test("what work throws is the call's, behind ROLLBACK", async () => {
+test("the callback's error rejects the call, after ROLLBACK", async () => {
   const session = await letInKnowing();
   const error = new Error("mine");
   const call = client.transaction(async (tx) => {
@@ -103,7 +103,7 @@ test("what work throws is the call's, behind ROLLBACK", async () => {
   expect(client.stats()).toMatchObject({ state: "idle", transactionStatus: "I" });
 });
 
-test("a COMMIT that the server makes a ROLLBACK of is an error", async () => {
+test("a COMMIT that the server answers with ROLLBACK is an error", async () => {
   const session = await letInKnowing();
   const call = client.transaction((tx) => tx.query("select n").catch(() => "handled"));
   await texts(session);
@@ -112,7 +112,7 @@ test("a COMMIT that the server makes a ROLLBACK of is an error", async () => {
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
 });
 
-test("a call that nobody has awaited belongs to the transaction", async () => {
+test("a call that was not awaited still belongs to the transaction", async () => {
   const session = await letInKnowing();
   const call = client.transaction((tx) => void tx.query("select n"));
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
@@ -124,13 +124,13 @@ test("a call that nobody has awaited belongs to the transaction", async () => {
 
 // -- savepoints -------------------------------------------------------------------------------------------------------
 
-/** Answers the savepoint that begins a transaction. */
+/** Answers the savepoint that begins a nested transaction. */
 async function savepoint(session: Session): Promise<void> {
   expect(await texts(session)).toEqual(["BEGIN; SAVEPOINT pgz_1"]);
   session.send(wire.commandComplete("BEGIN"), wire.commandComplete("SAVEPOINT"), wire.readyForQuery("T"));
 }
 
-test("a nested transaction is a savepoint, and meanwhile the outer one takes no calls", async () => {
+test("a nested transaction is a savepoint, and meanwhile the outer one refuses calls", async () => {
   const session = await letInKnowing();
   let meanwhile: unknown;
   let last: unknown;
@@ -154,7 +154,7 @@ test("a nested transaction is a savepoint, and meanwhile the outer one takes no 
   expect(last).toMatchObject(open);
 });
 
-test("a nested transaction that fails is rolled back to its savepoint, and the outer one goes on", async () => {
+test("a nested transaction that fails is rolled back to its savepoint, and the outer one continues", async () => {
   const session = await letInKnowing();
   const call = client.transaction(async (tx) => {
     const failed = await tx.transaction(() => Promise.reject(new Error("mine"))).catch((error: Error) => error.message);
@@ -169,7 +169,7 @@ test("a nested transaction that fails is rolled back to its savepoint, and the o
   expect(await call).toEqual(["mine", "next"]);
 });
 
-test("a nested transaction that is open when work returns is refused, and all is rolled back", async () => {
+test("a nested transaction that is open when the callback returns is refused, and all is rolled back", async () => {
   const session = await letInKnowing();
   let nested: unknown;
   const call = client
@@ -185,7 +185,7 @@ test("a nested transaction that is open when work returns is refused, and all is
 
 // -- what ends it from outside ----------------------------------------------------------------------------------------
 
-test("a signal ends what runs, and the transaction is rolled back", async () => {
+test("a signal ends running statements, and the transaction is rolled back", async () => {
   const session = await letInKnowing();
   const stop = new AbortController();
   const call = client.transaction(
@@ -203,7 +203,7 @@ test("a signal ends what runs, and the transaction is rolled back", async () => 
   await expect(call).rejects.toMatchObject({ name: "AbortError", cause: "enough", retryable: false });
 });
 
-test("a transaction begun in SQL is in the way of another one", async () => {
+test("a transaction that was begun in SQL makes another one fail", async () => {
   const session = await letInKnowing();
   const begins = client.simple("begin");
   await texts(session);
@@ -212,14 +212,14 @@ test("a transaction begun in SQL is in the way of another one", async () => {
   await expect(client.transaction(() => 1)).rejects.toMatchObject(open);
 });
 
-// -- again ------------------------------------------------------------------------------------------------------------
+// -- repeats ----------------------------------------------------------------------------------------------------------
 
 test.each([
   [undefined, 1],
   [false, 1],
   [true, 3],
   [2, 2],
-])("after conflicts, retry: %s runs the callback %d times in all", async (retry, times) => {
+])("after conflicts, retry: %s runs the callback %d times in total", async (retry, times) => {
   const session = await letInKnowing();
   using clock = fakeClock();
   let runs = 0;

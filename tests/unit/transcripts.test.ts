@@ -1,5 +1,5 @@
-// Every transcript through the built wasm, in every split. The native runner (tests/transcripts.rs) owns the format and
-// hands the steps over.
+// Replays every transcript through the built wasm, in every split. The native runner (tests/transcripts.rs) owns the
+// format and provides the steps.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -43,7 +43,7 @@ beforeAll(() => {
   ({ memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) }));
 }, 600_000);
 
-/** JSON knows neither `undefined` nor arrays of bytes; other arrays say what they are. */
+/** JSON has neither `undefined` nor arrays of bytes. Other arrays name their type. */
 function fromJson(value: unknown): unknown {
   if (Array.isArray(value)) return Uint8Array.from(value);
   const { u32, f64 } = (value ?? {}) as { u32?: number[]; f64?: number[] };
@@ -51,7 +51,7 @@ function fromJson(value: unknown): unknown {
   return f64 ? Float64Array.from(f64) : (value ?? undefined);
 }
 
-/** What `receive` says with bits, as the transcripts show it. */
+/** The bits that `receive` returns, as the transcripts show them. */
 function ended(core: CoreConnection, status: number): string[] {
   const events: object[] = [];
   if (status & COMPLETE) {
@@ -64,7 +64,7 @@ function ended(core: CoreConnection, status: number): string[] {
   return events.map((event) => JSON.stringify(event));
 }
 
-/** `cut` says whether a piece ends before the server's byte of this number. */
+/** `cut` returns whether a piece ends before the server's byte of this number. */
 function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
   let core = new CoreConnection(1 << 30, "s", 64);
   const outcome: Outcome = { outputs: [], rows: "", events: [] };
@@ -114,7 +114,7 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
   return outcome;
 }
 
-test("every transcript in every split", { timeout: 300_000 }, () => {
+test("every transcript gives the same result in every split", { timeout: 300_000 }, () => {
   let splits = 0;
   for (const transcript of transcripts) {
     const { name, steps, rows, events } = transcript;

@@ -1,4 +1,4 @@
-// Traps in the wasm: all connections of the instance end, and the next connect has a new one.
+// Traps in the wasm: all connections of the instance end, and the next connect gets a new instance.
 import { expect, test, vi } from "vitest";
 import {
   begun,
@@ -16,7 +16,7 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-/** The next call of this export traps: the instances that the driver makes have their exports wrapped. */
+/** The next call of this export traps. The instances that the driver creates have their exports wrapped. */
 let trap: string | undefined;
 const RealInstance = WebAssembly.Instance;
 vi.stubGlobal(

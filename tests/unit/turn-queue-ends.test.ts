@@ -1,12 +1,12 @@
-// How a call leaves the line of its connection: over before its turn, without a session, failed, begun again on another
-// session, or with something to be cleaned up behind it.
+// How a call leaves the turn queue of its connection: over before its turn, without a session, failed, begun again on
+// another session, or with a cleanup afterwards.
 import { expect, test } from "vitest";
 import type { Session } from "../../js/session/session.ts";
 import { TurnQueueWorld } from "../support/turn-queue-world.ts";
 import { gate } from "../support/memory-pool.ts";
 import { quiet } from "../support/memory-session.ts";
 
-test("a call that is over before its turn is passed over, and asks for no session", async () => {
+test("a call that is over before its turn is skipped, and requests no session", async () => {
   const world = new TurnQueueWorld(1);
   const a = world.call("a");
   let asks = 0;
@@ -18,7 +18,7 @@ test("a call that is over before its turn is passed over, and asks for no sessio
   expect(asks).toBe(0);
 });
 
-test("a call that is over when its session comes does not begin", async () => {
+test("a call that is over when its session arrives does not begin", async () => {
   const world = new TurnQueueWorld(5);
   const { closed, open } = gate();
   const a = world.call("a", { connected: () => closed.then(() => world.session) });
@@ -29,7 +29,7 @@ test("a call that is over when its session comes does not begin", async () => {
   expect(await world.news()).toEqual(["b begins", "a is free"]);
 });
 
-test("a session that comes later is waited for, and the work begins on it", async () => {
+test("a call waits for a session that arrives later, and begins on it", async () => {
   const world = new TurnQueueWorld(5);
   const { closed, open } = gate();
   let seen: unknown;
@@ -40,7 +40,7 @@ test("a session that comes later is waited for, and the work begins on it", asyn
   expect(seen).toBe(world.session);
 });
 
-test.each(["throws", "rejects"])("without a session the call fails, and is not asked again (%s)", async (how) => {
+test.each(["throws", "rejects"])("without a session the call fails, and is not repeated (%s)", async (how) => {
   const world = new TurnQueueWorld(5);
   const connected = () => {
     if (how === "throws") throw new Error("no server");
@@ -51,7 +51,7 @@ test.each(["throws", "rejects"])("without a session the call fails, and is not a
   expect(await world.news()).toEqual(["a fails: no server", "b begins", "a is free"]);
 });
 
-test("a call that fails on its session is told so, and the line goes on", async () => {
+test("a call that fails on its session is told the error, and the queue continues", async () => {
   const world = new TurnQueueWorld(5);
   const a = world.call("a");
   world.call("b");
@@ -65,7 +65,7 @@ test("a call that fails on its session is told so, and the line goes on", async 
   ]);
 });
 
-test("a session that was of no use is left: the call begins again on the next one, before the others", async () => {
+test("a call whose session was unusable begins again on the next session, before the other calls", async () => {
   const world = new TurnQueueWorld(5);
   const sessions = [world.newSession(), world.newSession()];
   const seen: Session[] = [];
@@ -81,7 +81,7 @@ test("a session that was of no use is left: the call begins again on the next on
   expect(await world.news()).toEqual(["b begins", "a is free"]);
 });
 
-test("a call that begins again has said once all the same: nobody follows it twice", async () => {
+test("a call that begins again has already sent its messages, so no second call follows it", async () => {
   const world = new TurnQueueWorld(2);
   const a = world.call("a", { next: "begin again" });
   const b = world.call("b");
@@ -98,14 +98,14 @@ test("a call that begins again has said once all the same: nobody follows it twi
   b.over();
 });
 
-test("a call that leaves the line is not failed by it", async () => {
+test("a call that moves elsewhere leaves the queue without an error", async () => {
   const world = new TurnQueueWorld(5);
   const a = world.call("a", { next: "leave" });
   a.fails("ended");
   expect(await world.news()).toEqual(["a begins", "a is asked about ended", "a is free"]);
 });
 
-test("a call that has no session any more says nothing that counts", async () => {
+test("late messages of a call without a session let no further call begin", async () => {
   const world = new TurnQueueWorld(2);
   const a = world.call("a", { next: "leave" });
   const { follower } = a.call;
@@ -117,7 +117,7 @@ test("a call that has no session any more says nothing that counts", async () =>
   expect(await world.news()).toEqual(["a begins", "a is asked about ended", "b begins", "c begins", "a is free"]);
 });
 
-test("an end that is told twice counts once", async () => {
+test("an end that is reported twice counts once", async () => {
   const world = new TurnQueueWorld(2);
   const [a, b, c] = ["a", "b", "c", "d"].map((name) => world.call(name)) as [
     ReturnType<TurnQueueWorld["call"]>,
@@ -136,11 +136,11 @@ test("an end that is told twice counts once", async () => {
     "a is free",
   ]);
   (c as typeof a).says();
-  // Two are on the wire again.
+  // Two calls are in flight again.
   expect(await world.news()).toEqual([]);
 });
 
-test("what a call has abandoned is cleaned up before the next one begins", async () => {
+test("what a call has abandoned is cleaned up before the next call begins", async () => {
   const world = new TurnQueueWorld(5);
   const { closed, open } = gate();
   const a = world.call("a", { call: { operation: { cleanup: closed } } });
@@ -151,7 +151,7 @@ test("what a call has abandoned is cleaned up before the next one begins", async
   expect(await world.news()).toEqual(["b begins", "a is free"]);
 });
 
-test("a thousand calls that are over before the one in front end without a stack of a thousand", async () => {
+test("a thousand calls that are over before an earlier one end without deep recursion", async () => {
   const world = new TurnQueueWorld(2_000);
   const first = world.call("first");
   first.says();

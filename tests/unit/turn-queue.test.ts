@@ -1,5 +1,5 @@
-// Whose turn it is on one connection: which calls may be on the wire together, what each waits for, and when the
-// connection is free again. Calls and the connection are stand-ins, so that each step is the test's.
+// The order of calls on one connection: which calls may be pipelined, what each waits for, and when the connection is
+// free again. Calls and the connection are stand-ins, so that the test controls each step.
 import { expect, test } from "vitest";
 import type { Call } from "../../js/session/call.ts";
 import { PIECE } from "../../js/util/limits.ts";
@@ -7,7 +7,7 @@ import { TurnQueueWorld } from "../support/turn-queue-world.ts";
 import { gate } from "../support/memory-pool.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
 
-test("a call on a free connection begins at once, and nothing is to be waited for when it is over", async () => {
+test("a call on a free connection begins at once, and the queue is empty when it is over", async () => {
   const world = new TurnQueueWorld(5);
   expect(world.line.end()).toBeUndefined();
   const { over } = world.call("a");
@@ -20,7 +20,7 @@ test("a call on a free connection begins at once, and nothing is to be waited fo
   expect(await world.news()).toEqual(["a begins", "a is free"]);
 });
 
-test("a call that shares the wire goes when the one before it has said all; the ends keep their order", async () => {
+test("a pipelined call begins once the previous one has sent its last message, and ends keep their order", async () => {
   const world = new TurnQueueWorld(5);
   const a = world.call("a");
   const b = world.call("b");
@@ -38,7 +38,7 @@ test("a call that shares the wire goes when the one before it has said all; the 
 });
 
 test.each(["alone", "loop", "stream"] as const)(
-  "a call that is %s waits for all before it, and all wait for it",
+  "a call that is %s waits for all earlier calls, and all later calls wait for it",
   async (way) => {
     const world = new TurnQueueWorld(5);
     const a = world.call("a");
@@ -48,7 +48,7 @@ test.each(["alone", "loop", "stream"] as const)(
     expect(await world.news()).toEqual(["a begins"]);
     a.over();
     expect(await world.news()).toEqual(["b begins", "a is free"]);
-    // It has no follower that could let others on the wire.
+    // It has no follower, which could begin too early.
     expect(b.call.follower).toBeUndefined();
     b.over();
     expect(await world.news()).toEqual(["c begins", "b is free"]);
@@ -56,7 +56,7 @@ test.each(["alone", "loop", "stream"] as const)(
   },
 );
 
-test("without pipelining each call waits for the end of the one before it", async () => {
+test("without pipelining each call waits for the end of the previous one", async () => {
   const world = new TurnQueueWorld(1);
   const a = world.call("a");
   world.call("b");
@@ -65,7 +65,7 @@ test("without pipelining each call waits for the end of the one before it", asyn
   expect(await world.news()).toEqual(["a begins", "b begins", "a is free"]);
 });
 
-test("so many calls are on the wire at most, and one more for each that is over", async () => {
+test("a bounded number of calls is in flight, and one more begins for each that is over", async () => {
   const world = new TurnQueueWorld(3);
   const calls = ["a", "b", "c", "d", "e"].map((name) => world.call(name));
   for (const at of [0, 1, 2]) calls[at]!.says();
@@ -84,7 +84,7 @@ test("so many calls are on the wire at most, and one more for each that is over"
   expect((await world.news()).filter((line) => line.endsWith("begins"))).toEqual(["f begins", "g begins", "h begins"]);
 });
 
-test("behind 64 KiB of parameters the next call waits until they have left", async () => {
+test("after 64 KiB of parameters the next call waits until they have left the socket's buffer", async () => {
   const world = new TurnQueueWorld(9);
   const { closed, open } = gate();
   world.written = closed;
@@ -95,13 +95,13 @@ test("behind 64 KiB of parameters the next call waits until they have left", asy
   expect(await world.news()).toEqual([]);
   open();
   expect(await world.news()).toEqual(["c begins"]);
-  // They are counted from there on.
+  // The count starts again there.
   world.written = new Promise(() => {});
   calls[2]!.says(PIECE - 1);
   expect(await world.news()).toEqual(["d begins"]);
 });
 
-test("all whose turn comes with the end of one begin one after the other, in the same turn", () => {
+test("calls whose turn comes with the end of one begin in sequence, in the same turn", () => {
   const world = new TurnQueueWorld(100);
   const first = world.call("first", { way: "alone" });
   const says = (call: Call<void>) => call.follower!.sent(1);
@@ -112,11 +112,11 @@ test("all whose turn comes with the end of one begin one after the other, in the
   first.over();
   Error.stackTraceLimit = 10;
   expect(world.log.filter((line) => line.endsWith("begins")).length).toBe(52);
-  // Not within each other: a thousand would need the stack of a thousand.
+  // The calls do not begin inside each other, because a thousand would need a stack of a thousand.
   expect(depth).toBeLessThan(60);
 });
 
-test("a call that is made while another one begins comes behind that", async () => {
+test("a call that is made while another one begins comes after it", async () => {
   const world = new TurnQueueWorld(5);
   const a = world.call("a", { body: () => void world.call("b") });
   expect(await world.news()).toEqual(["a begins"]);
@@ -124,7 +124,7 @@ test("a call that is made while another one begins comes behind that", async () 
   expect(await world.news()).toEqual(["b begins", "a is free"]);
 });
 
-test("what begins after a body that throws still has its turn", async () => {
+test("a call after one whose body throws still gets its turn", async () => {
   const world = new TurnQueueWorld(5);
   const first = world.call("first", { way: "alone" });
   world.call("a", {
@@ -145,16 +145,16 @@ test("what begins after a body that throws still has its turn", async () => {
   ]);
 });
 
-// -- what a call brings -----------------------------------------------------------------------------------------------
+// -- properties of a call ---------------------------------------------------------------------------------------------
 
-test("an observer hears on which server the call begins", async () => {
+test("an observer is told on which server the call begins", async () => {
   const world = new TurnQueueWorld(5);
   const begun: unknown[] = [];
   world.call("a", { call: { observation: { begin: (config: unknown) => void begun.push(config) } } });
   expect(begun).toEqual(["config"]);
 });
 
-test("texts are noted where the session has other users later: each of a batch, or the one of a call", async () => {
+test("texts are noted on a session with later users: each text of a batch, or the text of a call", async () => {
   const world = new TurnQueueWorld(5);
   const noted: string[] = [];
   world.session = world.newSession({ note: (text: string) => void noted.push(text) });
@@ -166,7 +166,7 @@ test("texts are noted where the session has other users later: each of a batch, 
 
 // -- turns of transactions --------------------------------------------------------------------------------------------
 
-test("a turn that is taken holds what comes behind it until it is passed on", async () => {
+test("a turn that is taken holds back later calls until it is passed on", async () => {
   const world = new TurnQueueWorld(5);
   const turn = world.line.take();
   world.call("a");
@@ -177,7 +177,7 @@ test("a turn that is taken holds what comes behind it until it is passed on", as
   expect(await isPending(end)).toBe(true);
 });
 
-test("the last turn that is passed on leaves nothing to wait for", async () => {
+test("after the last turn was passed on the queue is empty", async () => {
   const world = new TurnQueueWorld(5);
   const [first, second] = [world.line.take(), world.line.take()];
   const end = world.line.end()!;

@@ -1,5 +1,5 @@
-// A machine without more memory for the wasm, as a Worker at its 128 MB is: the call that wants it ends with an error
-// of the driver, what else the instance serves goes on, and the next connect works.
+// A machine without more memory for the wasm, like a Worker at its limit of 128 MB: the call that needs memory ends
+// with an error of the driver, all else that the instance serves continues, and the next connect works.
 import { readFileSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import { begun, client, ended, learn, letIn, newClient, rows, useMemoryServer } from "../support/memory-session.ts";
@@ -10,7 +10,7 @@ useMemoryServer();
 const MOST = 8 << 20;
 const [PAGE, MEMORY_SECTION] = [1 << 16, 5];
 
-/** The module with a memory that grows up to `most` bytes: limits of its memory section are `flags min [max]`. */
+/** The module, with memory that grows up to `most` bytes. The limits in its memory section are `flags min [max]`. */
 function withMost(wasm: Uint8Array, most: number): Uint8Array<ArrayBuffer> {
   const readNumber = (at: number) => {
     for (let value = 0, shift = 0; ; shift += 7) {

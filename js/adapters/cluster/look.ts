@@ -124,7 +124,7 @@ export class Lookout {
     const { memory } = this.#servers;
     const { maxLag } = this.#config;
     for (let pause = 1; pause <= LONGEST_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
-      if (!memory.hasMarks) return;
+      if (!memory.canTell(server.facts)) return;
       await new Promise((resolve) => setTimeout(resolve, pause));
       await this.howFar(server, PATIENCE);
     }

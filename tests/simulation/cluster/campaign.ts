@@ -69,13 +69,14 @@ export async function shrunkCluster(program: ClusterProgram, tries = 300): Promi
   return least;
 }
 
-/** Whatever its numbers are. */
-function kindOf([first = ""]: readonly string[]): string {
-  return first
-    .split("\n")[0]!
+/** Whatever its numbers are, and whoever has called. */
+function kindOf([first]: readonly string[]): string {
+  if (first === undefined) return "none";
+  const [line = ""] = first.split("\n");
+  return line
+    .replace(/^lane .*?\): /, "")
     .replace(/\d+/g, "#")
-    .replace(/(lane|on timeline) .*/, "")
-    .slice(0, 60);
+    .slice(0, 40);
 }
 
 export { drawCluster, playCluster };

@@ -11,6 +11,8 @@ import { isAtomic, reads, writes, type Written } from "./ways.ts";
 
 /** Virtual milliseconds in which any call must settle: attempts on several servers, each with its time. */
 const DEADLINE = 200_000;
+/** In which a look asks a server again that it has found to be the primary. */
+const A_LOOK = 300;
 
 export class Lane {
   readonly name: string;
@@ -20,8 +22,7 @@ export class Lane {
   readonly routes: pgz.RouteEvent[];
   /** Of its last write. */
   #position: string | undefined;
-  /** The newest timeline that a position of its own has told, and since when. */
-  #told = { timeline: 0, at: Infinity };
+  #known = { timeline: 0, since: 0 };
   running = "";
 
   constructor(session: ClusterSession, name: string, cluster: Cluster, routes: pgz.RouteEvent[]) {
@@ -55,25 +56,42 @@ export class Lane {
   }
 
   async #made(step: Step, says: string): Promise<void> {
-    const { kind, how, count } = step;
+    const { kind, how } = step;
     if (kind === "write" || kind === "write on reads") return await this.#write(step, says);
-    if (kind === "look") return await this.cluster.look();
+    if (kind === "look") return await this.#look(says);
     if (kind === "position") return this.#keep(await this.cluster.position());
-    void count;
-    const { session } = { session: this.#session };
+    const session = this.#session;
     const since = session.world.now;
     const after = kind === "reads" ? undefined : kind === "after" ? this.#position : session.newest;
     const routed = this.routes.length;
+    const knows = this.#knows(since);
     const all = await reads[how]!(after === undefined ? this.cluster.reads : this.cluster.reads.after(after));
-    const asked = { says, after, since, until: session.world.now, maxLag: session.maxLag, knows: this.#knows(since) };
+    const asked = { says, after, since, until: session.world.now, maxLag: session.maxLag, knows };
     for (const rows of all) session.oracle.answered(rows, asked);
     session.routed(this, routed, all, asked);
   }
 
-  /** Where no primary was left behind alive, what is older than `maxLag` is known by then. */
-  #knows(since: number): number | undefined {
-    const { hasSplit } = this.#session;
-    return !hasSplit && this.#told.at <= since ? this.#told.timeline : undefined;
+  /** The timeline of the primary that the cluster knows, once a look that has found it is over. */
+  #knows(now: number): number | undefined {
+    const timeline = this.#session.newestKnown(this.cluster);
+    if (timeline !== this.#known.timeline) this.#known = { timeline, since: now };
+    return now - this.#known.since >= A_LOOK ? timeline : undefined;
+  }
+
+  /** Twice: others may have begun the first one before. Then a write must know the newest of two primaries. */
+  async #look(says: string): Promise<void> {
+    const session = this.#session;
+    const { replicas, program } = session;
+    const [both, down] = [replicas.primaries, replicas.nodes.filter(({ isUp }) => !isUp)];
+    await this.cluster.look();
+    await this.cluster.look();
+    session.looked(this.cluster, down);
+    const isCalm = program.faults.length + program.happenings.filter(({ kind }) => kind === "restart").length === 0;
+    if (both.length < 2 || !isCalm || !areSame(replicas.primaries, both)) return;
+    await this.#write({ kind: "write", how: "exec", count: 1, pause: 0 }, says);
+    const { timeline } = positionOf(this.#position);
+    if (timeline && timeline < replicas.primary.timeline && areSame(replicas.primaries, both))
+      session.faults.push(`${says}: of two primaries the one of timeline ${timeline} was taken`);
   }
 
   async #write({ kind, how, count, isBlind }: Step, says: string): Promise<void> {
@@ -106,8 +124,6 @@ export class Lane {
   }
 
   #keep(position: string): void {
-    const { timeline } = positionOf(position);
-    if (timeline > this.#told.timeline) this.#told = { timeline, at: this.#session.world.now };
     this.#position = position;
     this.#session.newest = position;
   }
@@ -136,4 +152,8 @@ async function within(work: Promise<void>, milliseconds: number): Promise<unknow
 
 export function sleep(milliseconds: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, milliseconds));
+}
+
+function areSame(some: readonly unknown[], others: readonly unknown[]): boolean {
+  return some.length === others.length && some.every((one, at) => one === others[at]);
 }

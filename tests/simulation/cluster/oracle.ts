@@ -23,7 +23,7 @@ export interface Asked {
   readonly until: number;
   /** By how much the answer may lag, where nothing else is said. */
   readonly maxLag?: number;
-  /** A timeline that the caller has had an answer of, long enough ago. */
+  /** The timeline of the primary that the cluster knew. */
   readonly knows?: number | undefined;
 }
 
@@ -92,7 +92,7 @@ export class Oracle {
     }
     if (maxLag === undefined) return [];
     const due = history.entries.filter((entry) => entry.at < since - maxLag);
-    // What the caller knows is of a newer timeline than the answer may be.
+    // A standby of another timeline is not one of this primary's.
     return due.filter((entry) => history.isOn(entry, Math.max(timeline, knows ?? 0)));
   }
 

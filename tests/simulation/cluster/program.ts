@@ -20,6 +20,8 @@ export interface ClusterProgram {
   readonly showsReceiver: boolean;
   /** Once in so many commits the last record of the log fills its page; 0: never. */
   readonly fillsPages: number;
+  /** Milliseconds until other standbys turn to a new primary, at most. */
+  readonly turns: number;
   /** One string with several hosts, a list of one account, or accounts that differ. */
   readonly inputs: "hosts" | "list" | "accounts";
   /** The level of transactions that name none. */
@@ -68,10 +70,14 @@ export interface Happening {
 
 const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
 
+/** Nothing happens; a primary that was left behind lives on; anything, and links fail. */
+type Theme = "quiet" | "split" | "any";
+
 export function drawCluster(seed: number): ClusterProgram {
   const dice = new Dice(seed ^ 0x5bd1e995);
-  const isQuiet = dice.oneIn(4);
-  const servers = 2 + dice.below(2);
+  const theme = dice.pick(["quiet", "split", "any", "any"] as const);
+  const isSplit = theme === "split";
+  const servers = isSplit ? 3 : 2 + dice.below(2);
   return {
     seed,
     version: dice.pick([15, 18] as const),
@@ -82,18 +88,19 @@ export function drawCluster(seed: number): ClusterProgram {
       jitter: dice.pick([0, 0, 1, 10]),
       split: dice.pick(["whole", "whole", "pieces"] as const),
     },
-    faults: isQuiet || dice.oneIn(2) ? [] : Array.from({ length: 1 + dice.below(3) }, () => fault(dice)),
+    faults: theme !== "any" || dice.oneIn(2) ? [] : Array.from({ length: 1 + dice.below(3) }, () => fault(dice)),
     lags: Array.from({ length: servers }, () => lag(dice)),
-    isSynchronous: dice.oneIn(3),
+    isSynchronous: !isSplit && dice.oneIn(3),
     showsReceiver: !dice.oneIn(3),
     fillsPages: dice.pick([0, 3, 10]),
+    turns: isSplit ? 8_000 : dice.pick([400, 400, 4_000]),
     inputs: dice.pick(["hosts", "list", "accounts"] as const),
-    isRepeatableRead: dice.oneIn(5),
+    isRepeatableRead: dice.oneIn(4),
     sockets: dice.pick(["tcp", "tcp", "edge"] as const),
-    options: options(dice),
+    options: { ...options(dice), ...(isSplit && dice.oneIn(2) ? { maxLag: 50, lookInterval: 100 } : {}) },
     areApart: dice.oneIn(2),
-    lanes: Array.from({ length: 1 + dice.below(4) }, () => steps(dice)),
-    happenings: isQuiet ? [] : happenings(dice),
+    lanes: Array.from({ length: (isSplit ? 2 : 1) + dice.below(3) }, () => steps(dice, theme)),
+    happenings: isSplit ? split(dice) : theme === "any" ? happenings(dice) : [],
   };
 }
 
@@ -129,10 +136,11 @@ function options(dice: Dice): Record<string, number> {
   };
 }
 
-function steps(dice: Dice): Step[] {
+function steps(dice: Dice, theme: Theme): Step[] {
   return Array.from({ length: 2 + dice.below(14) }, (): Step => {
     const kinds = ["write", "write", "write", "after", "after", "after", "after any", "reads", "reads"] as const;
-    const kind = dice.oneIn(14) ? dice.pick(["position", "look", "write on reads"] as const) : dice.pick(kinds);
+    const isRare = dice.oneIn(theme === "split" ? 5 : 12);
+    const kind = isRare ? dice.pick(["position", "look", "look", "write on reads"] as const) : dice.pick(kinds);
     const isWrite = kind === "write";
     return {
       kind,
@@ -153,6 +161,16 @@ function happenings(dice: Dice): Happening[] {
     lasts: dice.pick([0, 0, 300, 4_000, 9_000]),
     returns: 400 + dice.below(dice.pick([100, 8_000])),
   })).sort((one, other) => one.at - other.at);
+}
+
+/** The old primary goes on for seconds, in which it may write more than the new one. */
+function split(dice: Dice): Happening[] {
+  const at = dice.below(dice.pick([300, 2_000]));
+  const which = dice.below(8);
+  const lasts = dice.pick([1_000, 5_000, 10_000]);
+  const cut: Happening = { at: at >> 1, kind: "cut", which, lasts: 20_000, returns: 0 };
+  const promote: Happening = { at, kind: "promote", which, lasts, returns: 400 + dice.below(3_000) };
+  return dice.oneIn(2) ? [cut, promote] : [promote];
 }
 
 function fault(dice: Dice): Fault {

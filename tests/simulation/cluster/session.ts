@@ -75,8 +75,6 @@ export class ClusterSession {
   readonly maxLag: number;
   /** The last position that any lane was told. */
   newest: string | undefined;
-  /** A primary was left behind that went on. */
-  hasSplit = false;
   calls = 0;
   disturbed = 0;
   readonly #lanes: Lane[] = [];
@@ -85,11 +83,11 @@ export class ClusterSession {
   constructor(program: ClusterProgram, keepsLines: boolean) {
     this.program = program;
     const world = (this.world = new World(program.seed, keepsLines));
-    const { version, authentication, thinks, lags, isSynchronous, showsReceiver, fillsPages, weather, faults } =
-      program;
+    const { version, authentication, thinks, lags, isSynchronous, showsReceiver, fillsPages, turns } = program;
+    const { weather, faults } = program;
     const dice = world.dice("server");
     this.replicas = new Replicas(world, world.dice("replication"), {
-      ...{ version, authentication, maxConnections: 100, lags, isSynchronous, showsReceiver, fillsPages },
+      ...{ version, authentication, maxConnections: 100, lags, isSynchronous, showsReceiver, fillsPages, turns },
       roles: { app: { password: "secret" } },
       names: lags.map((_, at) => `n${at}`),
       thinkTime: () => (thinks ? dice.below(thinks * 100) / 100 : 0),
@@ -195,9 +193,7 @@ export class ClusterSession {
       return standby.server.conflict(which, code) ? standby.name : undefined;
     }
     if (kind === "promote") {
-      const lives = lasts > 0 && !this.program.isSynchronous;
       if (!this.replicas.promote(standby, lasts, returns)) return undefined;
-      this.hasSplit ||= lives;
     }
     return standby.name;
   }
@@ -220,10 +216,33 @@ export class ClusterSession {
     this.faults.push(...checkRoutes(this, lane.routes.slice(from), all.at(-1)!, asked));
   }
 
+  /** The timeline of the newest server that the cluster takes for a primary. */
+  newestKnown(cluster: Cluster): number {
+    const primaries = cluster
+      .stats()
+      .servers.filter(({ role }) => role === "primary")
+      .map(nameOf);
+    return Math.max(
+      0,
+      ...this.replicas.nodes.filter(({ name }) => primaries.includes(name)).map((node) => node.timeline),
+    );
+  }
+
+  /** Those that were down before a look, and still are, must not be taken for anything. */
+  looked(cluster: Cluster, down: readonly Node[]): void {
+    for (const { name } of down.filter(({ isUp }) => !isUp))
+      for (const server of cluster.stats().servers)
+        if (nameOf(server) === name && server.role !== "unreachable")
+          this.faults.push(`${name} is down, and stats() says ${server.role}`);
+  }
+
   /** All that was to happen has happened. From then on roles have a while to settle, and then nothing may fail. */
   async #settle(lane: Lane): Promise<void> {
     const { world, program } = this;
-    const last = Math.max(0, ...program.happenings.map(({ at, lasts, returns }) => at + lasts + returns + 2_000));
+    const last = Math.max(
+      0,
+      ...program.happenings.map(({ at, lasts, returns }) => at + lasts + returns + program.turns + 2_000),
+    );
     if (last > world.now) await sleep(last - world.now);
     const { lookInterval = 2_000 } = program.options;
     const isSlow = program.faults.length > 0;

@@ -35,8 +35,9 @@ export function checkRoutes(
     told(`has waited for ${last.waitedMs} ms`);
   if (last.reason === "position" && after !== undefined) {
     const { timeline, lsn } = positionOf(after);
+    const due = replicas.history.upTo(timeline, Number(lsn)).at(-1);
     const isThere = (node: (typeof replicas.nodes)[number]) =>
-      node.replays.some((to) => to.timeline === timeline && to.ends >= Number(lsn) && to.at <= since);
+      !due || node.replays.some((to) => to.timeline === due.timeline && to.ends >= due.ends && to.at <= since);
     const standbys = replicas.nodes.filter((node) => node.isStandby);
     if (!isDisturbed && standbys.every(isThere)) told("onRoute says that no standby has come as far");
   }

@@ -18,10 +18,10 @@ export interface ReplicaOptions extends Omit<ServerOptions, "roles"> {
   readonly isSynchronous: boolean;
   readonly showsReceiver: boolean;
   readonly fillsPages: number;
+  /** Milliseconds until other standbys turn to a new primary, at most. */
+  readonly turns: number;
 }
 
-/** Milliseconds until other standbys turn to a new primary, at most. */
-const TURNS = 400;
 /** For which a server is stopped whose data is made anew. */
 const REWINDS = 300;
 
@@ -31,15 +31,17 @@ export class Replicas {
   readonly #clock: Clock;
   readonly #dice: Dice;
   readonly #isSynchronous: boolean;
+  readonly #turns: number;
   #primary: Node;
   /** Promotions that have happened. */
   promotions = 0;
 
   constructor(clock: Clock, dice: Dice, options: ReplicaOptions) {
-    const { names, lags, isSynchronous, showsReceiver, fillsPages, ...ofServer } = options;
+    const { names, lags, isSynchronous, showsReceiver, fillsPages, turns, ...ofServer } = options;
     this.#clock = clock;
     this.#dice = dice;
     this.#isSynchronous = isSynchronous;
+    this.#turns = turns;
     const { history } = this;
     const wrote = (node: Node) => {
       for (const other of this.nodes) if (other.upstream === node) other.goOn();
@@ -75,7 +77,8 @@ export class Replicas {
     this.#primary = node;
     this.promotions++;
     for (const other of this.nodes)
-      if (other.upstream === old && other !== node) this.#clock.after(this.#dice.below(TURNS), () => this.#turn(other));
+      if (other.upstream === old && other !== node)
+        this.#clock.after(this.#dice.below(this.#turns), () => this.#turn(other));
     const stopped = this.#isSynchronous ? 0 : livesFor;
     if (stopped) this.#clock.after(stopped, () => old.server.stop(this.#dice.oneIn(2) ? "crash" : "shutdown"));
     this.#clock.after(stopped + returnsAfter, () => this.#rejoin(old));

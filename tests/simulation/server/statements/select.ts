@@ -175,6 +175,8 @@ export function planOf(query: Query, session: Session, parameters: ParameterType
     columns,
     *run({ session: runner, parameters: values }) {
       runner.see();
+      // A standby replays on while the statement has its snapshot already.
+      if (runner.world.standing.isStandby) yield* runner.think("statement", "a snapshot");
       yield* run(runner, values);
       return "SELECT";
     },

@@ -23,7 +23,7 @@ import { tapOf } from "../tap.ts";
 import { World } from "../world.ts";
 import { Lane, sleep } from "./lane.ts";
 import { Oracle, type Asked } from "./oracle.ts";
-import type { ClusterProgram, Happening } from "./program.ts";
+import { ANY_LAG, type ClusterProgram, type Happening } from "./program.ts";
 import { checkRoutes, checkStats } from "./told.ts";
 import type { Row } from "./ways.ts";
 
@@ -103,7 +103,8 @@ export class ClusterSession {
       thinkTime: () => (thinks ? dice.below(thinks * 100) / 100 : 0),
     });
     this.oracle = new Oracle(this.replicas);
-    this.maxLag = program.options["maxLag"] ?? 10_000;
+    const { maxLag = 10_000 } = program.options;
+    this.maxLag = maxLag === ANY_LAG ? Infinity : maxLag;
     const purposes = (purpose: string) => world.dice(purpose);
     this.network = new Network(
       ...([world, purposes, weather, faults] as const),
@@ -156,7 +157,7 @@ export class ClusterSession {
   }
 
   #cluster(): { cluster: Cluster; routes: pgz.RouteEvent[] } {
-    const { program, network, replicas } = this;
+    const { program, network, replicas, maxLag } = this;
     const routes: pgz.RouteEvent[] = [];
     const onRoute = (event: pgz.RouteEvent) => {
       this.world.note("route", `${nameOf(event)} ${event.role} ${event.reason} ${event.waitedMs} ${event.lagMs ?? ""}`);
@@ -171,7 +172,13 @@ export class ClusterSession {
     const servers =
       inputs === "hosts" ? url(names) : names.map((name) => (inputs === "list" ? url([name]) : own(name)));
     const connect = network.connector({ readsWhileIdle: program.sockets !== "edge" });
-    const cluster = createCluster(servers, { ...program.options, sslmode: "disable", connect, observer: { onRoute } });
+    const cluster = createCluster(servers, {
+      ...program.options,
+      maxLag,
+      sslmode: "disable",
+      connect,
+      observer: { onRoute },
+    });
     return { cluster, routes };
   }
 

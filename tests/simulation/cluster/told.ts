@@ -13,7 +13,7 @@ const SLACK = 400;
 
 /** Of one call that has succeeded, with its events and its answer. */
 export function checkRoutes(
-  { replicas, program, isDisturbed }: ClusterSession,
+  { replicas, program, isDisturbed, maxLag }: ClusterSession,
   events: readonly pgz.RouteEvent[],
   rows: readonly Row[],
   { says, after, since, until }: Asked,
@@ -28,7 +28,7 @@ export function checkRoutes(
     told(`onRoute says ${nameOf(last)}, ${last.role}, and ${server} has answered`);
   for (const { role, reason, lagMs } of events) {
     if ((role === "standby") !== (reason === "nearest")) told(`onRoute says ${role} for ${reason}`);
-    if (role === "standby" && !(lagMs! <= (program.options["maxLag"] ?? 10_000))) told(`a standby lags by ${lagMs}`);
+    if (role === "standby" && !(lagMs! <= maxLag)) told(`a standby lags by ${lagMs}`);
   }
   const { wait = 1_000 } = program.options;
   if (!isDisturbed && last.waitedMs > wait + SLACK + 20 * program.weather.latency + 20 * program.thinks)

@@ -31,8 +31,8 @@ const wasm = {
   message: "Only js/wasm and the entrypoints name the wasm.",
 };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
-/** The reader of SQL and what it finds kept: text alone, of which each of them bundles a copy. */
-const READER = "(\\.\\./)?util/(sql-reader|text-cache)\\.ts$";
+/** The reader of SQL, its cache and the types of messages: text and numbers, of which each adapter bundles a copy. */
+const READER = "(\\.\\./)?(util/(sql-reader|text-cache)|wasm/messages)\\.ts$";
 const allBut = { regex: `^\\.(?!/|\\./index\\.ts$|\\./${READER})`, message: "Adapters use the public API only." };
 
 /** What stands in a folder of its own. pg's API is made of Node's emitters and buffers, which every runtime has. */
@@ -52,13 +52,13 @@ const allButDeeper = {
 /** Values, numbers and types, of which `pgz-edge/changes` bundles a copy; and the wasm, since it has one of its own. */
 const allButCopies = {
   regex:
-    "^\\.\\./(?!\\.\\./(index|util/within|values/(converters|objects)|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
+    "^\\.\\./(?!\\.\\./(index|util/deadline|values/(converters|objects)|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
   message: "Adapters use the public API only.",
 };
 
 /** `pgz-edge/cluster` is a queue itself, which hands calls to those of pools: it knows the types of what is inside. */
 const allButTypes = {
-  regex: `^\\.\\./(?!(\\.\\./)?index\\.ts$|\\.\\./wasm/numbers\\.ts$|\\.\\./util/sql-reader\\.ts$)`,
+  regex: `^\\.\\./(?!(\\.\\./)?index\\.ts$|\\.\\./wasm/numbers\\.ts$|\\.\\./util/(deadline|sql-reader)\\.ts$)`,
   allowTypeImports: true,
   message: "Adapters use the public API only.",
 };

@@ -13,6 +13,7 @@ import { build } from "../scripts/build.mjs";
 import { bundleSizes, packageSizes } from "../scripts/sizes.mjs";
 import { startServers } from "../tests/servers/index.mjs";
 import { load, machine, versions } from "./lib/environment.mjs";
+import { textOf } from "./lib/results.mjs";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const option = (name) =>
@@ -56,7 +57,7 @@ try {
 }
 
 function write(what, content) {
-  writeFileSync(path.join(results, `${what}.json`), `${JSON.stringify(content, null, 2)}\n`);
+  writeFileSync(path.join(results, `${what}.json`), textOf(content));
 }
 
 function print(rows) {

@@ -3,11 +3,12 @@
 import { writeFileSync } from "node:fs";
 import { build } from "../scripts/build.mjs";
 import { bundleSizes, packageSizes, peerSizes } from "../scripts/sizes.mjs";
+import { textOf } from "./lib/results.mjs";
 import { partsOfCore, partsOfScript } from "./lib/size-parts.mjs";
 
 await build();
 const found = { ...(await bundleSizes()), ...(await peerSizes()), ...packageSizes() };
-writeFileSync(new URL("results/size.json", import.meta.url), `${JSON.stringify(found, null, 2)}\n`);
+writeFileSync(new URL("results/size.json", import.meta.url), textOf(found));
 table("README's Worker by folders: bytes, minified", await partsOfScript());
 table("the wasm by modules: bytes of code, before wasm-opt", partsOfCore());
 console.log(JSON.stringify(found));

@@ -17,9 +17,9 @@ export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
 /** @internal For `pgz-edge/cluster`. */
 export { ofPreludes } from "./connection/operation.ts";
-export { Transacting } from "./api/transacting.ts";
-export { logIn } from "./api/handover.ts";
-export type { Handover, LogInOptions } from "./api/handover.ts";
+export { TransactionCalls } from "./api/transaction-calls.ts";
+export { logIn } from "./api/log-in.ts";
+export type { Handover, LogInOptions } from "./api/log-in.ts";
 export { createPool, Pool } from "./pool/pool.ts";
 export { Lease } from "./pool/lease.ts";
 export type { AcquireOptions, PoolEvent, PoolStats } from "./pool/pool.ts";

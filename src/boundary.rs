@@ -1,31 +1,31 @@
-//! The numbers that cross the boundary, each with its name: bits, formats, codes and places in arrays.
+//! The numbers that cross the boundary, each with its name: bits, formats, codes and indexes into arrays.
 //!
-//! This is the only place that defines them. The core uses the constants; tests/boundary.rs writes js/wasm/numbers.ts
-//! and docs/boundary.md from [`GROUPS`], and fails when one of the two differs. Must not know what the numbers lead to:
+//! This is the only place that defines them. The core uses the constants. tests/boundary.rs writes js/wasm/numbers.ts
+//! and docs/boundary.md from [`GROUPS`], and fails if one of the two differs. Must not know what the numbers lead to:
 //! that is up to the modules that use them.
 
-/// One number as both sides know it.
+/// A number that both sides know.
 pub struct Number {
     /// Its name in JavaScript.
     pub name: &'static str,
     /// The number.
     pub value: u32,
-    /// A sentence or more, a line each.
+    /// One or more sentences, one line per element.
     pub doc: &'static [&'static str],
 }
 
 /// Numbers that belong together.
 pub struct Group {
-    /// What they are, a line each.
+    /// What they are, one line per element.
     pub doc: &'static [&'static str],
-    /// Bits: printed in hexadecimal.
+    /// The numbers are bits, and are printed in hexadecimal.
     pub bits: bool,
-    /// In the order in which they are defined.
+    /// In the order of their definitions.
     pub numbers: &'static [Number],
 }
 
-/// A module of constants, and the same as a [`Group`]. In front of `=>` the
-/// prefix of the names in JavaScript.
+/// Defines modules of constants, and the same constants as [`Group`]s. Before `=>` comes the prefix of the names in
+/// JavaScript.
 macro_rules! numbers {
     ($(
         $(#[doc = $group:literal])*
@@ -40,7 +40,7 @@ macro_rules! numbers {
             }
         )*
 
-        /// All of them.
+        /// All groups.
         pub const GROUPS: &[Group] = &[
             $( Group {
                 doc: &[$($group),*],
@@ -64,61 +64,62 @@ numbers! {
     bits status: u32, "" => {
         /// `take_output` has bytes.
         OUTPUT = 0x01;
-        /// Whole rows wait.
+        /// Whole rows are waiting.
         ROWS = 0x02;
-        /// `take_events` has at least one.
+        /// `take_events` has at least one event.
         EVENT = 0x04;
-        /// Input waits behind the event or behind many rows: call `receive(0)` when both are drained.
+        /// Input is waiting after an event or after many rows: call `receive(0)` when both are drained.
         MORE = 0x08;
         /// Startup or an operation wants input.
         BUSY = 0x10;
-        /// Nothing more will come from this connection. The reason was an event.
+        /// Nothing more will come from this connection. An event has given the reason.
         CLOSED = 0x20;
-        /// At least `flushBytes` of rows wait, or a first run holds enough. With MORE: the rows go to their consumer
-        /// before `receive(0)`, which waits until the consumer wants more.
+        /// At least `flushBytes` of rows are waiting. With MORE: pass the rows to their consumer first, and call
+        /// `receive(0)` only when the consumer wants more.
         ROWS_FULL = 0x40;
     }
 
-    /// Bits that only `receive` returns, beside those: what the last message that it read has ended. Events that wait
-    /// came before, and of two the command's end.
+    /// Bits that only `receive` adds to the status: what the last message that it read has ended. Waiting events came
+    /// before that message. If both a command and an operation have ended, the command ended first.
     bits ended: u32, "" => {
         /// A command is complete; `row_count` counts its rows.
         COMPLETE = 0x100;
-        /// With COMPLETE: another command than the last. `command` says which.
+        /// With COMPLETE: the command differs from the previous one. `command` returns its words.
         NEW_COMMAND = 0x200;
-        /// ReadyForQuery: outside a transaction. The first ends startup, each further one an operation.
+        /// ReadyForQuery outside a transaction. The first ReadyForQuery ends startup, each later one ends an operation.
         READY_IDLE = 0x400;
-        /// ReadyForQuery: in a transaction.
+        /// ReadyForQuery in a transaction.
         READY_IN_TRANSACTION = 0x800;
-        /// ReadyForQuery: in a transaction that has failed.
+        /// ReadyForQuery in a transaction that has failed.
         READY_FAILED = 0x1000;
     }
 
     /// Bits that `receive` of a replication connection returns (src/replication/connection.rs).
     bits changes: u32, "CHANGES_" => {
-        /// A command is over: `take_answer` has its rows, or its error.
+        /// A command is finished: `take_answer` has its rows, or its error.
         ANSWERED = 0x01;
         /// START_REPLICATION has succeeded: changes follow.
         STREAMING = 0x02;
-        /// Whole changes wait.
+        /// Whole changes are waiting.
         LINES = 0x04;
-        /// The server has said where its log ends.
+        /// The server has reported the end of its log.
         KEEPALIVE = 0x08;
-        /// The server closes the connection if no status update comes soon.
+        /// The server closes the connection unless a status update arrives soon.
         STATUS_WANTED = 0x10;
         /// The server has ended the stream; ANSWERED follows.
         STREAM_OVER = 0x20;
         /// `failure` says why nothing more will come.
         FAILED = 0x40;
-        /// A table has types of the database: `take_wanted_types`, `define_types`, and then `receive(0)` goes on.
+        /// A table has types of the database: call `take_wanted_types` and `define_types`, then `receive(0)` to
+        /// continue.
         TYPES_WANTED = 0x80;
     }
 
     /// Versions of the protocol, for `start`.
     codes protocol: u32, "" => {
-        /// Every server and every pooler knows it.
+        /// Known to every server and every pooler.
         VERSION_3_0 = 196_608;
-        /// Long cancel keys. From PostgreSQL 18 on.
+        /// Long cancel keys. PostgreSQL 18 and later.
         VERSION_3_2 = 196_610;
     }
 
@@ -132,23 +133,24 @@ numbers! {
         AUTH_MD5 = 0x04;
         /// AuthenticationSASL with SCRAM-SHA-256.
         AUTH_SCRAM_SHA_256 = 0x08;
-        /// Cleartext is refused only because the link is not encrypted: the error then says so.
+        /// Cleartext is refused only because the link is not encrypted; the error then says so.
         CLEARTEXT_WANTS_TLS = 0x10;
-        /// Cleartext is refused only because the server's certificate was not verified: the error then says so.
+        /// Cleartext is refused only because the server's certificate was not verified; the error then says so.
         CLEARTEXT_WANTS_VERIFIED_TLS = 0x100;
         /// SCRAM stops at a `keyDerivation` event and waits for `prove`. Without it the core derives the key.
         EXTERNAL_KEY_DERIVATION = 0x20;
-        /// Operations asked for before authentication is over go out behind the last password message.
+        /// Operations requested during authentication are sent directly after the last password message.
         EARLY_QUERY = 0x40;
-        /// Statements get a name at their first use, not at their second.
+        /// Statements get a name at their first use instead of their second.
         NAME_FIRST_USE = 0x80;
-        /// SASLInitialResponse for SCRAM-SHA-256 leaves with StartupMessage: the server is expected to ask for it.
+        /// SASLInitialResponse for SCRAM-SHA-256 is sent with StartupMessage, because the server is expected to request
+        /// it.
         SCRAM_FIRST = 0x200;
-        /// PasswordMessage with the password in clear leaves with StartupMessage.
+        /// PasswordMessage with the password in clear text is sent with StartupMessage.
         CLEARTEXT_FIRST = 0x400;
-        /// With `SCRAM_FIRST`: for SCRAM-SHA-256-PLUS. Needs `channel_binding`.
+        /// With `SCRAM_FIRST`: use SCRAM-SHA-256-PLUS. Needs `channel_binding`.
         SCRAM_PLUS_FIRST = 0x800;
-        /// Nothing but SCRAM-SHA-256-PLUS lets anybody in.
+        /// Only a login by SCRAM-SHA-256-PLUS is accepted.
         CHANNEL_BINDING_REQUIRED = 0x1000;
     }
 
@@ -156,13 +158,13 @@ numbers! {
     codes rows: u32, "ROWS_" => {
         /// Rows are counted, not encoded.
         NONE = 0;
-        /// An object per line.
+        /// One object per line.
         NDJSON = 1;
-        /// A JSON array per line.
+        /// One JSON array per line.
         ARRAYS = 2;
         /// One array of objects.
         JSON = 3;
-        /// Names once, rows as arrays.
+        /// The column names once, rows as arrays.
         COLUMNAR = 4;
         /// pgz's dialect of TOON.
         TOON = 5;
@@ -186,25 +188,26 @@ numbers! {
         CSV_HEADER = 0x800;
         /// json and jsonb as text.
         JSON_AS_STRING = 0x1000;
-        /// Of `execute`: JavaScript has kept the shape's last `columns` event. Another comes only when they differ.
+        /// For `execute`: JavaScript has kept the shape's last `columns` event. Another one is sent only if the columns
+        /// differ.
         COLUMNS_KNOWN = 0x2000;
-        /// What a spreadsheet would take for a formula gets an apostrophe in CSV.
+        /// In CSV, text that a spreadsheet would take for a formula gets an apostrophe.
         ESCAPE_FORMULAS = 0x4000;
         /// The column `created_at` becomes `createdAt`.
         CAMEL_CASE = 0x8000;
     }
 
-    /// Places in `limits`. There 0 means no limit, and so does an array without any.
+    /// Indexes into `limits`. 0 or a missing element means no limit.
     codes limits: usize, "LIMIT_" => {
-        /// The most rows.
+        /// Maximum number of rows.
         ROWS = 0;
-        /// The most bytes of output, with what stands around the rows.
+        /// Maximum number of bytes of output, including the text around the rows.
         BYTES = 1;
-        /// The most bytes of one field, as the server sends it.
+        /// Maximum number of bytes of one field, as the server sends it.
         FIELD_BYTES = 2;
         /// 1: a cap that trips ends the output properly instead of failing the operation.
         TRUNCATE = 3;
-        /// Of `execute`: rows of one Execute. The portal then stays open for `fetch`.
+        /// For `execute`: maximum number of rows per Execute. The portal then stays open for `fetch`.
         FETCH = 4;
     }
 
@@ -214,25 +217,25 @@ numbers! {
         NONE = 0;
         /// COPY FROM STDIN.
         IN = 1;
-        /// COPY TO STDOUT, whose data are the rows.
+        /// COPY TO STDOUT; its data is the rows.
         OUT = 2;
-        /// The same in binary, encoded as rows of the columns that were described last.
+        /// COPY TO STDOUT in binary, encoded as rows of the columns that were described last.
         ROWS = 3;
     }
 
-    /// What follows the items of `batch_items`.
+    /// The messages after the items of `batch_items`.
     codes batch: u32, "BATCH_" => {
-        /// More items.
+        /// None: more items follow.
         CONTINUES = 0;
-        /// Sync: they were the last.
+        /// Sync: the items were the last.
         ENDS = 1;
-        /// Sync behind an Execute that fails, so that the server undoes an atomic batch.
+        /// An Execute that fails, then Sync, so that the server undoes an atomic batch.
         IS_UNDONE = 2;
     }
 
-    /// How a type of the database is made, for `define_types`.
+    /// Kinds of database types, for `define_types`.
     codes types: u32, "TYPE_" => {
-        /// A domain, an enum, a type of an extension: it has the binary form of another type.
+        /// A domain, an enum or a type of an extension, with the binary form of the other type.
         SAME = 0;
         /// An array of the other type.
         ARRAY = 1;
@@ -244,7 +247,7 @@ numbers! {
         COMPOSITE = 4;
     }
 
-    /// In place of an OID: layouts that only types of extensions have.
+    /// Layouts that only types of extensions have, given in place of an OID.
     codes layouts: u32, "LAYOUT_" => {
         /// hstore.
         HSTORE = 1;
@@ -260,11 +263,11 @@ numbers! {
         COLUMNS = 1;
         /// An inserted row.
         INSERT = 2;
-        /// An updated row, of which all values have come and no old one.
+        /// An updated row, of which all new values have arrived and no old row.
         UPDATE = 3;
         /// A transaction begins.
         BEGIN = 4;
-        /// It ends.
+        /// A transaction commits.
         COMMIT = 5;
     }
 
@@ -272,11 +275,11 @@ numbers! {
     codes slots: u8, "SLOT_" => {
         /// i32 value, i32 1 for NULL.
         INT = 0;
-        /// The same for a boolean.
+        /// The same as INT, for a boolean.
         BOOL = 1;
         /// f64.
         FLOAT = 2;
-        /// i32 UTF-16 units, i32 bytes of the text block.
+        /// i32 number of UTF-16 units, i32 number of bytes in the text block.
         TEXT = 3;
         /// No slot: the next element of the JSON array.
         JSON = 4;

@@ -1,60 +1,59 @@
-//! Why a connection ends from our side: a stable code, a sentence for humans, fields. Never a secret.
+//! The reasons for which the core ends a connection: a stable code, a sentence for humans, details. Never a secret.
 //!
-//! What the server reports is no [`Failure`]: an ErrorResponse is passed on as an event. Codes are listed in
-//! docs/errors.md.
+//! An error that the server reports is not a [`Failure`]: its ErrorResponse is passed on as an event. docs/errors.md
+//! lists the codes.
 
-use crate::auth::scram::ScramError;
 use crate::encode::RowError;
 use crate::protocol::backend::DecodeError;
 use crate::protocol::frame::FrameError;
 use crate::protocol::writer::{TooLong, decimal};
 use alloc::string::String;
 
-/// What can go wrong, as a constant: a place that fails then stores one pointer.
+/// A kind of failure. It is a constant, so the code that fails stores only one pointer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Stable; the key of docs/errors.md.
+    /// Stable code; the key in docs/errors.md.
     pub code: &'static str,
     /// What happened and what to do.
     pub message: &'static str,
 }
 
-/// Fatal for its connection: the two sides no longer agree, or must not go on.
+/// A failure that ends its connection: the two sides no longer agree, or must not continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What happened.
     pub reason: &'static Reason,
-    /// Which message, length or column it was; empty when the reason says all.
+    /// The message, length or column that is concerned; empty when the reason says everything.
     pub detail: String,
 }
 
-/// What answers is no PostgreSQL server, or one that is much older than the protocol.
+/// The peer is not a PostgreSQL server, or is one that is much older than the protocol.
 pub(crate) const NOT_POSTGRESQL: &Reason = &Reason {
     code: "NOT_POSTGRESQL",
-    message: "what answers at this host and port is no PostgreSQL server; check both",
+    message: "the service at this host and port is not PostgreSQL; check both",
 };
 
-/// A message or what becomes of it is larger than what can be had.
+/// A message, or the output that it becomes, does not fit into memory.
 pub(crate) const NO_MEMORY: &Reason = &Reason {
     code: "MESSAGE_TOO_LARGE",
-    message: "a row becomes more than the memory of WebAssembly holds; select less per row",
+    message: "a row does not fit into the memory of WebAssembly; select less per row",
 };
 
 impl Failure {
-    /// A failure whose sentence needs no numbers.
+    /// Creates a failure whose sentence needs no detail.
     #[inline(never)]
     pub fn new(reason: &'static Reason) -> Self {
         Failure::about(reason, &[])
     }
 
-    /// The same with what it was about, in pieces.
+    /// Creates a failure with its detail, given in pieces.
     #[inline(never)]
     pub fn about(reason: &'static Reason, detail: &[&str]) -> Self {
         let detail = detail.concat();
         Failure { reason, detail }
     }
 
-    /// A message that is legal somewhere, but not here.
+    /// Creates the failure for a message that the protocol allows elsewhere, but not here.
     #[inline(never)]
     pub fn unexpected(conversation: &'static str, tag: u8) -> Self {
         Failure::unexpected_for(
@@ -67,7 +66,7 @@ impl Failure {
         )
     }
 
-    /// The same with what follows from it.
+    /// Like [`Failure::unexpected`], with the caller's reason.
     pub(crate) fn unexpected_for(
         reason: &'static Reason,
         conversation: &'static str,
@@ -76,7 +75,7 @@ impl Failure {
         Failure::about(reason, &[conversation, " got ", &letter(tag)])
     }
 
-    /// A message inside of CopyData.
+    /// Creates the failure for a malformed message inside CopyData.
     #[cfg(feature = "replication")]
     pub(crate) fn malformed_change(tag: u8) -> Self {
         Failure::about(
@@ -88,14 +87,15 @@ impl Failure {
         )
     }
 
-    /// A value, and nothing of the messages themselves.
+    /// Returns whether only a value is invalid, and the messages themselves are well-formed.
     pub(crate) fn is_invalid_value(&self) -> bool {
         self.reason.code == "INVALID_VALUE"
     }
 
-    /// What only a peer says that does not speak our protocol, if it is the first that it says.
+    /// Returns whether this failure, if the peer's first message causes it, means that the peer does not speak our
+    /// protocol.
     pub(crate) fn is_nonsense(&self) -> bool {
-        // Searched, not matched: a match on texts is expanded for each of them.
+        // A search instead of a match: the compiler expands a match on strings for each of them.
         [
             "PROTOCOL_VIOLATION",
             "UNEXPECTED_MESSAGE",
@@ -105,7 +105,8 @@ impl Failure {
     }
 }
 
-/// A type byte as a reader of the protocol chapter knows it: `'D'`, or its number when it is not a letter.
+/// Returns a message type as the protocol chapter names it: its letter, or its number if it is not a printable
+/// character.
 fn letter(tag: u8) -> String {
     if tag.is_ascii_graphic() {
         String::from(char::from(tag))
@@ -186,7 +187,7 @@ impl From<RowError> for Failure {
             RowError::Value { column, error } => (
                 &Reason {
                     code: "INVALID_VALUE",
-                    message: "the server sent a value that is none of its type; cast the column to text to see it",
+                    message: "the server sent a value that is not valid for its type; cast the column to text to see it",
                 },
                 column,
                 error.reason,
@@ -195,15 +196,6 @@ impl From<RowError> for Failure {
         let number = decimal(column.saturating_add(1));
         let colon = if why.is_empty() { "" } else { ": " };
         Failure::about(reason, &["column ", &number, colon, why])
-    }
-}
-
-impl From<ScramError> for Failure {
-    fn from(error: ScramError) -> Self {
-        Failure {
-            reason: error.reason(),
-            detail: error.detail(),
-        }
     }
 }
 

@@ -1,12 +1,13 @@
-//! What is written from the boundary's Rust side for others to read: js/wasm/numbers.ts and docs/boundary.md.
+//! What is written from the Rust side for others to read: js/wasm/numbers.ts, js/wasm/messages.ts, docs/boundary.md.
 //!
-//! Both are committed. A test fails when one differs from what Rust says now; `BOUNDARY=write cargo test --test
+//! All are committed. A test fails when one differs from what Rust says now; `BOUNDARY=write cargo test --test
 //! boundary` writes them anew.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use pgz_edge::boundary::{GROUPS, Group, Number, rows};
 use pgz_edge::encode::{RowForm, RowFormat};
+use pgz_edge::protocol::messages::{BACKEND, FRONTEND, HEADER, Named};
 use std::{env, fs, path::Path};
 
 const WRITE: &str = "BOUNDARY=write cargo test --test boundary";
@@ -48,6 +49,51 @@ fn names_of_numbers_in_typescript() {
     }
     text += "} as const;\n";
     committed("js/wasm/numbers.ts", &text);
+}
+
+#[test]
+fn types_of_messages_in_typescript() {
+    let head = format!(
+        "The messages of the protocol by their type bytes. tests/boundary.rs writes this file from \
+         src/protocol/messages.rs: change that one, then run `{WRITE}`."
+    );
+    let mut text = wrap(&head, "// ", "// ");
+    text += "\n/** Bytes in front of a message's body: its type, and int32 length. */\n";
+    text += &format!("export const HEADER = {HEADER};\n\n// Type bytes.\n");
+    let mut types: Vec<_> = [BACKEND, FRONTEND].concat();
+    types.sort_unstable_by_key(|(_, name)| *name);
+    types.dedup();
+    for (letter, name) in types {
+        text += &format!("export const {} = {letter};\n", constant(name));
+    }
+    text += &names_of(
+        "Names of the backend's messages by their letters.",
+        "BACKEND",
+        BACKEND,
+    );
+    text += &names_of("Names of the frontend's.", "FRONTEND", FRONTEND);
+    committed("js/wasm/messages.ts", &text);
+}
+
+/// `ReadyForQuery` as `READY_FOR_QUERY`.
+fn constant(name: &str) -> String {
+    let mut constant = String::new();
+    for (index, letter) in name.char_indices() {
+        if index > 0 && letter.is_uppercase() {
+            constant.push('_');
+        }
+        constant.push(letter.to_ascii_uppercase());
+    }
+    constant
+}
+
+fn names_of(doc: &str, name: &str, messages: &[Named]) -> String {
+    let mut text =
+        format!("\n/** {doc} */\nexport const {name}: Readonly<Record<string, string>> = {{\n");
+    for (letter, name) in messages {
+        text += &format!("  {}: \"{name}\",\n", char::from(*letter));
+    }
+    text + "};\n"
 }
 
 /// The numbers of the row formats, the one for no rows included.

@@ -25,7 +25,7 @@ let leftOut = [];
 
 async function main() {
   const suites = chosen();
-  const setup = await part("setup", () => run([at("scripts/setup")], { timeout: minutes(40) }));
+  const setup = await part("setup", () => run(setupOf(suites), { timeout: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
   if (isQuick) {
     suites.quick = await part("changes", plannedQuick);
@@ -39,6 +39,12 @@ async function main() {
   } finally {
     await servers?.stop();
   }
+}
+
+/** What brings all that these suites want. */
+function setupOf(suites) {
+  const isMore = Object.values(suites).some(({ setup }) => setup === "release");
+  return [at("scripts/setup"), ...(isMore ? ["release"] : [])];
 }
 
 /** The suites that are asked for, by name; all of `make test`, or of a release, where none is. */

@@ -36,10 +36,11 @@ export async function run({ option }) {
   }
 }
 
-const rowOf = (shape, metric, unit, values) => ({
+const rowOf = (shape, part, metric, unit, values) => ({
   shape,
   library: "pgz-edge",
   runtime: "node",
+  config: { part },
   metric,
   unit,
   ...summary(values),
@@ -77,8 +78,8 @@ async function distances({ primary, standbys }, trials) {
       await timed("read there", () => cluster.reads.after(position).query(count));
       await timed("read of primary", () => cluster.query(count));
     }
-    const rows = Object.entries(times).map(([name, values]) => rowOf("read_after_write", name, "ms", values));
-    const there = rows.find(({ metric }) => metric === "read there").median;
+    const rows = Object.entries(times).map(([name, values]) => rowOf("read_after_write", name, "ms_per_call", "ms", values));
+    const there = rows.find(({ config }) => config.part === "read there").median;
     const failures = there > STANDBY + LONGEST_READ ? [`a read of the standby takes ${there.toFixed(1)} ms`] : [];
     return { rows, failures };
   } finally {
@@ -116,7 +117,7 @@ async function cpus({ primary, standbys }, trials, calls) {
         const { user, system } = process.cpuUsage(before);
         if (trial) used[name].push((user + system) / calls);
       }
-    const rows = Object.entries(used).map(([name, values]) => rowOf("cpu", name, "us", values));
+    const rows = Object.entries(used).map(([name, values]) => rowOf("cpu", name, "cpu_us_per_call", "us", values));
     const { median: ours } = summary(used.cluster.map((value, trial) => value / used.pool[trial]));
     const failures = ours > MOST_CPU ? [`a call of a cluster takes ${ours.toFixed(3)} of a pool's CPU`] : [];
     return { rows, failures };

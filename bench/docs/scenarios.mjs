@@ -325,6 +325,18 @@ export const scenarios = [
       { title: "Memory, in MiB", case: "changes", metric: "memory_mib", less: true },
     ],
   },
+  {
+    title: "Reads from a standby",
+    about: [
+      "The primary is 50 ms away and a standby 1 ms. `read there`: a read after the position of a write that the standby",
+      "has replayed. `read at once`: the same right after the write. CPU: one call after another, of a pool, of a cluster",
+      "without a position, of `reads`, of `reads.after(position)`, and of a call with `position: true`.",
+    ],
+    tables: [
+      { title: "Wall time, in ms", case: "cluster", metric: "ms_per_call", name: ({ config }) => config.part },
+      { title: "Process CPU of a call", case: "cluster", metric: "cpu_us_per_call", name: ({ config }) => config.part },
+    ],
+  },
 ];
 
 /** Why a small call costs what it costs. */

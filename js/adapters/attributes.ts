@@ -1,20 +1,20 @@
-// What a span and a metric say of a call, by OpenTelemetry's stable conventions for databases (semantic conventions
-// 1.44, docs/db): one place for all who make spans.
+// The attributes of spans and metrics for a call, by OpenTelemetry's stable conventions for databases (semantic
+// conventions 1.44, docs/db). All code that makes spans shares this file.
 //
-// Knows the conventions and the events of an observer. Must not know who makes the spans: neither @opentelemetry/api
-// nor a runtime.
+// Knows the conventions and the events of an observer. Must not know which code makes the spans: neither
+// @opentelemetry/api nor a runtime.
 //
-// No literal of a text without parameters, no value unless option `observeParameters` gave it, no message of the
-// server unless asked for: it may quote data.
+// A text without parameters never shows a literal. A parameter's value appears only if option `observeParameters` gave
+// it. A message of the server appears only on request, because it may quote data.
 import type { Place, PgzError, QueryEnd, QueryStart } from "../index.ts";
 import { sqlText } from "./sql-text.ts";
 
 export type Attributes = Record<string, string | number | boolean>;
 
-/** Characters of one parameter that are shown. */
+/** Maximum number of characters shown of one parameter. */
 const LONGEST_PARAMETER = 256;
 
-/** What a call is called, and what is known of it when it is made. */
+/** Returns the name of a call's span, and the attributes that are known when the call is made. */
 export function startOf(event: QueryStart): { name: string; attributes: Attributes } {
   const texts = event.texts ?? [event.text];
   const read = texts.map(sqlText);
@@ -32,7 +32,10 @@ export function startOf(event: QueryStart): { name: string; attributes: Attribut
   return { name: summary || event.database || `${event.host}:${event.port}`, attributes };
 }
 
-/** Where it goes. Of several hosts the one that it went to is known at the end. */
+/**
+ * Returns the attributes of the server that the call goes to. With several hosts only the end event knows which host it
+ * was.
+ */
 export function placeOf({ host, port, database }: Place): Attributes {
   return {
     "db.system.name": "postgresql",
@@ -42,19 +45,19 @@ export function placeOf({ host, port, database }: Place): Attributes {
   };
 }
 
-/** What is known of a call when it is over. */
+/** Returns the attributes that are known when the call is over. */
 export function endOf(event: QueryEnd): Attributes {
   const { command, kind } = event;
   return {
     ...placeOf(event),
-    // As the server says; of a batch it is the last one's.
+    // The command that the server reports. Omitted for a batch, where it would be the last statement's.
     ...(command && kind !== "batch" && { "db.operation.name": command }),
     ...(returnsRows(event) && { "db.response.returned_rows": event.rows! }),
     ...(event.error && failureOf(event.error)),
   };
 }
 
-/** The attributes of a measurement: few, of few values. */
+/** Returns the attributes of a measurement: only a few, each with few distinct values. */
 export function measuredOf(event: QueryEnd, attributes: Attributes): Attributes {
   const summary = attributes["db.query.summary"];
   return {
@@ -64,12 +67,12 @@ export function measuredOf(event: QueryEnd, attributes: Attributes): Attributes 
   };
 }
 
-/** The command tag counts rows that it changed, too. */
+/** Whether `rows` counts returned rows. A command tag also counts the rows that a statement changed. */
 export function returnsRows({ command, rows }: QueryEnd): boolean {
   return rows !== null && /^(SELECT|FETCH)$/.test(command);
 }
 
-/** The SQLSTATE, if the server said one. */
+/** Returns the SQLSTATE, if the error has one from the server. */
 export function sqlStateOf({ code }: PgzError): string | undefined {
   return /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
@@ -80,12 +83,12 @@ function failureOf(error: PgzError): Attributes {
 }
 
 /**
- * Whether the call has failed, and what may be said of it. Who leaves a loop or a stream, or aborts a call, has not:
- * but a signal of `AbortSignal.timeout` has.
+ * Returns whether the call failed, and the message that may be shown. Leaving a loop or a stream, or aborting a call,
+ * is not a failure. A timeout by `AbortSignal.timeout` is one.
  */
 export function statusOf(error: PgzError, messages: boolean): { isError: boolean; message?: string } {
   const isAbort = error.code === "ABORTED" && (error.cause as Error | undefined)?.name !== "TimeoutError";
-  // Our own messages hold no value.
+  // The driver's own messages contain no values.
   return { isError: !isAbort, ...((messages || !sqlStateOf(error)) && { message: error.message }) };
 }
 
@@ -95,7 +98,7 @@ function shownValue(value: unknown): string {
   try {
     text = typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);
   } catch {
-    // A value's own code.
+    // The value's own code (`toJSON`, `toString`) threw.
   }
   return (text ?? typeof value).slice(0, LONGEST_PARAMETER);
 }

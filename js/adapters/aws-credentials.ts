@@ -1,29 +1,32 @@
-// Where credentials of AWS come from: the caller, variables, the container's service (ECS, EKS) or the instance's
-// (IMDSv2), in this order, as in AWS's SDKs. Files of profiles, SSO and web identities are left to those.
+// Finds AWS credentials: from the caller, environment variables, the container's service (ECS, EKS) or the instance's
+// service (IMDSv2), in this order, as AWS's SDKs do. Profile files, SSO and web identities are left to the SDKs.
 //
-// Knows those services, and that what they gave is kept until shortly before it expires. Must not know what is signed.
-// No error repeats a credential.
+// Knows those services, and that their credentials are cached until shortly before they expire. Must not know what is
+// signed. No error contains a credential.
 import { AuthenticationError } from "../index.ts";
 
-/** As the identities of AWS's SDKs, whose providers can be passed too. */
+/** Credentials in the shape of an identity of AWS's SDKs. A provider of these SDKs can be passed too. */
 export interface AwsCredentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly sessionToken?: string | undefined;
-  /** When they expire. */
+  /** The time at which they expire. */
   readonly expiration?: Date | undefined;
 }
 
 export interface CredentialsOptions {
-  /** Credentials, or a function that gives them for each login. Default: variables, else the container's, else the instance's. */
+  /**
+   * Credentials, or a function that returns them for each login. Default: environment variables, else the container's
+   * service, else the instance's service.
+   */
   readonly credentials?: AwsCredentials | (() => AwsCredentials | Promise<AwsCredentials>) | undefined;
-  /** Where variables are read: a Worker's `env`. Default: the process's, where there is one. */
+  /** The environment variables, such as a Worker's `env`. Default: those of the process, if there is one. */
   readonly environment?: Readonly<Record<string, unknown>> | undefined;
-  /** Asks the container's or the instance's service. Default: the global one. */
+  /** The `fetch` that asks the container's or the instance's service. Default: the global `fetch`. */
   readonly fetch?: Fetch | undefined;
 }
 
-/** What is used of the global `fetch`. */
+/** The part of the global `fetch` that is used. */
 export type Fetch = (url: string, init: FetchOptions) => Promise<FetchResponse>;
 
 interface FetchOptions {
@@ -40,15 +43,15 @@ interface FetchResponse {
   json(): Promise<unknown>;
 }
 
-/** Gives the value of a variable. An empty one says nothing. */
+/** Returns the value of a variable. An empty value counts as missing. */
 export type Variable = (name: string) => string | undefined;
 
-/** Milliseconds before they expire at which credentials of a service are asked for again. */
+/** Credentials of a service are requested again this many milliseconds before they expire. */
 const EARLY = 300_000;
-/** Milliseconds in which a service on this machine or in its network has to answer. */
+/** Milliseconds that a service on this machine or in its network has to answer. */
 const PATIENCE = 2_000;
 
-/** Gives credentials for each login. */
+/** Returns a function that gives the credentials for each login. */
 export function credentialsFrom(options: CredentialsOptions): () => Promise<AwsCredentials> {
   const { credentials } = options;
   if (typeof credentials === "function") return async () => checked(await credentials(), "the function");
@@ -77,7 +80,7 @@ interface Process {
 
 const { process, Deno: deno } = globalThis as Process;
 
-/** Deno would ask for a permission that it has not, and wait. */
+/** Without the check Deno would prompt for a missing permission, and wait for the user. */
 function ofProcess(name: string): string | undefined {
   if (deno && deno.permissions.querySync({ name: "env", variable: name }).state !== "granted") return undefined;
   return process?.env?.[name];
@@ -91,7 +94,10 @@ function ofVariables(variable: Variable): AwsCredentials | undefined {
 
 // -- services ---------------------------------------------------------------------------------------------------------
 
-/** What a service gave, until shortly before it expires. Where the service fails then, old ones serve as long as they are valid. */
+/**
+ * Caches the credentials of a service until shortly before they expire. If the service fails then, the cached ones are
+ * used as long as they are valid.
+ */
 function kept(ask: () => Promise<AwsCredentials>): () => Promise<AwsCredentials> {
   let last: AwsCredentials | undefined;
   let asking: Promise<AwsCredentials> | undefined;
@@ -117,7 +123,7 @@ function ofService(variable: Variable, ask: Fetch): Promise<AwsCredentials> {
   return ofInstance(variable("AWS_EC2_METADATA_SERVICE_ENDPOINT") ?? "http://169.254.169.254", ask);
 }
 
-/** Services of ECS and EKS, and this machine: nobody else may be shown the token without TLS. */
+/** The services of ECS and EKS, and this machine. Without TLS the token must not be sent to any other host. */
 const NEAR = /^(localhost|127(\.\d+){3}|\[::1\]|169\.254\.170\.2|169\.254\.170\.23|\[fd00:ec2::23\])$/;
 
 async function ofContainer(uri: string, variable: Variable, ask: Fetch): Promise<AwsCredentials> {
@@ -125,7 +131,7 @@ async function ofContainer(uri: string, variable: Variable, ask: Fetch): Promise
   if (url.protocol !== "https:" && !NEAR.test(url.hostname))
     throw failed(`AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor a container's service (${url.hostname})`);
   const file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-  // EKS replaces the file's token now and then.
+  // Read for each request, because EKS replaces the token in the file now and then.
   const token = file === undefined ? variable("AWS_CONTAINER_AUTHORIZATION_TOKEN") : (await textOf(file)).trim();
   const response = await asked(ask, url.href, { headers: token === undefined ? {} : { Authorization: token } });
   return ofJson(await response.json(), "the container's service");
@@ -137,7 +143,7 @@ async function textOf(path: string): Promise<string> {
   return await files.readFile(path, "utf8");
 }
 
-/** IMDSv2: a token by PUT, without which an instance of today answers nothing. */
+/** IMDSv2: a PUT request gets a token. Current instances refuse requests without it. */
 async function ofInstance(endpoint: string, ask: Fetch): Promise<AwsCredentials> {
   const at = (path: string) => new URL(`/latest/${path}`, endpoint).href;
   const seconds = { "X-aws-ec2-metadata-token-ttl-seconds": "21600" };

@@ -1,4 +1,5 @@
-// AWS's Signature Version 4 in the query of a URL, by WebCrypto: a token of RDS or DSQL is such a URL without its scheme.
+// Signs URLs by AWS's Signature Version 4 in the query, with WebCrypto. A token of RDS or DSQL is such a URL without
+// its scheme.
 //
 //   canonical request ──hash──> string to sign ──HMAC with a key of the day, region and service──> X-Amz-Signature
 //
@@ -10,18 +11,18 @@ import type { AwsCredentials } from "./aws-credentials.ts";
 export interface Signable {
   readonly service: string;
   readonly region: string;
-  /** With its port, where the service signs that too. */
+  /** The host, with its port where the service signs the port too. */
   readonly host: string;
   readonly query: Readonly<Record<string, string>>;
 }
 
 /** Seconds for which a token is valid. */
 const VALID = 900;
-/** SHA-256 of no body. */
+/** SHA-256 of an empty body. */
 const NO_BODY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ALGORITHM = "AWS4-HMAC-SHA256";
 
-/** The signed URL without `https://`. */
+/** Returns the signed URL without `https://`. */
 export async function presigned(
   { service, region, host, query }: Signable,
   { accessKeyId, secretAccessKey, sessionToken }: AwsCredentials,
@@ -46,13 +47,13 @@ export async function presigned(
   return `${host}/?${queryOf({ ...parameters, "X-Amz-Signature": hex(key) })}`;
 }
 
-/** Sorted by name, as it is signed. */
+/** Returns the query sorted by name, as the signature requires. */
 function queryOf(parameters: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(parameters).map(([name, value]) => `${escaped(name)}=${escaped(value)}`);
   return pairs.sort().join("&");
 }
 
-/** By RFC 3986: encodeURIComponent leaves five characters. */
+/** Escapes by RFC 3986, which also escapes five characters that encodeURIComponent leaves. */
 function escaped(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`);
 }

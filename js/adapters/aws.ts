@@ -1,6 +1,6 @@
-// `pgz-edge/aws`: passwords that are AWS's tokens, for RDS, Aurora and Aurora DSQL, as functions for option `password`.
+// `pgz-edge/aws`: functions for option `password` that return AWS's login tokens, for RDS, Aurora and Aurora DSQL.
 //
-// Knows which token each service wants, and what a host's name says of its region. Must not know how a token is signed
+// Knows which token each service wants, and the region in a host's name. Must not know how a token is signed
 // (aws-signing.ts), or where credentials come from (aws-credentials.ts).
 import { UsageError, type LoginAttempt, type PasswordAnswer } from "../index.ts";
 import { credentialsFrom, variableOf, type AwsCredentials, type CredentialsOptions } from "./aws-credentials.ts";
@@ -8,25 +8,31 @@ import { presigned, type Signable } from "./aws-signing.ts";
 
 export type { AwsCredentials } from "./aws-credentials.ts";
 
-/** Where a token is for, and who signs it. */
+/** The endpoint that a token is for, and the credentials that sign it. */
 export interface RdsOptions extends CredentialsOptions {
-  /** Default: what the host's name says, else the variables `AWS_REGION` and `AWS_DEFAULT_REGION`. */
+  /**
+   * The endpoint's region. Default: the region in the host's name, else the variables `AWS_REGION` and
+   * `AWS_DEFAULT_REGION`.
+   */
   readonly region?: string | undefined;
-  /** The endpoint's own name, where the client connects to another one: a tunnel, a CNAME. Default: the attempt's. */
+  /**
+   * The endpoint's own name, if the client connects to another name such as a tunnel or a CNAME. Default: the host that
+   * the client logs in to.
+   */
   readonly host?: string | undefined;
-  /** The endpoint's own port. Default: the attempt's. */
+  /** The endpoint's own port. Default: the port that the client logs in to. */
   readonly port?: number | undefined;
 }
 
-/** As {@link RdsOptions}. A token of DSQL is for no port. */
+/** Like {@link RdsOptions}, but without a port: a token of DSQL does not name one. */
 export interface DsqlOptions extends Omit<RdsOptions, "port"> {
-  /** Whether the token is for `dsql:DbConnectAdmin`. Default: it is for user `admin`. */
+  /** Whether the token is for `dsql:DbConnectAdmin`. Default: only for user `admin`. */
   readonly admin?: boolean | undefined;
 }
 
 /**
- * For option `password` of a database on RDS or Aurora: a token for `rds-db:connect`, signed anew for each login. It is
- * valid for 15 minutes; a session outlives it.
+ * Returns a function for option `password` of a database on RDS or Aurora. It signs a new token for `rds-db:connect` at
+ * each login. A token is valid for 15 minutes; a session that has logged in with it may last longer.
  *
  * @example
  * const db = createPool("postgres://app@db.abc.eu-west-1.rds.amazonaws.com/app?sslmode=verify-full", {
@@ -47,8 +53,8 @@ export function rdsPassword(options: RdsOptions = {}): (attempt: LoginAttempt) =
 const LONGEST_SESSION = 3_600_000;
 
 /**
- * For option `password` of Aurora DSQL: a token for `dsql:DbConnect`, or `dsql:DbConnectAdmin` for user `admin`, signed
- * anew for each login. It tells a pool that a session ends after an hour.
+ * Returns a function for option `password` of Aurora DSQL. At each login it signs a new token for `dsql:DbConnect`, or
+ * for `dsql:DbConnectAdmin` with user `admin`. It also tells the pool that the session ends after an hour.
  *
  * @example
  * const db = createPool("postgres://admin@abc.dsql.us-east-1.on.aws/postgres?sslmode=verify-full", {
@@ -75,7 +81,7 @@ async function signed(
 
 // -- regions ----------------------------------------------------------------------------------------------------------
 
-/** Endpoints of RDS, of RDS in China, and of DSQL with their regions. */
+/** Host names of RDS, of RDS in China, and of DSQL. Each contains its region. */
 const ENDPOINTS = [
   /\.([a-z]{2}(?:-[a-z]+)+-\d+)\.rds\.amazonaws\.com(?:\.cn)?$/,
   /\.rds\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com\.cn$/,
@@ -87,5 +93,5 @@ function regionFor(host: string, options: CredentialsOptions & { readonly region
   const variable = variableOf(options);
   const region = options.region ?? named ?? variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION");
   if (region !== undefined) return region;
-  throw new UsageError("INVALID_OPTION", 'The host\'s name does not say its region: pass option "region".');
+  throw new UsageError("INVALID_OPTION", 'The host\'s name does not contain its region: pass option "region".');
 }

@@ -6,14 +6,14 @@ import { readMigrationFiles, type MigrationConfig } from "drizzle-orm/migrator";
 import type { PgDialect, PgSession } from "drizzle-orm/pg-core";
 import type { PgzDatabase } from "./drizzle/database.ts";
 
-/** What every database of Drizzle has and does not declare. */
+/** Members that every Drizzle database has but does not declare. */
 interface Migrating {
   readonly dialect: PgDialect;
   readonly session: PgSession;
 }
 
 /**
- * Runs all migrations of the folder that the database has not had yet, in one transaction.
+ * Runs all migrations of the folder that have not yet run on the database, in one transaction.
  *
  * @example
  * await migrate(drizzle(client), { migrationsFolder: "drizzle" });

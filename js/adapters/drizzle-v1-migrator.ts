@@ -8,7 +8,7 @@ import type { AnyRelations } from "drizzle-orm-v1/relations";
 import type { PgzDatabase } from "./drizzle/v1-database.ts";
 
 /**
- * Runs all migrations of the folder that the database has not had yet, in one transaction.
+ * Runs all migrations of the folder that have not yet run on the database, in one transaction.
  *
  * @example
  * await migrate(drizzle(client), { migrationsFolder: "drizzle" });

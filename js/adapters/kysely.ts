@@ -29,44 +29,44 @@ import {
 } from "../index.ts";
 import { hasSeveral } from "../util/sql-reader.ts";
 
-/** Options of every query: what becomes of values, caps, `timeout` and more ({@link QueryOptions}). */
+/** Options of every query: the forms of values, caps, `timeout` and more ({@link QueryOptions}). */
 export type PgzQueryOptions = Omit<QueryOptions, "signal" | "rowMode" | "onLimit">;
 
 interface Shared {
   /** Options of every query. Default `{ dates: "date" }`, as Kysely's users of `pg` expect it. */
   readonly query?: PgzQueryOptions | undefined;
   /**
-   * A query whose `signal` aborts is cancelled on the server, whatever its `inflightQueryAbortStrategy`. Default false:
-   * as Kysely says, `"ignore query"` lets it run to its end.
+   * Cancels a query on the server when its `signal` aborts, whatever its `inflightQueryAbortStrategy`. Default false:
+   * as Kysely documents, `"ignore query"` lets the query run to its end.
    */
   readonly cancelOnAbort?: boolean | undefined;
 }
 
 interface OverPool extends Shared {
-  /** A pool, or what makes it when the first query comes. `db.destroy()` closes it. */
+  /** A pool, or a function that makes one at the first query. `db.destroy()` closes the pool. */
   readonly pool: PoolSource | (() => PoolSource | Promise<PoolSource>);
   readonly client?: undefined;
 }
 
 interface OverClient extends Shared {
-  /** One connection, or what makes it when the first query comes: queries wait for each other. */
+  /** One connection, or a function that makes it at the first query. Queries wait for each other. */
   readonly client: ClientSource | (() => ClientSource | Promise<ClientSource>);
   readonly pool?: undefined;
 }
 
-/** What runs a query: a pool too. */
+/** The calls that run a query. A pool has them too. */
 type Runs = Pick<Client, "query" | "simple">;
-/** The calls of a client and of a lease that a connection of Kysely's needs. */
+/** The calls of a client or a lease that a connection of Kysely's needs. */
 type Calls = Runs & Pick<Client, "rows" | "transaction">;
 type PoolSource = Pick<Pool, keyof Runs | "acquire" | "close">;
 type ClientSource = Calls & Pick<Client, "close">;
 
-/** What {@link PgzDialect} takes. */
+/** The configuration of {@link PgzDialect}. */
 export type PgzDialectConfig = OverPool | OverClient;
 
 const OPTIONS: ReadonlySet<string> = new Set(["pool", "client", "query", "cancelOnAbort"]);
 
-/** Options of PostgresDialect, and what to do without them. */
+/** Options of Kysely's PostgresDialect, and what to use instead of each. */
 const THEIRS: Readonly<Record<string, string>> = {
   cursor: "streams need none",
   controlClient: "an abort needs no connection",
@@ -114,7 +114,10 @@ export class PgzDialect implements Dialect {
   }
 }
 
-/** A pool of `pg` would be taken for a client of ours, and a client for a pool that lends it to several at once. */
+/**
+ * Without this check a pool of `pg` would pass for a client of pgz-edge. A client would pass for a pool, and be lent to
+ * several callers at once.
+ */
 function checkSource({ pool }: PgzDialectConfig, source: unknown): void {
   const has = (name: string) => typeof (source as Record<string, unknown> | null)?.[name] === "function";
   if (has("query") && has("close") && has("transaction") && has("acquire") === Boolean(pool)) return;
@@ -126,14 +129,14 @@ function checkSource({ pool }: PgzDialectConfig, source: unknown): void {
   );
 }
 
-/** Kysely lets one query after the other have the connection, or a transaction. */
+/** Makes Kysely give the connection to one query or one transaction at a time. */
 class OneConnectionAdapter extends PostgresAdapter {
   override get supportsMultipleConnections(): boolean {
     return false;
   }
 }
 
-/** Of a query or an acquisition. Kysely before 0.29 passes none. */
+/** The options of a query or an acquisition. Kysely before 0.29 passes none. */
 interface Abortable {
   readonly signal?: AbortSignal | undefined;
 }
@@ -144,7 +147,7 @@ class PgzDriver implements Driver {
   #pool: PoolSource | undefined;
   #client: PgzConnection | undefined;
   #close = async () => {};
-  /** Kysely times each query for its log: the wait for a connection is none of it. */
+  /** Whether Kysely logs queries. It times each query, and that time must not include the wait for a connection. */
   #isLogged = false;
 
   constructor(config: PgzDialectConfig) {
@@ -164,8 +167,8 @@ class PgzDriver implements Driver {
   }
 
   /**
-   * `options` are given where several queries may follow each other (`db.connection()`), and with a signal. Without
-   * them Kysely runs one query, one stream or one transaction (docs/decisions/0029).
+   * Kysely passes `options` when several queries may follow each other (`db.connection()`), and when there is a signal.
+   * Without `options` it runs one query, one stream or one transaction (docs/decisions/0029).
    */
   async acquireConnection(options?: Abortable): Promise<PgzConnection> {
     if (this.#client) return this.#client;
@@ -208,7 +211,7 @@ class PgzDriver implements Driver {
   }
 }
 
-/** Kysely gives back what `acquireConnection` gave. */
+/** Kysely passes back the connection that `acquireConnection` returned. */
 const own = (connection: DatabaseConnection) => connection as PgzConnection;
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -225,11 +228,11 @@ interface OpenTransaction {
   readonly calls: Transaction;
   readonly commit: (value: void) => void;
   readonly rollback: () => void;
-  /** Settles when the server has ended it. */
+  /** Settles when the server has ended the transaction. */
   readonly ended: Promise<unknown>;
 }
 
-/** A query of Kysely's that is none of the server's: BEGIN, COMMIT and ROLLBACK are the driver's own. */
+/** Marks a query of Kysely's that is not sent as SQL: BEGIN, COMMIT and ROLLBACK are calls of the driver. */
 const WORK = Symbol("work");
 interface Work extends CompiledQuery {
   readonly [WORK]?: (connection: PgzConnection) => Promise<void>;
@@ -238,17 +241,17 @@ interface Work extends CompiledQuery {
 abstract class PgzConnection implements DatabaseConnection {
   readonly #settings: ConnectionSettings;
   #open: OpenTransaction | undefined;
-  /** Cancels the query that runs with a signal. */
+  /** Cancels the running query, if it has a signal. */
   #cancel: AbortController | undefined;
 
   constructor(settings: ConnectionSettings) {
     this.#settings = settings;
   }
 
-  /** Whose calls these are outside of a transaction. */
+  /** Returns the session for calls outside a transaction. */
   protected abstract session(): Calls | Promise<Calls>;
 
-  /** Who runs a query outside of a transaction. */
+  /** Returns the session or the pool that runs a query outside a transaction. */
   protected abstract runner(query: CompiledQuery, signal: AbortSignal | undefined): Runs | Promise<Runs>;
 
   /** Never rejects. */
@@ -264,7 +267,7 @@ abstract class PgzConnection implements DatabaseConnection {
     const calls = runner instanceof Promise ? await runner : runner;
     const { command, rowCount, rows } = await run<Row>(calls, query, this.#optionsOf(signal));
     if (CHANGES.has(command)) return { numAffectedRows: BigInt(rowCount ?? 0), rows };
-    // Who ends a transaction by hand sees what became of it, as over pg.
+    // A caller that ends a transaction by its own SQL sees whether it was committed, as over pg.
     return ENDS.has(command) ? { rows: [{ command } as Row] } : { rows };
   }
 
@@ -275,24 +278,24 @@ abstract class PgzConnection implements DatabaseConnection {
   ): AsyncGenerator<QueryResult<Row>> {
     const options = { ...this.#settings.options, signal };
     const query = { text, values: parameters as unknown[] };
-    // A loop that is left cancels its statement, and that would fail the transaction: a cursor only closes its portal.
+    // Leaving a loop cancels its statement, which would fail the transaction. A cursor only closes its portal.
     const batches = this.#open
       ? this.#open.calls.cursor<Row>(query, chunkSize, options)
       : (await this.session()).rows<Row>(query, options).batches(chunkSize);
     for await (const rows of batches) yield { rows };
   }
 
-  /** Kysely calls it when the signal of the query that runs has aborted. */
+  /** Kysely calls this when the signal of the running query aborts. */
   async cancelQuery(): Promise<void> {
     this.#cancel?.abort();
   }
 
-  /** Runs `work` as a query of that text, which Kysely's log shows. */
+  /** Runs `work` as a query with this text, so that Kysely's log shows it. */
   async does(text: string, work: (connection: PgzConnection) => Promise<void>): Promise<void> {
     await this.executeQuery({ ...CompiledQuery.raw(text), [WORK]: work } as Work);
   }
 
-  /** Nothing is sent yet: BEGIN travels in front of the first statement. */
+  /** Sends nothing yet: BEGIN travels with the first statement. */
   async begin({ isolationLevel: isolation, accessMode }: TransactionSettings): Promise<void> {
     // A level that is not PostgreSQL's ("snapshot") is refused by `transaction`.
     const options = { isolation, readOnly: accessMode && accessMode === "read only" } as TransactionOptions;
@@ -306,7 +309,7 @@ abstract class PgzConnection implements DatabaseConnection {
           }),
         options,
       );
-      // Once it has begun, who ends it is told.
+      // Has no effect once the transaction has begun: then `commit` throws the error.
       ended.catch(failed);
     });
   }
@@ -341,7 +344,7 @@ abstract class PgzConnection implements DatabaseConnection {
   }
 }
 
-/** The one of a client: Kysely lets its borrowers wait for each other. */
+/** The connection of a client. Kysely makes its users wait for each other. */
 class ClientConnection extends PgzConnection {
   readonly #client: Calls;
 
@@ -361,11 +364,11 @@ class ClientConnection extends PgzConnection {
   override release(): undefined {}
 }
 
-/** One of a pool, which is lent when it has to be the same for several calls. */
+/** A connection of a pool. It acquires a lease only when several calls need the same session. */
 class PoolConnection extends PgzConnection {
   readonly #pool: PoolSource;
   #lease: Promise<Lease> | undefined;
-  /** A query has run on it. */
+  /** Whether a query has run on it. */
   #isUsed = false;
 
   constructor(pool: PoolSource, settings: ConnectionSettings) {
@@ -373,7 +376,7 @@ class PoolConnection extends PgzConnection {
     this.#pool = pool;
   }
 
-  /** From now on it is one session until it is released. */
+  /** Makes this one session from now on, until it is released. */
   take(signal?: AbortSignal): Promise<Lease> {
     return (this.#lease ??= this.#pool.acquire({ signal }));
   }
@@ -388,7 +391,7 @@ class PoolConnection extends PgzConnection {
     return isAlone ? this.#pool : this.take();
   }
 
-  /** Cancels what runs and ends the session. */
+  /** Cancels the running statement and ends the session. */
   async killSession(): Promise<void> {
     await (await this.#lease)?.release({ destroy: true });
   }
@@ -402,7 +405,8 @@ class PoolConnection extends PgzConnection {
 }
 
 /**
- * Queries of Kysely's builders. None of them is there for what it leaves on its session, as a text of the user's may.
+ * Queries of Kysely's builders. Any session can run them: unlike a raw text of the user's, they are not run for their
+ * effect on the session.
  */
 const ALONE: ReadonlySet<string> = new Set([
   "SelectQueryNode",
@@ -412,20 +416,20 @@ const ALONE: ReadonlySet<string> = new Set([
   "MergeQueryNode",
 ]);
 
-/** Commands whose count Kysely wants. */
+/** Commands whose row count Kysely wants. */
 const CHANGES: ReadonlySet<string> = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 
-/** The tags of a transaction's end. */
+/** Command tags that end a transaction. */
 const ENDS: ReadonlySet<string> = new Set(["COMMIT", "ROLLBACK"]);
 
 function run<Row>(calls: Runs, { sql, parameters }: CompiledQuery, options: QueryOptions) {
-  // Migrations have several statements in one text, which the extended protocol refuses.
+  // A migration may have several statements in one text, which the extended query protocol refuses.
   return !parameters.length && hasSeveral(sql)
     ? runAll<Row>(calls, sql, options)
     : calls.query<Row>(sql, parameters, options);
 }
 
-/** Several statements have no one result. */
+/** Returns an empty result for several statements, because they have no single result. */
 async function runAll<Row>(calls: Runs, text: string, options: QueryOptions) {
   const results = await calls.simple<Row>(text, options);
   return results.length === 1 ? results[0]! : { command: "", rowCount: null, rows: [] as Row[] };
@@ -442,7 +446,7 @@ function isRolledBack(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === "TRANSACTION_ROLLED_BACK";
 }
 
-/** Kysely's own error. Not every version that this runs with has it: there it is the driver's. */
+/** Returns Kysely's own error, or the driver's where the installed version of Kysely does not have one. */
 function aborted(cause: unknown): unknown {
   const Aborted = kysely.AbortedTransactionError as typeof kysely.AbortedTransactionError | undefined;
   return Aborted ? new Aborted({ cause }) : cause;

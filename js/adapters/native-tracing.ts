@@ -1,7 +1,7 @@
-// Spans of the runtime itself, without an SDK: an observer over `tracing` of `cloudflare:workers`, with the attributes
-// that otel.ts writes.
+// Spans of the runtime itself, without an SDK: an observer over `tracing` of `cloudflare:workers`, with the same
+// attributes as otel.ts.
 //
-// Knows as much of `tracing` as it uses. Must not import it: the entrypoint passes what the runtime has.
+// Knows only the part of `tracing` that it uses. Must not import it: the entrypoint passes what the runtime has.
 import type { Observer } from "../index.ts";
 import { endOf, startOf, statusOf } from "./attributes.ts";
 
@@ -13,7 +13,7 @@ interface NativeSpan {
   end(): void;
 }
 
-/** `tracing` of `cloudflare:workers`. Before 2026-06 it has `enterSpan` alone, whose spans end with a callback. */
+/** `tracing` of `cloudflare:workers`. Before 2026-06 it has only `enterSpan`, whose spans end with a callback. */
 export interface NativeTracing {
   startSpan?(name: string): NativeSpan;
   withActiveSpan?<T>(span: NativeSpan, work: () => T): T;
@@ -21,11 +21,11 @@ export interface NativeTracing {
 
 /** Options of `workersTracing`. */
 export interface NativeTracingOptions {
-  /** Spans have the messages of the server's errors, which may quote data. Default false. */
+  /** Whether spans contain the messages of the server's errors. Default false, because messages may quote data. */
   readonly messages?: boolean | undefined;
 }
 
-/** Makes a span for each call where the runtime can; else it does nothing. */
+/** Returns an observer that makes a span for each call. If the runtime has no spans, the observer does nothing. */
 export function nativeTracing(
   tracing: NativeTracing | undefined,
   { messages = false }: NativeTracingOptions = {},

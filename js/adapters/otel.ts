@@ -1,8 +1,8 @@
-// OpenTelemetry: an observer that makes spans and measures, by the stable conventions for databases
+// OpenTelemetry: an observer that makes spans and records metrics, by the stable conventions for databases
 // (docs/observer.md#opentelemetry).
 //
-// Knows @opentelemetry/api, which the application brings, and the events of an observer. Must not know how a call runs;
-// what a span says is in attributes.ts.
+// Knows @opentelemetry/api, which the application brings, and the events of an observer. Must not know how a call runs.
+// The attributes of spans are in attributes.ts.
 import {
   context,
   metrics,
@@ -21,22 +21,22 @@ import { endOf, measuredOf, returnsRows, sqlStateOf, startOf, statusOf, type Att
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
-  /** Makes the spans. Default: the global one, also if it is registered later. */
+  /** The provider of the tracer. Default: the global provider, also if it is registered later. */
   readonly tracerProvider?: TracerProvider | undefined;
-  /** Measures. Default: the global one. It has to be registered before. */
+  /** The provider of the meter. Default: the global provider, which must be registered before. */
   readonly meterProvider?: MeterProvider | undefined;
   /** `db.client.connection.pool.name`. Default: `host:port/database`. */
   readonly poolName?: string | undefined;
   /**
-   * Spans have the messages of the server's errors and notices, which may quote data, and errors as events. Default
-   * false: then they have SQLSTATEs, and the driver's own messages.
+   * Whether spans contain the messages of the server's errors and notices, and errors as events. Default false, because
+   * messages may quote data: spans then have SQLSTATEs, and the driver's own messages.
    */
   readonly messages?: boolean | undefined;
 }
 
-/** What {@link openTelemetry} gives: option `observer` of a client or a pool. */
+/** The observer that {@link openTelemetry} returns, for option `observer` of a client or a pool. */
 export interface OpenTelemetry extends Observer {
-  /** Also measures a pool's connections by state, and how many calls wait. Call what it returns to end that. */
+  /** Also measures a pool's connections by state, and how many calls wait. Returns a function that stops this. */
   watch(pool: Pick<Pool, "stats" | "options">, name: string): () => void;
 }
 
@@ -50,8 +50,8 @@ interface Open {
 const NAME = "pgz-edge";
 
 /**
- * An observer that makes a span for each call, as a child of the span that is active where the call is made, and
- * measures calls and connections.
+ * Returns an observer that makes a span for each call, and records metrics of calls and connections. The parent of a
+ * span is the span that is active where the call is made.
  *
  * @example
  * const pool = createPool(url, { observer: openTelemetry() });
@@ -98,7 +98,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): OpenTelemetry
 }
 
 /**
- * The active span as W3C trace context: option `sqlComment`. `undefined` without a span.
+ * Returns the active span as W3C trace context, for option `sqlComment`. Returns `undefined` without a span.
  *
  * @example
  * const db = createClient(url, { observer: openTelemetry(), sqlComment: traceContext, prepare: "unnamed" });
@@ -128,7 +128,7 @@ function endSpan(span: Span, event: QueryEnd, messages: boolean): void {
 const POOL = "db.client.connection.pool.name";
 const STATE = "db.client.connection.state";
 
-/** Seconds, and rows: the conventions' buckets. */
+/** The conventions' buckets, in seconds and in rows. */
 const DURATIONS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
 const ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 
@@ -144,7 +144,7 @@ function instruments(meter: Meter) {
     description: "The actual number of records returned by the database operation.",
     advice: { explicitBucketBoundaries: ROWS },
   });
-  // Those that pgz has, by its names.
+  // Metrics of pgz-edge itself, by its own names.
   const pgzDuration = seconds("pgz.query.duration", "Duration of calls.");
   const rows = count("pgz.query.rows", "{row}", "Rows returned or changed.");
   const errors = count("pgz.query.errors", "{call}", "Calls that failed.");

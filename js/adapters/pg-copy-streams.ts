@@ -1,27 +1,31 @@
 // `pgz-edge/pg-copy-streams`: COPY as streams of Node, for `client.query(…)` of pgz-edge/pg (docs/pg.md).
 //
-// Knows the three directions of COPY and what ends each of them. Must not know messages' bytes but CopyData's header,
-// or which query is next: the client does.
+// Knows the three directions of COPY and what ends each of them. Must not know the bytes of messages except CopyData's
+// header, or which query is next: the client knows that.
 //
-// A stream that is destroyed ends its COPY on the server, and closes when the server has said so: what the application
-// asks the client next finds it ready.
+// A destroyed stream ends its COPY on the server, and closes when the server has confirmed the end. The client is then
+// ready for the application's next query.
 import { Buffer } from "node:buffer";
 import { addAbortSignal, Duplex, Readable, Writable } from "node:stream";
 import type { DuplexOptions, ReadableOptions, WritableOptions } from "node:stream";
 import type { Connection } from "./pg/connection.ts";
 import type { Message } from "./pg/messages.ts";
 import type { QueryCallback } from "./pg/query.ts";
+import { COPY_DATA, HEADER } from "../wasm/messages.ts";
 
 /** Options of {@link both}. */
 export interface CopyBothOptions extends DuplexOptions {
-  /** Each chunk is the payload of one CopyData message. Default false: as they came together. */
+  /**
+   * Makes each chunk the payload of one CopyData message. Default false: a chunk has all messages that arrived
+   * together.
+   */
   alignOnCopyDataFrame?: boolean | undefined;
 }
 
 type Done = (error?: Error | null) => void;
 
 /**
- * Writes into `COPY … FROM STDIN`; `finish` comes when the rows are in the table, with their number in `rowCount`.
+ * Writes into `COPY … FROM STDIN`. Emits `finish` when the rows are in the table; `rowCount` is then their number.
  *
  * @example
  * await pipeline(createReadStream("users.tsv"), client.query(from("copy users from stdin")));
@@ -29,7 +33,7 @@ type Done = (error?: Error | null) => void;
 export const from = (text: string, options?: WritableOptions): CopyFromStream => new CopyFromStream(text, options);
 
 /**
- * Reads from `COPY … TO STDOUT`. A chunk is what came together: its ends are not the ends of rows.
+ * Reads from `COPY … TO STDOUT`. A chunk is the data that arrived together: it may begin and end within a row.
  *
  * @example
  * await pipeline(client.query(to("copy users to stdout")), createWriteStream("users.tsv"));
@@ -41,7 +45,9 @@ export const both = (text: string, options?: CopyBothOptions): CopyBothStream =>
 
 // -- what the directions share ----------------------------------------------------------------------------------------
 
-/** Whether the server wants or sends data, and who waits to hear that it does, or that it is over. */
+/**
+ * The state of one COPY: whether the server accepts or sends data, and the callbacks that wait for that or for the end.
+ */
 class Course {
   connection: Connection | undefined;
   isOpen = false;
@@ -50,7 +56,7 @@ class Course {
   #whenOpen: (() => void)[] = [];
   #whenOver: (() => void)[] = [];
 
-  /** Whether nothing has been asked of the server, or all has been answered. */
+  /** Whether nothing has been sent to the server yet, or everything has been answered. */
   get isIdle(): boolean {
     return !this.connection || this.isOver;
   }
@@ -75,7 +81,7 @@ class Course {
     else this.#whenOpen.push(then);
   }
 
-  /** Nothing that waited for data to flow happens any more. */
+  /** Ends the COPY. Callbacks that still wait for data to flow are dropped. */
   over(): void {
     this.isOver = true;
     this.#whenOpen = [];
@@ -86,7 +92,7 @@ class Course {
     this.#whenOver.push(then);
   }
 
-  /** Cancels, and again until it is over: one may be lost where a pooler or this process is busy. */
+  /** Sends CancelRequests until the COPY is over. A single one may be lost when a pooler or this process is busy. */
   cancel(): void {
     const { connection } = this;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -106,33 +112,39 @@ class Course {
   }
 }
 
-/** The server's own, or the connection's end. Any other comes from this side, while the COPY goes on. */
+/**
+ * Whether the error ends the COPY: it is the server's own, or the connection has ended. Any other error comes from this
+ * side while the COPY continues.
+ */
 function isLast(error: Error, { connection }: Course): boolean {
   return "severity" in error || connection === undefined || connection.stream.destroyed;
 }
 
-/** The options without the signal: a stream whose signal is aborted is destroyed before its fields are there. */
+/**
+ * Returns the options without the signal. A stream with an aborted signal would be destroyed before its fields exist.
+ */
 function withoutSignal<T extends { signal?: AbortSignal | undefined }>(options: T | undefined): T {
   return { ...options, signal: undefined } as T;
 }
 
-/** Milliseconds for a server to hear CopyFail behind the data that it has not read; then it is told by a cancel. */
+/**
+ * Milliseconds for the server to reach CopyFail, which is queued behind data that the server has not read. After that a
+ * CancelRequest is sent.
+ */
 const PATIENCE = 500;
-/** Milliseconds from the end of one cancel to the next: one should do. */
+/** Milliseconds from the end of one CancelRequest to the next. One should be enough. */
 const CANCEL_AGAIN = 300;
 
 // -- CopyData out -----------------------------------------------------------------------------------------------------
 
-/** Bytes of one CopyData message, whose ends mean nothing to the server. */
+/** Maximum number of bytes in one CopyData message. Its boundaries mean nothing to the server. */
 const PIECE = 1 << 18;
-const HEADER = 5;
-const COPY_DATA = 100;
 
-/** Chunks as CopyData messages, one behind another, each when the socket has taken the one before. */
+/** Sends the chunks as CopyData messages, each after the socket has taken the previous one. */
 async function sendAll(stream: Writable, connection: Connection, chunks: readonly Buffer[]): Promise<void> {
   for (const piece of piecesOf(chunks)) {
     if (stream.destroyed) return;
-    // A write that fails ends the connection, which tells the stream why.
+    // A failed write ends the connection, which reports the reason to the stream.
     await new Promise<void>((resolve) => connection.stream.write(copyData(piece), () => resolve()));
   }
 }
@@ -162,7 +174,7 @@ function copyData(parts: readonly Buffer[]): Buffer {
   return Buffer.concat([header, ...parts], HEADER + size);
 }
 
-/** With `decodeStrings: false` and `objectMode` texts arrive as they are. */
+/** With `decodeStrings: false` and with `objectMode`, texts arrive unconverted. */
 function bytesOf(chunk: unknown, encoding: BufferEncoding): Buffer {
   if (typeof chunk === "string") return Buffer.from(chunk, encoding);
   if (!(chunk instanceof Uint8Array)) throw new TypeError("COPY takes texts and bytes");
@@ -174,7 +186,7 @@ interface Chunk {
   readonly encoding: BufferEncoding;
 }
 
-/** What `_write` and `_writev` do. */
+/** Implements `_write` and `_writev`. */
 function write(stream: Writable, course: Course, chunks: readonly Chunk[], done: Done): void {
   let bytes: Buffer[];
   try {
@@ -187,7 +199,7 @@ function write(stream: Writable, course: Course, chunks: readonly Chunk[], done:
 
 // -- CopyData in ------------------------------------------------------------------------------------------------------
 
-/** CopyData messages of one read, pushed together; nothing more is read while the stream is full. */
+/** Pushes the CopyData messages of one read together. Nothing more is read while the stream is full. */
 class Inflow {
   readonly #stream: Readable;
   readonly #course: Course;
@@ -215,7 +227,10 @@ class Inflow {
     this.#course.connection!.stream.pause();
   }
 
-  /** A stream at its end asks for nothing more: it must not leave the connection paused. */
+  /**
+   * Ends the stream, and resumes the connection: an ended stream reads nothing more, so the connection would stay
+   * paused.
+   */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -235,7 +250,7 @@ export class CopyFromStream extends Writable {
   readonly #course = new Course();
   #hasEnded = false;
   #finished: Done | undefined;
-  /** What the server said to CopyFail: as in pg-copy-streams that is the error, unless a signal aborted. */
+  /** The server's response to CopyFail. As in pg-copy-streams this is the stream's error, unless a signal aborted. */
   #refusal: Error | undefined;
 
   constructor(text: string, options?: WritableOptions) {
@@ -268,7 +283,7 @@ export class CopyFromStream extends Writable {
     });
   }
 
-  /** CopyFail, which undoes what was copied. Behind CopyDone only a cancel may come in time. */
+  /** Sends CopyFail, which undoes what was copied. After CopyDone only a CancelRequest may still come in time. */
   override _destroy(error: Error | null, done: Done): void {
     const course = this.#course;
     if (course.isIdle) return done(error);
@@ -285,7 +300,7 @@ export class CopyFromStream extends Writable {
   }
 
   handleCopyInResponse(connection: Connection): void {
-    // A second COPY of the same text would wait for data that nobody has.
+    // A second COPY in the same text would wait for data that does not exist.
     if (this.#hasEnded) connection.sendCopyFail("from() writes into one COPY");
     else this.#course.open();
   }
@@ -341,7 +356,7 @@ export class CopyToStream extends Readable {
     readOn(this.#course);
   }
 
-  /** A cancel, and what comes until it arrives is dropped. */
+  /** Cancels the COPY. Data that arrives until then is dropped. */
   override _destroy(error: Error | null, done: Done): void {
     const course = this.#course;
     if (course.isIdle) return done(error);
@@ -425,7 +440,7 @@ export class CopyBothStream extends Duplex {
     this.#course.whenOpen(() => this.#endCopy());
   }
 
-  /** CopyDone: a WAL sender ends the session at CopyFail. */
+  /** Sends CopyDone, because a WAL sender ends the session at CopyFail. */
   override _destroy(error: Error | null, done: Done): void {
     const course = this.#course;
     if (course.isIdle) return done(error);

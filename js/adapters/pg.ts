@@ -15,7 +15,7 @@ import { escapeIdentifier, escapeLiteral, prepareValue } from "./pg/values.ts";
 
 const utils = { escapeIdentifier, escapeLiteral, prepareValue, normalizeQueryConfig };
 
-/** What `import pg from "pg"` and `require("pg")` give. */
+/** The object that `import pg from "pg"` and `require("pg")` give. */
 const pg = {
   Client,
   Connection,

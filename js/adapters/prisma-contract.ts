@@ -1,9 +1,9 @@
-// What Prisma asks of a driver adapter: the part of @prisma/driver-adapter-utils 7 that this one meets.
+// Prisma's contract for a driver adapter: the part of @prisma/driver-adapter-utils 7 that this adapter implements.
 //
-// Types, and the numbers of column kinds. They stand here so that an application needs no package of Prisma's besides
-// its client; tests/adapters/prisma.test.ts lets the compiler compare them with Prisma's own.
+// Types, and the numbers of column kinds. They are here so that an application needs no package of Prisma's besides its
+// client. In tests/adapters/prisma.test.ts the compiler compares them with Prisma's own.
 
-/** What a column holds, by Prisma's numbers. */
+/** The kinds of columns, with Prisma's numbers. */
 export const ColumnKind = {
   Int32: 0,
   Int64: 1,
@@ -36,7 +36,7 @@ export const ColumnKind = {
 
 export type ColumnType = (typeof ColumnKind)[keyof typeof ColumnKind];
 
-/** What Prisma knows of a parameter. */
+/** The type of a parameter, as far as Prisma knows it. */
 export interface ArgType {
   readonly scalarType: string;
   readonly dbType?: string;
@@ -78,7 +78,7 @@ export interface ConnectionInfo {
   supportsRelationJoins: boolean;
 }
 
-/** What Prisma's client sends its statements to. */
+/** The object to which Prisma's client sends its statements. */
 export interface SqlDriverAdapter extends SqlQueryable {
   executeScript(script: string): Promise<void>;
   startTransaction(isolationLevel?: IsolationLevel): Promise<SqlTransaction>;
@@ -86,10 +86,10 @@ export interface SqlDriverAdapter extends SqlQueryable {
   dispose(): Promise<void>;
 }
 
-/** Which constraint was violated, as far as the server names it. */
+/** The violated constraint, as far as the server names it. */
 export type Constraint = { fields: string[] } | { index: string };
 
-/** The errors that Prisma has codes for, and `postgres` for all others of the server. */
+/** The errors that Prisma has codes for, and `postgres` for all other errors of the server. */
 export type MappedError = { originalCode?: string; originalMessage?: string } & (
   | { kind: "LengthMismatch"; column?: string }
   | { kind: "ValueOutOfRange"; cause: string }

@@ -1,11 +1,11 @@
-// The driver's errors as Prisma's kinds, of which its client makes its codes (P2002 and so on).
+// Converts the driver's errors to Prisma's kinds, from which Prisma's client makes its codes (P2002 and so on).
 //
-// Knows SQLSTATEs and the driver's codes. Must not know statements or connections. What Prisma has no kind for stays
-// the driver's own error, which the client passes on.
+// Knows SQLSTATEs and the driver's codes. Must not know statements or connections. An error for which Prisma has no
+// kind stays the driver's own, and the client passes it on.
 import { AuthenticationError, ConnectionError, PgzError, PostgresError } from "../index.ts";
 import type { Constraint, MappedError } from "./prisma-contract.ts";
 
-/** Prisma knows it by its name and its cause, not by its class. */
+/** Prisma recognises this error by its name and its cause, not by its class. */
 export class DriverAdapterError extends Error {
   override readonly name = "DriverAdapterError";
   declare readonly cause: MappedError;
@@ -15,16 +15,16 @@ export class DriverAdapterError extends Error {
   }
 }
 
-/** Of some errors the client shows nothing else. */
+/** For some errors this text is all that the client shows. */
 function textOf(cause: MappedError): string {
   if ("message" in cause) return cause.message;
   return "cause" in cause ? cause.cause : cause.kind;
 }
 
-/** Why the callback of a transaction ends that Prisma rolls back. */
+/** The reason that ends a transaction's callback when Prisma rolls the transaction back. */
 export const ROLLED_BACK = new Error("The transaction was rolled back while this statement ran.");
 
-/** What the adapter throws instead of `error`. */
+/** Returns the error that the adapter throws instead of `error`. */
 export function prismaError(error: unknown): unknown {
   const kind = error instanceof PgzError && kindOf(error);
   return kind ? new DriverAdapterError(kind) : error;
@@ -57,7 +57,7 @@ function kindOf(error: PgzError): MappedError | undefined {
   return undefined;
 }
 
-/** A login that the server refused has what the server said underneath. */
+/** Returns the server's error. If the server refused a login, it is the cause of the driver's error. */
 function serverError(error: PgzError): PostgresError | undefined {
   if (error instanceof PostgresError) return error;
   const isOfLogin = error instanceof AuthenticationError || error instanceof ConnectionError;
@@ -103,7 +103,9 @@ function ofServer(error: PostgresError): MappedError {
   return { kind: "postgres", code: code || "N/A", severity, message, detail, column, hint };
 }
 
-/** By its name; else by the columns that the detail lists. */
+/**
+ * Returns the constraint: by its column if the server names one, else by its name, else by the columns in the detail.
+ */
 function constraintOf(error: PostgresError): { constraint?: Constraint } {
   const { constraint, detail } = error;
   const column = columnIn(error);
@@ -113,7 +115,10 @@ function constraintOf(error: PostgresError): { constraint?: Constraint } {
   return fields ? { constraint: { fields } } : {};
 }
 
-/** Each error of Safari's engine, which is Bun's, has a number of that name: its place in the source. */
+/**
+ * In JavaScriptCore, the engine of Safari and Bun, every error has a number of this name: its column in the source
+ * code.
+ */
 function columnIn({ column }: PostgresError): string | undefined {
   return typeof column === "string" ? column : undefined;
 }
@@ -127,7 +132,7 @@ function tableOf({ table }: PostgresError): { table?: string } {
   return table === undefined ? {} : { table };
 }
 
-/** `column "a" …`, `column t.a …`: without the quotes, of which two within quotes are one. */
+/** `column "a" …`, `column t.a …`: returns the name without quotes. Two quotes within quotes stand for one. */
 function columnOf(message: string): { column?: string } {
   const name = /^column (.+) does not exist$/.exec(message)?.[1];
   return name === undefined
@@ -135,13 +140,13 @@ function columnOf(message: string): { column?: string } {
     : { column: name.replace(/"((?:""|[^"])*)"/g, (_, inner: string) => inner.replaceAll('""', '"')) };
 }
 
-/** What stands in quotes there. Messages are translated on some servers: then it is missing. */
+/** Returns the name in quotes. It is missing where a server translates its messages. */
 function named<Name extends string>(name: Name, pattern: RegExp, message: string): { [K in Name]?: string } {
   const found = pattern.exec(message)?.[1];
   return (found === undefined ? {} : { [name]: found }) as { [K in Name]?: string };
 }
 
-/** Where the runtime says it. */
+/** Returns the address, if the runtime's error contains one. */
 function addressOf({ cause }: PgzError): { host?: string; port?: number } {
   const { address, hostname, port } = Object(cause) as { address?: unknown; hostname?: unknown; port?: unknown };
   const host = address ?? hostname;

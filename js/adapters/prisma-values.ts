@@ -1,11 +1,16 @@
-// Values between Prisma and the driver: what an argument is sent as, and which kind and form a column has.
+// Converts values between Prisma and the driver: the form in which an argument is sent, and the kind and form of a
+// column.
 //
-// Knows Prisma's kinds, OIDs, and the forms in which the driver gives values (docs/types.md). Must not know who asked.
+// Knows Prisma's kinds, OIDs, and the forms in which the driver returns values (docs/types.md). Must not know which
+// call the values belong to.
 import type { Column } from "../index.ts";
 import { parseArray } from "./pg/types/arrays.ts";
 import { ColumnKind, type ArgType, type ColumnType, type SqlQuery, type SqlResultSet } from "./prisma-contract.ts";
 
-/** How the driver is to give values, so that few have to be changed. A pool's own settings must not matter. */
+/**
+ * The forms in which the driver returns values, chosen so that few need a conversion. They override the pool's own
+ * settings.
+ */
 export const VALUES = {
   int8: "string",
   numeric: "string",
@@ -18,7 +23,7 @@ export const VALUES = {
 
 // -- arguments -------------------------------------------------------------------------------------------------------
 
-/** The values of `$1`, `$2` … The driver encodes each for the type that the server reports. */
+/** Returns the values of `$1`, `$2` … The driver encodes each for the type that the server reports. */
 export function parametersOf({ args, argTypes }: SqlQuery): unknown[] {
   return args.map((arg, index) => parameterOf(arg, argTypes[index]));
 }
@@ -33,8 +38,9 @@ function parameterOf(arg: unknown, type: ArgType | undefined): unknown {
 }
 
 /**
- * As text with its zone, UTC: right for every type, whatever the session's TimeZone. `timestamp` and `time` ignore the
- * zone, and a parameter that is text has a text. What is no time is left to the driver or the server to refuse.
+ * Returns the time as text with its zone, UTC. This is right for every type, whatever the session's TimeZone:
+ * `timestamp` and `time` ignore the zone, and a parameter of type text gets a text. Returns `undefined` for an invalid
+ * time; the driver or the server then refuses the argument.
  */
 function timeOf(date: Date, dbType: string | undefined): string | undefined {
   if (Number.isNaN(date.getTime())) return undefined;
@@ -55,7 +61,7 @@ function fromBase64(text: string): Uint8Array {
 
 type Convert = (value: never) => unknown;
 
-/** Of the built-in types: what Prisma calls it, and what is left to do with a value. */
+/** For each built-in type: Prisma's kind, and the conversion that a value still needs. */
 const KINDS: Readonly<Record<number, readonly [kind: ColumnType, convert?: Convert]>> = {
   16: [ColumnKind.Boolean],
   17: [ColumnKind.Bytes],
@@ -112,19 +118,19 @@ function withoutZone(text: string): string {
   return text.replace(/[+-]\d\d(:\d\d){0,2}$/, "");
 }
 
-/** Without the currency and the thousands' separators of a locale that writes them as English does. */
+/** Removes the currency and the thousands separators, for locales that write numbers as English does. */
 function amountOf(text: string): string {
   return text.replace(/[^-\d.]/g, "");
 }
 
-/** In arrays of any dimension. */
+/** Converts the elements of arrays of any dimension. */
 function each(convert: Convert): (value: unknown) => unknown {
   const all = (value: unknown): unknown =>
     Array.isArray(value) ? value.map(all) : value === null ? null : convert(value as never);
   return all;
 }
 
-/** Arrays that the driver leaves as the server's text. */
+/** Converts arrays that the driver leaves as the server's text. */
 function listOf(convert: Convert = String): (value: unknown) => unknown {
   const all = each(convert);
   return (value) => all(typeof value === "string" ? parseArray(value, String) : value);
@@ -132,29 +138,34 @@ function listOf(convert: Convert = String): (value: unknown) => unknown {
 
 // -- results ---------------------------------------------------------------------------------------------------------
 
-/** What is known of a result's columns before its rows are. */
+/** The part of a result that depends only on its columns. */
 interface Shape {
   readonly columnNames: string[];
   readonly columnTypes: ColumnType[];
   readonly converts: readonly (readonly [index: number, convert: Convert])[];
-  /** Columns of types that Prisma has no kind for: their values say what they are. */
+  /** Columns of types for which Prisma has no kind. Their kind depends on their values. */
   readonly others: readonly number[];
-  /** Without those of types of the database. */
+  /** The columns of `others` whose types are built in. */
   readonly builtIn: readonly number[];
 }
 
-/** Types of the database begin here. */
+/** The first OID of types that a database itself defines. */
 const FIRST_OF_A_DATABASE = 16_384;
 
-/** Such as an enum, a composite, an extension's. */
+/** Whether the database itself defines the type, such as an enum, a composite or a type of an extension. */
 export function isOfDatabase({ typeOid }: Column): boolean {
   return typeOid >= FIRST_OF_A_DATABASE;
 }
 
-/** A statement's columns are one list in all its runs, so Prisma finds its own notes about them again, too. */
+/**
+ * By columns: all runs of a statement have the same list. Prisma gets the same names and kinds each time, so whatever
+ * it has stored for them is found again too.
+ */
 const shapes = new WeakMap<readonly Column[], Shape>();
 
-/** `isParsed`: values of types of the database stay the driver's, since the user's parser makes texts of them. */
+/**
+ * With `isParsed`, values of the database's own types stay the driver's, because the user's parser makes texts of them.
+ */
 export function resultSet(fields: readonly Column[], rows: unknown[][], isParsed: boolean): SqlResultSet {
   let shape = shapes.get(fields);
   if (!shape) shapes.set(fields, (shape = shapeOf(fields)));
@@ -180,7 +191,7 @@ function shapeOf(fields: readonly Column[]): Shape {
   };
 }
 
-/** Texts stay; what has a structure (composites, arrays of enums) becomes JSON. */
+/** Leaves texts. Values with a structure (composites, arrays of enums) become JSON. */
 function withOthers(columnTypes: readonly ColumnType[], others: readonly number[], rows: unknown[][]): ColumnType[] {
   const kinds = [...columnTypes];
   for (const index of others) {

@@ -20,12 +20,15 @@ import { isOfDatabase, parametersOf, resultSet, VALUES } from "./prisma-values.t
 export interface PrismaPgzOptions {
   /** The schema of the tables in the queries that Prisma makes. Default: Prisma's, `public`. */
   readonly schema?: string | undefined;
-  /** Whether `$disconnect()` closes a pool that you have passed. Default false; the adapter's own is always closed. */
+  /**
+   * Whether `$disconnect()` closes a pool that you have passed. Default false. A pool that the adapter has made is
+   * always closed.
+   */
   readonly disposeExternalPool?: boolean | undefined;
   /**
-   * Is called for each value of a type of the database (an enum, a composite, an extension's), and gives the text that
-   * stands in the row instead. A composite comes as an object, an array of such a type as an array. It may ask the
-   * database.
+   * Called for each value of a type that the database itself defines (an enum, a composite, a type of an extension).
+   * Returns the text that replaces the value in the row. A composite is passed as an object, an array of such a type as
+   * an array. The function may query the database.
    */
   readonly userDefinedTypeParser?: ((typeOid: number, value: unknown, adapter: SqlQueryable) => unknown) | undefined;
 }
@@ -34,7 +37,7 @@ const OPTIONS: readonly string[] = ["schema", "disposeExternalPool", "userDefine
 const NAME = "pgz-edge/prisma";
 
 /**
- * Lets Prisma's client use this driver: its option `adapter`.
+ * Lets Prisma's client use this driver, by its option `adapter`.
  *
  * @example
  * const prisma = new PrismaClient({ adapter: new PrismaPgz(process.env.DATABASE_URL) });
@@ -46,8 +49,8 @@ export class PrismaPgz {
   readonly #options: PrismaPgzOptions;
 
   /**
-   * `target`: what `createPool` takes, such as a connection string or a Hyperdrive binding; or a pool of yours, whose
-   * rows must not have parsers of their own (option `types`).
+   * `target` is what `createPool` takes, such as a connection string or a Hyperdrive binding, or a pool of yours. Your
+   * pool must not have parsers of its own (option `types`).
    *
    * @throws UsageError `UNKNOWN_OPTION`
    */
@@ -59,24 +62,24 @@ export class PrismaPgz {
     this.#options = options;
   }
 
-  /** The client calls it when it connects, again after `$disconnect()`. Nothing is sent yet. */
+  /** The client calls this when it connects, and again after `$disconnect()`. Sends nothing yet. */
   async connect(): Promise<SqlDriverAdapter> {
     const target = this.#target;
-    // The values that Prisma wants are the pool's defaults, so no call has to work them out.
+    // The forms that Prisma wants are the pool's defaults, so they need not be worked out for each call.
     if (!isPool(target)) return new Adapter(createPool(target, VALUES), this.#options, true);
     return new Adapter(target, this.#options, this.#options.disposeExternalPool === true);
   }
 }
 
-/** Also of another copy of the package. */
+/** Recognises a pool of another copy of the package, too. */
 function isPool(target: PoolInput | Pool): target is Pool {
-  // Without a target it is createPool that says what is missing.
+  // Without a target, createPool reports what is missing.
   return typeof (target as Partial<Pool> | undefined)?.acquire === "function";
 }
 
 const ROWS = { ...VALUES, rowMode: "array" } as const;
 
-/** Statements, of a pool or of a transaction. */
+/** Runs statements on a pool or in a transaction. */
 abstract class Queryable implements SqlQueryable {
   readonly provider = "postgres";
   readonly adapterName = NAME;
@@ -128,7 +131,10 @@ class Adapter extends Queryable implements SqlDriverAdapter {
     this.#closes = closes;
   }
 
-  /** By the simple query protocol: the whole text in one round trip, and one transaction unless it says otherwise. */
+  /**
+   * Uses the simple query protocol: the whole text is one round trip, and one transaction unless the text says
+   * otherwise.
+   */
   async executeScript(script: string): Promise<void> {
     try {
       await this.#pool.simple(script);
@@ -137,7 +143,7 @@ class Adapter extends Queryable implements SqlDriverAdapter {
     }
   }
 
-  /** Resolves when there is a connection. BEGIN and its isolation level leave with the first statement. */
+  /** Resolves when there is a connection. BEGIN and its isolation level are sent with the first statement. */
   async startTransaction(level?: IsolationLevel): Promise<SqlTransaction> {
     const isolation = level && isolationOf(level);
     return await new Promise((resolve, reject) => {
@@ -148,7 +154,8 @@ class Adapter extends Queryable implements SqlDriverAdapter {
           ),
         isolation && { isolation },
       );
-      // Before there is a connection. Later it is told by the next statement, or by the end.
+      // Only an error before there is a connection rejects here. A later error is reported by the next statement, or at
+      // the end.
       over.catch((error: unknown) => reject(prismaError(error)));
     });
   }
@@ -171,7 +178,7 @@ function isolationOf(level: IsolationLevel): Isolation {
   return found;
 }
 
-/** The two ends of the callback that a transaction is to the pool, and the promise of its result. */
+/** The two ways to end the transaction's callback, and the promise of its result. */
 interface Ends {
   readonly commit: () => void;
   readonly rollBack: (reason: unknown) => void;
@@ -179,7 +186,7 @@ interface Ends {
 }
 
 class PrismaTransaction extends Queryable implements SqlTransaction {
-  /** Prisma calls `commit` and `rollback`, and sends neither itself: a COMMIT that rolled back is seen. */
+  /** Prisma calls `commit` and `rollback` and sends neither as SQL itself, so a COMMIT that rolled back is noticed. */
   readonly options = { usePhantomQuery: true };
   readonly #ends: Ends;
 
@@ -198,7 +205,7 @@ class PrismaTransaction extends Queryable implements SqlTransaction {
     }
   }
 
-  /** What still runs is cancelled. It never rejects: where the connection is lost the server rolls back. */
+  /** Cancels a running statement. Never rejects: if the connection is lost, the server rolls back. */
   async rollback(): Promise<void> {
     const { rollBack, over } = this.#ends;
     rollBack(ROLLED_BACK);

@@ -1,30 +1,30 @@
-// SQL as it may be shown: without its literals, and as a summary of few words that is the same for statements that do
+// SQL in forms that may be shown: without its literals, and as a short summary that is the same for statements that do
 // the same.
 //
-// Knows SQL's words. Must not know OpenTelemetry, calls or connections. It reads, and never decides what is
-// run: where it is wrong a name in a dashboard is.
+// Knows SQL's words. Must not know OpenTelemetry, calls or connections. It only reads, and never decides what runs: a
+// mistake here makes a name in a dashboard wrong, and nothing else.
 
 import { SqlReader, type Kind } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
 
-/** What telemetry says of a text. */
+/** The forms of a text that telemetry shows. */
 export interface SqlText {
-  /** The text as it may be shown: as it is if it has parameters, else with `?` for its literals. */
+  /** The text that may be shown: unchanged if it has parameters, else with `?` for its literals. */
   readonly shown: string;
-  /** Operations and their tables: `SELECT users orders`. `""` if there is nothing to say. */
+  /** Operations and their tables: `SELECT users orders`. `""` if the text has none. */
   readonly summary: string;
 }
 
-/** Characters of a text that are shown, and of a summary. */
+/** Maximum number of characters of a shown text, and of a summary. */
 const LONGEST_SHOWN = 4_096,
   LONGEST_SUMMARY = 255;
-/** Texts that are kept, and the characters of all of them together. */
+/** Maximum number of cached texts, and of their characters in total. */
 const MOST_TEXTS = 1_000,
   MOST_CHARACTERS = 1 << 20;
 
 const known = new TextCache<SqlText>(MOST_TEXTS, MOST_CHARACTERS);
 
-/** Kept by the text, since programs run the same ones again and again. */
+/** Cached by text, because programs run the same texts again and again. */
 export function sqlText(text: string): SqlText {
   return known.get(text) ?? known.put(text, examined(text));
 }
@@ -38,9 +38,9 @@ function examined(text: string): SqlText {
 
 interface Token {
   readonly kind: Kind;
-  /** As it is written. */
+  /** The token as it is written. */
   readonly text: string;
-  /** As the server reads it. */
+  /** The name as the server reads it. */
   readonly name: string;
 }
 
@@ -51,7 +51,10 @@ function tokensOf(text: string): Token[] {
   return tokens;
 }
 
-/** A comment may say anything too. What is not closed goes to the end of the text, so that nothing of it is shown. */
+/**
+ * Removes comments too, because they may contain anything. An unclosed literal or comment extends to the end of the
+ * text, so that no part of it is shown.
+ */
 function withoutLiterals(text: string): string {
   const reader = new SqlReader(text, { comments: true });
   let shown = "";
@@ -65,27 +68,29 @@ function withoutLiterals(text: string): string {
 
 // -- summary ---------------------------------------------------------------------------------------------------------
 
-/** Words that begin a statement whose tables are named. */
+/** Words that begin a statement whose tables are part of the summary. */
 const VERBS = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"]);
-/** Behind these, or at the beginning, INSERT, UPDATE, DELETE and MERGE are verbs; elsewhere parts of a clause. */
+/**
+ * After these, or at the beginning, INSERT, UPDATE, DELETE and MERGE are verbs. Elsewhere they are parts of a clause.
+ */
 const IN_FRONT = new Set(["(", ")", ";", "EXPLAIN", "ANALYZE", "VERBOSE"]);
-/** Behind these stands a table. */
+/** Words that are followed by a table. */
 const TABLE_FOLLOWS = new Set(["FROM", "JOIN", "INTO", "USING"]);
 /** Statements whose first name is a table. */
 const OF_A_TABLE = new Set(["COPY", "TRUNCATE", "LOCK", "ANALYZE", "VACUUM"]);
-/** What is made, changed or dropped has one of these words; a table's name is told too. */
+/** Statements whose summary has the kind of the object too, and the name of a table. */
 const DEFINES = new Set(["CREATE", "ALTER", "DROP"]);
 const BEFORE_OBJECT = new Set(["OR", "REPLACE", "UNIQUE", "TEMP", "TEMPORARY", "UNLOGGED", "GLOBAL", "LOCAL"]);
-/** Between a verb and its table. */
+/** Words that may come between a verb and its table. */
 const SKIPPED = new Set(["ONLY", "LATERAL", "TABLE", "IF", "NOT", "EXISTS", "ROWS"]);
-/** The end of a list of tables. */
+/** Words that end a list of tables. */
 const ENDS_TABLES = /^(WHERE|GROUP|ORDER|HAVING|LIMIT|OFFSET|FETCH|UNION|EXCEPT|INTERSECT|RETURNING|SET|WINDOW|FOR)$/;
 
-/** One pair of parentheses, or what is outside of all. */
+/** One pair of parentheses, or the text outside all parentheses. */
 interface Level {
-  /** It is a statement, so that FROM is not an argument's, as in `extract(year from at)`. */
+  /** Whether it contains a statement. Otherwise FROM belongs to an argument, as in `extract(year from at)`. */
   isStatement: boolean;
-  /** A comma is followed by a table. */
+  /** Whether a comma is followed by a table. */
   isInTables: boolean;
 }
 
@@ -94,9 +99,9 @@ function summaryOf(tokens: readonly Token[]): string {
   const levels: Level[] = [{ isStatement: true, isInTables: false }];
   let before = ";";
   let wantsTable = false;
-  /** A name with a parenthesis behind it is a function. */
+  /** Whether the next name is a function if a parenthesis follows it. */
   let mayBeFunction = false;
-  /** CREATE and the like wait for what they are about. */
+  /** Whether CREATE, ALTER or DROP waits for the kind of its object. */
   let defines = false;
   for (let at = 0; at < tokens.length; at++) {
     const { kind, text } = tokens[at]!;
@@ -104,7 +109,7 @@ function summaryOf(tokens: readonly Token[]): string {
     const word = kind === "word" ? text.toUpperCase() : text;
     const isFirst = before === ";";
     if (word === "(") {
-      // Behind JOIN … USING stand columns.
+      // JOIN … USING is followed by columns.
       if (before === "USING") wantsTable = false;
       levels.push({ isStatement: wantsTable, isInTables: wantsTable });
     } else if (word === ")") levels.length > 1 && levels.pop();
@@ -122,11 +127,11 @@ function summaryOf(tokens: readonly Token[]): string {
     } else if (wantsTable && !SKIPPED.has(word) && !VERBS.has(word) && word !== "VALUES") {
       wantsTable = false;
       const name = nameAt(tokens, at);
-      // A function's rows are no table.
+      // A function is not a table.
       if (name && !(mayBeFunction && tokens[name.end]?.text === "(")) parts.push(name.text);
       if (name) at = name.end - 1;
     } else if (kind !== "word" || SKIPPED.has(word)) {
-      // Nothing to say of it.
+      // Not part of the summary.
     } else if (word === "SELECT" || (VERBS.has(word) && IN_FRONT.has(before))) {
       parts.push(word);
       level.isStatement = true;
@@ -150,7 +155,7 @@ function summaryOf(tokens: readonly Token[]): string {
   return joined(parts);
 }
 
-/** A name with its schema, without quotes; `end` is the token behind it. */
+/** Returns a name with its schema, without quotes. `end` is the index of the token after it. */
 function nameAt(tokens: readonly Token[], from: number): { text: string; end: number } | undefined {
   const steps: string[] = [];
   let end = from;
@@ -165,7 +170,7 @@ function nameAt(tokens: readonly Token[], from: number): { text: string; end: nu
   return steps.length ? { text: steps.join("."), end } : undefined;
 }
 
-/** Whole parts only. */
+/** Joins the parts up to the maximum length. A part is never cut. */
 function joined(parts: readonly string[]): string {
   let summary = "";
   for (const part of parts) {

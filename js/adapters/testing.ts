@@ -6,34 +6,34 @@ import { UsageError, type Client, type Isolation, type Pool } from "../index.ts"
 import { DriverTest, type Around } from "./testing/driver.ts";
 import { FacadeTest, type FacadeSource } from "./testing/facade.ts";
 
-/** What tests may use: a client or a pool of pgz-edge, or a `Client` or `Pool` of pgz-edge/pg. */
+/** The sources that tests may use: a client or a pool of pgz-edge, or a `Client` or `Pool` of pgz-edge/pg. */
 export type TestSource = Client | Pool | FacadeSource;
 
 /** Options of {@link withRollback} and {@link rollbackEachTest}. */
 export interface RollbackOptions {
   /**
-   * The isolation level of the transaction around a test, and so of all transactions inside of it: what they ask for
-   * themselves changes nothing. Default: the session's.
+   * The isolation level of the transaction around a test, and so of all transactions inside it. A level that these
+   * request has no effect. Default: the session's level.
    */
   readonly isolation?: Isolation | undefined;
 }
 
 /**
- * The hooks of a test runner: of vitest, Jest, `bun:test` and `@std/testing/bdd` the functions of these names, of
- * `node:test` the module, `Deno.test` itself.
+ * The hooks of a test runner. Pass the functions of these names from vitest, Jest, `bun:test` or `@std/testing/bdd`,
+ * the module `node:test`, or `Deno.test` itself.
  */
 export interface TestHooks {
   beforeEach(hook: () => Promise<void>): unknown;
   afterEach(hook: () => Promise<void>): unknown;
-  /** Given, it closes the source when all tests of the file have run. */
+  /** If given, the source is closed after all tests of the file. */
   afterAll?(hook: () => Promise<void>): unknown;
-  /** The same, by its name in `node:test`. */
+  /** Like `afterAll`, by its name in `node:test`. */
   after?(hook: () => Promise<void>): unknown;
 }
 
 /**
- * Runs `work` in a transaction and rolls it back, whether it returns or throws. `db` is used as the source itself. Each
- * call of it has its own connection and transaction, so several may run at the same time.
+ * Runs `work` in a transaction and rolls it back, whether `work` returns or throws. Use `db` like the source itself.
+ * Each call of `withRollback` has its own connection and transaction, so several may run at the same time.
  *
  * @throws UsageError `INVALID_OPTION`
  * @example
@@ -53,7 +53,7 @@ export async function withRollback<Source extends TestSource, Result>(
   try {
     result = await work(around.db);
   } catch (error) {
-    // Why the test has failed says more than why its end has.
+    // The test's own error says more than a failed rollback.
     await around.end().catch(() => {});
     throw error;
   }
@@ -62,8 +62,9 @@ export async function withRollback<Source extends TestSource, Result>(
 }
 
 /**
- * A database for the tests of a file: what each of them writes is rolled back at its end. Used as `source` itself, from
- * `beforeEach` to `afterEach`; before and after that, what shall stay is written by the source.
+ * Returns a database for the tests of a file. What a test writes is rolled back at the end of the test. Use it like
+ * `source` itself, from `beforeEach` to `afterEach`. Before and after that, use the source to write rows that must
+ * stay.
  *
  * @throws UsageError `INVALID_OPTION`
  * @example
@@ -84,7 +85,7 @@ export function rollbackEachTest<Source extends TestSource>(
   if (typeof hooks?.beforeEach !== "function" || typeof hooks.afterEach !== "function")
     throw new UsageError("INVALID_OPTION", "rollbackEachTest needs the runner's hooks: { beforeEach, afterEach }.");
   const around = aroundOf(source, options);
-  // Not by reference: runners look at how many parameters a hook has.
+  // Wrapped in functions without parameters, because runners look at how many parameters a hook has.
   hooks.beforeEach(() => around.begin());
   hooks.afterEach(() => around.end());
   const last = hooks.afterAll ?? hooks.after;

@@ -1,5 +1,5 @@
-// What a user may call on a client and on a transaction alike: the calls of queries.ts, and those whose rows stay
-// bytes, as one piece, a stream or a Response, and COPY both ways.
+// The calls that a client and a transaction share: those of queries.ts, those whose rows stay bytes (in one piece, as a
+// stream or as a Response), and COPY in both directions.
 //
 // Knows which form the bytes have and where they go. Must not know whose turn it is (queue.ts), how the connection is
 // made, nor when a transaction begins and ends.
@@ -28,7 +28,7 @@ import type {
   SimpleOptions,
   StreamOptions,
 } from "./options.ts";
-import type { Body } from "./line.ts";
+import type { Body } from "./turn-queue.ts";
 import { Queries, Result, wayOf } from "./queries.ts";
 import { refusal, waiting } from "./queue.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
@@ -67,9 +67,9 @@ export abstract class Calls extends Queries {
   /**
    * The rows as bytes, as they arrive. Resolves at the first row, or at the end if there is none.
    *
-   * A query that fails before its first row rejects the call. A query that fails later errors the stream. Only whole
-   * rows leave. Until the stream is finished other calls of this client reject with `STREAM_OPEN`. Cancelling the
-   * stream cancels the query.
+   * A query that fails before its first row rejects the call. A query that fails later errors the stream. The stream
+   * contains only whole rows. Until it is finished, other calls of this client reject with `STREAM_OPEN`. Cancelling
+   * the stream cancels the query.
    *
    * @example
    * const body = await client.stream(sql`select * from log where day = ${day}`, { format: "csv", gzip: true });
@@ -97,7 +97,7 @@ export abstract class Calls extends Queries {
   /**
    * Runs `COPY … FROM STDIN` with the data of `source`, in the format that the text names (docs/copy.md).
    *
-   * The source is asked for more when the socket has taken what it gave. Either everything is stored or nothing. An
+   * The source is asked for more once the socket has taken its last piece. Either everything is stored or nothing. An
    * error of the server stops the source at once, and its `where` names the line. If the source throws, the call
    * rejects with `COPY_SOURCE_FAILED`.
    *
@@ -163,8 +163,8 @@ export abstract class Calls extends Queries {
   }
 
   /**
-   * Runs `COPY … TO STDOUT` and gives its data as a stream, in the format that the text names. Resolves at the first
-   * data. A chunk holds whole rows; leaving the stream cancels the COPY.
+   * Runs `COPY … TO STDOUT` and returns its data as a stream, in the format that the text names. Resolves at the first
+   * data. A chunk holds whole rows. Cancelling the stream cancels the COPY.
    *
    * @example
    * await Deno.writeFile("users.csv", await client.copyTo("copy users to stdout (format csv, header)"));
@@ -179,7 +179,7 @@ export abstract class Calls extends Queries {
 
   /**
    * The rows of a query as {@link rows} gives them, but read by binary COPY, which is less work for the server if there
-   * are many. The query has no parameters, and each column needs a binary form (docs/types.md).
+   * are many rows. The query has no parameters, and each column needs a binary form (docs/types.md).
    *
    * @example
    * for await (const row of client.copyToRows("select * from log")) console.log(row);
@@ -198,22 +198,23 @@ export abstract class Calls extends Queries {
     checkObject(options);
     const form = outputForm(this.config, options);
     const init = responseInit(options, form.contentType);
-    // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker
-    // that its client has left; a reader in JavaScript would get it in other pieces and with untyped errors, so
-    // `stream` does without.
+    // The runtime's own channel is the fastest body (workerd), and in an old workerd only this channel tells the Worker
+    // that its client has left. `stream` does not use it: a reader in JavaScript would get other pieces, and untyped
+    // errors.
     const { responseBody } = runtime();
     if (!options.gzip) return new Response(await this.#openStream(input, form, options, responseBody), init);
     return new Response(compressed(await this.#openStream(input, form, options), responseBody?.()), init);
   }
 
   /**
-   * A call that was refused before it began closes too: whoever asked for `closeWhenDone` has no other place for it.
+   * Runs `work`. A call that is refused before it begins closes the client too: a caller that sets `closeWhenDone`
+   * does not close it anywhere else.
    */
   async #orClose<T>(options: StreamOptions, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      // Behind a stream that is open the client is somebody's.
+      // While another stream is open, its reader still uses the client.
       if ((options as StreamOptions | null)?.closeWhenDone && (error as PgzError).code !== "STREAM_OPEN")
         runtime().background(this.close());
       throw error;
@@ -232,7 +233,7 @@ export abstract class Calls extends Queries {
     return await this.#streaming(query, options, (call, session) => {
       const { sink, rest } = outputOf(form);
       const run = (next: RowSink) => execute(call, session, query, form, () => sink({ ...next, delivery }));
-      // One for each attempt: a call whose session had ended before it comes back.
+      // Made for each attempt: a call whose session had ended before it began is run again.
       return feed(call, session, { run, rest }, makeChannel?.());
     });
   }
@@ -245,7 +246,7 @@ export abstract class Calls extends Queries {
     let opened: Call<ReadableStream<Uint8Array>> | undefined;
     const run: typeof body = (call, session) => body((opened = call), session);
     const stream = await this.run(asked, options, waiting(run), "stream");
-    // It goes on, and may fail where nobody awaits this any more.
+    // The stream continues, and may fail after the caller's await has ended.
     if (!opened!.finished) opened!.trace ??= new Error();
     return stream;
   }

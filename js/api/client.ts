@@ -1,9 +1,9 @@
-// The public client: one connection, made at the first call, and again at the next call when it could not be made or
-// was lost.
+// The public client: one connection. It is made at the first call, and made again at the next call if it could not be
+// made or was lost.
 //
 // Knows how a client begins, comes back and ends. Must not know sockets, wasm or messages.
 import { checkConfigured, configured } from "./configured.ts";
-import { Home } from "./home.ts";
+import { OwnerCheck } from "./owner-check.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
 import { Session } from "../session/session.ts";
@@ -15,16 +15,16 @@ import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { OneConnection } from "./one-connection.ts";
 import { traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 
 /** A client's state, and its counters since it was made. */
 export interface ClientStats extends BoundaryStats {
   /**
    * `new`: the next call will connect. `lost`: the connection is gone, and the next call connects again. `busy`: a call
-   * or transaction runs or waits, or the server has not ended yet what was aborted. `closed`: make a new client.
+   * or transaction runs or waits, or the server has not yet ended an aborted one. `closed`: make a new client.
    */
   readonly state: "new" | "connecting" | "idle" | "busy" | "lost" | "closed";
-  /** The session's: `I` outside a transaction, `T` inside one, `E` inside one that failed. */
+  /** The session's transaction status: `I` outside a transaction, `T` inside one, `E` inside one that failed. */
   readonly transactionStatus: string;
   /** Calls made, including those that wait or run. */
   readonly queries: number;
@@ -38,7 +38,7 @@ export interface ClientStats extends BoundaryStats {
   readonly cancels: number;
   /** Writes to the socket, including the handshake's. */
   readonly writes: number;
-  /** Those of the writes that were the first behind an answer: round trips, the handshake's included. */
+  /** The writes that were the first after a response: round trips, including the handshake's. */
   readonly flights: number;
 }
 
@@ -47,13 +47,13 @@ export interface ClientStats extends BoundaryStats {
  * {@link connect} make it.
  *
  * When its connection is lost, the calls on it reject, and the next call connects again. What was set on the session
- * (`SET`, temporary tables, advisory locks) is gone then; `onDisconnect` of the observer tells.
+ * (`SET`, temporary tables, advisory locks) is then gone; the observer's `onDisconnect` reports it.
  */
 export class Client extends OneConnection {
-  readonly #home = new Home("client");
+  readonly #owner = new OwnerCheck("client");
   #opening: Promise<Session> | undefined;
   #session: Session | undefined;
-  /** Of the connections before this one. */
+  /** Totals of previous connections. */
   #lost: Traffic = { ...NO_TRAFFIC };
   #giveUp: AbortController | undefined;
   #closing: Promise<void> | undefined;
@@ -108,10 +108,10 @@ export class Client extends OneConnection {
    * Ends the session. Calls that wait or run may finish within 400 ms, then they reject with `CLIENT_CLOSED`. It never
    * rejects, takes less than a second whatever the server does, and may be called again.
    *
-   * A stream that `stream`, `respond` or `copyTo` has given, or is to give, keeps its connection until its end, so that
-   * a handler may return it and close: this resolves at once then. Cancel the stream to end it now. One that stands still
-   * for `closeTimeout` (30 s), because its server sends nothing or its reader reads nothing, ends with `CLIENT_CLOSED`;
-   * while its reader waits, the call's own `timeout` holds in its place.
+   * A stream that `stream`, `respond` or `copyTo` has returned, or will return, keeps its connection until its end, so
+   * that a handler may return the stream and close the client: this then resolves at once. Cancel the stream to end it
+   * now. A stream that makes no progress for `closeTimeout` (30 s), because its server sends nothing or its reader
+   * reads nothing, ends with `CLIENT_CLOSED`. While its reader waits, the call's own `timeout` applies instead.
    *
    * @example
    * await using db = createClient(env.HYPERDRIVE);
@@ -127,7 +127,7 @@ export class Client extends OneConnection {
 
   /** @internal Connects now. */
   async open(): Promise<this> {
-    this.#home.refused(); // it is this one's
+    this.#owner.refused(); // makes this request the owner
     const { connection } = await this.connected();
     await connection.startup.done;
     return this;
@@ -145,7 +145,7 @@ export class Client extends OneConnection {
   }
 
   protected override ended(): UsageError | undefined {
-    if (!this.#closing) return this.#home.refused();
+    if (!this.#closing) return this.#owner.refused();
     return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
   }
 
@@ -159,7 +159,7 @@ export class Client extends OneConnection {
     return isBusy ? "busy" : "idle";
   }
 
-  protected override get comesBack(): boolean {
+  protected override get reconnects(): boolean {
     return true;
   }
 
@@ -169,8 +169,8 @@ export class Client extends OneConnection {
   }
 
   /**
-   * Connects once more when the connection has ended before the call could say anything. After a client that left in
-   * the middle of a result, pgpool-II sends the next client one message too many, and that ends the connection.
+   * Connects once more if the connection ended before the call could send anything. After a client that left in the
+   * middle of a result, pgpool-II sends the next client one message too many, and that ends the connection.
    */
   async #connected(): Promise<Session> {
     for (let attempts = 1; ; attempts++) {
@@ -180,7 +180,7 @@ export class Client extends OneConnection {
       if (this.#closed) throw this.#closed;
       const { closed, established } = session.connection;
       if (!closed) return session;
-      // What ended a startup says more than that it ended.
+      // The error of the startup says more than the fact that it ended.
       if (!established) throw closed;
       if (attempts === 2) throw connectionLost("as soon as it was made", { retryable: true, cause: closed });
     }
@@ -189,20 +189,22 @@ export class Client extends OneConnection {
   async #open(): Promise<Session> {
     try {
       const connection = await openConnection(this.config, (this.#giveUp = new AbortController()));
-      // An early query may wait with its startup, which can fail like a connect.
+      // With an early query the startup may still be pending here, and it can fail as connecting can.
       connection.startup.done.catch(() => this.#again());
       return (this.#session = new Session(connection));
     } catch (error) {
       this.#again();
       throw error;
     } finally {
-      this.#giveUp = undefined; // spent, and on Workers nothing another request may touch
+      this.#giveUp = undefined; // no longer needed, and on Workers another request must not touch it
     }
   }
 
-  /** It could not connect. Calls that wait already share the error; the first one behind them tries again. */
+  /**
+   * Called when it could not connect. Calls that already wait share the error; the first call after them tries again.
+   */
   #again(): void {
-    const end = this.line.end();
+    const end = this.turns.end();
     if (end) void end.then(() => this.#forget());
     else this.#forget();
   }
@@ -214,10 +216,10 @@ export class Client extends OneConnection {
   }
 
   async #close(): Promise<void> {
-    // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
+    // The stream's reader may be waiting for this: a handler's response is read after its `await using` and `finally`.
     if (this.handed) return runtime().background(this.streamed().then(() => this.#end()));
-    const end = this.line.end();
-    if (end) await within(CLOSE_GRACE, end);
+    const end = this.turns.end();
+    if (end) await withDeadline(CLOSE_GRACE, end);
     await this.#end();
   }
 
@@ -228,7 +230,7 @@ export class Client extends OneConnection {
   }
 }
 
-/** What is counted of a connection. */
+/** The counters of a connection. */
 type Traffic = BoundaryStats & Connection["counters"];
 
 const NO_TRAFFIC: Traffic = {
@@ -241,14 +243,14 @@ const NO_TRAFFIC: Traffic = {
   flights: 0,
 };
 
-/** Of the session's connection, and of those before it. */
+/** Totals of the session's connection and of the previous ones. */
 function trafficOf(session: Session | undefined, before: Traffic): Traffic {
   const now: Traffic = { ...NO_TRAFFIC, ...session?.connection.core.stats, ...session?.connection.counters };
   const sums = Object.entries(before).map(([name, count]) => [name, count + now[name as keyof Traffic]]);
   return Object.fromEntries(sums) as unknown as Traffic;
 }
 
-/** What running calls get before `close()` ends them. */
+/** Milliseconds that running calls have before `close()` ends them. */
 const CLOSE_GRACE = 400;
 
 /**

@@ -1,4 +1,4 @@
-// A configuration for this runtime: its bounds, and its environment for what nobody has given.
+// A configuration for this runtime: its limits, and its environment for values that the caller has not given.
 //
 // Knows the runtime and the configuration. Must not know connections.
 import { resolveConfig } from "../config/config.ts";
@@ -15,12 +15,12 @@ export function configured(input: ConnectInput, options?: Options, isPool = fals
 }
 
 /**
- * For classes that users of other drivers make by `new`: `make` is what makes them here.
+ * For classes that users of other drivers make with `new`. `make` is the call that makes them here.
  *
  * @throws UsageError `INVALID_OPTION`
  */
 export function checkConfigured(config: Config, make: string): Config {
-  // What users pass in its place, a URL or options, has no hosts.
+  // A user passes a URL or options instead, and those have no `hosts`.
   if ("hosts" in Object(config)) return config;
   throw new UsageError("INVALID_OPTION", `It is made without "new": ${make}.`);
 }

@@ -1,9 +1,9 @@
-// The calls of one client, pool, transaction or lease that wait or run, and what is counted of all that there were.
+// The calls of one client, pool, transaction or lease that wait or run, and the counters of all its calls.
 //
 // Knows that a call was made and how it ended. Must not know whose turn it is, or what it asks for.
 import type { Call, Outcome, Maker, Settled } from "../session/call.ts";
 
-/** What a client counts, its transactions' calls included. */
+/** The counters of a client. Calls of its transactions count too. */
 export interface Counters {
   queries: number;
   errors: number;
@@ -13,7 +13,7 @@ export interface Counters {
   running: number;
 }
 
-/** A call that is not over, as who closes its client sees it. */
+/** An open call, as the code that closes its client sees it. */
 export type OpenCall = Pick<
   Call<never>,
   "finished" | "operation" | "receivedBytes" | "isUnread" | "isTimed" | "interrupt"
@@ -23,19 +23,19 @@ type Entry = OpenCall & Settled;
 
 export class Ledger implements Maker {
   readonly #counters: Counters;
-  /** In no order. A Set of mostly one would grow and shrink with each call. */
+  /** In no order. An array, because a Set that mostly holds one element would be resized on every call. */
   readonly #open: Entry[] = [];
 
   constructor(counters: Counters) {
     this.#counters = counters;
   }
 
-  /** Those that wait or run now. */
+  /** The calls that wait or run now. */
   get open(): OpenCall[] {
     return [...this.#open];
   }
 
-  /** A call that waits or runs and is not this one. */
+  /** Whether another call than this one waits or runs. */
   hasOther(than: unknown): boolean {
     return this.#open.some((call) => call !== than);
   }

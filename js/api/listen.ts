@@ -1,7 +1,7 @@
-// LISTEN on a connection of its own: notifications as they come, and a new connection whenever one is lost.
+// LISTEN on its own connection: notifications as they arrive, and a new connection whenever one is lost.
 //
-// Knows iteration, and when to try again. Must not know how a connection is made or read. Whatever was notified while
-// there was no connection is lost, as PostgreSQL has it: `onReconnect` tells.
+// Knows iteration, and when to try again. Must not know how a connection is made or read. Notifications that were sent
+// while there was no connection are lost, as PostgreSQL defines it: `onReconnect` reports that.
 import { onAbort } from "../util/abort.ts";
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
@@ -15,7 +15,7 @@ import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
 import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { sql } from "../statement/sql.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 
 /** What a NOTIFY sent. */
 export interface Notification {
@@ -31,7 +31,7 @@ export interface ListenOptions {
   /** When it aborts, the listener ends with an `AbortError`. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Called after a connection was lost (`error`) and replaced. Notifications in between are lost: read the tables
+   * Called after a connection was lost (`error`) and replaced. Notifications sent in between are lost: read the tables
    * again.
    */
   readonly onReconnect?: ((error: PgzError) => void) | undefined;
@@ -46,7 +46,7 @@ const LISTEN_OPTIONS = namesOf<ListenOptions>({ signal: true, onReconnect: true,
 
 /** The notifications of a channel, for `for await`. Leaving the loop ends the listening, as `close()` does. */
 export class Listener implements AsyncIterable<Notification> {
-  /** The first LISTEN has come through. @internal */
+  /** Resolves when the first LISTEN has succeeded. @internal */
   readonly ready: Promise<void>;
   readonly #over = new AbortController();
   #connection: Connection | undefined;
@@ -65,7 +65,7 @@ export class Listener implements AsyncIterable<Notification> {
     this.ready = new Promise((ready, failed) => {
       const over = () => {
         stop();
-        // What ended it first: a signal that aborts closes the connection, and what runs there fails for that.
+        // Rejects with the first cause: a signal that aborts closes the connection, whose operations then fail too.
         failed(this.#over.signal.reason);
       };
       runtime().background(
@@ -95,7 +95,7 @@ export class Listener implements AsyncIterable<Notification> {
 
   [Symbol.asyncIterator](): AsyncIterator<Notification, undefined> {
     return {
-      // Calls that do not wait for each other take their turns.
+      // Calls that do not wait for each other take turns.
       next: () => {
         const result = this.#turn.then(() => this.#next());
         this.#turn = result.catch(() => {});
@@ -134,7 +134,7 @@ export class Listener implements AsyncIterable<Notification> {
     let lost: PgzError | undefined;
     while (!signal.aborted) {
       const connection = await this.#listen(config, text, options).catch((error: unknown) => {
-        // What is wrong at the first attempt is wrong with what was asked for.
+        // A failure of the first attempt is taken for a mistake in what was asked for.
         if (!lost || signal.aborted) throw error;
       });
       if (connection) {
@@ -142,10 +142,10 @@ export class Listener implements AsyncIterable<Notification> {
         if (lost) options.onReconnect?.(lost);
         else ready();
         lost = await this.#ended(connection);
-        // One that dies as soon as it listens must not be made again and again without a pause.
+        // A connection that is lost as soon as it listens must not be replaced in a loop without a pause.
         if (performance.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
       }
-      await within(pause * (1 + Math.random()), aborted);
+      await withDeadline(pause * (1 + Math.random()), aborted);
       pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
   }
@@ -187,10 +187,10 @@ export class Listener implements AsyncIterable<Notification> {
     }
   }
 
-  /** Resolves with why the connection is over. */
+  /** Resolves with the error that ended the connection. */
   async #ended(connection: Connection): Promise<PgzError> {
     const beat = setInterval(() => {
-      if (this.#waiting.length >= MOST_NOTIFICATIONS) return; // it is not read
+      if (this.#waiting.length >= MOST_NOTIFICATIONS) return; // nothing is read until the consumer reads
       ask(connection, "");
     }, HEARTBEAT);
     const error = connection.closed ?? (await new Promise<PgzError>((resolve) => void connection.onClosed(resolve)));
@@ -199,7 +199,7 @@ export class Listener implements AsyncIterable<Notification> {
   }
 }
 
-/** The connection goes where the answer does not come in time. */
+/** Sends a statement. Ends the connection if the response does not arrive in time. */
 function ask(connection: Connection, text: string): Operation {
   const operation = connection.operate(plainly(text));
   const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), HEARTBEAT_DEADLINE);

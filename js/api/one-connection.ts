@@ -1,11 +1,11 @@
-// The calls of whoever has one connection for itself, a client or a lease of a pool.
+// The calls of a client, or of a pool's lease: both have a connection to themselves.
 //
-// Knows whose turn it is between its own calls and its transactions. Must not know how the connection is made, or when
-// it ends.
+// Knows whose turn it is among its own calls and its transactions. Must not know how the connection is made, or when it
+// ends.
 import type { Session } from "../session/session.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
-import { Transacting } from "./transacting.ts";
+import { TransactionCalls } from "./transaction-calls.ts";
 import {
   beginStatement,
   runTransaction,
@@ -15,13 +15,13 @@ import {
   type WaitingTransaction,
 } from "./transaction.ts";
 
-export abstract class OneConnection extends Transacting {
-  /** Those that run or wait for their turn. */
+export abstract class OneConnection extends TransactionCalls {
+  /** The transactions that run or wait for their turn. */
   readonly #transactions = new Set<WaitingTransaction>();
-  /** The one whose callback runs. */
+  /** The transaction whose callback runs. */
   #running: Running | undefined;
 
-  /** Why nothing can run any more, or not from here. @internal */
+  /** Why nothing can run any more, or not from here, if so. @internal */
   protected abstract ended(): UsageError | undefined;
 
   /** @internal */
@@ -33,16 +33,16 @@ export abstract class OneConnection extends Transacting {
     const begin = beginStatement(this.config, options);
     const refused = this.ended() ?? this.unfinished();
     if (refused) throw refused;
-    const { config, counters, line } = this;
+    const { config, counters, turns } = this;
     const connect = async () => sessionOf(await this.connected());
-    const before = line.end();
-    const turn = line.take();
+    const before = turns.end();
+    const turn = turns.take();
     const { result, released } = runTransaction(work, options, {
       config,
       counters,
       begin,
       turn: before,
-      front: this.#running,
+      earlier: this.#running,
       connect,
       made: (call) => void this.#transactions.add(call),
       begins: (running) => void (this.#running = running),
@@ -51,7 +51,7 @@ export abstract class OneConnection extends Transacting {
         if (this.#running?.call.finished) this.#running = undefined;
       },
     });
-    void released.then(() => line.pass(turn));
+    void released.then(() => turns.pass(turn));
     return await traced(result);
   }
 
@@ -62,7 +62,7 @@ export abstract class OneConnection extends Transacting {
     return this.#transactions.size > 0;
   }
 
-  /** Ends all calls and transactions, those that wait for their turn and those to come too. */
+  /** Ends all calls and transactions, including those that wait and those made later. */
   protected override stop(error: (facts: Facts) => PgzError, exceptStreams?: boolean): void {
     super.stop(error, exceptStreams);
     for (const call of this.#transactions) call.interrupt(error);

@@ -1,7 +1,7 @@
 // Options and results of the calls that a client and a transaction share.
 //
-// Types, and the names of the options. What an option of rows means is in rows/form.ts; those that a connection has too,
-// with their defaults, are in config/table.ts.
+// Holds types, and the names of the options. rows/form.ts says what an option of rows means. Options that a connection
+// has too are in config/table.ts, with their defaults.
 import type { CallOptionName, Options } from "../config/options.ts";
 import { namesOf } from "../config/rules.ts";
 import { namesBy, type NamesBy } from "../config/table.ts";
@@ -14,13 +14,13 @@ import type { OwnBytes } from "../util/bytes.ts";
 /** Options of every call. Each default is the client's option of that name. */
 export interface CallOptions extends Readonly<Pick<Options, NamesBy<"every">>> {}
 
-/** Of calls that run a statement whose answer a cache in front of the server may keep. */
+/** Options of calls whose answer may come from a cache in front of the server. */
 export interface CacheOptions {
   /**
-   * Whether a cache that goes by the text of a query, such as Hyperdrive's, may answer. `false` puts a comment behind
-   * the text that makes such a cache ask the server. `true` warns, once for each text, where it holds a function that
-   * keeps Hyperdrive from caching it. Default: in a scope over a Hyperdrive binding `false`, because its cache knows no
-   * tenant; elsewhere the text is sent as it is (docs/poolers.md, Hyperdrive).
+   * Whether a cache that is keyed by the text of a query, such as Hyperdrive's, may answer. `false` adds a comment
+   * after the text that makes such a cache ask the server. `true` warns, once per text, if the text holds a function
+   * that keeps Hyperdrive from caching it. Default: `false` in a scope over a Hyperdrive binding, because its cache
+   * knows no tenants; elsewhere the text is sent unchanged (docs/poolers.md, Hyperdrive).
    */
   readonly cache?: boolean | undefined;
 }
@@ -34,14 +34,14 @@ export interface QueryOptions extends CallOptions, CacheOptions, ValueOptions {
   readonly rowMode?: "object" | "array" | undefined;
 }
 
-/** Rows are arrays, so their type is one. */
+/** Makes the type of the rows an array type. */
 export type AsArrays = { readonly rowMode: "array" };
 
 /** Options of `exec`. */
 export interface ExecOptions extends CallOptions, CacheOptions, Pick<RowOptions, "maxRows"> {}
 
 /**
- * {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so a passed limit is an error.
+ * {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so exceeding a limit is an error.
  */
 export type SimpleOptions = Omit<QueryOptions, "onLimit">;
 
@@ -51,11 +51,13 @@ export interface JsonOptions extends CallOptions, CacheOptions, FormatOptions {}
 /** Options of `stream`. */
 export interface StreamOptions extends CallOptions, CacheOptions, FormatOptions {
   /**
-   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. It holds rows back until
-   * its window is full, so `flushInterval` has no effect on rows of a slow query. Default false.
+   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. Compression holds rows back
+   * until its window is full, so `flushInterval` has no effect on rows of a slow query. Default false.
    */
   readonly gzip?: boolean | undefined;
-  /** Closes the client when the stream has ended, failed or been left, or when the call is refused. Default false. */
+  /**
+   * Closes the client when the stream has ended, failed or been cancelled, or when the call is refused. Default false.
+   */
   readonly closeWhenDone?: boolean | undefined;
 }
 
@@ -102,7 +104,7 @@ export interface BatchOptions extends SimpleOptions {
    * the rest. `false`: each item is a transaction of its own, in order, and settles on its own. Default true.
    */
   readonly atomic?: boolean | undefined;
-  /** What becomes of the rows: JavaScript values, NDJSON bytes, or only a count, which is fastest. Default `"rows"`. */
+  /** The form of the rows: JavaScript values, NDJSON bytes, or only a count, which is fastest. Default `"rows"`. */
   readonly results?: "rows" | "count" | "ndjson" | undefined;
 }
 
@@ -116,11 +118,12 @@ export interface CopyFromOptions extends CallOptions {
 }
 
 /**
- * Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header; `maxFieldBytes` is for each of them.
+ * Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header. `maxFieldBytes` applies to each of
+ * them.
  */
 export interface CopyToOptions extends CallOptions, Pick<RowOptions, "maxRows" | "maxBytes" | "maxFieldBytes"> {}
 
-/** What `describe` and `prepare` tell of a statement. */
+/** What `describe` and `prepare` return about a statement. */
 export interface Description {
   /** The type OIDs of `$1`, `$2` … */
   readonly parameterTypes: readonly number[];
@@ -128,12 +131,15 @@ export interface Description {
   readonly fields: readonly Column[];
 }
 
-/** Ours, beside the user's options: aborts when a call's consumer goes. A symbol, so that no list of names has it. */
+/**
+ * Internal, beside the user's options: aborts when the call's consumer leaves. A symbol, so that it is in no list of
+ * names.
+ */
 export const LEAVING = Symbol("leaving");
 
 type AnyOptions = QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions;
 
-/** The names of all of them. What one means is checked where it is used. */
+/** The names of all options. Each value is checked where it is used. */
 export const CALL_OPTIONS: readonly string[] = [
   ...namesBy("every", "rows", "values"),
   ...namesOf<Omit<AnyOptions, CallOptionName>>({

@@ -1,6 +1,6 @@
-// A statement that is prepared on its client's connection, to be run with other values each time.
+// A statement that is prepared on its client's connection and then run with other values each time.
 //
-// Knows its text and what the server has said of it. Must not know how it runs: it makes queries, which any call takes.
+// Knows its text and the server's description of it. Must not know how it runs: it makes queries, which any call takes.
 import type { CallOptions, ExecResult, QueryOptions, QueryResult, Description } from "./options.ts";
 import { UsageError } from "../util/errors.ts";
 import { shownWith } from "../util/shown.ts";
@@ -46,7 +46,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
   }
 
   /**
-   * The statement with these values, as a query for any call, such as `stream` or `batch`.
+   * Returns the statement with these values, as a query for any call, such as `stream` or `batch`.
    *
    * @throws UsageError `INVALID_QUERY` after `close()`, `INVALID_PARAMETER` for `undefined`
    *
@@ -60,7 +60,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
   }
 
   /**
-   * Runs it and gives all rows.
+   * Runs the statement and returns all rows.
    *
    * @example
    * const { rows } = await byId.query([7]);
@@ -70,7 +70,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
   }
 
   /**
-   * Runs it for its effect.
+   * Runs the statement for its effect.
    *
    * @example
    * const { rowCount } = await rename.exec(["Ann", 7]);

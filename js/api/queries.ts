@@ -1,7 +1,7 @@
-// Calls whose rows become JavaScript values, and those that ask for no rows: queries, loops, cursors, batches, prepared
+// Calls whose rows become JavaScript values, and calls that ask for no rows: queries, loops, cursors, batches, prepared
 // statements.
 //
-// Knows which form of rows a call wants and who runs it. Must not know whose turn it is (queue.ts), how the connection
+// Knows which form of rows a call wants and what runs it. Must not know whose turn it is (queue.ts), how the connection
 // is made, nor when a transaction begins and ends.
 import { isHyperdrive } from "../config/hosts.ts";
 import { checkObject, oneOf } from "../config/rules.ts";
@@ -11,7 +11,7 @@ import { outputForm, valueForm, type Form, type ValueForm } from "../rows/form.t
 import { loopSink, RowQueue, Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
-import { isPlain } from "../session/first-run.ts";
+import { isPipelinable } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import { isStale } from "../statement/attempts.ts";
 import { runBatch } from "../statement/batch.ts";
@@ -29,7 +29,7 @@ import {
   type QueryInput,
   type RowInput,
   type RowOf,
-  type SomeSaid,
+  type SomeHaveRow,
 } from "../statement/sql.ts";
 import { serialized } from "../values/serialize.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
@@ -55,7 +55,7 @@ import {
   type SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import type { Body, Ending, Way } from "./line.ts";
+import type { Body, Ending, Way } from "./turn-queue.ts";
 import { Queue, refusal, waiting } from "./queue.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
@@ -68,7 +68,7 @@ export abstract class Queries extends Queue {
    * const same = await client.query`select name from users where id = ${1}`;
    * const again = await client.query("select name from users where id = $1", [1]);
    */
-  // Of many overloads the compiler tells of the last one: it is the one that most calls mean.
+  // The compiler reports errors against the last overload, so the last one is what most calls mean.
   query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
   query<Row = unknown[]>(
     text: string,
@@ -91,7 +91,7 @@ export abstract class Queries extends Queue {
     }
   }
 
-  /** What runs a query and holds its rows. */
+  /** Makes the body that runs a query and holds its rows. */
   protected collecting<Row>(query: Query, options: QueryOptions): Body<QueryResult<Row>> {
     const [form, mode] = this.#values(options);
     return (call, session, ending) => {
@@ -107,8 +107,8 @@ export abstract class Queries extends Queue {
   /**
    * The rows of a query for `for await`, one by one or in arrays. Memory holds one batch, whatever the result's size.
    *
-   * The query starts when a loop starts. While the loop is busy the server waits, and when the loop is left the query
-   * is cancelled. Until its end other calls of this client reject with `STREAM_OPEN`. It can also be used as a template
+   * The query starts when a loop starts. While the loop is busy the server waits. When the loop is left, the query is
+   * cancelled. Until its end, other calls of this client reject with `STREAM_OPEN`. It can also be used as a template
    * tag.
    *
    * @example
@@ -127,7 +127,7 @@ export abstract class Queries extends Queue {
     );
   }
 
-  /** A run of `run` for each loop, which sends it the rows. */
+  /** Calls `run` once for each loop, with the sink for that loop's rows. */
   protected loop<Row>(
     asked: Asked,
     options: QueryOptions,
@@ -169,7 +169,8 @@ export abstract class Queries extends Queue {
    * @example
    * const { rowCount } = await client.exec(sql`delete from sessions where seen < ${limit}`);
    */
-  // One signature, so that it can be called beside other methods. The compiler tells of the last form.
+  // One signature, so that it can be called in a union with other methods. The compiler reports the last form of
+  // `rest`.
   exec(
     input: QueryInput,
     ...rest: [values: readonly unknown[], options?: ExecOptions | undefined] | [options?: ExecOptions | undefined]
@@ -225,7 +226,7 @@ export abstract class Queries extends Queue {
       const operation = call.operate(
         connection,
         (handle) => {
-          // Its columns come with the rows, too late to ask.
+          // The columns arrive with the rows, which is too late to ask the catalog.
           statements.define(handle, catalog.definitions());
           return handle.simple_query(query.text, COPY_NONE, form.form, form.limits);
         },
@@ -239,14 +240,14 @@ export abstract class Queries extends Queue {
   }
 
   /**
-   * The rows in batches of `size`, from 1 to 2,147,483,647. Each batch is requested when the one before has been
+   * The rows in batches of `size`, from 1 to 2,147,483,647. Each batch is requested when the previous one has been
    * consumed, so client and server hold one batch.
    *
    * Outside a transaction the cursor has its own, which is committed at the end. Leaving the loop early, or an error,
    * closes the portal and rolls that transaction back. A statement that cannot run in a transaction (`VACUUM`) cannot
    * have a cursor.
    *
-   * The cursor starts with the first `next()`. Until its end other calls of this client reject with `STREAM_OPEN`.
+   * The cursor starts with the first `next()`. Until its end, other calls of this client reject with `STREAM_OPEN`.
    * Limits, `timeout` and `signal` apply to the whole cursor.
    *
    * @example
@@ -264,7 +265,7 @@ export abstract class Queries extends Queue {
     const rows = new Collector<Row>(form, mode);
     const batches = this.#batches(query, form, rows, size, options);
     const next = batches.next.bind(batches);
-    // Of an async generator not every engine says who awaits it.
+    // Not every engine's stacks name the caller that awaits an async generator.
     return Object.assign(batches, { next: () => traced(next()) });
   }
 
@@ -296,10 +297,10 @@ export abstract class Queries extends Queue {
   }
 
   /**
-   * Sends many statements at once and waits once. Gives a result for each, in order (docs/batches.md).
+   * Sends many statements at once and waits once. Resolves with a result for each, in order (docs/batches.md).
    *
-   * Statements are looked up before they run, so none can use a table that another creates. If any value cannot be
-   * encoded, nothing has happened. The error of an atomic batch has a `batch` ({@link BatchFailure}).
+   * Statements are looked up before they run, so no statement can use a table that another one creates. If a value
+   * cannot be encoded, nothing has run. The error of an atomic batch has a `batch` ({@link BatchFailure}).
    *
    * @example
    * const [user, orders] = await client.batch([
@@ -308,11 +309,11 @@ export abstract class Queries extends Queue {
    * ]);
    */
   batch<const Queries extends readonly QueryInput[] | readonly []>(
-    queries: Queries & SomeSaid<Queries>,
+    queries: Queries & SomeHaveRow<Queries>,
     options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined },
   ): Promise<{ -readonly [Index in keyof Queries]: QueryResult<RowOf<Queries[Index]>> }>;
   batch<const Queries extends readonly QueryInput[] | readonly []>(
-    queries: Queries & SomeSaid<Queries>,
+    queries: Queries & SomeHaveRow<Queries>,
     options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined },
   ): Promise<{ -readonly [Index in keyof Queries]: PromiseSettledResult<QueryResult<RowOf<Queries[Index]>>> }>;
   batch<Row = Record<string, unknown>>(
@@ -327,7 +328,7 @@ export abstract class Queries extends Queue {
   ): Promise<PromiseSettledResult<QueryResult<Row>>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"count">): Promise<PromiseSettledResult<ExecResult>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"ndjson">): Promise<PromiseSettledResult<EncodedResult>[]>;
-  /** If `atomic` or `results` is known only at run time. */
+  /** For an `atomic` or `results` that is known only at run time. */
   batch<Row = Record<string, unknown>>(
     queries: readonly QueryInput[],
     options: BatchOptions,
@@ -361,7 +362,7 @@ export abstract class Queries extends Queue {
 
   /**
    * Parses a statement now, under a name, and returns it as an object to run many times. The name counts towards
-   * `statementCacheSize`. When other statements push it out, the next run parses it again.
+   * `statementCacheSize`. If other statements displace it, the next run parses it again.
    *
    * @example
    * using byId = await client.prepare<{ name: string }>("select name from users where id = $1");
@@ -380,7 +381,7 @@ export abstract class Queries extends Queue {
     const run = async (call: Call<Prepared<Row>>, { statements, transaction }: Session): Promise<void> => {
       const prepare = async () => (await statements.prepare(call, [text]))?.[0];
       let shape = await prepare();
-      // Its name was lost; the second time there is none.
+      // An earlier name was out of date. The second attempt has no earlier name.
       if (isStale(shape) && transaction.status === "I") shape = await prepare();
       if (!shape) return;
       if (shape instanceof PgzError) throw shape;
@@ -402,8 +403,8 @@ export abstract class Queries extends Queue {
   }
 
   /**
-   * The parameter types and columns of a statement. It is not run. A statement that is already known costs no round
-   * trip, and those that are described together share one.
+   * Returns the parameter types and columns of a statement without running it. A statement that is already known costs
+   * no round trip, and statements that are described together share one.
    *
    * @example
    * const { parameterTypes, fields } = await client.describe("select name from users where id = $1");
@@ -412,22 +413,22 @@ export abstract class Queries extends Queue {
     const { text } = this.asQuery(input, options);
     const run = async (call: Call<Description>, session: Session) => {
       const asked = session.statements.shape(call, text);
-      call.said(text.length);
+      call.sent(text.length);
       const shape = await asked;
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
-    // Of any statement: none runs.
+    // For any statement, because none is run.
     return await this.run({ text }, options, waiting(run), "shared");
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
 
-  /** Settings hold for each call until its transaction ends. @internal */
+  /** Whether settings apply to each call until its transaction ends. @internal */
   protected get isScoped(): boolean {
     return false;
   }
 
-  /** What the user gave, if it may run here. @internal */
+  /** The query that the user gave. Throws if it may not run here. @internal */
   protected asQuery(input: QueryInput, options: CallOptions & CacheOptions = {}): Query {
     checkObject(options);
     const query = toQuery(input);
@@ -444,10 +445,10 @@ export abstract class Queries extends Queue {
     return [this.#toSend(query, options), options as Options];
   }
 
-  /** With the text and the values that are sent. */
+  /** The query with the text and the values that are sent. */
   #toSend(query: Query, options: CacheOptions): Query {
     const { serialize, host } = this.config;
-    // Its cache does not know of a scope's settings, so one tenant could be given another's rows.
+    // Hyperdrive's cache does not know a scope's settings, so a tenant could be given another tenant's rows.
     const { cache = this.isScoped && isHyperdrive(host) ? false : undefined } = options;
     const text = cache === undefined ? query.text : forCache(query.text, cache);
     if (!serialize) return text === query.text ? query : { text, values: query.values };
@@ -462,10 +463,10 @@ export abstract class Queries extends Queue {
 }
 
 const rowModes = oneOf("object", "array");
-/** For what returns rows that nobody wants. */
+/** Drops the rows of a statement that is run for its effect. */
 const NO_ROWS: RowSink = { rows: () => {} };
 
-/** What becomes of a call whose result is whole at its end. */
+/** Settles a call whose result is complete only at its end. */
 export class Result implements Executed {
   readonly #ending: Ending;
   readonly #ended: (operation: Operation) => void;
@@ -487,5 +488,5 @@ export class Result implements Executed {
 
 /** How a statement whose result is collected uses the connection. */
 export function wayOf(query: Query): Way {
-  return isPlain(query.text) ? "shared" : "alone";
+  return isPipelinable(query.text) ? "shared" : "alone";
 }

@@ -1,7 +1,7 @@
-// The life of a call: made, counted (ledger.ts) and observed until it has settled, and performed on a connection when it
-// is its turn (line.ts).
+// The life of a call. It is made, then counted (ledger.ts) and observed until it settles. It runs on a connection when
+// it is its turn (turn-queue.ts).
 //
-// Must not know SQL, or what becomes of rows.
+// Must not know SQL, or what happens to rows.
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions } from "../config/rules.ts";
@@ -15,15 +15,15 @@ import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { Ledger, type Counters, type OpenCall } from "./ledger.ts";
-import { Line, type Body, type Visitor, type Way } from "./line.ts";
+import { TurnQueue, type Body, type QueuedCall, type Way } from "./turn-queue.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
-/** What a queue is given: what is asked, options, what runs, and how it uses the connection. */
+/** The arguments of a queued call: what is asked, its options, the body that runs, and how it uses the connection. */
 export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T>, way?: Way];
 
-/** What waits for several answers: it ends when the promise settles. */
+/** Makes a body that waits for several responses. It ends when the promise of `run` settles. */
 export function waiting<T>(run: (call: Call<T>, session: Session) => Promise<void>): Body<T> {
   return (call, session, ending) => {
     run(call, session).then(
@@ -33,28 +33,28 @@ export function waiting<T>(run: (call: Call<T>, session: Session) => Promise<voi
   };
 }
 
-/** What a call says of its turn. */
+/** The options of a call that concern its turn. */
 type TurnOptions = CallOptions & {
   closeWhenDone?: boolean | undefined;
   [LEAVING]?: AbortSignal;
 };
 
-/** Why a session was of no use to a call: its own end, not that of a statement. */
+/** Why the session could not be used for a call: it ended by itself. `undefined`: the error is a statement's. */
 export function uselessFor(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
   if (error !== connection.closed || !(error as PgzError).retryable) return undefined;
   return connection.established ? "ended session" : "refused login";
 }
 
-/** A call on its way to a session: what runs there, and what comes when that is free again. */
-export class Errand<T> {
+/** A call on its way to a session: the body to run there, and what to do when the connection is free again. */
+export class Job<T> {
   readonly call: Call<T>;
   readonly way: Way;
   readonly body: Body<T>;
-  /** The connection is free again, or the call has never had one. */
+  /** Called when the connection is free again, or when the call is over and never had a connection. */
   readonly free: () => void;
-  /** Of a pool's: when it began to wait for a member. */
+  /** When a pool's call began to wait for a member. */
   since: number | undefined;
-  /** Sessions that had ended before they began with it. */
+  /** Number of sessions that had ended before they began with this call. */
   #repeats = 0;
 
   constructor(call: Call<T>, way: Way, body: Body<T>, free: () => void) {
@@ -64,7 +64,9 @@ export class Errand<T> {
     this.free = free;
   }
 
-  /** Whether another session takes the call, for which this one was useless. `most`: how often that may be. */
+  /**
+   * Whether the call may go to another session, after this one could not be used. `most`: how often that may happen.
+   */
   goesElsewhere(cause: NonNullable<ReturnType<typeof uselessFor>>, most: number): boolean {
     const { beyond } = this.call;
     const effect = beyond === "nothing" ? "none" : "unknown";
@@ -75,12 +77,12 @@ export class Errand<T> {
   }
 }
 
-/** Looks per `closeTimeout` at a stream that outlives a close: it ends at most a tenth late, and needs no clock. */
+/** Checks per `closeTimeout` of a stream that outlives a close. It ends at most a tenth late, and needs no clock. */
 const LOOKS = 10;
 
 const NOTHING = () => {};
 
-/** A call that is refused before it begins: its promise. */
+/** The promise of a call that is refused before it begins. */
 export function refusal(error: unknown): Promise<never> {
   return Promise.reject(error as Error);
 }
@@ -97,14 +99,17 @@ export abstract class Queue {
   protected readonly config: Config;
   /** @internal */
   protected readonly counters: Counters;
-  /** Whose turn it is on the connection. @internal */
-  protected readonly line: Line;
+  /** Orders the calls on the connection. @internal */
+  protected readonly turns: TurnQueue;
   readonly #ledger: Ledger;
-  /** Why all calls end, those to come too. */
+  /** Why all calls end, including those made later. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
-  /** The stream that its consumer has to finish before another call can run. */
+  /** The stream that its consumer must finish before another call can run. */
   #stream: { readonly finished: boolean } | undefined;
-  /** Streams that the user has, or waits for, each with when its connection is free again. They outlive `close()`. */
+  /**
+   * Streams that the user has, or waits for. The promise resolves when the stream's connection is free again. They
+   * outlive `close()`.
+   */
   readonly #handed = new Map<OpenCall, Promise<void>>();
 
   /** @internal */
@@ -112,43 +117,43 @@ export abstract class Queue {
     this.config = config;
     this.counters = counters;
     this.#ledger = new Ledger(counters);
-    this.line = new Line(config.pipelining);
+    this.turns = new TurnQueue(config.pipelining);
   }
 
-  /** What `console.log` shows: the class, which a minifier renames, its state and more. @internal */
+  /** What `console.log` shows: the name of the class, which a minifier would change, its state and more. @internal */
   protected abstract get shown(): { readonly name: string };
 
-  /** Where it is connected to, for that. @internal */
+  /** The server, for `shown`. @internal */
   protected get place(): object {
     const { host, port, database, user } = this.config;
     return { host, port, database, user };
   }
 
-  /** Why no call may be made now. @internal */
+  /** Why no call may be made now, if so. @internal */
   protected abstract refused(): UsageError | undefined;
   /** @internal */
   protected abstract connected(): Session | Promise<Session>;
-  /** `connected` connects again when a connection was lost. @internal */
-  protected get comesBack(): boolean {
+  /** Whether `connected` connects again after a connection was lost. @internal */
+  protected get reconnects(): boolean {
     return false;
   }
 
-  /** Ends all calls. @internal */
+  /** Ends all calls when it aborts. @internal */
   protected abstract readonly signal: AbortSignal | undefined;
-  /** Behind a call with `closeWhenDone`. @internal */
+  /** Called after a call with `closeWhenDone`. @internal */
   protected abstract close(): Promise<void>;
 
-  /** One call's turn: behind those before it, on the connection, until the connection is free again. */
+  /** Runs one call in its turn: after the earlier calls, on the connection, until the connection is free again. */
   protected run<T>(...call: CallArguments<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
-    // Whoever awaits the next rows of a loop is named there.
+    // The error of a loop names the caller that awaits its next rows (rows/rows.ts).
     if (call[3] === "loop") return this.#make(false, ...call);
-    // Its engine names who awaits an async function, and nobody else (util/trace.ts).
+    // The stacks of Bun's engine name only callers that await an async function (util/trace.ts).
     return runtime().name === "bun" ? traced(this.#make(false, ...call)) : this.#make(true, ...call);
   }
 
-  /** The same for calls of our own, which nothing refuses. */
+  /** As `run`, for the driver's own calls, which are never refused. */
   protected queue<T>(...call: CallArguments<T>): Promise<T> {
     return this.#make(false, ...call);
   }
@@ -170,24 +175,24 @@ export abstract class Queue {
       this.#stream = call;
       const over = new Promise<void>((resolve) => (free = resolve));
       if (way === "stream") this.#handed.set(call, over);
-      // Whoever waits for a stream is not the handler that made it.
+      // The handler that made the stream does not wait for its end; the runtime must.
       runtime().background(this.#left(call, over, options.closeWhenDone));
     }
-    const errand = new Errand(call, way, body, free);
+    const job = new Job(call, way, body, free);
     const signals = [signal, options[LEAVING], this.signal];
-    if (observation) observation.run(() => this.#begin(errand, signals));
-    else this.#begin(errand, signals);
+    if (observation) observation.run(() => this.#begin(job, signals));
+    else this.#begin(job, signals);
     return call.promise;
   }
 
-  #begin<T>(errand: Errand<T>, signals: readonly (AbortSignal | undefined)[]): void {
-    errand.call.comment = commentOf(this.config);
-    errand.call.heed(...signals);
-    if (this.#stopped) errand.call.interrupt(this.#stopped);
-    this.perform(errand);
+  #begin<T>(job: Job<T>, signals: readonly (AbortSignal | undefined)[]): void {
+    job.call.comment = commentOf(this.config);
+    job.call.heed(...signals);
+    if (this.#stopped) job.call.interrupt(this.#stopped);
+    this.perform(job);
   }
 
-  /** What comes behind a stream or cursor. */
+  /** Waits for the end of a stream or cursor, and then closes the client if the call asked for it. */
   async #left(call: OpenCall, over: Promise<void>, closeWhenDone: boolean | undefined): Promise<void> {
     await over;
     this.#handed.delete(call);
@@ -195,11 +200,11 @@ export abstract class Queue {
   }
 
   /** Runs the call when it is its turn. Never throws. */
-  protected perform<T>(errand: Errand<T>): void {
-    this.line.run(new Visiting(errand, () => this.#ready(), this.comesBack));
+  protected perform<T>(job: Job<T>): void {
+    this.turns.run(new QueuedJob(job, () => this.#ready(), this.reconnects));
   }
 
-  /** The session, when nothing on it is being stopped: a cancel that is under way would meet the call. */
+  /** Returns the session once no operation on it is being stopped: a cancel in flight could hit this call. */
   #ready(): Session | Promise<Session> {
     const session = this.connected();
     return session instanceof Promise || session.connection.stopping ? this.#unstopped(session) : session;
@@ -214,19 +219,19 @@ export abstract class Queue {
     }
   }
 
-  /** A call waits or runs that ends by itself: no consumer has to finish it. */
+  /** Whether a call that ends by itself waits or runs. A stream or loop is ended by its consumer and does not count. */
   protected get isBusy(): boolean {
     return this.#ledger.hasOther(this.#stream);
   }
 
-  /** A stream that the user has, or waits for. */
+  /** A stream that the user has, or waits for, if there is one. */
   protected get handed(): OpenCall | undefined {
     return [...this.#handed.keys()].find(({ finished }) => !finished);
   }
 
   /**
-   * Resolves when those streams are over. One that has not moved for `closeTimeout` ends with this error; without one
-   * this resolves then, and the caller closes the connection.
+   * Resolves when the streams that the user has are over. A stream without progress for `closeTimeout` ends with the
+   * error `stuck`. Without `stuck` this resolves at that time, and the caller closes the connection.
    */
   protected async streamed(stuck?: (facts: Facts) => PgzError): Promise<void> {
     const { closeTimeout } = this.config;
@@ -240,13 +245,13 @@ export abstract class Queue {
     await Promise.all([...this.#handed].map(wait));
   }
 
-  /** Ends all calls, those to come too. `exceptStreams`: those that the user has go on. */
+  /** Ends all calls, including those made later. `exceptStreams`: streams that the user has continue. */
   protected stop(error: (facts: Facts) => PgzError, exceptStreams = false): void {
     this.#stopped ??= error;
     for (const call of this.#ledger.open) if (!exceptStreams || !this.#handed.has(call)) call.interrupt(this.#stopped);
   }
 
-  /** A stream or cursor that stands in the way, since its consumer has to finish it. */
+  /** Returns the refusal of a call while its consumer has not finished an earlier stream or cursor. */
   protected unfinished(): UsageError | undefined {
     if (!this.#stream || this.#stream.finished) return undefined;
     return new UsageError(
@@ -256,33 +261,34 @@ export abstract class Queue {
   }
 }
 
-/** A call in its turn on the connection of a client or a transaction. */
-class Visiting<T> implements Visitor<T> {
-  readonly errand: Errand<T>;
+/** A job in the turn queue of a client or a transaction. */
+class QueuedJob<T> implements QueuedCall<T> {
+  readonly job: Job<T>;
   readonly connected: () => Session | Promise<Session>;
-  /** `connected` connects again where the session has ended. */
-  readonly #comesBack: boolean;
+  /** Whether `connected` connects again after the session has ended. */
+  readonly #reconnects: boolean;
 
-  constructor(errand: Errand<T>, connected: () => Session | Promise<Session>, comesBack: boolean) {
-    this.errand = errand;
+  constructor(job: Job<T>, connected: () => Session | Promise<Session>, reconnects: boolean) {
+    this.job = job;
     this.connected = connected;
-    this.#comesBack = comesBack;
+    this.#reconnects = reconnects;
   }
 
   failed(error: unknown, session: Session): "fail" | "begin again" {
-    // A server that lets nobody in has told whoever connected.
-    const isUseless = this.#comesBack && uselessFor(error, session) === "ended session";
-    return isUseless && this.errand.goesElsewhere("ended session", 1) ? "begin again" : "fail";
+    // Not after a refused login: its error is the answer to the call that connected.
+    const isUseless = this.#reconnects && uselessFor(error, session) === "ended session";
+    return isUseless && this.job.goesElsewhere("ended session", 1) ? "begin again" : "fail";
   }
 
   free(): void {
-    this.errand.free();
+    this.job.free();
   }
 }
 
 /**
- * Resolves with `true` when the stream has not moved for `closeTimeout`: its server has sent nothing, and its reader
- * has read nothing. While the reader waits, a call with a `timeout` is left to that. `false`: it is over.
+ * Resolves with `true` when the stream has made no progress for `closeTimeout`: the server has sent nothing, and the
+ * reader has read nothing. While the reader waits, a call with a `timeout` is left to that timeout. `false`: the stream
+ * is over.
  */
 async function isStuck(stream: OpenCall, over: Promise<void>, closeTimeout: number): Promise<boolean> {
   let seen = "";
@@ -292,7 +298,7 @@ async function isStuck(stream: OpenCall, over: Promise<void>, closeTimeout: numb
     if (sees !== seen || (stream.isTimed && !isUnread)) left = LOOKS;
     if (!left) return true;
     seen = sees;
-    await within(closeTimeout / LOOKS, over);
+    await withDeadline(closeTimeout / LOOKS, over);
   }
   return false;
 }

@@ -1,8 +1,8 @@
-// A client's calls in a context: settings and a role that hold for each call, and for nothing behind it. Made for
+// A client's calls in a context: settings and a role that apply to each call and to nothing after it. Made for
 // row-level security, where a tenant's calls share connections with all others.
 //
-// Knows which calls can have such a context. Must not know how settings travel (session/), nor whose turn it is: its
-// calls are its client's.
+// Knows which calls can have such a context. Must not know how settings are sent (session/), nor whose turn it is: the
+// client orders these calls with its own.
 import type { Config } from "../config/options.ts";
 import type { ScopeSettings } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
@@ -16,8 +16,8 @@ import type { Counters } from "./ledger.ts";
 import type { CallArguments } from "./queue.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
-/** What a scope needs of its client. */
-interface Client {
+/** What a scope needs from its client. */
+interface ScopeHost {
   readonly run: <T>(...call: CallArguments<T>) => Promise<T>;
   readonly transaction: <T>(
     work: (transaction: Transaction) => T | Promise<T>,
@@ -28,26 +28,26 @@ interface Client {
 }
 
 /**
- * The calls of a client with settings and a role of their own, which hold for one call each: `client.scope(…)` makes
- * it. They travel in front of the statement in its flight, so they cost no round trip, and end with it, also when it
- * fails.
+ * The calls of a client with their own settings and role, which apply to one call each. `client.scope(…)` makes it. The
+ * settings are sent in front of the statement, in the same flight, so they cost no round trip. They end with the call,
+ * also when it fails.
  */
 export class Scope extends Calls {
-  readonly #client: Client;
+  readonly #client: ScopeHost;
   readonly #settings: ScopeSettings;
-  /** Ours, beside each of the client's: a pool has several. */
+  /** Our session for each session of the client; a pool has several. */
   readonly #sessions = new WeakMap<Session, Session>();
 
   /** @internal Use `client.scope()`. */
-  constructor(config: Config, counters: Counters, settings: ScopeSettings, client: Client) {
+  constructor(config: Config, counters: Counters, settings: ScopeSettings, client: ScopeHost) {
     super(config, counters);
     this.#settings = settings;
     this.#client = client;
   }
 
   /**
-   * {@link Client.transaction} in the scope: BEGIN, the settings and the first statement leave together, and the
-   * settings hold until its end.
+   * Runs a transaction as the client's `transaction` does, in the scope: BEGIN, the settings and the first statement
+   * leave together, and the settings apply until the transaction ends.
    *
    * @example
    * await client.scope({ settings: { "app.tenant": 7 } }).transaction(async (tx) => {
@@ -64,7 +64,8 @@ export class Scope extends Calls {
   }
 
   /**
-   * COPY travels by a protocol in front of which nothing can stand.
+   * Always throws `NOT_IN_SCOPE`, because no settings can be sent in front of a COPY. Inside a transaction of the scope
+   * it works.
    *
    * @example
    * await scope.transaction(async (tx) => {
@@ -87,14 +88,14 @@ export class Scope extends Calls {
 
   protected override readonly signal = undefined;
 
-  /** The client's queue, with our session. */
+  /** Runs the call in the client's queue, with our session. */
   protected override run<T>(...[asked, options, body, way]: CallArguments<T>): Promise<T> {
     if (isCopy(asked.text)) throw copyNeedsTransaction();
     const scoped: typeof body = (call, session, ending) => body(call, this.#sessionOf(session), ending);
     return this.#client.run(asked, options, scoped, way);
   }
 
-  /** Within a transaction the settings would hold to its end. */
+  /** Returns our session for this one. Throws inside a transaction, because the settings would last until its end. */
   #sessionOf(session: Session): Session {
     if (session.transaction.status !== "I")
       throw new UsageError(
@@ -112,10 +113,10 @@ export class Scope extends Calls {
     return this.#client.close();
   }
 
-  /** The client's to say. */
+  /** The client refuses what must be refused. */
   protected override refused(): undefined {}
 
-  /** The client's to give. */
+  /** The client connects, so this is never called. */
   protected override connected(): never {
     throw new Error("a scope has no connection of its own");
   }

@@ -10,15 +10,15 @@ import { runtime, type ByteChannel } from "../sockets/runtime.ts";
 import { AbortError, UsageError } from "../util/errors.ts";
 import type { RespondOptions, StreamOptions } from "./options.ts";
 
-/** What writes rows into a sink, and what stands behind them. */
+/** Writes rows into a sink, and gives the bytes that follow them. */
 export interface Source {
   run(sink: RowSink): Promise<Operation | undefined>;
   rest?(): Uint8Array | undefined;
 }
 
 /**
- * Hands the user a stream at the first rows, and feeds it until the end. `channel`: the runtime's own bytes, else a
- * stream in JavaScript.
+ * Hands the user a stream at the first rows, and feeds it until the end. `channel`: the runtime's own channel; without
+ * it the stream is made in JavaScript.
  */
 export async function feed(
   call: Call<ReadableStream<Uint8Array>>,
@@ -61,7 +61,7 @@ export function checkGzip({ gzip = false }: StreamOptions): void {
   }
 }
 
-/** `channel`: the runtime's own bytes, into which a body goes there. */
+/** Compresses a stream. `channel`: the runtime's own channel, which then carries the result. */
 export function compressed(stream: ReadableStream<Uint8Array>, channel?: ByteChannel): ReadableStream<Uint8Array> {
   const bytes =
     runtime().gzip?.(stream) ??
@@ -69,7 +69,7 @@ export function compressed(stream: ReadableStream<Uint8Array>, channel?: ByteCha
   return channel ? carried(bytes, channel) : bytes;
 }
 
-/** The same bytes in the runtime's own stream. Not by pipeTo, which workerd does not tell that the reader has left. */
+/** The same bytes in the runtime's own stream. Not by pipeTo: workerd does not tell it that the reader has left. */
 function carried(bytes: ReadableStream<Uint8Array>, { readable, writable }: ByteChannel): ReadableStream<Uint8Array> {
   const reader = bytes.getReader();
   const writer = writable.getWriter();
@@ -89,17 +89,17 @@ function carried(bytes: ReadableStream<Uint8Array>, { readable, writable }: Byte
 
 // -- Response --------------------------------------------------------------------------------------------------------
 
-/** Headers and status, checked before anything is sent: Response would throw when the query already runs. */
+/** Headers and status, checked before anything is sent: Response would throw after the query has started. */
 export function responseInit(options: RespondOptions, contentType: string): ResponseInit {
   const { status = 200, gzip } = options;
   const headers = headersOf(options.headers);
   if (!headers.has("content-type")) headers.set("content-type", contentType);
   if (gzip) headers.set("content-encoding", "gzip");
-  // Response takes 200 to 599, and no body for three of them.
+  // Response takes 200 to 599, and allows no body for three of them.
   if (!Number.isInteger(status) || status < 200 || status > 599 || [204, 205, 304].includes(status)) {
     throw new UsageError("INVALID_OPTION", 'Option "status" must be one that has a body.');
   }
-  // "manual" is workerd's word for a body that is compressed already; others do not look at it.
+  // "manual" tells workerd that the body is already compressed. Other runtimes ignore it.
   return { status, headers, ...(gzip && { encodeBody: "manual" }) };
 }
 

@@ -1,11 +1,11 @@
-// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it, and again from the
-// start where that helps.
+// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it. It runs again from
+// the start where that helps.
 //
 // Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts)
 // or how the connection was made.
 //
-// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips
-// the statement too.
+// BEGIN is sent in front of the first statement, in the same flight and before its Sync. If BEGIN fails, the server
+// skips the statement too.
 import { Calls } from "./calls.ts";
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
@@ -21,11 +21,11 @@ import type { RowInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
-import type { Body } from "./line.ts";
+import type { Body } from "./turn-queue.ts";
 import type { Counters } from "./ledger.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
 import { ownError, traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
 /** The isolation levels by PostgreSQL's names. */
@@ -42,10 +42,10 @@ export interface TransactionOptions {
    */
   readonly deferrable?: boolean | undefined;
   /**
-   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back; also where the
-   * callback throws an error whose `cause` is one. `true`: up to three runs in all; a number: that many. The pause is
-   * 10 ms, 20 ms … 500 ms plus up to as much again at random. What the callback does outside the database is also done
-   * again. Default false.
+   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back. An error whose
+   * `cause` is a conflict counts too. `true`: up to three runs in all; a number: that many. The pause is 10 ms, 20 ms …
+   * 500 ms plus up to as much again at random. What the callback does outside the database is also repeated. Default
+   * false.
    */
   readonly retry?: boolean | number | undefined;
   /** When it aborts, the running statement is cancelled and the transaction rolled back. */
@@ -63,7 +63,7 @@ const TRANSACTION_OPTIONS = namesOf<TransactionOptions>({
   timeout: true,
 });
 
-/** The statement that begins it, when all options are what they must be. */
+/** Returns the statement that begins it. Throws if an option is invalid. */
 export function beginStatement(config: Config, options: TransactionOptions): string {
   checkOptions(options, TRANSACTION_OPTIONS);
   const { isolation, readOnly, deferrable, retry = false } = options;
@@ -87,7 +87,7 @@ export function beginStatement(config: Config, options: TransactionOptions): str
   return words.join(" ");
 }
 
-/** Lists of statements, as Prisma's, are batches here. */
+/** Throws unless it is a function. Lists of statements, as Prisma takes them, are batches here. */
 export function checkWork(work: unknown): void {
   if (typeof work === "function") return;
   throw new UsageError(
@@ -96,50 +96,50 @@ export function checkWork(work: unknown): void {
   );
 }
 
-/** What of a transaction's call decides whether it still wants a connection. */
+/** The part of a transaction's call that tells whether it still wants a connection. */
 type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "holder" | "operation">;
 
-/** A transaction from when it is made to its result: whoever made it may end it. */
+/** A transaction that has no result yet. The code that made it may end it. */
 export type WaitingTransaction = Pick<Call<unknown>, "interrupt">;
 
-/** What a transaction needs of its client. */
-interface Client {
+/** What a transaction needs from its client. */
+interface TransactionHost {
   readonly config: Config;
   readonly counters: Counters;
   readonly begin: string;
   /** Resolves when it is the transaction's turn. */
   readonly turn: Promise<void> | undefined;
-  /** The transaction in whose time this one was made: it may be inside of that one's callback. */
-  readonly front: Running | undefined;
-  /** `undefined`: the call was over before. */
+  /** The transaction that was running when this one was made. This one may be inside its callback. */
+  readonly earlier: Running | undefined;
+  /** Resolves with `undefined` if the call was over before. */
   readonly connect: (call: AnyTransaction) => Promise<Session | undefined>;
-  /** It is made, and waits for its turn. */
+  /** Called when the transaction is made and waits for its turn. */
   readonly made: (call: WaitingTransaction) => void;
-  /** It is this one's turn. */
+  /** Called when it is this transaction's turn. */
   readonly begins: (running: Running) => void;
-  /** The transaction has come to its result, whatever the connection still has to clean up. */
+  /** Called when the transaction has its result, whatever the connection still has to clean up. */
   readonly settled: (call: WaitingTransaction) => void;
 }
 
-/** `released` resolves when the connection is free again. */
+/** Runs a transaction. `released` resolves when the connection is free again. */
 export function runTransaction<T>(
   work: (transaction: Transaction) => T | Promise<T>,
   options: TransactionOptions,
-  client: Client,
+  client: TransactionHost,
 ): { result: Promise<T>; released: Promise<void> } {
-  const { config, counters, begin, turn, front, connect, made, begins, settled } = client;
+  const { config, counters, begin, turn, earlier, connect, made, begins, settled } = client;
   const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: () => settled(call) } });
   made(call);
   call.heed(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
-    if (front) void endWaitFor(front, call);
+    if (earlier) void endWaitFor(earlier, call);
     await turn;
     if (call.finished) return;
     const running = new Running(call, counters);
     begins(running);
     const session = await connect(call).catch((error: unknown) => {
-      throw ownError(error); // several may have waited for the same connect
+      throw ownError(error); // several calls may have waited for the same connect
     });
     if (!session) return;
     const { connection } = session;
@@ -152,7 +152,7 @@ export function runTransaction<T>(
       const transaction = new Transaction(config, counters, session);
       running.transaction = transaction;
       call.attached = { fail: (error) => transaction.abort(error) };
-      // Also while the callback waits for something else.
+      // Aborts it also while the callback waits for something else.
       const unhearLoss = connection.onClosed((error) => transaction.abort(ownError(error)));
       session.transaction.begin(begin);
       call.reaches("calls");
@@ -178,10 +178,10 @@ export function runTransaction<T>(
   return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
 }
 
-/** A transaction whose turn it is, in all its attempts. */
+/** A transaction whose turn has come, with all its attempts. */
 export class Running {
   readonly call: Pick<Call<unknown>, "finished" | "whenOver">;
-  /** Of the attempt that runs. */
+  /** The attempt that runs. */
   transaction: Transaction | undefined;
   readonly #counters: Counters;
 
@@ -190,29 +190,30 @@ export class Running {
     this.#counters = counters;
   }
 
-  /** How many calls it had made when the last of them ended; `undefined`: it waits for the server. */
-  get idleBehind(): number | undefined {
+  /** Number of calls made so far; equal numbers mean that none ran in between. `undefined`: a call is running. */
+  get idleMark(): number | undefined {
     return this.transaction?.isBusy ? undefined : this.#counters.queries;
   }
 }
 
 /**
- * Fails a transaction that was made in the time of another, when that one runs nothing any more: perhaps it was made
- * inside of its callback, and then each would wait for the other. Nothing tells it from one that was made beside:
- * AsyncLocalStorage would, but needs a flag in workerd, and until Node 24 slows down each promise of the process.
+ * Fails a transaction that was made while another one was running, once that one runs nothing any more. This one may
+ * have been made inside the other's callback, and then each would wait for the other. Nothing distinguishes that from a
+ * transaction made beside the other. AsyncLocalStorage would, but it needs a flag in workerd, and before Node 24 it
+ * slows down each promise of the process.
  */
-async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
-  const over = new Promise<void>((resolve) => [front.call, call].forEach((one) => one.whenOver(resolve)));
+async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
+  const over = new Promise<void>((resolve) => [earlier.call, call].forEach((one) => one.whenOver(resolve)));
   for (;;) {
-    const idle = front.idleBehind;
-    await within(LONGEST_IDLE, over);
-    if (call.finished || front.call.finished) return;
-    if (idle !== undefined && front.idleBehind === idle) break;
+    const idle = earlier.idleMark;
+    await withDeadline(LONGEST_IDLE, over);
+    if (call.finished || earlier.call.finished) return;
+    if (idle !== undefined && earlier.idleMark === idle) break;
   }
   call.fail(
     new UsageError(
       "TRANSACTION_OPEN",
-      `The transaction in front has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
+      `An earlier transaction has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
         "call tx.transaction() inside its callback; else let it end, or use another client.",
       { retryable: true },
     ),
@@ -229,26 +230,26 @@ export class Transaction extends Calls {
    * reaches until the next full collection.)
    */
   #end: { readonly reason: unknown } | undefined;
-  /** Rejects then. */
+  /** Rejects with the reason when the transaction is ended. */
   readonly #aborted: Promise<never>;
   #rejectAborted!: (reason: unknown) => void;
   #finished = false;
-  /** Its callback has; one that is ended from outside runs on. */
+  /** The callback has returned. It may still run after the transaction was ended from outside. */
   #hasReturned = false;
-  /** A transaction inside this one runs. */
+  /** A nested transaction runs. */
   #nested = false;
-  /** The last of those. */
+  /** The last nested transaction. */
   #innermost: Transaction | undefined;
-  /** Settles when the last one is over, and what it had abandoned. */
+  /** Settles when the last nested transaction and everything that it had abandoned are over. */
   #inner: Promise<void> | undefined;
   #savepoints = 0;
-  /** A savepoint's: it cannot commit. */
+  /** It is a savepoint, which cannot commit. */
   readonly #isInner: boolean;
-  /** Its last statement has been made. */
+  /** `last` has been called. */
   #hasLast = false;
-  /** COMMIT that left with the last statement. */
+  /** The COMMIT that was sent with the last statement. */
   #ending: Operation | undefined;
-  /** What was asked behind COMMIT, in its flight. */
+  /** What was sent after COMMIT, in the same flight. */
   #behind: Operation | undefined;
 
   /** @internal */
@@ -261,11 +262,11 @@ export class Transaction extends Calls {
   }
 
   /**
-   * The last statement, as {@link query}: COMMIT leaves with it, so that both take one round trip. Resolves with its
-   * rows; the transaction resolves when the server has committed. Afterwards no call can be made.
+   * Runs the last statement, as {@link query} does. COMMIT leaves with it, so that both take one round trip. Resolves
+   * with its rows; the transaction resolves when the server has committed. Afterwards no call can be made.
    *
-   * If the statement fails, COMMIT rolls back. What we refuse of its rows (a cap, an abort, a value that cannot be
-   * decoded) may come too late for that: the error's `transaction` says what became of it.
+   * If the statement fails, COMMIT rolls back. If the driver refuses its rows (a limit, an abort, a value that cannot
+   * be decoded), COMMIT may already have run: the error's `transaction` says what the outcome is.
    *
    * @example
    * await client.transaction(async (tx) => {
@@ -288,7 +289,7 @@ export class Transaction extends Calls {
     return await result;
   }
 
-  /** COMMIT leaves as soon as the call has said all it has to say, and the call ends when both are answered. */
+  /** Sends COMMIT as soon as the call has sent its last message. The call ends when both are answered. */
   #andCommit<T>(body: Body<T>): Body<T> {
     return (call, session, ending) => {
       const { connection } = session;
@@ -297,9 +298,9 @@ export class Transaction extends Calls {
         this.#ending = connection.operate(commit);
         this.#behind = session.committing?.();
       };
-      // No other call follows it.
-      call.follower = { said: end };
-      // After BEGIN in its own flight nothing was sent yet.
+      // No other call follows this one.
+      call.follower = { sent: end };
+      // If BEGIN leaves with the statement, `sent` is not called, and COMMIT follows the statement's success.
       call.holder = { onSuccess: end };
       body(call, session, {
         over: () => void this.#answered(connection).then(() => ending.over()),
@@ -308,7 +309,7 @@ export class Transaction extends Calls {
     };
   }
 
-  /** COMMIT behind the last statement is over. It has a deadline of its own, as one that leaves by itself. */
+  /** Resolves when the COMMIT after the last statement is over. It has its own deadline, as a COMMIT sent alone has. */
   async #answered(connection: Connection): Promise<void> {
     const ending = this.#ending;
     if (!ending || ending.ended) return;
@@ -319,8 +320,8 @@ export class Transaction extends Calls {
   }
 
   /**
-   * A nested transaction: a savepoint, released when `work` has returned, rolled back to when it throws. Meanwhile
-   * calls of the outer transaction reject with `TRANSACTION_OPEN`.
+   * Runs a nested transaction: a savepoint that is released when `work` has returned, and rolled back to when it
+   * throws. Meanwhile calls of the outer transaction reject with `TRANSACTION_OPEN`.
    *
    * @example
    * await client.transaction(async (tx) => {
@@ -354,8 +355,8 @@ export class Transaction extends Calls {
         return result;
       } catch (error) {
         await inner.#quiet();
-        // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the
-        // transaction has, and COMMIT tells.
+        // After a lost connection or an end from outside there is nothing to go back to. If this fails, the transaction
+        // has failed too, and COMMIT reports it.
         if (!this.#end && !this.#session.connection.closed)
           await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
         throw error;
@@ -365,7 +366,7 @@ export class Transaction extends Calls {
     }
   }
 
-  /** The whole transaction. @internal */
+  /** Runs the whole transaction. @internal */
   async between<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     try {
       const result = await this.#callback(work);
@@ -382,38 +383,38 @@ export class Transaction extends Calls {
     }
   }
 
-  /** Something of it runs that ends by itself. @internal */
+  /** Whether a call that ends by itself runs in it. @internal */
   override get isBusy(): boolean {
     return super.isBusy || this.#innermost?.isBusy === true;
   }
 
-  /** COMMIT has left with `last`, and the server has not said that it rolled back. @internal */
+  /** Whether COMMIT left with `last` and the server has not said that it rolled back. @internal */
   get mayHaveCommitted(): boolean {
     return this.#ending !== undefined && outcomeOf(this.#ending) !== "rolled back";
   }
 
-  /** Ends it from outside. @internal */
+  /** Ends the transaction from outside. @internal */
   abort(reason: unknown): void {
     const end = (this.#end ??= { reason });
     this.#rejectAborted(end.reason);
     if (this.#nested) this.#innermost?.abort(end.reason);
-    // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
+    // Calls on a lost connection, COMMIT too, fail by themselves with the error that ended it.
     const { connection } = this.#session;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
     if (!this.#ending) return;
     if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#ending) });
-    // What the server still says of it is waited for, within the bound of what is stopped.
+    // The server's answer to COMMIT is still awaited, for as long as a stop may take.
     connection.abandon(this.#ending, false);
   }
 
-  /** From the first call to the last one, those that nobody awaited too. */
+  /** Runs the callback, and waits for all its calls, also for those that it did not await. */
   async #callback<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     try {
       const result = await Promise.race([this.#run(work), this.#aborted]);
       const open = this.#nestedIsOpen() ?? this.unfinished();
       if (open) throw open;
       this.#finished = true;
-      await this.line.end();
+      await this.turns.end();
       return result;
     } catch (error) {
       this.abort(error);
@@ -433,11 +434,11 @@ export class Transaction extends Calls {
 
   async #commit(): Promise<void> {
     if (!(this.#ending ? await hasCommitted(this.#ending) : await this.#commits())) throw rolledBack();
-    // The connection is not free before.
+    // Until then the connection is not free.
     if (this.#behind) await this.#behind.done.catch(() => {});
   }
 
-  /** COMMIT, unless BEGIN has never left. Whether that is what the server did. */
+  /** Sends COMMIT, unless BEGIN was never sent. Resolves with whether the server committed. */
   async #commits(): Promise<boolean> {
     const { transaction } = this.connected();
     const hasBegun = !transaction.isWaiting;
@@ -445,13 +446,13 @@ export class Transaction extends Calls {
     return hasBegun ? isCommit(await this.#statement(COMMIT)) : !transaction.beginFailed;
   }
 
-  /** Resolves when nothing of it runs any more, and no cancel is under way. */
+  /** Resolves when nothing of the transaction runs any more, and no cancel is in flight. */
   async #quiet(): Promise<void> {
     await this.#inner;
-    await this.line.end();
+    await this.turns.end();
   }
 
-  /** A statement of our own; its command tag. */
+  /** Runs a statement of the driver's own. Resolves with its command tag. */
   #statement(text: string): Promise<string> {
     return this.queue<string>({ text }, {}, (call, { connection, transaction, committing }, ending) => {
       const operation = transaction.flight((preludes) =>
@@ -478,14 +479,14 @@ export class Transaction extends Calls {
     return this.#session.isScoped;
   }
 
-  /** `stop` ends them. */
+  /** `stop` ends the calls instead. */
   protected override readonly signal = undefined;
 
   protected override refused(): UsageError | undefined {
     const open = this.#nestedIsOpen();
     if (open) return open;
     if (this.#hasReturned || this.#hasLast) return ended();
-    // A callback that runs on hears what ended it: a lost connection is told by `connected`.
+    // A callback that still runs gets the reason of the end: `connected` reports a lost connection.
     return this.#finished && !this.#session.connection.closed ? ended() : undefined;
   }
 
@@ -514,14 +515,12 @@ async function hasCommitted(ending: Operation): Promise<boolean> {
   return isCommit(ending.command);
 }
 
-/** COMMIT of a transaction that has failed answers ROLLBACK. (H2 answers a COMMIT with UPDATE 0.) */
+/** The command tag of a COMMIT is ROLLBACK if the transaction had failed. (H2 answers a COMMIT with UPDATE 0.) */
 function isCommit(command: string): boolean {
   return command !== "ROLLBACK";
 }
 
-/**
- * What became of a transaction, as far as the server has said it. Behind FATAL, a pooler's too, COMMIT may have run.
- */
+/** The outcome of a transaction, as far as the server has said. After FATAL, a pooler's too, COMMIT may have run. */
 function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"] {
   if (ended && command) return isCommit(command) ? "committed" : "rolled back";
   const isRefused = error instanceof PostgresError && !isFatal(error);

@@ -1,8 +1,7 @@
-// What is allowed while logging in: the authentication methods that the server may ask for over this link, how weak they
-// may be, and whether a query may leave before its answer.
+// Decides what a login allows: which authentication methods the server may ask for over this link, how weak they may
+// be, and whether a query may be sent before the server's answer.
 //
-// Knows when a link is safe for a password in clear. Must not know how a method works
-// (the core, js/connection).
+// Knows when a link is safe for a cleartext password. Must not know how a method works (the core, js/connection).
 
 import { AUTH_CLEARTEXT, CLEARTEXT_WANTS_TLS, CLEARTEXT_WANTS_VERIFIED_TLS } from "../wasm/boundary.ts";
 import type { Config } from "./options.ts";
@@ -10,8 +9,8 @@ import { asksForCleartext, requiredMethods } from "./require-auth.ts";
 import type { TlsPlan } from "./tls.ts";
 
 /**
- * What the core is told of authentication over this link: the methods that the server may ask for, and why cleartext is
- * not one.
+ * Returns the core's flags for authentication over this link: the methods that the server may ask for, and the reason
+ * if cleartext is not among them.
  */
 export function allowedMethods(config: Config, verify: TlsPlan["verify"], encrypted: boolean): number {
   const methods = requiredMethods(config.requireAuth);
@@ -21,8 +20,8 @@ export function allowedMethods(config: Config, verify: TlsPlan["verify"], encryp
 }
 
 /**
- * What this link lacks for a password in clear; `undefined`: nothing. Whoever reads the link, or answers it, would have
- * the password.
+ * What this link lacks for a cleartext password; `undefined` if nothing. Without it, a third party that reads the link
+ * or answers on it would get the password.
  */
 function cleartextRefusal(
   { localLink, allowCleartextPassword, requireAuth }: Config,
@@ -36,8 +35,8 @@ function cleartextRefusal(
 }
 
 /**
- * The fewest SCRAM iterations that are accepted over this link: any number where a certificate says who answers, or where
- * the link never leaves the machine. Elsewhere whoever answers could try passwords on our proof.
+ * The minimum number of SCRAM iterations over this link. Any number is accepted if a certificate proves who answers, or
+ * if the link never leaves the machine. On other links an impostor could try passwords on our proof.
  */
 export function fewestIterations(config: Config, verify: TlsPlan["verify"], encrypted: boolean): number {
   const isVerified = config.localLink || (encrypted && verify !== "none");
@@ -45,8 +44,8 @@ export function fewestIterations(config: Config, verify: TlsPlan["verify"], encr
 }
 
 /**
- * `auto` sends the first query early only to a server that is already known: by a fully verified TLS link, or by a
- * local one.
+ * `auto` sends the first query early only to a server that is known already: over a fully verified TLS link, or over a
+ * local link.
  */
 export function allowsEarlyQuery(config: Config, verify: TlsPlan["verify"], encrypted: boolean): boolean {
   if (config.earlyQuery !== "auto") return config.earlyQuery;

@@ -1,9 +1,9 @@
-// From what a user passes (connection string, binding, options) to one frozen, complete and checked Config: where
-// options come from, and the rules between them.
+// Turns what a user passes (connection string, binding, options) into one frozen, complete and checked Config: the
+// sources of options, and the rules between options.
 //
-// Must not know sockets, wasm, clocks, or a runtime's environment: whoever calls says where PG* variables are read.
+// Must not know sockets, wasm, clocks, or a runtime's environment: the caller says where PG* variables are read.
 //
-// Secrets: the password lives in a closure, and no error repeats a value.
+// Secrets: the password is kept in a closure, and no error repeats a value.
 
 import { UsageError } from "../util/errors.ts";
 import { valuesOf, type Surroundings } from "./entries.ts";
@@ -15,19 +15,19 @@ import { invalid, unknown } from "./rules.ts";
 import { passwordOf, type PasswordFile } from "./password.ts";
 import { isStartup, optionNames, OPTIONS } from "./table.ts";
 
-/** What `resolveConfig` must know of the runtime. */
+/** Facts about the runtime that `resolveConfig` needs. */
 export interface Defaults extends Surroundings {
-  /** Where PG* variables are read, unless option `environment` says otherwise. */
+  /** Reads PG* variables, unless option `environment` says otherwise. */
   readonly environment?: Environment | undefined;
-  /** The password file that these options name or leave to the runtime, if the runtime has files. */
+  /** Returns the password file that these options name or leave to the runtime, if the runtime has files. */
   readonly passfile?: ((options: Options) => PasswordFile | undefined) | undefined;
-  /** A pool is made, which takes its options from the string too. */
+  /** Whether the configuration is for a pool, which takes its own options from the string too. */
   readonly isPool?: boolean | undefined;
 }
 
 /**
- * The complete configuration. Later sources win: defaults, PG* variables, connection string, the object's own options,
- * `overrides`.
+ * Returns the complete configuration. Later sources win: defaults, PG* variables, connection string, the object's own
+ * options, `overrides`.
  *
  * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`
  */
@@ -48,11 +48,11 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
   }) as unknown as Config;
   checkTogether(config, key);
   if (all.passfile && password === undefined && !runtime.passfile)
-    throw new UsageError("UNSUPPORTED_ON_RUNTIME", 'There are no files for option "passfile".');
+    throw new UsageError("UNSUPPORTED_ON_RUNTIME", 'Option "passfile" is not supported: this runtime has no files.');
   return config;
 }
 
-/** The parameters of StartupMessage in order. `client_encoding` is fixed: the core knows UTF-8 only. */
+/** The parameters of StartupMessage, in order. `client_encoding` is fixed, because the core knows UTF-8 only. */
 export function startupParameters(config: Config): (readonly [name: string, value: string])[] {
   const { user, database, applicationName, options, startup } = config;
   return [
@@ -79,7 +79,7 @@ function readAll(input: unknown, runtime: Defaults, overrides: Options): Reading
   return reading;
 }
 
-/** What says where defaults are read has to be known before them. */
+/** Read before all other options, because it says where defaults are read. */
 function environmentOf(input: unknown, runtime: Defaults, overrides: Options): Environment | undefined {
   const chosen = overrides.environment ?? (isPlainObject(input) ? (input as Options).environment : undefined);
   if (chosen === undefined || chosen === null) return runtime.environment;
@@ -99,16 +99,16 @@ function read(input: unknown, reading: Reading): void {
   else if (input === undefined || input === null)
     throw new UsageError(
       "INVALID_URL",
-      `Nothing was given to connect to, but ${String(input)}: is a binding or a variable missing, or its name misspelt?`,
+      `Nothing to connect to: ${String(input)} was given. Is a binding or a variable missing, or its name misspelt?`,
     );
   else if (!isPlain) throw invalidUrl("Pass a URL, options, or a binding with a connectionString");
   if (isPlain) readObject(input, reading.given);
 }
 
 /**
- * Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name. In Node
- * wrangler's getPlatformProxy, and so `next dev`, gives a Proxy without a prototype in place of a binding. The Proxy has
- * `connect`, but not as a property of its own.
+ * Only plain objects are read as options: a Hyperdrive binding's `connect` is not the option of that name. In Node,
+ * wrangler's getPlatformProxy (and so `next dev`) gives a Proxy without a prototype instead of a binding. The Proxy has
+ * `connect`, but not as an own property.
  */
 export function isPlainObject(input: unknown): input is object {
   const object = Object(input) as object;
@@ -121,13 +121,13 @@ function readObject(input: object, given: Map<string, unknown>): void {
   for (const [name, value] of Object.entries(input)) {
     if (name === "connectionString" || value === undefined) continue;
     if (!(optionNames as readonly string[]).includes(name)) throw unknown(`option "${name}"`, name, optionNames);
-    // Settings add up: a string's `schema` is one.
+    // Settings are merged, because a string's `schema` is one too.
     const both = name === "startup" && isStartup(value) && isStartup(given.get(name));
     given.set(name, both ? { ...(given.get(name) as object), ...(value as object) } : value);
   }
 }
 
-/** What follows from a host alone is said for each. */
+/** Resolves for each server the options that follow from its host. */
 function serversIn({ host, hostaddr, port, localLink, sslmode }: Options): Server[] {
   return addresses(host, hostaddr, port).map((address) => {
     const local = localLink ?? isLocal(address.host);
@@ -135,14 +135,14 @@ function serversIn({ host, hostaddr, port, localLink, sslmode }: Options): Serve
   });
 }
 
-/** An option that a call may have too: its own value by the same rule, else the connection's. */
+/** Returns the value of an option that a call may set: the call's own value, checked, or else the connection's. */
 export function callOption<Name extends CallOptionName>(
   config: Config,
   options: { readonly [Given in Name]?: Config[Given] | undefined },
   name: Name,
 ): Config[Name] {
   const given = options[name];
-  // The connection's has been checked.
+  // The connection's value has been checked already.
   return given === undefined || given === null ? config[name] : (OPTIONS[name].rule(given, name) as Config[Name]);
 }
 
@@ -150,7 +150,7 @@ export function callOption<Name extends CallOptionName>(
 
 function checkTogether(config: Config, key: string | undefined): void {
   if ((config.cert === undefined) !== (key === undefined)) invalid("key", `given together with "cert"`);
-  // As libpq: direct TLS cannot fall back, so a mode that may do without TLS contradicts it.
+  // As in libpq: direct TLS cannot fall back, so it contradicts a mode that may do without TLS.
   if (config.sslnegotiation === "direct" && !config.hosts.every(({ sslmode }) => /^(require|verify-)/.test(sslmode)))
     invalid("sslnegotiation", '"postgres" unless sslmode is "require" or stronger');
 }

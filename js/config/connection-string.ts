@@ -1,19 +1,20 @@
-// A connection string taken apart as libpq does it: a URL, or keywords and values. What comes out are parameters by
-// libpq's names with their values.
+// Parses a connection string as libpq does: a URL, or keywords and values. The result is parameters by libpq's names
+// with their values.
 //
 // Knows the two forms. Must not know which parameters there are, or what they mean (parameters.ts).
 //
-// No error repeats anything of the text, because a badly encoded password can end up in any part of it.
+// No error repeats any part of the text, because a badly encoded password can end up in any part of it.
 
 import { UsageError } from "../util/errors.ts";
 
-/** A parameter's name and value. Where a name comes twice, the later one counts. */
+/** A parameter's name and value. If a name occurs twice, the later value counts. */
 export type Pair = readonly [parameter: string, value: string];
 
 export interface ConnectionString {
   readonly pairs: readonly Pair[];
   /**
-   * An error may repeat a parameter's name: none is the rest of a password behind a character that is not escaped.
+   * Whether an error may repeat a parameter's name. If not, a name may be the rest of a password after an unescaped
+   * character.
    */
   readonly mayName: boolean;
 }
@@ -38,7 +39,7 @@ export function invalidUrl(why: string): UsageError {
 // -- URL -------------------------------------------------------------------------------------------------------------
 
 // user:password @ host or [IPv6] : port , host : port … / database ? parameters. As in libpq the first @ before any /
-// ends the user information; a later @ means a password that is not percent-encoded, of which a part would be taken for
+// ends the user information. A later @ means a password that is not percent-encoded, of which a part would be taken for
 // a host or a parameter.
 const HOST = String.raw`(?:\[[^[\]@/]+\]|[^:/?[\]@,]*)(?::[^:/?@,]*)?`;
 const URL_FORM = new RegExp(
@@ -55,7 +56,7 @@ function readUrl(text: string): Pair[] {
   const pairs: Pair[] = [
     ["user", decode(user)],
     ["host", hosts],
-    // Of several hosts without a port each has the default.
+    // Without any port, each of several hosts has the default.
     ["port", /^,*$/.test(ports) ? "" : ports],
     ["dbname", decode(database)],
   ];
@@ -64,11 +65,11 @@ function readUrl(text: string): Pair[] {
     const [parameter = "", ...values] = pair.split("=");
     if (pair) pairs.push([decode(parameter), decode(values.join("="))]);
   }
-  // An empty part of the URL says nothing, and must not hide a parameter.
+  // An empty part of the URL means nothing, and must not hide a parameter.
   return pairs.filter(([parameter, value], at) => at > 3 || value !== "" || parameter === "password");
 }
 
-/** Two colons or more in what should be one host with its port. */
+/** Whether what should be one host with its port has two colons or more. */
 function hasBareIPv6(text: string): boolean {
   const [, place = ""] = /^[^/]*\/\/(?:[^/]*@)?([^/?]*)/.exec(text) ?? [];
   return /^[\da-f.]*:[\da-f.]*:[\da-f:.]*$/i.test(place);
@@ -78,14 +79,14 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // No cause: it may quote the text.
+    // Without a cause, which may quote the text.
     throw invalidUrl("Write % itself as %25");
   }
 }
 
 // -- keywords and values ---------------------------------------------------------------------------------------------
 
-// name = value, name = 'value with blanks'; a backslash makes the next character one of the value.
+// name = value, name = 'value with blanks'; a backslash makes the next character part of the value.
 const PAIR = /[ \t-\r]*([^= \t-\r]+)[ \t-\r]*=[ \t-\r]*(?:'((?:[^'\\]|\\.)*)'|(?!')((?:[^\\ \t-\r]|\\.|\\$)*))/sy;
 
 function readKeywords(text: string): Pair[] {

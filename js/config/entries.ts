@@ -1,25 +1,25 @@
-// One option: what its value must be, its default, and which calls may set it too. And the values of a table of them.
+// An option: the rule for its value, its default, and which calls may set it too. And the values of a table of options.
 //
 // Knows what an entry is. Must not know which options there are, or where a value was given.
 
 import type { Rule } from "./rules.ts";
 
-/** What a default must know of the runtime. */
+/** Facts about the runtime that a default needs. */
 export interface Surroundings {
-  /** Workers have 128 MB in all, and end what is idle: some bounds are smaller there. */
+  /** Workers have 128 MB in all, and the platform ends what is idle: some bounds are smaller there. */
   readonly isWorkerd?: boolean | undefined;
 }
 
 /**
- * The calls that may set an option for themselves: `every` call, those that return `rows` in any form, and those whose
- * rows become JavaScript `values`. `none`: it is the connection's alone.
+ * Which calls may set an option for themselves: `every` call, those that return `rows` in any form, or those whose rows
+ * become JavaScript `values`. `none`: only the connection has it.
  */
 export type Setters = "none" | "every" | "rows" | "values";
 
-/** A default that is not the same always: it follows from the options above it, or from the runtime. */
+/** A default that depends on the options before it in the table, or on the runtime. */
 type Following<Value> = (sofar: Readonly<Record<string, unknown>>, runtime: Surroundings) => Value;
 
-/** `Default` is `undefined` where the option may be left out. */
+/** `Default` is `undefined` if the option may be left out. */
 export interface Entry<Value, Default extends Value | undefined, By extends Setters> {
   readonly rule: Rule<Value>;
   readonly fallback: Default | Following<Default>;
@@ -29,7 +29,9 @@ export interface Entry<Value, Default extends Value | undefined, By extends Sett
 type AnyEntry = Entry<unknown, unknown, Setters>;
 export type ValueOf<One> = One extends Entry<infer Value, infer _, Setters> ? Value : never;
 
-/** The rule says what a value is, and the default must be one. (`NoInfer` needs TypeScript 5.4, our users 5.2.) */
+/**
+ * The rule defines the value's type, and the default must fit it. (`NoInfer` needs TypeScript 5.4, our users have 5.2.)
+ */
 type Checked<Value> = [Value][Value extends unknown ? 0 : never];
 
 /** An option with a default. */
@@ -41,7 +43,7 @@ export function option<Value, By extends Setters = "none">(
   return { rule, fallback, by };
 }
 
-/** One without, which may be left out. */
+/** An option without a default, which may be left out. */
 export function optional<Value, By extends Setters = "none">(
   rule: Rule<Value>,
   by = "none" as By,
@@ -49,7 +51,7 @@ export function optional<Value, By extends Setters = "none">(
   return { rule, fallback: undefined, by };
 }
 
-/** The value of each option, by its rule: the one that is given, else its default. */
+/** Returns the value of each option, checked by its rule: the given value, or else the default. */
 export function valuesOf(
   table: Readonly<Record<string, AnyEntry>>,
   given: (name: string) => unknown,

@@ -1,7 +1,8 @@
-// The servers that one configuration names: lists of hosts and ports as libpq's, and the configuration of each server.
+// The servers that one configuration names: lists of hosts and ports like libpq's, and the configuration of each
+// server.
 //
-// Knows which host goes with which port, and what follows from a host alone. Must not know sockets, or which server is
-// tried when (js/connection/startup.ts).
+// Knows which host has which port, and what follows from a host alone. Must not know sockets, or the order in which
+// servers are tried (js/connection/startup.ts).
 
 import type { Runtime } from "../sockets/runtime.ts";
 import { UsageError } from "../util/errors.ts";
@@ -9,7 +10,8 @@ import type { Config, Server } from "./options.ts";
 import { invalid, wordsOf } from "./rules.ts";
 
 /**
- * Each host with its port and address. As in libpq one port is every host's, and an empty one the default.
+ * Returns each host with its port and address. As in libpq a single port is for all hosts, and an empty port is the
+ * default.
  */
 export function addresses(
   host: string | undefined,
@@ -28,22 +30,22 @@ export function addresses(
   }));
 }
 
-/** A folder with the server's socket, as libpq knows it from a name: by its path. */
+/** Whether the host is a folder with the server's socket. As in libpq it is recognised by its absolute path. */
 export function isUnixSocket(host: string): boolean {
   return host.startsWith("/");
 }
 
-/** The path of the server's socket, where it has one. */
+/** The path of the server's socket, if it has one. */
 export function socketPath({ host, port }: Config): string | undefined {
   return isUnixSocket(host) ? `${host}/.s.PGSQL.${port}` : undefined;
 }
 
-/** A binding of Cloudflare's, which may answer from its cache. */
+/** Whether the host is a Cloudflare binding, which may answer from its cache. */
 export function isHyperdrive(host: string): boolean {
   return host.endsWith(".hyperdrive.local");
 }
 
-/** The link never leaves the runtime or the machine. */
+/** Whether the link never leaves the runtime or the machine. */
 export function isLocal(host: string): boolean {
   return isHyperdrive(host) || isUnixSocket(host);
 }
@@ -51,8 +53,8 @@ export function isLocal(host: string): boolean {
 const perServer = new WeakMap<Config, readonly Config[]>();
 
 /**
- * One configuration for each server, in the order in which they were given. Whatever is learned of a server is kept by
- * its own host and port: two hosts of one list may be two databases, where a text means other types.
+ * One configuration for each server, in the order in which they were given. What is learned of a server is kept by its
+ * own host and port: two hosts of one list may be two databases, in which a text means other types.
  */
 export function serversOf(config: Config): readonly Config[] {
   let servers = perServer.get(config);

@@ -1,27 +1,28 @@
 // All of libpq's connection parameters by name, and those that providers and other tools write into their strings:
-// which option each one is, or why it is ignored or refused. And libpq's environment variables.
+// which option each parameter sets, or why it is ignored or refused. And libpq's environment variables.
 //
-// Knows names (those of PostgreSQL 18). Must not know the forms of strings, defaults, or what an option must be.
-// A value that would be silently weaker or go elsewhere is refused; one that changes nothing is ignored, and said.
+// Knows names (those of PostgreSQL 18). Must not know the forms of strings, defaults, or the rules of options. A value
+// is refused if without it the connection would be silently weaker or go elsewhere. A value that changes nothing is
+// ignored, with a notice.
 
 import { UsageError } from "../util/errors.ts";
 import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
 import { invalid, unknown } from "./rules.ts";
 
-/** Where parameters come from and where they go. */
+/** The state while parameters are read. */
 export interface Reading {
-  /** Options so far. */
+  /** Options that were given so far. */
   readonly given: Map<string, unknown>;
   /** What is ignored, for the observer. No value is repeated. */
   readonly notices: string[];
-  /** Options of a pool, where one is made. */
+  /** Options of a pool, if a pool is made. */
   readonly pool?: Map<string, unknown> | undefined;
 }
 
 /**
- * What becomes of a parameter. `by value`: one of its values is done or harmless, another one is not. `pool`: done by a
- * pool, ignored by a client.
+ * How a parameter is handled. `by value`: one of its values is applied or harmless, another value is not. `pool`:
+ * applied by a pool, ignored by a client.
  */
 export type Fate = "done" | "ignored" | "refused" | "by value" | "pool";
 type Take = (value: string, reading: Reading, what: string) => unknown;
@@ -42,7 +43,7 @@ const ofPool = (option: string, convert: (value: string) => unknown): Parameter 
     ignored("a client has one connection; createPool takes it")[1](value, reading, what),
 ];
 const refused = (instead: string): Parameter => ["refused", (_, _reading, what) => refuse(what, instead)];
-/** These values change nothing. */
+/** Accepts `harmless` values, which change nothing. Other values go to the parameter's own function. */
 const unless = (harmless: RegExp, [, take]: Parameter): Parameter => [
   "by value",
   (value, reading, what) => harmless.test(value) || take(value, reading, what),
@@ -54,7 +55,7 @@ function refuse(what: string, instead: string): never {
 }
 
 const seconds = (value: string) => (/^\d+$/.test(value) ? Number(value) * 1_000 : NaN);
-/** The option of the same name is in milliseconds: as seconds, what is usual there would be hours. */
+/** The option of the same name is in milliseconds. Read as seconds, a value that is usual there would be hours. */
 const secondsOfJdbc = (value: string) =>
   Number(value) < 1_000
     ? seconds(value)
@@ -66,7 +67,7 @@ const setting = (name: string, convert = (value: string) => value): Parameter =>
 const SEARCH_PATH = setting("search_path");
 const TIME_ZONE = setting("TimeZone");
 const UTF8 = unless(/^(utf-?8|utf8mb4|unicode|auto)$/i, ignored("text is always sent as UTF-8"));
-/** Nothing is kept on the server under a name. */
+/** No statement is kept on the server under a name. */
 const UNNAMED = done("prepare", () => "unnamed");
 const MEANS_NOTHING = ignored("it means nothing to a driver");
 const NO_SOCKET_OPTION = ignored("the runtime's sockets have no such option");
@@ -74,7 +75,9 @@ const NO_GSSAPI = ignored("GSSAPI is not used");
 const NO_OAUTH = refused('where the server takes a token as password, pass a function as option "password"');
 const KEYS = refused("pass the password itself");
 
-/** In the order in which they are read, whatever the string's own: what depends on another stands behind it. */
+/**
+ * In the order in which they are read, whatever the order in the string. A parameter comes after those it depends on.
+ */
 const parameters = new Map<string, Parameter>(
   Object.entries({
     host: done("host"),
@@ -113,7 +116,7 @@ const parameters = new Map<string, Parameter>(
     ],
     ssl: [
       "by value",
-      // As in libpq: JDBC's word.
+      // As in libpq, which takes JDBC's word.
       (value, { given }, what) =>
         value === "true" ? given.has("sslmode") || given.set("sslmode", "require") : refuse(what, "use sslmode"),
     ],
@@ -121,8 +124,8 @@ const parameters = new Map<string, Parameter>(
     sslrootcert: [
       "by value",
       (value, reading, what) =>
-        // libpq's word for the runtime's own certificates, and the default here. libpq refuses a weaker mode beside it:
-        // whoever names certificates to trust wants them to be checked.
+        // libpq's word for the runtime's own certificates, the default here. libpq refuses a weaker mode together
+        // with it: a user that names certificates to trust wants them to be checked.
         value === "system" ? reading.given.set("sslmode", "verify-full") : file("ca")[1](value, reading, what),
     ],
     sslcert: file("cert"),
@@ -206,7 +209,7 @@ const parameters = new Map<string, Parameter>(
   } satisfies Record<string, Parameter>),
 );
 
-/** What becomes of each parameter, for the documentation's test. */
+/** How each parameter is handled, for the documentation's test. */
 export function fates(): [parameter: string, fate: Fate][] {
   return [...parameters].map(([parameter, [fate]]) => [parameter, fate]);
 }
@@ -225,7 +228,7 @@ export function readParameters({ pairs, mayName }: ConnectionString, reading: Re
 function read(values: ReadonlyMap<string, string>, reading: Reading, what: (name: string) => string): void {
   for (const [name, [, take]] of parameters) {
     const value = values.get(name);
-    // As in libpq an empty value is the default; but an empty password is text like any other.
+    // As in libpq, an empty value means the default. But an empty password is a password.
     if (value === undefined || (value === "" && !/^(password|connect_timeout)$/.test(name))) continue;
     take(value, reading, what(name));
   }
@@ -233,7 +236,7 @@ function read(values: ReadonlyMap<string, string>, reading: Reading, what: (name
 
 // -- environment -----------------------------------------------------------------------------------------------------
 
-/** libpq's variables, by parameter. Most have the parameter's name. */
+/** libpq's variables by parameter. Most have the parameter's name. */
 export const variables: ReadonlyMap<string, string> = new Map([
   ...[
     "host hostaddr port user password passfile service options client_encoding target_session_attrs load_balance_hosts",
@@ -249,13 +252,13 @@ export const variables: ReadonlyMap<string, string> = new Map([
   ["connect_timeout", "PGCONNECT_TIMEOUT"],
 ]);
 
-/** Settings of the session that libpq takes from the environment. */
+/** Settings of the session that libpq reads from the environment. */
 const settings = { PGTZ: "TimeZone", PGDATESTYLE: "DateStyle", PGGEQO: "geqo" };
 
-/** Gives a variable's value. */
+/** Returns a variable's value. */
 export type Environment = (name: string) => string | undefined;
 
-/** libpq's variables: defaults for what nobody has given. An empty one says nothing. */
+/** Reads libpq's variables as defaults for what was given nowhere else. An empty variable means nothing. */
 export function readEnvironment(environment: Environment, reading: Reading): void {
   const values = new Map<string, string>();
   for (const [parameter, variable] of variables) {

@@ -1,26 +1,26 @@
-// Which password a login uses: a text, or what is found for this attempt by a user's function or in the runtime's
-// password files.
+// Finds the password for a login: a text, or the result of a user's function or of the runtime's password files for
+// this attempt.
 //
-// Knows that logins of one client or pool that wait for the same password ask once. Must not know files, sockets or
-// messages.
+// Knows that logins of one client or pool that wait for the same password share one request. Must not know files,
+// sockets or messages.
 import { onAbort } from "../util/abort.ts";
 import { AuthenticationError } from "../util/errors.ts";
 import type { Config, Found } from "./options.ts";
 import { invalid } from "./rules.ts";
 import { passwordText, type LoginAttempt, type Password, type PasswordAnswer } from "./table.ts";
 
-/** Looks into a password file. */
+/** Looks up the password in a password file. */
 export type PasswordFile = (attempt: LoginAttempt) => Promise<Found>;
 
-/** `file` is asked where there is no password. */
+/** `file` is used if there is no password. */
 export function passwordOf(password: Password | undefined, file: PasswordFile | undefined): Config["password"] {
   const find = typeof password === "function" ? (attempt: LoginAttempt) => answerOf(password, attempt) : file;
   if (typeof password === "string" || !find) {
     const found = Promise.resolve({ password: password as string | undefined });
     return () => found;
   }
-  // By whom the login is for. No other request of a Worker waits for this promise, because a configuration belongs to one
-  // client or pool.
+  // Pending requests by login. No other request of a Worker waits for these promises, because a configuration belongs
+  // to one client or pool.
   const asked = new Map<string, Promise<Found>>();
   return ({ host, port, user, database }, signal) => {
     const attempt = { host, port, user, database };
@@ -29,7 +29,7 @@ export function passwordOf(password: Password | undefined, file: PasswordFile | 
     if (pending) return pending;
     const finding = find(attempt);
     asked.set(key, finding);
-    // Where a function does not answer, the next login asks it again as soon as this one has given up.
+    // If a function does not answer, the next login calls it again as soon as this login has given up.
     const forget = () => asked.get(key) === finding && asked.delete(key);
     finding.then(forget, forget);
     onAbort(signal, forget);
@@ -45,7 +45,7 @@ async function answerOf(ask: Exclude<Password, string>, attempt: LoginAttempt): 
     throw new AuthenticationError("PASSWORD_FUNCTION_FAILED", 'Option "password" threw.', { retryable: true, cause });
   }
   const { password = given, expiresAt = Infinity } = Object(given) as Partial<PasswordAnswer>;
-  // A token service tells seconds, or a text.
+  // A token service may return seconds, or a text.
   if (!(Number(expiresAt) > 1e12)) invalid("expiresAt", "a Date or milliseconds");
   return { password: passwordText(password, "password"), expiresAt };
 }

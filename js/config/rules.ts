@@ -1,11 +1,11 @@
-// What a value of an option must be, and what is said when it is not that, or when an option is none.
+// Rules for values of options, and the errors for wrong values and unknown options.
 //
 // Knows kinds of values, and UsageError. Must not know which options there are. No error repeats a value.
 
 import { UsageError } from "../util/errors.ts";
 import { isText } from "../util/text.ts";
 
-/** Gives the value back, or throws and says what the option of this name must be. */
+/** Returns the value, or throws an error that says what the option of this name must be. */
 export type Rule<Value> = (value: unknown, name: string) => Value;
 
 export function rule<Value>(must: string, holds: (value: unknown) => unknown): Rule<Value> {
@@ -26,10 +26,10 @@ export function whole(min: number, max: number): Rule<number> {
 export const anyText = rule<string>("text without NUL", isText);
 export const someText = rule<string>("text without NUL, not empty", (value) => value && isText(value));
 export const flag = oneOf<boolean>(true, false);
-/** Of a list with commas between. */
+/** Splits a list at its commas. */
 export const wordsOf = (value: unknown): string[] => String(value).split(",");
 export const isFunction = (value: unknown): boolean => typeof value === "function";
-/** Of something that is tried again. */
+/** For options that say how often something is tried. */
 export const attempts = rule<boolean | number>(
   "a boolean or the number of attempts",
   (value) => typeof value === "boolean" || (Number.isInteger(value) && (value as number) > 0),
@@ -41,16 +41,16 @@ export function invalid(name: string, must: string): never {
 
 // -- names -----------------------------------------------------------------------------------------------------------
 
-/** The names of an interface's options. The compiler wants each of them here, and no other. */
+/** The names of an interface's options. The compiler requires all of them, and no other name. */
 export function namesOf<Options>(names: { readonly [Name in keyof Options]-?: true }): readonly string[] {
   return Object.keys(names);
 }
 
-/** What other drivers take in their place is told apart. */
+/** Throws unless this is an object. Arrays and functions, which other drivers take here, have errors of their own. */
 export function checkObject(options: unknown): void {
   if (typeof options === "object" && options !== null && !Array.isArray(options)) return;
   if (Array.isArray(options))
-    throw new UsageError("INVALID_QUERY", "Values belong into the query: sql`… ${value} …`, or { text, values }.");
+    throw new UsageError("INVALID_QUERY", "Values belong in the query: sql`… ${value} …`, or { text, values }.");
   throw new UsageError(
     "INVALID_OPTION",
     typeof options === "function"
@@ -59,7 +59,7 @@ export function checkObject(options: unknown): void {
   );
 }
 
-/** A cap that is misspelt must not be none. */
+/** Refuses unknown names: a misspelt limit must not mean no limit. */
 export function checkOptions(options: object, known: readonly string[]): void {
   checkObject(options);
   for (const name in options) {
@@ -69,8 +69,8 @@ export function checkOptions(options: object, known: readonly string[]): void {
 }
 
 /**
- * The nearest name is the one with the longest beginning in common, whatever the case and the punctuation; two letters
- * say nothing.
+ * The nearest name has the longest beginning in common, ignoring case and punctuation. Two letters in common are too
+ * few.
  */
 export function unknown(what: string, name: string, known: readonly string[]): UsageError {
   const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");

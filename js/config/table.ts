@@ -1,16 +1,16 @@
-// Every option of a connection, once: what it is for, what it must be, its default, and which calls may set it too.
+// Every option of a connection, once: its purpose, the rule for its value, its default, and which calls may set it too.
 //
-// `Options` and `Config` (options.ts), the options of calls (rows/form.ts, api/options.ts), what is checked
-// (config.ts), words of the command line and the table of docs/options.md are made of these entries. To add an option:
-// an entry here, and the code that uses it. For the page, an entry's text may say
+// These entries are the source of `Options` and `Config` (options.ts), the options of calls (rows/form.ts,
+// api/options.ts), the checks (config.ts), words of the command line and the table of docs/options.md. To add an
+// option, add an entry here, and the code that uses it. For the page, an entry's text may have
 //
-//   @unit          its unit or its values, where its rule is not a list of words
-//   @defaultValue  the default, and why it is that; a test compares it with the entry
+//   @unit          its unit or its values, if its rule is not a list of words
+//   @defaultValue  the default, and the reason for it; a test compares it with the entry
 //   @runtimes      what differs on some runtimes or servers
 //
-// and name pages and sections as docs/connecting.md#several-hosts.
+// and may name pages and sections like docs/connecting.md#several-hosts.
 //
-// Knows options and their rules, one by one. Must not know where a value was given, or what follows from two of them.
+// Knows options and their rules, one by one. Must not know where a value was given, or what follows from two options.
 
 import type { Connector } from "../sockets/contract.ts";
 import { LONGEST_TIMER } from "../util/limits.ts";
@@ -34,7 +34,10 @@ import {
   type Rule,
 } from "./rules.ts";
 
-/** Whom a login is for. `host` is the name, or the folder of a Unix socket; of several hosts it is the one tried now. */
+/**
+ * The login that needs a password. `host` is the name, or the folder of a Unix socket; with several hosts the one tried
+ * now.
+ */
 export interface LoginAttempt {
   readonly host: string;
   readonly port: number;
@@ -42,14 +45,14 @@ export interface LoginAttempt {
   readonly database: string;
 }
 
-/** A password with its time. */
+/** A password, and when the sessions that use it end. */
 export interface PasswordAnswer {
   readonly password: string;
   /** When the server ends a session that logged in with it: milliseconds as `Date.now()`, or a Date (docs/logins.md). */
   readonly expiresAt?: number | Date | undefined;
 }
 
-/** A password, or a function that is called for one when a connection is made, for tokens that expire. */
+/** A password, or a function that is called for a password when a connection is made, for tokens that expire. */
 export type Password = string | ((attempt: LoginAttempt) => string | PasswordAnswer | Promise<string | PasswordAnswer>);
 
 const isPort = (port: unknown) => Number.isInteger(port) && (port as number) >= 1 && (port as number) <= 65_535;
@@ -73,7 +76,7 @@ const count = whole(0, Number.MAX_SAFE_INTEGER);
 const milliseconds = whole(0, LONGEST_TIMER);
 const pem = rule<string>("PEM text (-----BEGIN …)", (value) => isText(value) && /-----BEGIN ./.test(value));
 
-/** An empty password is text like any other. */
+/** An empty password is a password. */
 export const passwordText = rule<string>("text without NUL, or a function that gives it", isText);
 const password: Rule<Password> = (value, name) =>
   typeof value === "function" ? (value as Password) : passwordText(value, name);
@@ -89,7 +92,7 @@ export function isStartup(value: unknown): value is Readonly<Record<string, stri
 }
 
 const observing = rule<Observer>("an object whose on… methods are functions", isObserver);
-/** A method that nobody calls would watch nothing. */
+/** Refuses an unknown `on…` method, which would never be called. */
 const observer: Rule<Observer> = (value, name) => {
   const checked = observing(value, name);
   const other = strangerOf(checked);
@@ -99,8 +102,8 @@ const observer: Rule<Observer> = (value, name) => {
 
 export const OPTIONS = {
   /**
-   * Name or address of the server, or the absolute path of the folder with its Unix socket. Several, with commas
-   * between, are tried in their order (docs/connecting.md#several-hosts).
+   * Name or address of the server, or the absolute path of the folder with its Unix socket. Several hosts, separated by
+   * commas, are tried in their order (docs/connecting.md#several-hosts).
    *
    * @unit text
    * @defaultValue `localhost`: a name works on every runtime; libpq's own default is a Unix socket, where there are any
@@ -108,15 +111,15 @@ export const OPTIONS = {
    */
   host: optional(host),
   /**
-   * The IP address of the host, with commas between for several: it is connected to without asking DNS, while
-   * certificates are checked for `host`.
+   * The IP address of the host; for several hosts, separated by commas. The driver connects to it without asking DNS,
+   * and certificates are checked for `host`.
    *
    * @unit text
-   * @runtimes Workers: error beside TLS when it differs from `host`
+   * @runtimes Workers: error with TLS if it differs from `host`
    */
   hostaddr: optional(address),
   /**
-   * Port, for all hosts; or as text one for each, with commas between: `"5432,5433"`.
+   * The port of all hosts. Or as text one port for each host, separated by commas: `"5432,5433"`.
    *
    * @unit 1 to 65,535, number or text
    * @defaultValue 5432, PostgreSQL's
@@ -124,21 +127,21 @@ export const OPTIONS = {
    */
   port: optional(port),
   /**
-   * Which of the hosts are wanted, by what the server says of itself behind the login. Another one is left, and the
-   * next is tried (docs/connecting.md#several-hosts).
+   * Which of the hosts are accepted, by what the server reports after the login. Any other host is left, and the next
+   * one is tried (docs/connecting.md#several-hosts).
    *
    * @defaultValue `any`: one host is what most have
    */
   targetSessionAttrs: option(oneOf("any", "read-write", "read-only", "primary", "standby", "prefer-standby"), "any"),
   /**
-   * In which order the hosts are tried: as they stand (`disable`), or `random`.
+   * The order in which the hosts are tried: as they are written (`disable`), or `random`.
    *
    * @defaultValue `disable`: the order in which you wrote them has a meaning
    */
   loadBalanceHosts: option(oneOf("disable", "random"), "disable"),
   /**
-   * Where libpq's variables (`PGHOST` and so on) are read, which shells, containers and CI set: defaults for what is
-   * given nowhere else. An object, or `false` for none.
+   * Where libpq's variables (`PGHOST` and so on) are read, which shells, containers and CI set. They are defaults for
+   * what is given nowhere else. An object, or `false` for none.
    *
    * @unit object, `false`
    * @defaultValue the process's
@@ -167,14 +170,14 @@ export const OPTIONS = {
   database: option(someText, ({ user }) => user as string),
   /**
    * The password, or a function that returns it or a promise of it, so tokens may expire (docs/logins.md). The function
-   * is told host, port, user and database, and is called once for connections that are made together. An empty text is a
+   * gets host, port, user and database, and is called once for connections that are made together. An empty text is a
    * password. `console.log`, JSON and errors never show it.
    *
    * @unit text, function
    */
   password: optional(password),
   /**
-   * Path of a password file of libpq's, for who gives no password (docs/logins.md#password-files).
+   * Path of a password file of libpq's, used if no password is given (docs/logins.md#password-files).
    *
    * @unit text
    * @defaultValue `PGPASSFILE`, else `~/.pgpass`, unless `environment` is given
@@ -182,7 +185,7 @@ export const OPTIONS = {
    */
   passfile: optional(someText),
   /**
-   * The `application_name` by which `pg_stat_activity` shows which program it is.
+   * The `application_name`, by which `pg_stat_activity` shows the program.
    *
    * @unit text
    * @defaultValue `pgz-edge`
@@ -208,7 +211,7 @@ export const OPTIONS = {
    */
   options: option(anyText, ""),
   /**
-   * The link never leaves the runtime or the machine, so a cleartext password and an early query are safe.
+   * Whether the link never leaves the runtime or the machine, so that a cleartext password and an early query are safe.
    *
    * @defaultValue whether the host ends in `.hyperdrive.local` or is a Unix socket
    */
@@ -232,8 +235,8 @@ export const OPTIONS = {
    * The name that is sent (SNI) and that the certificate must have.
    *
    * @unit text
-   * @defaultValue the host: the certificate must be for the one that you named
-   * @runtimes Workers: error when it differs from `host`
+   * @defaultValue the host: the certificate must be for the host that you named
+   * @runtimes Workers: error if it differs from `host`
    */
   servername: optional(someText),
   /**
@@ -259,9 +262,10 @@ export const OPTIONS = {
    */
   key: optional(pem),
   /**
-   * The allowed authentication methods, as libpq's `require_auth`: a comma-separated list of `none`, `password`, `md5`
-   * and `scram-sha-256`, or all with `!` to exclude them. `scram-sha-256` refuses every downgrade and saves a round
-   * trip; so does `password` over verified TLS. Naming `password` here allows it over TLS that is not verified too.
+   * The allowed authentication methods, as in libpq's `require_auth`: a comma-separated list of `none`, `password`,
+   * `md5` and `scram-sha-256`, or all with `!` to exclude them. `scram-sha-256` refuses every downgrade and saves a
+   * round trip; so does `password` over verified TLS. Naming `password` here also allows it over TLS that is not
+   * verified.
    *
    * @unit text
    * @defaultValue any, but cleartext only over verified TLS or a local link
@@ -273,15 +277,15 @@ export const OPTIONS = {
     ),
   ),
   /**
-   * Allows the password in clear over any link, also without TLS.
+   * Allows a cleartext password over any link, also without TLS.
    *
    * @defaultValue false: it is sent only over verified TLS or a local link
    */
   allowCleartextPassword: option(flag, false),
   /**
-   * Whether a login is bound to the server's certificate (SCRAM-SHA-256-PLUS), so that a login that somebody passes on
-   * over TLS of his own fails. `prefer` binds it where server and runtime can, `require` refuses every other login
-   * (docs/connecting.md#channel-binding).
+   * Whether a login is bound to the server's certificate (SCRAM-SHA-256-PLUS), so that a login fails if an attacker
+   * relays it over another TLS connection. `prefer` binds it if server and runtime can, `require` refuses every other
+   * login (docs/connecting.md#channel-binding).
    *
    * @defaultValue `prefer`, libpq's
    * @runtimes Workers, whose sockets do not show the certificate: `require` is an error, `prefer` does without; Deno:
@@ -289,10 +293,10 @@ export const OPTIONS = {
    */
   channelBinding: option(oneOf("disable", "prefer", "require"), "prefer"),
   /**
-   * The fewest SCRAM iterations that are accepted over a link on which no certificate is checked (no TLS, or `sslmode`
-   * `prefer`, `allow` or `require` without `ca`). Whoever answers there gets a proof of your password, and with few
-   * iterations can find the password by trying. Over a link whose certificate is checked, and a local one, any number
-   * is accepted, and `pgz-edge doctor` tells of it.
+   * The minimum number of SCRAM iterations over a link on which no certificate is checked (no TLS, or `sslmode`
+   * `prefer`, `allow` or `require` without `ca`). There an impostor gets a proof of your password, and with few
+   * iterations can find the password by trying. Over a link whose certificate is checked, or a local one, any number is
+   * accepted, and `pgz-edge doctor` reports it.
    *
    * @unit 1 to 100,000,000
    * @defaultValue 4,096, the least that RFC 7677 recommends, and PostgreSQL's default
@@ -300,7 +304,8 @@ export const OPTIONS = {
    */
   scramMinIterations: option(whole(1, 100_000_000), 4096),
   /**
-   * The most SCRAM iterations that a server may ask for. A false server could waste your CPU with a large number.
+   * The maximum number of SCRAM iterations that a server may ask for. With a large number a false server could waste
+   * your CPU.
    *
    * @unit 1 to 100,000,000
    * @defaultValue 100,000, as pgjdbc and pg; PostgreSQL's default is 4,096
@@ -308,47 +313,48 @@ export const OPTIONS = {
    */
   scramMaxIterations: option(whole(1, 100_000_000), 100_000),
   /**
-   * For DNS, TCP, TLS and authentication together, of each host anew. It cannot be turned off, because an attempt must
-   * end. In a connection string it is in seconds, as in libpq.
+   * The deadline for DNS, TCP, TLS and authentication together, for each host anew. It cannot be turned off, because an
+   * attempt must end. In a connection string it is in seconds, as in libpq.
    *
    * @unit milliseconds
    * @defaultValue 10,000
    */
   connectTimeout: option(whole(1, LONGEST_TIMER), 10_000),
   /**
-   * For a whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects with
-   * `QUERY_TIMEOUT`, and the query is cancelled on the server. 0: no deadline.
+   * The deadline for a whole call: waiting for its turn, connecting, and reading a stream to its end. After that the
+   * call rejects with `QUERY_TIMEOUT`, and the query is cancelled on the server. 0: no deadline.
    *
    * @unit milliseconds
    * @defaultValue 0: no deadline unless you set one
    */
   timeout: option(milliseconds, 0, "every"),
   /**
-   * A stream that outlives `close()` or `release()` holds its connection. It ends when for this long its server has sent
-   * nothing and its reader has read nothing (at most a tenth later), so that no silent server and no forgotten stream
-   * holds it for ever. While the reader waits, the call's `timeout` holds in its place. 0: for ever.
+   * How long a stream that outlives `close()` or `release()`, and so holds its connection, may make no progress: its
+   * server sends nothing, and its reader reads nothing. Then it ends (at most a tenth later), so that no silent server
+   * and no forgotten stream holds the connection for ever. While the reader waits, the call's `timeout` applies
+   * instead. 0: for ever.
    *
    * @unit milliseconds
    * @defaultValue 30,000
    */
   closeTimeout: option(milliseconds, 30_000),
   /**
-   * The most rows of a result. 0: no limit.
+   * The maximum number of rows of a result. 0: no limit.
    *
    * @unit rows
    * @defaultValue 0
    */
   maxRows: option(count, 0, "rows"),
   /**
-   * The most bytes of an encoded result. Brackets and headers around the rows count, the truncation mark does not
-   * (docs/options.md#limits-and-memory). 0: no limit.
+   * The maximum number of bytes of an encoded result. Brackets and headers around the rows count, the truncation mark
+   * does not (docs/options.md#limits-and-memory). 0: no limit.
    *
    * @unit bytes
    * @defaultValue 0
    */
   maxBytes: option(count, 0, "rows"),
   /**
-   * The most bytes of one field, as the server sends it; of a CopyData message for `copyTo`
+   * The maximum number of bytes of one field, as the server sends it; for `copyTo`, of a CopyData message
    * (docs/options.md#limits-and-memory). 0: no limit.
    *
    * @unit bytes
@@ -356,10 +362,11 @@ export const OPTIONS = {
    */
   maxFieldBytes: option(count, 0, "rows"),
   /**
-   * What happens to a result that passes a limit. `error`: it rejects or breaks off. `truncate`: it ends there properly,
-   * with a mark that is not a row: in NDJSON and JSON a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in
-   * columnar output a member of that name; `query` returns `truncated`. TOON and CSV have no place for a mark and refuse
-   * it, unless the call has an `observer` whose `onQueryEnd` is told of it (docs/observer.md).
+   * What happens to a result that passes a limit. `error`: it rejects or breaks off. `truncate`: it ends there
+   * properly, with a mark that is not a row: in NDJSON and JSON a last element
+   * `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar output a member of that name; `query` returns
+   * `truncated`. TOON and CSV have no place for a mark and refuse `truncate`, unless the call has an `observer` whose
+   * `onQueryEnd` reports it (docs/observer.md).
    *
    * @defaultValue `error`: a shortened result must not look complete
    */
@@ -372,9 +379,9 @@ export const OPTIONS = {
    */
   duplicates: option(oneOf("keep", "rename", "error"), "keep", "rows"),
   /**
-   * Names of columns in rows. `camelCase` writes `created_at` as `createdAt`, in every format: an underscore between an
-   * ASCII letter or digit and a small ASCII letter goes (`_id` and `line_2` stay). `columns` of a result have the
-   * server's names, and members of json values stay. `sql.snakeCase` is the way back.
+   * Names of columns in rows. `camelCase` writes `created_at` as `createdAt`, in every format: it removes an underscore
+   * between an ASCII letter or digit and a small ASCII letter (`_id` and `line_2` stay). `columns` of a result have the
+   * server's names, and members of json values stay. `sql.snakeCase` is the inverse.
    *
    * @defaultValue `keep`
    */
@@ -382,8 +389,8 @@ export const OPTIONS = {
   /**
    * int8 (bigint) values. `bigint` gives bare digits in JSON too.
    *
-   * @defaultValue none: strings in objects, since a JavaScript number would lose digits, and bare digits in JSON, as the
-   * server writes them
+   * @defaultValue none: strings in objects, since a JavaScript number would lose digits, and bare digits in JSON, as
+   * the server writes them
    */
   int8: optional(oneOf("string", "number", "bigint"), "rows"),
   /**
@@ -428,8 +435,8 @@ export const OPTIONS = {
     "values",
   ),
   /**
-   * Makes parameters of values of your own: it gets each value that is not null, and each element of an array, and
-   * returns it, or what is to be sent in its place (docs/queries.md#values-of-your-own).
+   * Turns values of your own into parameters. It is called with each value that is not null, and with each element of
+   * an array, and returns the value itself, or what is sent instead (docs/queries.md#values-of-your-own).
    *
    * @unit function
    * @example
@@ -437,7 +444,7 @@ export const OPTIONS = {
    */
   serialize: optional(rule<Serializer>("a function", isFunction)),
   /**
-   * The longest message that is accepted from the server (docs/options.md#limits-and-memory).
+   * The maximum length of a message from the server (docs/options.md#limits-and-memory).
    *
    * @unit bytes
    * @defaultValue 1,073,741,824, PostgreSQL's own limit: a longer message cannot be genuine
@@ -452,39 +459,40 @@ export const OPTIONS = {
    */
   flushBytes: option(whole(1, 1 << 30), 1 << 16),
   /**
-   * For how long a finished row waits for `flushBytes` to fill. 0: it does not wait.
+   * How long a finished row waits for `flushBytes` to fill. 0: it does not wait.
    *
    * @unit milliseconds
-   * @defaultValue 100, so that rows of a slow query leave soon (the server itself sends 8 KB at a time)
+   * @defaultValue 100, so that rows of a slow query are passed on soon (the server itself sends 8 KB at a time)
    */
   flushInterval: option(milliseconds, 100),
   /**
-   * Named statements per connection, the driver's own checks among them (docs/queries.md#the-first-run-of-a-statement).
-   * 0: none, for poolers without prepared statements.
+   * The maximum number of named statements per connection, including the driver's own checks
+   * (docs/queries.md#the-first-run-of-a-statement). 0: none, for poolers without prepared statements.
    *
    * @unit statements, 0 to 65,535
    * @defaultValue 64: enough for what an application repeats, and kind to the server's memory
    */
   statementCacheSize: option(whole(0, 65_535), 64),
   /**
-   * When a statement is prepared under a name: from its second use on, but never behind a detected pooler (`auto`), from
-   * its first use on (`named`), or never (`unnamed`) (docs/poolers.md).
+   * When a statement is prepared under a name: from its second use on, but never behind a detected pooler (`auto`),
+   * from its first use on (`named`), or never (`unnamed`) (docs/poolers.md).
    *
-   * @defaultValue `auto`: statements that run once leave nothing behind
+   * @defaultValue `auto`: statements that run once leave nothing on the server
    * @runtimes PgBouncer from 1.21 on: `named`
    */
   prepare: option(oneOf("auto", "named", "unnamed"), "auto"),
   /**
-   * What happens to a statement that the isolate does not know. `text`: it runs at once, with values and rows as text.
-   * `describe`: the server is asked for its types first, which is one more round trip
+   * How a statement runs that the isolate does not know. `text`: it runs at once, with values and rows as text.
+   * `describe`: the server is asked for its types first, which costs a round trip
    * (docs/queries.md#the-first-run-of-a-statement).
    *
    * @defaultValue `text`
    */
   firstRun: option(oneOf("text", "describe"), "text"),
   /**
-   * Most calls of `query`, `exec` and `json` that are on the wire together: those that are made together leave together
-   * and are answered in their order (docs/queries.md#calls-made-together). 1: each waits for the one before it.
+   * The maximum number of calls of `query`, `exec` and `json` that are in flight together: calls that are made together
+   * are sent together and answered in their order (docs/queries.md#calls-made-together). 1: each call waits for the one
+   * before it.
    *
    * @unit 1 to 1,000
    * @defaultValue 100: enough to hide a round trip, and few enough that a failed connection leaves few calls in doubt
@@ -492,7 +500,7 @@ export const OPTIONS = {
   pipelining: option(whole(1, 1_000), 100),
   /**
    * Runs a statement outside a transaction again after a conflict (40001, 40P01), which the server has rolled back.
-   * `true`: up to three runs in all; a number: that many. The pause is 10 ms, 20 ms … plus up to as much again at
+   * `true`: up to three runs in all; a number: up to that many. The pause is 10 ms, 20 ms … plus up to as much again at
    * random. Not inside a transaction (use its `retry`), and not after rows have gone downstream.
    *
    * @unit boolean, number
@@ -501,13 +509,13 @@ export const OPTIONS = {
   retryOnSerialization: option(attempts, false),
   /**
    * Sends the first query together with the last authentication message, which saves a round trip. `auto` does so only
-   * if the server is already known, by verified TLS or a local link.
+   * if the server is known already, by verified TLS or a local link.
    *
    * @defaultValue `auto`: elsewhere the query would leave before the server has authenticated itself
    */
   earlyQuery: option(oneOf<boolean | "auto">("auto", true, false), "auto"),
   /**
-   * Until the first TCP keep-alive probe, which notices a dead peer on an idle connection. 0: none.
+   * The idle time before the first TCP keep-alive probe, which notices a dead peer. 0: no probes.
    *
    * @unit milliseconds
    * @defaultValue 30,000
@@ -515,10 +523,11 @@ export const OPTIONS = {
    */
   keepAlive: option(milliseconds, 30_000),
   /**
-   * Bytes of one read.
+   * The size of the buffer for one read.
    *
    * @unit bytes, 1,024 to 16,777,216
-   * @defaultValue 65,536: fewer reads than with the runtimes' own buffers of 4 to 16 KiB, and still small for an isolate
+   * @defaultValue 65,536: fewer reads than with the runtimes' own buffers of 4 to 16 KiB, and still small for an
+   * isolate
    * @runtimes Workers: 65,536 always
    */
   readBuffer: option(whole(1 << 10, 1 << 24), 1 << 16),
@@ -536,20 +545,20 @@ export const OPTIONS = {
    */
   connect: optional(rule<Connector>("a function", isFunction)),
   /**
-   * Is told of connects, calls, notices and changed settings (docs/observer.md). A call's own gets the events of that
-   * call instead of the client's.
+   * Your object that is told of connects, calls, notices and changed settings (docs/observer.md). A call's own observer
+   * gets the events of that call instead of the client's.
    *
    * @unit object of functions
    */
   observer: optional(observer, "every"),
   /**
-   * Observers and tracing channels get the values of parameters too.
+   * Whether observers and tracing channels get the values of parameters too.
    *
    * @defaultValue false: parameters are often secrets or personal data
    */
   observeParameters: option(flag, false),
   /**
-   * For looking for a mistake: each flight is told of as a line, to `console.debug` or to this function
+   * For debugging: each flight is written as a line, to `console.debug` or to this function
    * (docs/observer.md#each-flight-as-a-line). Errors have the call's `parameters`, and their stack is recorded at each
    * call (docs/errors.md#where-it-happened), which costs 3 to 5 µs each.
    *
@@ -564,15 +573,15 @@ export const OPTIONS = {
     false,
   ),
   /**
-   * What to say behind each statement that has no name, as an SQL comment: `() => ({ traceparent })`. It is called in
-   * the caller's async context (docs/observer.md#the-trace-in-the-servers-log).
+   * Returns what is appended to each statement without a name, as an SQL comment: `() => ({ traceparent })`. It is
+   * called in the caller's async context (docs/observer.md#the-trace-in-the-servers-log).
    *
    * @unit function
    * @defaultValue none: a comment that differs each time defeats caches that go by the text, Hyperdrive's too
    */
   sqlComment: optional(rule<() => Readonly<Record<string, string | undefined>> | undefined>("a function", isFunction)),
   /**
-   * After so long `onSlowQuery` of the observer is called, while the call still runs. 0: never.
+   * How long a call may run before `onSlowQuery` of the observer is called, while the call still runs. 0: never.
    *
    * @unit milliseconds
    * @defaultValue 0
@@ -580,8 +589,8 @@ export const OPTIONS = {
    */
   slowQueryThreshold: option(milliseconds, 0, "every"),
   /**
-   * When it aborts, connecting and every call end. A call whose own aborts rejects with an `AbortError`, and its query
-   * is cancelled on the server. On Workers: `request.signal`.
+   * When it aborts, connecting and every call end. If a call's own signal aborts, the call rejects with an
+   * `AbortError`, and its query is cancelled on the server. On Workers: `request.signal`.
    *
    * @unit AbortSignal
    */
@@ -597,11 +606,11 @@ export const OPTIONS = {
 type Table = typeof OPTIONS;
 export type OptionName = keyof Table;
 export type OptionValue<Name extends OptionName> = ValueOf<Table[Name]>;
-/** Those that such calls may set. */
+/** The names of the options that such calls may set. */
 export type NamesBy<By extends Setters> = {
   [Name in OptionName]: Table[Name]["by"] extends By ? Name : never;
 }[OptionName];
-/** Those without a default. */
+/** The names of the options without a default. */
 export type OptionalName = {
   [Name in OptionName]: Table[Name] extends Entry<infer _, undefined, Setters> ? Name : never;
 }[OptionName];
@@ -609,7 +618,7 @@ export type OptionalName = {
 /** The names of all options. */
 export const optionNames = Object.keys(OPTIONS) as readonly OptionName[];
 
-/** The names of those that such calls may set. */
+/** The names of the options that such calls may set. */
 export function namesBy<By extends Setters>(...by: By[]): readonly NamesBy<By>[] {
   return optionNames.filter((name): name is NamesBy<By> => (by as Setters[]).includes(OPTIONS[name].by));
 }

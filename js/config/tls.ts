@@ -1,4 +1,4 @@
-// How TLS is tried: sslmode's meanings on what a runtime can do.
+// Decides how TLS is tried: the meaning of an sslmode for what a runtime can do.
 //
 // Knows sslmode as libpq does, and what each runtime's sockets can do about certificates. Must not know sockets
 // themselves, or the core.
@@ -10,19 +10,20 @@ import type { Config } from "./options.ts";
 
 export interface TlsPlan {
   /**
-   * Whether each asks for TLS; in order. {@link deservesNextAttempt} says when the next one is due, on a new socket.
+   * For each attempt in order, whether it asks for TLS. {@link deservesNextAttempt} says when the next attempt is made,
+   * on a new socket.
    */
   readonly attempts: readonly boolean[];
-  /** `ca`: the chain; `full`: the chain and the name. */
+  /** `ca`: the chain is verified; `full`: the chain and the name. */
   readonly verify: "none" | "ca" | "full";
 }
 
 /**
- * How TLS is tried under this sslmode on this runtime. Where a runtime cannot do what was asked, the plan is the
- * stricter thing or there is none; it is never the weaker one.
+ * Returns how TLS is tried under this sslmode on this runtime. If a runtime cannot do what was asked, the plan is
+ * stricter, or there is an error; it is never weaker.
  *
- * A runtime that always verifies makes `verify: "full"` of every mode, and then `prefer` does not fall back to plain
- * text after a failed handshake: libpq would have had an encrypted link there.
+ * A runtime that always verifies makes `verify: "full"` of every mode. Then `prefer` does not fall back to plain text
+ * after a failed handshake: libpq would have an encrypted link there.
  *
  * @throws UsageError `UNSUPPORTED_ON_RUNTIME`, before anything is sent
  */
@@ -33,14 +34,14 @@ export function tlsPlan(
   const { sslmode, ca, cert, host, hostaddr = host, servername = host } = config;
   const isBound = config.channelBinding === "require";
   if (isBound) checkBinding(config, name, can);
-  // As in libpq a Unix socket is plain whatever the mode.
+  // As in libpq, a Unix socket is plain in every mode.
   if (sslmode === "disable" || isUnixSocket(host)) return { attempts: [false], verify: "none" };
 
   const unsupported = {
     ca: ca && !can.canUseCustomCa,
     cert: cert && !can.canClientCertificate,
     sslnegotiation: config.sslnegotiation === "direct" && !can.canAlpn,
-    // Where certificates can be chosen, so can the name that they must have. Elsewhere it is what was connected to.
+    // A runtime that takes certificates to trust also takes their name. On others the name is the address.
     servername: servername !== hostaddr && !can.canUseCustomCa,
   };
   for (const [option, refused] of Object.entries(unsupported)) {
@@ -54,15 +55,15 @@ export function tlsPlan(
       : sslmode === "prefer" && can.canSkipVerification
         ? [true, false]
         : [true];
-  // As libpq: whoever names certificates to trust gets the chain checked in the weak modes too.
+  // As in libpq: with certificates to trust, the chain is checked in the weak modes too.
   const verify =
     sslmode === "verify-full" || !can.canSkipVerification ? "full" : sslmode === "verify-ca" || ca ? "ca" : "none";
   return { attempts, verify };
 }
 
 /**
- * The error; that of a handshake says what to do where no `ca` was given, or where the runtime checks more than
- * `sslmode` says.
+ * Returns the error. A failed handshake's error also says what to do, if no `ca` was given, or if the runtime checks
+ * more than `sslmode` says.
  */
 export function explained<E>(
   error: E,
@@ -83,7 +84,7 @@ export function explained<E>(
   return error;
 }
 
-/** Words of Node and Bun, and of Deno. */
+/** Words in the errors of Node and Bun, and of Deno. */
 const UNKNOWN_CA = /SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)|UnknownIssuer|CaUsedAsEndEntity/;
 
 function isOfUnknownCa(cause: unknown): boolean {
@@ -91,7 +92,7 @@ function isOfUnknownCa(cause: unknown): boolean {
   return UNKNOWN_CA.test(`${String(code)} ${String(message)}`);
 }
 
-/** Without TLS, or without its certificate, there is nothing to bind a login to. */
+/** Throws if a login cannot be bound: without TLS, or without the server's certificate. */
 function checkBinding({ sslmode, host }: Config, name: string, can: Capabilities): void {
   const missing =
     sslmode === "disable" || isUnixSocket(host)
@@ -107,9 +108,9 @@ function checkBinding({ sslmode, host }: Config, name: string, can: Capabilities
 }
 
 /**
- * Whether the failure of one attempt is what the next one is for: the TLS handshake failed, the server answered
- * SSLRequest with an error, or it has no pg_hba.conf line for this kind of link (28000; poolers say 08P01). Not a wrong
- * password, a full server or a dead network.
+ * Whether the next attempt may help after this failure: the TLS handshake failed, the server answered SSLRequest with
+ * an error, or it has no pg_hba.conf line for this kind of link (28000; poolers say 08P01). A wrong password, a full
+ * server or a dead network is no such failure.
  */
 export function deservesNextAttempt(error: unknown): boolean {
   return error instanceof PgzError && /^(TLS_(FAILED|REFUSED)|28000|08P01)$/.test(error.code);

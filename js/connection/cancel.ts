@@ -1,15 +1,17 @@
-// CancelRequest: a second socket to the same server, secured as the first, that carries the key and waits for its end.
+// CancelRequest: opens a second socket to the same server, secured like the first, sends the key and waits for the end
+// of the socket.
 //
-// The end matters: the server closes that socket after it has signalled the session, so a cancel that has been waited
-// for cannot meet the next statement. Knows nothing of operations: who calls says whether there is still something to
-// cancel.
+// The end matters: the server closes that socket after it has signalled the session. So once the socket has ended, the
+// cancel cannot hit the next statement. Knows nothing of operations: the caller decides whether there is still
+// something to cancel.
 import { onAbort } from "../util/abort.ts";
 import { dial, type Target } from "./dial.ts";
 import { createCore } from "../wasm/module.ts";
 
 /**
- * `key` is asked when the socket stands: `undefined` or empty, and nothing is sent. Never rejects. `false`: a request
- * may be under way still. (The old workerd shows an RST as a clean end, so there it is `true` a little too often.)
+ * Calls `key` when the socket is open, and sends nothing if `key` returns `undefined` or no bytes. Never rejects.
+ * Resolves with `false` if a request may still be in flight. (The old workerd reports an RST as a clean end, so there
+ * it is `true` a little too often.)
  */
 export async function sendCancelRequest(
   target: Target,
@@ -38,7 +40,7 @@ export async function sendCancelRequest(
       core.free();
     }
   } catch {
-    // An unreachable server, or an RST for an end.
+    // The server is unreachable, or the socket ended with an RST.
     return over;
   }
 }

@@ -1,17 +1,17 @@
-// What SCRAM-SHA-256-PLUS binds a login to: a hash of the server's certificate (tls-server-end-point, RFC 5929
-// section 4), by the hash function that the certificate's own signature uses.
+// The data that SCRAM-SHA-256-PLUS binds a login to: a hash of the server's certificate (tls-server-end-point, RFC 5929
+// section 4), made by the hash function of the certificate's own signature.
 //
-// Knows as much of X.509 as it takes to find that function. Must not know sockets or SCRAM.
+// Knows as much of X.509 as is needed to find that function. Must not know sockets or SCRAM.
 import { AuthenticationError } from "../util/errors.ts";
 import type { Link } from "./dial.ts";
 
-/** Nothing to bind to. */
+/** The result if there is nothing to bind to. */
 const NONE = new Uint8Array();
 
 /**
- * The hash to bind a login over this link to; empty where there is none, or none is wanted.
+ * Returns the hash to bind a login over this link to; empty if there is none, or channel binding is disabled.
  *
- * @throws AuthenticationError `AUTH_CHANNEL_BINDING_MISSING` where it is required
+ * @throws AuthenticationError `AUTH_CHANNEL_BINDING_MISSING` if it is required and there is no hash
  */
 export async function channelBinding({ config, encrypted, socket }: Link): Promise<Uint8Array> {
   if (config.channelBinding === "disable") return NONE;
@@ -32,7 +32,7 @@ function missing(why: string): AuthenticationError {
 
 // -- X.509 -----------------------------------------------------------------------------------------------------------
 
-/** Object identifiers, in hexadecimal, and the hash function. As in RFC 5929 MD5 and SHA-1 become SHA-256. */
+/** Object identifiers in hexadecimal, each with its hash function. As RFC 5929 says, MD5 and SHA-1 become SHA-256. */
 const HASHES: readonly (readonly [identifiers: RegExp, hash: string])[] = [
   // PKCS #1: md5, sha1, sha256; ECDSA: sha1, sha256; DSA with SHA-256.
   [/^(2a864886f70d0101(04|05|0b)|2a8648ce3d04(01|0302)|608648016503040302)$/, "SHA-256"],
@@ -40,11 +40,12 @@ const HASHES: readonly (readonly [identifiers: RegExp, hash: string])[] = [
   [/^(2a864886f70d01010d|2a8648ce3d040304)$/, "SHA-512"],
 ];
 const RSASSA_PSS = "2a864886f70d01010a";
-/** Within the parameters of RSASSA-PSS the first one is the signature's hash; SHA-1 where there is none. */
+/** In the parameters of RSASSA-PSS the first hash function is the signature's. Without parameters it is SHA-1. */
 const PSS_HASH = /60864801650304020([123])/;
 
 /**
- * Of the certificate's signature (DER). `undefined`: the signature has none, as Ed25519, or one that WebCrypto lacks.
+ * Returns the hash function of the certificate's signature (DER); `undefined` if the signature has none, like Ed25519,
+ * or uses one that WebCrypto lacks.
  *
  *   Certificate ::= SEQUENCE { tbsCertificate, SEQUENCE { algorithm OBJECT IDENTIFIER, parameters }, signature }
  */
@@ -59,7 +60,7 @@ export function hashFunction(certificate: Uint8Array): string | undefined {
   return ["SHA-256", "SHA-384", "SHA-512"][Number(used) - 1];
 }
 
-/** The first element of DER; `undefined` where it is cut off. */
+/** Returns the first element of DER; `undefined` if it is cut off. */
 function element(der: Uint8Array | undefined): { content: Uint8Array; behind: Uint8Array } | undefined {
   if (!der || der.length < 2) return undefined;
   let [start, length] = [2, der[1]!];

@@ -1,9 +1,10 @@
-// The pump of one connection: socket <-> core, by the drain rule of docs/architecture.md, and how a connection ends.
+// The pump of one connection: moves bytes between socket and core by the drain rule of docs/architecture.md, and ends
+// the connection.
 //
-// It reads while operations are in flight, and in between where the socket allows that (`readsWhileIdle`), so that it
-// notices at once when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive
-// the last operation; a Durable Object's may (`staysRead`). Knows the socket contract, the core and its events. Must
-// not know SQL, parameters, users' promises or how streams work.
+// It reads while operations are in flight, and also while idle if the socket allows that (`readsWhileIdle`), so that it
+// notices at once when an idle connection ends. On Workers a read belongs to its request, so no read may outlive the
+// last operation. In a Durable Object a read may (`staysRead`). Knows the socket contract, the core and its events.
+// Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config/options.ts";
 import { explained } from "../config/tls.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
@@ -12,7 +13,7 @@ import { fromErrorResponse, shownFields, fromFailure, isFatal, PgzError, UsageEr
 import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import {
   MORE,
   OUTPUT,
@@ -30,68 +31,70 @@ import { Operation, ofPreludes, type Conversation, type NotificationListener, ty
 import { OperationEvents } from "./operation-events.ts";
 import { Outbox } from "./outbox.ts";
 import { heedProcessId, isPooler } from "./poolers.ts";
+import { HEADER } from "../wasm/messages.ts";
 import { RowDelivery } from "./row-delivery.ts";
 import { stop } from "./stop.ts";
 
-/** Of CopyData: type byte and int32 length. */
-export const HEADER = 5;
 const NONE = new Uint8Array();
 
-/** Who hears of the login. */
+/** Handlers for the login. */
 export interface LoginHandlers {
-  /** The server asks for SASL, by one of these mechanisms. */
+  /** The server requests SASL with one of these mechanisms. */
   offers(mechanisms: readonly string[]): void;
-  /** Answers what the core asks for: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
+  /** Returns what the core asks for: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
   prove(question: EventOf<"keyDerivation" | "md5">): Promise<Uint8Array>;
 }
 
 export class Connection {
   readonly core: Core;
   readonly config: Config;
-  /** StartupMessage to the first ReadyForQuery. */
+  /** The operation from StartupMessage to the first ReadyForQuery. */
   readonly startup: Operation;
-  /** Who wants notifications. */
+  /** The listener for notifications. */
   listener: NotificationListener | undefined;
-  /** It has said that nothing can be written here (25006). */
+  /** The server has reported that this session cannot write (25006). */
   refusedWrite = false;
-  /** Who hears of each command that is complete. */
+  /** Called for each completed command. */
   hears: ((command: string) => void) | undefined;
-  /** A read may stay pending while nothing is asked, also where sockets belong to requests: in a Durable Object. */
+  /**
+   * A read may stay pending while no operation is in flight, even where sockets belong to requests: set in a Durable
+   * Object.
+   */
   staysRead = false;
-  /** When the server ends the session, as whoever gave the password says. */
+  /** When the server will end the session, according to the source of the password. */
   expiresAt: number | Date | undefined;
-  /** What the server reports of its settings. */
+  /** The settings that the server reports in ParameterStatus. */
   readonly parameters = new Map<string, string>();
-  /** Times are integers in binary. As every PostgreSQL from 10 on reports; told by the first ReadyForQuery. */
+  /** Times in binary are integers, as every PostgreSQL from 10 on reports. Known after the first ReadyForQuery. */
   integerDatetimes = true;
-  /** CancelRequests sent, writes to the socket, and those of them that were the first behind an answer. */
+  /** CancelRequests sent, writes to the socket, and writes that were the first after bytes from the server. */
   readonly counters = { cancels: 0, writes: 0, flights: 0 };
   #closed: PgzError | undefined;
-  /** Terminate has been sent, so that the server's end of the connection is no loss. */
+  /** Set when Terminate has been sent: the server then closes the connection, and that is no loss. */
   #leaving: PgzError | undefined;
   #transactionStatus = "I";
-  /** Why it ends as soon as nothing runs on it. */
+  /** Why the connection ends as soon as nothing runs on it. */
   #spent: PgzError | undefined;
   #processId: number | undefined;
   #established = false;
   readonly #login: LoginHandlers;
   readonly #link: Link;
   readonly #inflight: Operation[] = [];
-  /** Of operations that were abandoned. */
+  /** The cleanups of abandoned operations. */
   readonly #cleanups = new Set<Promise<void>>();
   readonly #closeListeners = new Set<(error: PgzError) => void>();
   #pumping = false;
-  /** Input is parked behind rows that go first. */
+  /** Input waits in the core until the rows in front of it are taken. */
   #parked = false;
   readonly #outbox: Outbox;
   readonly #delivery: RowDelivery;
   readonly #events: OperationEvents;
   /**
-   * A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls
+   * A byte has arrived (over TLS, if it is on). A failure before that belongs to the handshake, whatever workerd calls
    * it.
    */
-  #heard = false;
-  /** Nothing has been written since the last bytes came. */
+  #hasReceived = false;
+  /** Nothing has been written since the last bytes arrived. */
   #isAnswered = true;
 
   constructor(link: Link, core: Core, config: Config, start: (handle: CoreConnection) => number, login: LoginHandlers) {
@@ -110,22 +113,22 @@ export class Connection {
     this.startup = this.operate(start);
   }
 
-  /** Why it is over; `undefined` while it is usable. */
+  /** Why the connection is over; `undefined` while it is usable. */
   get closed(): PgzError | undefined {
     return this.#closed;
   }
 
-  /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  /** The status in the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
   get transactionStatus(): string {
     return this.#transactionStatus;
   }
 
-  /** The server is a pooler, whose order of answers proves nothing. */
+  /** Whether the server is a pooler: the order of its responses proves nothing. */
   get isPooled(): boolean {
     return isPooler(this.config);
   }
 
-  /** How its server is reached. */
+  /** How the connection reaches its server. */
   get link(): Link {
     return this.#link;
   }
@@ -134,18 +137,21 @@ export class Connection {
     return this.#processId;
   }
 
-  /** The first ReadyForQuery has come. */
+  /** Whether the first ReadyForQuery has arrived. */
   get established(): boolean {
     return this.#established;
   }
 
-  /** Tells `listener` when the connection is over, for what waits between two operations. Returns what ends that. */
+  /**
+   * Calls `listener` when the connection is over, for code that waits between two operations. Returns a function that
+   * removes it.
+   */
   onClosed(listener: (error: PgzError) => void): () => void {
     this.#closeListeners.add(listener);
     return () => void this.#closeListeners.delete(listener);
   }
 
-  /** Asks the core for an operation and answers for it until it has ended. */
+  /** Starts an operation in the core and is responsible for it until it has ended. */
   operate(command: (handle: CoreConnection) => number, conversation: Conversation = {}, owner?: Owner): Operation {
     const operation = new Operation(conversation, owner);
     if (this.#closed) {
@@ -160,37 +166,38 @@ export class Connection {
   }
 
   /**
-   * Data of COPY, up to `end` in `buffer`, whose first `HEADER` bytes are free. They may not change before `written`.
+   * Sends COPY data, up to `end` in `buffer`, whose first `HEADER` bytes are free. The bytes may not change before
+   * `written`.
    */
   copyData(buffer: Uint8Array, end: number): void {
     this.#outbox.push(() => {
       this.core.call((handle) => handle.copy_data(end - HEADER));
       const header = this.core.takeOutput();
-      // The server wants no data any more; what stands here ends them.
+      // The server wants no more data. The output is then the message that ends the data.
       if (header.length !== HEADER) return header;
       buffer.set(header);
       return buffer.subarray(0, end);
     });
   }
 
-  /** Something is asked of the server that it has not answered. */
+  /** Whether an operation is in flight. */
   get isBusy(): boolean {
     return this.#inflight.length > 0;
   }
 
-  /** Resolves when all that was said has left. Never rejects. */
+  /** Resolves when everything pushed to the outbox has been written. Never rejects. */
   get written(): Promise<void> {
     return this.#outbox.writing ?? Promise.resolve();
   }
 
-  /** Tells the core something that brings no answer and no event. */
+  /** Sends the core a command that causes no response and no event. */
   tell(command: (handle: CoreConnection) => void): void {
     if (!this.#closed) this.guarded(() => this.core.call(command));
   }
 
   /**
-   * Nobody wants the operation's rows any more: they are read and dropped until ReadyForQuery, and the server is asked
-   * to stop. Within a bound, else the connection goes. `operation.cleanup` tells when the next operation may start.
+   * Abandons the operation: its rows are read and dropped until ReadyForQuery, and the server is asked to stop. If that
+   * takes too long, the connection is destroyed. `operation.cleanup` resolves when the next operation may start.
    */
   abandon(operation: Operation, cancel = true): void {
     if (this.#closed) return;
@@ -204,26 +211,35 @@ export class Connection {
     });
   }
 
-  /** One behind others is stopped when they are over: a CancelRequest ends what the server runs just then. */
+  /**
+   * Stops an operation once the operations in front of it are over: a CancelRequest ends whatever the server runs when
+   * it arrives.
+   */
   async #stopped(operation: Operation, cancel: boolean): Promise<void> {
     const before = this.#inflight[this.#inflight.indexOf(operation) - 1];
     await before?.done.catch(() => {});
     if (!operation.ended) await stop(operation, this, this.#link, cancel);
   }
 
-  /** While an abandoned operation is being stopped. What is not on the wire yet waits, so that no cancel meets it. */
+  /**
+   * Pending while an abandoned operation is being stopped. Calls that are not on the wire yet wait for it, so that no
+   * cancel hits them.
+   */
   get stopping(): Promise<unknown> | undefined {
     return this.#cleanups.size ? Promise.all(this.#cleanups) : undefined;
   }
 
-  /** Ends the operation from our side: it fails with `error`, and so does its call, at once. */
+  /** Ends the operation from the driver's side: it fails with `error`, and so does its call, at once. */
   interrupt(operation: Operation, error: PgzError, cancel = true): void {
     operation.fail(error);
     this.abandon(operation, cancel);
     operation.owner?.fail(error);
   }
 
-  /** Nothing that `work` throws may reach a caller as if it were theirs: it ends the connection. */
+  /**
+   * Runs `work`. An exception in it must not reach a caller as if it were the caller's error, so it ends the
+   * connection.
+   */
   guarded(work: () => void): void {
     try {
       work();
@@ -232,29 +248,32 @@ export class Connection {
     }
   }
 
-  /** The bytes of a CancelRequest, which is counted as sent. */
+  /** Returns the bytes of a CancelRequest, and counts it as sent. */
   cancelRequest(): Uint8Array {
     this.counters.cancels++;
     for (const operation of this.#inflight) operation.exposed = true;
     return this.core.call((handle) => handle.cancel_request());
   }
 
-  /** Ends a login that takes too long, or that nobody wants any more. */
+  /** Ends a login that takes too long, or that no caller waits for any more. */
   giveUp(error: PgzError): void {
     if (!this.#closed) this.#endLogin(error);
   }
 
-  /** Without the server's word. What has left behind the login may run all the same, so that is not safe to repeat. */
+  /**
+   * Ends a login that the server has not refused. A query that has already been sent after the login may still run, so
+   * its call is not safe to repeat.
+   */
   #endLogin(error: PgzError): void {
     const hasLeft = this.#inflight.length > 1 && !this.core.call((handle) => handle.holds_back());
     this.destroy(error, error.retryable && hasLeft ? Object.assign(copyOf(error), { retryable: false }) : error);
   }
 
   /**
-   * Ends the connection now. Every operation in flight rejects with `error`; `behindLogin`: those behind a login that
-   * is not over reject with this instead.
+   * Ends the connection now. Every operation in flight rejects with `error`. `afterLogin`: operations that follow an
+   * unfinished login reject with this error instead.
    */
-  destroy(error: PgzError, behindLogin = error): void {
+  destroy(error: PgzError, afterLogin = error): void {
     if (this.#closed) return;
     this.#closed = error;
     if (this.#established && !this.#leaving) this.#tellLoss(error);
@@ -262,11 +281,14 @@ export class Connection {
     this.#outbox.close();
     this.core.free(error);
     void this.#link.socket.close();
-    for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : behindLogin);
+    for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : afterLogin);
     for (const listener of this.#closeListeners) listener(error);
   }
 
-  /** Ends it when nothing runs on it, and no transaction is open: the next answers might not be its own. */
+  /**
+   * Ends the connection when nothing runs on it and no transaction is open: later responses might belong to another
+   * operation.
+   */
   endWhenIdle(error: PgzError): void {
     this.#spent = error;
     this.#endIfSpent();
@@ -281,12 +303,15 @@ export class Connection {
     emit(observer, "onDisconnect", { host, port, database, user, processId: this.#processId, error });
   }
 
-  /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
+  /**
+   * Ends the connection politely: sends Terminate, and a CancelRequest for an operation that still runs. Never rejects,
+   * and takes at most half a second.
+   */
   async close(): Promise<void> {
     this.guarded(() => {
       if (this.#closed || !this.#inflight.length) return;
       const key = this.cancelRequest();
-      if (!key.length) return; // no BackendKeyData yet, so there is nothing to cancel by
+      if (!key.length) return; // without BackendKeyData there is no key to cancel with
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
     this.#leaving ??= new UsageError(
@@ -294,16 +319,16 @@ export class Connection {
       "The client was closed under this call: await its calls before close().",
     );
     this.command((handle) => handle.terminate());
-    await within(TERMINATE_DEADLINE, this.#flushed());
+    await withDeadline(TERMINATE_DEADLINE, this.#flushed());
     this.destroy(this.#leaving);
   }
 
-  /** `false`: it does not keep the process alive, where a socket can do without that. */
+  /** `false`: the connection does not keep the process alive, if the socket supports that. */
   hold(isHeld: boolean): void {
     this.#link.socket.hold?.(isHeld);
   }
 
-  /** All that was said is on its way: closing the socket loses none of it. */
+  /** Resolves when all output is on its way, so that closing the socket loses none of it. */
   async #flushed(): Promise<void> {
     await this.#outbox.writing;
     await this.#link.socket.flushed?.();
@@ -311,7 +336,7 @@ export class Connection {
 
   // -- the pump -------------------------------------------------------------------------------------------------------
 
-  /** Later: what was said leaves at the end of this turn, and mostly needs not be waited for then. */
+  /** Starts in a microtask: output leaves at the end of this turn, and the pump then mostly need not wait for it. */
   #startPump(): void {
     this.#pumping = true;
     queueMicrotask(() => void this.#pump());
@@ -330,9 +355,9 @@ export class Connection {
         if (this.#closed) break;
         const chunk = this.#parked ? NONE : await this.#link.socket.read();
         if (this.#closed) break;
-        // Without a Terminate of ours an end is a loss; the old workerd shows even an RST as an end.
+        // If the driver has not sent Terminate, an end is a loss. The old workerd reports even an RST as a clean end.
         if (!chunk) throw this.#lost("the server closed it");
-        this.#heard = true;
+        this.#hasReceived = true;
         this.#isAnswered = true;
         this.#drain(this.core.receive(chunk));
       }
@@ -343,7 +368,7 @@ export class Connection {
     }
   }
 
-  /** Answers come while more is written: neither side may wait until the other has read all. */
+  /** Responses arrive while more is written: neither side may wait until the other has read everything. */
   #isDuplex(): boolean {
     return this.#inflight.length > 1 || this.#inflight[0]?.conversation.duplex === true;
   }
@@ -358,7 +383,7 @@ export class Connection {
     );
   }
 
-  /** Waits until the sink wants more, or until nobody cares. */
+  /** Waits until the sink wants more, or until the operation is abandoned or over. */
   #settled(full: Promise<unknown>, operation: Operation): Promise<void> {
     return new Promise((resolve) => {
       operation.wake = resolve;
@@ -370,9 +395,9 @@ export class Connection {
   }
 
   /**
-   * Events, and more of the parked input, until the core has nothing left. Rows stay in the core until then, so that an
-   * error in the same chunk still finds nothing committed; unless they are many: then their consumer takes them before
-   * there are more.
+   * Handles events, and feeds the parked input, until the core has nothing left. Rows stay in the core until then, so
+   * that an error in the same chunk still finds nothing committed. The exception is many rows: their consumer takes
+   * them before more are made.
    */
   #drain(status: number): void {
     let output = 0;
@@ -386,7 +411,8 @@ export class Connection {
     }
     const operation = this.#inflight[0];
     if (status & ROWS && operation) this.#delivery.offer(operation, (status & ROWS_FULL) !== 0);
-    // One write for all that waits, of several commands too. The pump waits for it, as workerd's only back-pressure.
+    // One write takes all waiting output, even of several commands. The pump waits for it, because that is workerd's
+    // only back-pressure.
     if (output && !this.#closed) this.#outbox.push(() => this.core.takeOutput());
   }
 
@@ -397,7 +423,10 @@ export class Connection {
     }
   }
 
-  /** Asks the core for something that goes on, such as more items of a batch, and handles what that brings. */
+  /**
+   * Runs a command that continues an operation, such as more items of a batch, and handles the resulting events and
+   * output.
+   */
   command(command: (handle: CoreConnection) => number): void {
     if (!this.#closed) this.guarded(() => this.#drain(this.core.call(command)));
   }
@@ -406,7 +435,7 @@ export class Connection {
     this.counters.writes++;
     if (this.#isAnswered) this.counters.flights++;
     this.#isAnswered = false;
-    // A user's socket may give it away, and small outputs share memory.
+    // A user's socket may pass the bytes on, and small outputs share memory, so it gets a copy.
     return this.#link.socket.write(this.config.connect ? bytes.slice() : bytes);
   }
 
@@ -419,7 +448,10 @@ export class Connection {
 
   // -- events ---------------------------------------------------------------------------------------------------------
 
-  /** Events of the connection are answered here; those of an operation go to it, and come late where there is none. */
+  /**
+   * Handles events of the connection here and passes the others to the operation in front. Without an operation those
+   * are too late, and are ignored.
+   */
   #event(event: Event): void {
     const operation = this.#inflight[0];
     switch (event.kind) {
@@ -445,7 +477,7 @@ export class Connection {
       case "failure":
         return this.destroy(fromFailure(event, { committed: operation?.committed, cause: operation?.error }));
       case "tls":
-        return; // of a socket that is not a session yet
+        return; // belongs to a socket that is not a session yet
     }
     if (operation) this.#events.handle(operation, event);
   }
@@ -463,8 +495,8 @@ export class Connection {
   #error({ fields, bound, answered, part }: EventOf<"error">, operation: Operation | undefined): void {
     const error = fromErrorResponse(fields, {
       isStartup: !this.#established,
-      // A backend answers Parse or Bind before it runs anything, and its last words stand behind its answers. Where
-      // nothing is in flight they may stand behind a COMMIT that nobody has heard of yet.
+      // A backend responds to Parse or Bind before it runs anything, and its last message comes after its responses.
+      // With nothing in flight, that message may follow a COMMIT whose response has not been seen yet.
       isUntouched: operation !== undefined && !bound && !answered && !this.isPooled,
       committed: operation?.committed,
     });
@@ -475,11 +507,11 @@ export class Connection {
       operation.canceled ||= error.code === "57014";
     }
     this.refusedWrite ||= error.code === "25006";
-    // The server goes after these, and after any error of a startup.
+    // The server closes the connection after these, and after any error of a startup.
     if (!this.#established || isFatal(fields)) this.destroy(error);
   }
 
-  /** ReadyForQuery: what still waits in the core is this operation's. */
+  /** Handles ReadyForQuery. Rows that still wait in the core belong to this operation. */
   #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
     this.#transactionStatus = status;
     if (!this.#established) this.#readTimes();
@@ -492,20 +524,20 @@ export class Connection {
     operation.status = status;
     operation.end();
     const next = this.#inflight[0];
-    if (next) this.#comesFirst(next);
+    if (next) this.#isNext(next);
     else this.#endIfSpent();
   }
 
-  /** A server that does not report it as `on` may write times as seconds, a float8. */
+  /** A server that does not report `integer_datetimes` as `on` may write times as seconds, a float8. */
   #readTimes(): void {
     this.integerDatetimes = this.parameters.get("integer_datetimes") === "on";
     if (!this.integerDatetimes) this.tell((handle) => handle.float_times());
   }
 
-  #comesFirst(operation: Operation): void {
+  #isNext(operation: Operation): void {
     if (operation.abandoned) return this.#discard();
     try {
-      operation.conversation.comesFirst?.();
+      operation.conversation.isNext?.();
     } catch (cause) {
       this.interrupt(operation, cause as PgzError);
     }
@@ -526,7 +558,7 @@ export class Connection {
     if (this.#closed) return;
     const known = cause instanceof PgzError;
     if (known && cause.code !== "CONNECTION_LOST") return this.destroy(cause);
-    // A socket knows neither how far the session had come nor what has gone downstream.
+    // A socket knows neither how far the session had got nor which rows have gone downstream.
     const lost = this.#lost(reasonOf(cause), known ? cause.cause : cause);
     if (this.#established) this.destroy(lost);
     else this.#endLogin(lost);
@@ -534,8 +566,8 @@ export class Connection {
 
   #lost(reason: string, cause?: unknown): PgzError {
     if (this.#leaving) return this.#leaving;
-    // Without a cause the server just closed it.
-    if (this.#link.encrypted && !this.#heard)
+    // If there is no cause, the server just closed the connection.
+    if (this.#link.encrypted && !this.#hasReceived)
       return explained(
         cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause),
         this.config,

@@ -1,4 +1,5 @@
-// A socket to the server, encrypted as one attempt of the TLS plan says; for a session and for a CancelRequest alike.
+// Opens a socket to the server, encrypted as one attempt of the TLS plan requires. Sessions and CancelRequests both use
+// it.
 //
 // Knows the socket contract and SSLRequest (through the core). Must not know authentication or queries.
 import { onAbort } from "../util/abort.ts";
@@ -11,13 +12,13 @@ import type { Core } from "../wasm/boundary.ts";
 import { tracedSocket } from "./traced-socket.ts";
 import { runtime } from "../sockets/runtime.ts";
 
-/** How a server is reached. */
+/** How to reach a server. */
 export interface Target {
   readonly config: Config;
   /** One of the plan's attempts. */
   readonly encrypt: boolean;
   readonly verify: TlsPlan["verify"];
-  /** Instead of `config.host`: where the first socket of the session went. */
+  /** Used instead of `config.host`: the address that the session's first socket was connected to. */
   readonly address?: string | undefined;
 }
 
@@ -27,8 +28,8 @@ export interface Link extends Target {
 }
 
 /**
- * Connects, and asks for TLS when the attempt says so. Rejects with `signal.reason` when that aborts first, and leaves
- * no socket behind.
+ * Connects, and requests TLS if the attempt demands it. If `signal` aborts first, it rejects with `signal.reason` and
+ * leaves no socket open.
  */
 export async function dial(target: Target, core: Core, signal: AbortSignal): Promise<Link> {
   const { config, encrypt, verify, address } = target;
@@ -66,13 +67,14 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
     if (encrypt && !direct && !socket.isEncrypted) {
       encrypted = await unlessAborted(acceptsTls(socket, core), signal);
       if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);
-      // Else on in plain text on the same socket.
+      // With sslmode=prefer the session continues in plain text on the same socket.
       else if (sslmode !== "prefer")
         throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${sslmode} needs.`, {
           stage: "tls",
           retryable: true,
         });
     }
+    if (config.wrapSocket) socket = config.wrapSocket(socket);
     const { debug } = config;
     if (debug) socket = tracedSocket(socket, typeof debug === "function" ? debug : print);
     return { ...target, address: address ?? socket.address, socket, encrypted };
@@ -82,7 +84,7 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
   }
 }
 
-/** SSLRequest. Exactly one byte answers it; the core refuses whatever stands behind that. */
+/** Sends SSLRequest. Exactly one byte answers it. The core refuses any bytes that follow it. */
 async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   core.call((handle) => handle.request_tls());
   await socket.write(core.takeOutput());
@@ -95,8 +97,8 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
 }
 
 /**
- * `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too
- * late is dropped.
+ * Settles like `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. A
+ * value that arrives after the abort is passed to `late`, which drops it.
  */
 export function unlessAborted<T>(
   work: Promise<T>,
@@ -110,7 +112,7 @@ export function unlessAborted<T>(
 }
 
 function print(line: string): void {
-  // eslint-disable-next-line no-console -- it was asked for, by `debug: true`
+  // eslint-disable-next-line no-console -- the user asked for it with `debug: true`
   console.debug(line);
 }
 

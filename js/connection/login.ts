@@ -1,6 +1,6 @@
-// One login: what the core is told, how its questions are answered, and what the login teaches about the server.
+// One login: which options the core gets, how its questions are answered, and what the login teaches about the server.
 //
-// Knows passwords and which authentication is expected. Must not know sockets, or what runs behind the login.
+// Knows passwords and which authentication is expected. Must not know sockets, or what runs after the login.
 import { allowedMethods, allowsEarlyQuery, fewestIterations } from "../config/authentication.ts";
 import { startupParameters } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
@@ -20,19 +20,19 @@ import {
 } from "../wasm/boundary.ts";
 import type { LoginHandlers } from "./connection.ts";
 import type { Link } from "./dial.ts";
-import { guessFor, remember, serverOf } from "./guess.ts";
+import { probeFor, remember, serverOf } from "./login-probe.ts";
 import { md5Password } from "./md5.ts";
 import { saltedPassword } from "./scram-keys.ts";
 
-/** The server does not ask for what it asked for before: the login is to be tried again, without a guess. */
-export class WrongGuess extends Error {}
+/** The server does not request what it requested before: the login must be tried again, without a guess. */
+export class WrongProbe extends Error {}
 
 export class Login implements LoginHandlers {
   readonly #config: Config;
   readonly #server: string;
-  readonly #guess: number;
+  readonly #probe: number;
   readonly #binding: Uint8Array;
-  /** After SASLprep. */
+  /** The password after SASLprep. */
   readonly #password: string | undefined;
   readonly #methods: number;
   readonly #fewestIterations: number;
@@ -42,8 +42,8 @@ export class Login implements LoginHandlers {
   readonly #right = new Promise<void>((resolve) => (this.#isRight = resolve));
 
   /**
-   * `binding`: the hash of the server's certificate, empty without one. `mayRepeat`: another attempt may follow this
-   * one, and could not repeat a query.
+   * `binding`: the hash of the server's certificate, empty if there is none. `mayRepeat`: another attempt may follow
+   * this one, and a query sent in this one could not be repeated.
    */
   constructor(
     { config, verify, encrypted }: Link,
@@ -54,20 +54,20 @@ export class Login implements LoginHandlers {
     this.#config = config;
     this.#binding = binding;
     this.#server = serverOf(config, encrypted);
-    this.#guess = password === undefined ? 0 : guessFor(config, verify, encrypted, binding.length > 0);
+    this.#probe = password === undefined ? 0 : probeFor(config, verify, encrypted, binding.length > 0);
     this.#password = password;
     this.#methods = allowedMethods(config, verify, encrypted);
     this.#fewestIterations = fewestIterations(config, verify, encrypted);
     this.#isEarly = !mayRepeat && allowsEarlyQuery(config, verify, encrypted);
   }
 
-  /** StartupMessage, and what the core must know from then on. */
+  /** Starts the core's login: StartupMessage, and the options that hold from then on. */
   readonly start = (handle: CoreConnection): number => {
     const { prepare, maxProtocolVersion, scramMaxIterations, flushBytes } = this.#config;
     const external = this.#password && scramMaxIterations <= WEBCRYPTO_ITERATIONS && crypto.subtle;
     const options =
       this.#methods |
-      this.#guess |
+      this.#probe |
       (external ? EXTERNAL_KEY_DERIVATION : 0) |
       (this.#isEarly ? EARLY_QUERY : 0) |
       (this.#config.channelBinding === "require" ? CHANNEL_BINDING_REQUIRED : 0) |
@@ -98,36 +98,36 @@ export class Login implements LoginHandlers {
   }
 
   /**
-   * Behind a guess the first call learns only now that it may go. It gets a turn of the event loop, while the key is
-   * derived, so that it leaves with SASLResponse.
+   * After a guess, the first call learns only now that it may be sent. It gets a turn of the event loop while the key
+   * is derived, so that it leaves with SASLResponse.
    */
   #firstCall(): Promise<void> | undefined {
-    if (!this.#isEarly || !(this.#guess & SCRAM_FIRST)) return undefined;
+    if (!this.#isEarly || !(this.#probe & SCRAM_FIRST)) return undefined;
     return new Promise((resolve) => setTimeout(resolve));
   }
 
   /**
-   * Resolves when calls may follow: behind ReadyForQuery, or before it where an early query is allowed. Then a guess
-   * must have been right first: a query could not be repeated. Rejects with {@link WrongGuess}, or with what went
-   * wrong.
+   * Resolves when calls may follow: after ReadyForQuery, or before it if an early query is allowed. In the second case
+   * a guess must have proved right first, because the query could not be repeated. Rejects with {@link WrongProbe}, or
+   * with the error of the login.
    */
   async letsIn(done: Promise<void>): Promise<void> {
     const ended = this.#learn(done);
     if (!this.#isEarly) return ended;
-    // Whoever runs a query behind it is told what went wrong.
+    // The error is reported to the call whose query follows the login.
     ended.catch(() => {});
-    if (this.#guess & SCRAM_FIRST) await Promise.race([this.#right, ended]);
+    if (this.#probe & SCRAM_FIRST) await Promise.race([this.#right, ended]);
   }
 
   async #learn(done: Promise<void>): Promise<void> {
     try {
       await done;
     } catch (error) {
-      if (!(this.#guess & SCRAM_FIRST) || this.#offered) throw error;
+      if (!(this.#probe & SCRAM_FIRST) || this.#offered) throw error;
       remember(this.#server, []);
-      // 08P01: some read the answer before they have asked.
+      // 08P01: some poolers and proxies read the answer before they have asked.
       const isWrong = error instanceof PgzError && /^(AUTH_GUESS_WRONG|08P01)$/.test(error.code);
-      throw isWrong ? new WrongGuess() : error;
+      throw isWrong ? new WrongProbe() : error;
     }
     remember(this.#server, this.#offered ?? []);
   }

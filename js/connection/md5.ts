@@ -1,8 +1,7 @@
-// The text of PasswordMessage behind AuthenticationMD5Password, by the runtime's own MD5
+// The text of the PasswordMessage that answers AuthenticationMD5Password, computed with the runtime's own MD5
 // (docs/decisions/0008-md5-by-the-runtime.md).
 //
-// Knows one formula (manual, "Protocol Flow"). Whether MD5 is allowed at all was decided before: the core asks only
-// then.
+// Knows one formula (manual, "Protocol Flow"). Must not know whether MD5 is allowed: the core asks only where it is.
 import { AuthenticationError } from "../util/errors.ts";
 import { encoder, hex, type OwnBytes } from "../util/bytes.ts";
 import { runtime } from "../sockets/runtime.ts";

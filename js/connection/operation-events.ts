@@ -1,4 +1,4 @@
-// What an event of an operation does to it: columns, counts, caps, COPY; and who hears of it.
+// Applies an event to its operation (columns, counts, caps, COPY) and passes it to the operation's handlers.
 //
 // Knows the events that belong to the operation in front. Must not know those of the connection itself, the pump or
 // sockets.
@@ -7,7 +7,7 @@ import { outcomesOf, type EventOf, type ItemOutcome } from "../wasm/boundary.ts"
 import type { Operation } from "./operation.ts";
 import type { RowDelivery } from "./row-delivery.ts";
 
-/** Events that are of the operation in front. */
+/** Events that belong to the operation in front. */
 export type OperationEvent = EventOf<
   | "shape"
   | "tooManyHeld"
@@ -23,7 +23,7 @@ export type OperationEvent = EventOf<
   | "shapeChanged"
 >;
 
-/** What this needs of the connection. */
+/** The part of the connection that this file needs. */
 interface Carrier {
   readonly hears: ((command: string) => void) | undefined;
   abandon(operation: Operation): void;
@@ -39,7 +39,7 @@ export class OperationEvents {
     this.#delivery = delivery;
   }
 
-  /** What the event means, and then its handler. */
+  /** Applies the event, then calls its handler. */
   handle(operation: Operation, event: OperationEvent): void {
     const { on } = operation.conversation;
     switch (event.kind) {
@@ -122,13 +122,13 @@ export class OperationEvents {
       "COPY_NEEDS_COPY_CALL",
       "COPY data cannot be returned as rows: use copyFrom or copyTo.",
     );
-    // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next
-    // call.
+    // The core has already refused COPY FROM with CopyFail, so the server's response is on its way. A cancel could only
+    // hit the next call.
     this.#connection.interrupt(operation, error, direction === "out");
   }
 }
 
-/** Users see them, and all runs of the statement share them. */
+/** Frozen because users see the columns, and all runs of the statement share them. */
 function freeze(columns: readonly object[]): void {
   columns.forEach(Object.freeze);
   Object.freeze(columns);

@@ -1,142 +1,148 @@
 // One conversation with the server on its connection: startup, describe, execute, batch or COPY, from its flight to
 // ReadyForQuery.
 //
-// Knows what the core has told about it so far, and to whom rows and events go. Must not know sockets, promises of
-// users, or what becomes of rows.
+// Knows what the core has reported about it so far, and where its rows and events go. Must not know sockets, promises
+// of users, or what is done with rows.
 import type { PgzError } from "../util/errors.ts";
 import type { Observation, Truncation } from "../util/observer.ts";
 import type { Column, EventOf, ItemOutcome } from "../wasm/boundary.ts";
 
 /**
- * When rows are handed on.
+ * When rows are passed on.
  *
- * - `collected`: at the latest when the result is over. Nothing has gone downstream before, so a failure takes the rows
- *   back.
- * - `prompt`: as they come, the first at once, later ones after `flushInterval`. They cannot be taken back.
- * - `blocks`: the same in blocks of `flushBytes`, however long that takes: the consumer holds rows back anyway.
+ * - `collected`: at the latest when the result is over. Nothing has gone downstream before, so a failure discards the
+ *   rows.
+ * - `prompt`: as they arrive, the first at once, later ones after `flushInterval`. They cannot be taken back.
+ * - `blocks`: as they arrive too, but in blocks of `flushBytes`, however long a block takes: the consumer collects rows
+ *   anyway.
  */
 export type Delivery = "collected" | "prompt" | "blocks";
 
 /** Where the rows of an operation go. */
 export interface RowSink {
   readonly delivery?: Delivery;
-  /** Before the first row of a result. Throws a UsageError when the sink is not made for such columns. */
+  /** Called before the first row of a result. Throws a UsageError if the sink cannot take such columns. */
   columns?(columns: readonly Column[]): void;
-  /** Whole rows; a view that is valid until this returns. */
+  /** Takes whole rows, as a view that is valid until this returns. */
   rows(view: Uint8Array): void;
-  /** A promise while no more is wanted: nothing is read from the socket before it settles. */
+  /** A promise while the sink wants no more rows: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
 }
 
-/** Who hears of an operation's events, by their kind. An event without a handler means what `Connection` says. */
+/** Handlers of an operation's events, by kind. `Connection` says what an event without a handler means. */
 export interface Handlers {
   /** The answer to Describe of a statement. */
   shape?(event: EventOf<"shape">): void;
-  /** The columns of a result; the rows' sink is told next. */
+  /** The columns of a result. The row sink gets them next. */
   columns?(event: EventOf<"columns">): void;
-  /** The rows of a first run that were held became too many. They are dropped, and so are those to come. */
+  /** A first run held too many rows. They are dropped, and so are its later rows. */
   tooManyHeld?(): void;
-  /** A first run was answered as no PostgreSQL does it, in front of the statement. */
+  /** The server's response to a first run, before that of the statement, was not one that PostgreSQL gives. */
   odd?(): void;
-  /** A text of a first run is none of its type. Its rows are dropped, and it goes on. */
+  /** A text value in a first run's rows is not valid for its type. The rows are dropped, and the run continues. */
   unreadable?(event: EventOf<"unreadable">): void;
-  /** The columns are not those that were learned. The operation fails for it. */
+  /** The columns are not those that were learned. The operation fails for this reason. */
   shapeChanged?(event: EventOf<"shapeChanged">): void;
-  /** One command is complete, of several perhaps. */
+  /** One command is complete, perhaps one of several. */
   complete?(command: string, rowCount: number | null): void;
-  /** What became of items of a batch. */
+  /** The outcomes of items of a batch. */
   items?(outcomes: readonly ItemOutcome[]): void;
-  /** The rows that follow are of this statement of the batch, whose columns are known. */
+  /** The rows that follow belong to this statement of the batch, whose columns are known. */
   switch?(event: EventOf<"switch">): void;
-  /** The server is ready for data of COPY, or begins to send them. Without a handler COPY is refused. */
+  /** The server is ready to receive COPY data, or begins to send it. Without a handler COPY is refused. */
   copy?(event: EventOf<"copy">): void;
-  /** `true`: the error is that of a part of the operation, which goes on. */
+  /** `true`: only a part of the operation failed, and the operation continues. */
   error?(error: PgzError, reached: Reached): boolean;
 }
 
-/** How far a statement had come when something went wrong. */
+/** How far a statement had got when something failed. */
 export interface Reached {
-  /** Something of it may have run. */
+  /** Some of the statement may have run. */
   readonly bound: boolean;
-  /** What failed in front of it, so that nothing of it has run: for a prelude, knowing the statement is no help. */
+  /**
+   * The part in front of the statement that failed, so that the statement has not run at all. If a prelude failed,
+   * describing the statement would not help.
+   */
   readonly before: "prelude" | "close" | "check" | undefined;
 }
 
-/** Why the operation gives less than was asked for: the first thing that went wrong. */
+/** Why the operation delivers less than was asked for: the first thing that went wrong. */
 export interface Failure extends Reached {
   readonly is: "failed";
   readonly error: PgzError;
 }
 
-/** What it gives, as far as is known. */
+/** What the operation delivers, as far as is known. */
 export type Outcome =
   | { readonly is: "whole" }
-  /** A limit ended the result, which is no error: the output is whole whatever happens now. */
+  /** A limit ended the result. That is no error: the output is complete whatever happens now. */
   | { readonly is: "cut"; readonly by: Truncation }
   | Failure;
 
 const WHOLE: Outcome = { is: "whole" };
-/** Errors of statements of our own, in front of the caller's: no text of a caller's can be among them. */
+/** Errors of the driver's own statements in front of the caller's. They cannot contain text of a caller. */
 export const ofPreludes = new WeakSet<PgzError>();
 
-/** From our side: nobody asks how far it had come. */
+/** Used for failures that the driver itself raises: no code asks how far the statement had got. */
 const UNKNOWN: Reached = { bound: true, before: undefined };
 
-/** What an operation is to its connection: where rows go, who hears of events, how it shares the wire. */
+/** How an operation uses its connection: where rows go, which handlers get events, how it shares the wire. */
 export interface Conversation {
   readonly rows?: RowSink | undefined;
   readonly on?: Handlers | undefined;
-  /** It has several results: the rows of one are handed on before the next begins. */
+  /** The operation has several results: the rows of each are passed on before the next begins. */
   readonly severalResults?: boolean;
-  /** Data of ours travel while its answers come: the pump does not wait for writes. */
+  /** The driver sends data while responses arrive, so the pump does not wait for writes. */
   readonly duplex?: boolean;
-  /** All operations before it are over. What it throws ends the operation. */
-  readonly comesFirst?: () => void;
-  /** Several transactions: one CancelRequest stops only the one that runs. */
+  /** Called when all earlier operations are over. If it throws, the operation is interrupted with that error. */
+  readonly isNext?: () => void;
+  /** The operation has several transactions, and one CancelRequest stops only the one that runs. */
   readonly isolated?: boolean;
 }
 
-/** The call that an operation is for. */
+/** The call that an operation belongs to. */
 export interface Owner {
-  /** Is told at once of an error that ends the operation from our side: a cap, COPY, a consumer's own failure. */
+  /**
+   * Called at once with an error that the driver itself ends the operation with: a cap, COPY, a consumer's own failure.
+   */
   fail(error: PgzError): void;
-  /** Who is told of notices meanwhile. */
+  /** The observation that receives notices while the operation runs. */
   readonly observation: Observation | undefined;
 }
 
-/** Who wants notifications: for them the connection is read while nothing is asked of it, too. */
+/** A listener for notifications. For it the connection is read even while no operation is pending. */
 export interface NotificationListener {
   notify(event: EventOf<"notification">): void;
-  /** A promise while no more is wanted. */
+  /** A promise while the listener wants no more notifications. */
   full(): Promise<void> | undefined;
 }
 
 export class Operation {
   readonly conversation: Conversation;
   readonly owner: Owner | undefined;
-  /** The server says that a cancel ended it. */
+  /** The server reported that a cancel ended the operation. */
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */
   exposed = false;
   /** Rows have gone downstream. */
   committed = false;
   command = "";
-  /** Of the transaction, as its ReadyForQuery tells it. */
+  /** The transaction status from the operation's ReadyForQuery. */
   status = "";
   rowCount: number | null = null;
-  /** Of output that went to the sink. */
+  /** Bytes of output that went to the sink. */
   bytes = 0;
-  /** Its portal has more rows, perhaps. */
+  /** The operation's portal may have more rows. */
   suspended = false;
   /** Ends the wait for a full sink. */
   wake: () => void = () => {};
-  /** `stopping`: nobody waits for it any more, so its rows are dropped, and the server is told. */
+  /** `stopping`: the operation was abandoned, so its rows are dropped and the server is told to stop. */
   #life: "running" | "stopping" | "over" = "running";
   #outcome = WHOLE;
   #cleanup: Promise<void> | undefined;
-  /** The connection went before ReadyForQuery. */
+  /** Why the connection was lost before ReadyForQuery. */
   #lost: PgzError | undefined;
-  /** Who is told of the end, in the order in which they asked. */
+  /** Called at the end, in the order of `whenOver`. */
   #listeners: ((lost: PgzError | undefined) => void)[] | undefined;
   #done: Promise<void> | undefined;
 
@@ -146,15 +152,15 @@ export class Operation {
   }
 
   /**
-   * Calls `listener` once, in a later microtask, when ReadyForQuery has come, also after an ErrorResponse (see `error`),
-   * or when the connection is gone: `lost`. It costs no promise.
+   * Calls `listener` once, in a later microtask, when ReadyForQuery has arrived, also after an ErrorResponse (see
+   * `error`), or when the connection is gone; `lost` is then the reason. Creates no promise.
    */
   whenOver(listener: (lost: PgzError | undefined) => void): void {
     if (this.#life === "over") queueMicrotask(() => listener(this.#lost));
     else (this.#listeners ??= []).push(listener);
   }
 
-  /** The same as a promise, which rejects when the connection is gone. Always handled. */
+  /** The same as a promise, which rejects when the connection is gone. Its rejection is always handled. */
   get done(): Promise<void> {
     if (this.#done) return this.#done;
     this.#done = new Promise((resolve, reject) => this.whenOver((lost) => (lost ? reject(lost) : resolve())));
@@ -182,7 +188,7 @@ export class Operation {
     return this.#outcome.is === "cut" ? this.#outcome.by : undefined;
   }
 
-  /** Settles when the connection is usable again (or gone) after `abandon`. */
+  /** After `abandon`: resolves when the connection is usable again (or gone). */
   get cleanup(): Promise<void> | undefined {
     return this.#cleanup;
   }
@@ -195,7 +201,7 @@ export class Operation {
     if (this.#outcome.is === "whole") this.#outcome = { is: "cut", by };
   }
 
-  /** Nobody waits for it any more, and `cleanup` begins; where that was so already, nothing happens. */
+  /** Marks the operation as abandoned and starts `cleanup`. Does nothing if it is abandoned or over already. */
   abandon(cleanup: () => Promise<void>): void {
     if (this.#life !== "running") return;
     this.#life = "stopping";
@@ -203,29 +209,30 @@ export class Operation {
     this.wake();
   }
 
-  /** It has failed, perhaps by a CancelRequest that was for another operation. */
-  get wasHitBesides(): boolean {
+  /** The operation was canceled, perhaps by a CancelRequest for another operation. */
+  get wasHitByOtherCancel(): boolean {
     return this.exposed && this.canceled;
   }
 
-  /** Nobody wants rows of it any more. */
+  /** No consumer wants rows of the operation any more. */
   get isUnwanted(): boolean {
     return this.#life === "stopping" || this.#outcome.is === "failed";
   }
 
-  /** Of one statement that is over: its rows, where it counts any. */
+  /** Adds the row count of one completed statement, if that has one. */
   count(rows: number | null): void {
     if (rows !== null) this.rowCount = (this.rowCount ?? 0) + rows;
   }
 
-  /** `lost`: the connection is gone. */
+  /** Ends the operation. `lost`: why the connection is gone, if it is. */
   end(lost?: PgzError): void {
     this.#life = "over";
     this.#lost = lost;
     this.wake();
     const listeners = this.#listeners;
     this.#listeners = undefined;
-    // Later: what listens may ask for the next operation, and the events of this chunk are not all told yet.
+    // In a later microtask, because a listener may start the next operation while events of this chunk are not all
+    // handled.
     if (listeners) for (const listener of listeners) queueMicrotask(() => listener(lost));
   }
 }

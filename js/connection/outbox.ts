@@ -1,5 +1,5 @@
-// Bytes on their way to the socket: one write at a time, in the order in which they were said, and all that is said in
-// one turn of the event loop in one write.
+// Queues bytes for the socket: one write at a time, in the order of `push`. Everything pushed in one turn of the event
+// loop leaves in one write.
 //
 //   push ──> waits for the end of the turn ──> write ──> taken at once: the next one
 //                                                   └──> a promise: the next one when it has resolved
@@ -9,20 +9,20 @@
 export class Outbox {
   readonly #write: (bytes: Uint8Array) => Promise<void> | undefined;
   readonly #failed: (cause: unknown) => void;
-  /** Each gives its bytes when its turn to be written comes. */
+  /** Each function returns its bytes when their turn to be written comes. */
   readonly #waiting: (() => Uint8Array)[] = [];
   #isSending = false;
   #closed = false;
-  /** For who waits until all that was said has left. */
+  /** For callers that wait until everything pushed has been written. */
   #left: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
-  /** `failed` is told of a write that rejects, or of bytes that could not be had. */
+  /** `failed` is called when a write rejects, or when the bytes could not be made. */
   constructor(write: (bytes: Uint8Array) => Promise<void> | undefined, failed: (cause: unknown) => void) {
     this.#write = write;
     this.#failed = failed;
   }
 
-  /** Resolves when all that was said has left; `undefined` when it has. Never rejects. */
+  /** Resolves when everything pushed has been written; `undefined` if it already has. Never rejects. */
   get writing(): Promise<void> | undefined {
     if (!this.#isSending) return undefined;
     if (!this.#left) {
@@ -33,16 +33,16 @@ export class Outbox {
     return this.#left.promise;
   }
 
-  /** After what is being written; `bytes` says what then. */
+  /** Queues bytes after those already queued. `bytes` is called when their turn comes. */
   push(bytes: () => Uint8Array): void {
     this.#waiting.push(bytes);
     if (this.#isSending) return;
     this.#isSending = true;
-    // What else is said in this turn goes with it.
+    // Bytes pushed later in this turn leave with these.
     queueMicrotask(this.#send);
   }
 
-  /** Nothing more is written. */
+  /** Stops writing. */
   close(): void {
     this.#closed = true;
   }

@@ -1,14 +1,14 @@
-// Rows on their way from the core to the sink of their operation: the first at once, then when they are many, or when
-// `flushInterval` is over.
+// Passes rows from the core to the sink of their operation: the first row at once, later rows when there are many or
+// when `flushInterval` has passed.
 //
-// Knows the rows that wait in the core, and sinks. Must not know events, or what it means that a sink fails.
+// Knows the rows that wait in the core, and sinks. Must not know events, or what a sink's failure means.
 import { fromFailure, PgzError } from "../util/errors.ts";
 import type { Core } from "../wasm/boundary.ts";
 import type { Operation } from "./operation.ts";
 
-/** What this needs of the connection. */
+/** The part of the connection that this file needs. */
 interface Carrier {
-  /** Nothing that `work` throws reaches who called: it ends the connection. */
+  /** What `work` throws never reaches the caller: it ends the connection. */
   guarded(work: () => void): void;
   interrupt(operation: Operation, error: PgzError): void;
 }
@@ -25,7 +25,7 @@ export class RowDelivery {
     this.#flushInterval = flushInterval;
   }
 
-  /** Rows of this operation wait in the core. `full`: it takes no more input before they are gone. */
+  /** Rows of this operation wait in the core. `full`: the core takes no more input until they are gone. */
   offer(operation: Operation, full: boolean): void {
     if (operation.isUnwanted) return this.#core.dropRows();
     const prompt = operation.conversation.rows?.delivery === "prompt";
@@ -33,7 +33,7 @@ export class RowDelivery {
     if (prompt) this.#timer ??= this.#flushLater(operation);
   }
 
-  /** Hands over all that wait. */
+  /** Passes all waiting rows to the sink. */
   deliver(operation: Operation): void {
     const { rows } = operation.conversation;
     this.#core.takeRows((view) => {
@@ -47,7 +47,7 @@ export class RowDelivery {
     });
   }
 
-  /** The operation is over, or the connection. */
+  /** Called when the operation or the connection is over. */
   stopTimer(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -57,7 +57,7 @@ export class RowDelivery {
     return setTimeout(() => this.#flush(operation), this.#flushInterval);
   }
 
-  /** Rows that come slower than `flushBytes` do not wait for ever. */
+  /** Without this, rows that fill `flushBytes` slowly would wait for ever. */
   #flush(operation: Operation): void {
     this.#timer = undefined;
     if (operation.ended || operation.isUnwanted) return;

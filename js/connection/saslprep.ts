@@ -1,29 +1,29 @@
 // SASLprep (RFC 4013) of a password, as PostgreSQL's saslprep.c applies it before SCRAM.
 //
 // Knows: stringprep's mapping, prohibition and direction rules. Must not know: SCRAM. It is here and not in the core
-// because `normalize` is the runtime's, where a table in wasm would weigh 70 kB.
+// because the runtime has `normalize`. A table in wasm would add 70 kB.
 //
-// PostgreSQL takes a password that SASLprep refuses as it is, and so does this: a rule matters only where mapping or
-// NFKC would have changed the text. That is why the table of what Unicode 3.2 did not know holds its large gaps only
-// (later scripts, symbols, currencies, all emoji): a password is affected when it mixes a rarer addition with a
-// character that NFKC changes.
+// PostgreSQL uses a password unchanged if SASLprep refuses it, and this code does the same. So a rule matters only
+// where mapping or NFKC would have changed the text. That is why the table of characters unassigned in Unicode 3.2
+// holds only its large gaps (later scripts, symbols, currencies, all emoji). The result differs from PostgreSQL's only
+// for a password that mixes a rarer addition with a character that NFKC changes.
 
-/** The text whose UTF-8 bytes go into SCRAM. */
+/** Returns the text whose UTF-8 bytes SCRAM uses. */
 export function saslprep(password: string): string {
-  // As in saslprep.c ASCII is never touched nor refused, control characters included.
+  // As in saslprep.c, ASCII is never changed or refused, control characters included.
   if (/^[\0-\x7f]*$/.test(password)) return password;
   const mapped = password.replace(SPACES, " ").replace(NOTHING, "");
   return mapped === "" || PROHIBITED.test(mapped) || !hasOneDirection(mapped) ? password : mapped.normalize("NFKC");
 }
 
-/** RFC 3454 C.1.2, and the space itself; before B.1, as U+200B is in both. */
+/** RFC 3454 C.1.2, and the space itself. Replaced before B.1 is applied, because U+200B is in both tables. */
 const SPACES = /[\p{Zs}\u200b]/gu;
-/** RFC 3454 B.1. */
+/** RFC 3454 B.1, characters that are mapped to nothing. */
 // eslint-disable-next-line no-misleading-character-class -- each stands for itself
 const NOTHING = /[\xad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\ufeff]/g;
 
 /**
- * RFC 3454 C.2 to C.9 on the first line, and A.1 (unassigned in Unicode 3.2) on the others; saslprep.c looks at the
+ * RFC 3454 C.2 to C.9 on the first line, and A.1 (unassigned in Unicode 3.2) on the others. saslprep.c checks the
  * mapped text, not the normalised one.
  */
 const PROHIBITED = new RegExp(
@@ -40,14 +40,14 @@ const PROHIBITED = new RegExp(
   "u",
 );
 
-/** RFC 3454 D.1, characters written from right to left: all of four scripts but their marks and a few signs. */
+/** RFC 3454 D.1, characters written from right to left: all of four scripts except their marks and a few signs. */
 const RIGHT_TO_LEFT =
   "(?![\\p{M}\\p{Nd}\\u066a-\\u066c\\u06de\\u06e9\\ufb29])" +
   "[\\p{sc=Hebr}\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Thaa}\\u061b\\u061f\\u0640]";
 
 /**
- * RFC 3454 section 6: with one such character the first and the last must be such, and none may be written from left to
- * right.
+ * RFC 3454 section 6: a text with one such character must begin and end with such a character, and none of its
+ * characters may be written from left to right.
  */
 function hasOneDirection(text: string): boolean {
   const others = text.replace(new RegExp(RIGHT_TO_LEFT, "gu"), "");

@@ -1,20 +1,19 @@
-// SCRAM's SaltedPassword through WebCrypto, and a small cache of them: a reconnect then costs a few HMACs.
+// SCRAM's SaltedPassword, derived with WebCrypto, and a small cache of the results: a reconnect then costs a few HMACs.
 //
-// PBKDF2 in wasm takes 7-13 ms cold, where 10 ms is the whole CPU budget of a free Worker; one deriveBits call takes
-// about 1 ms. Knows: PBKDF2's arguments. Must not know: SCRAM messages, sockets. What it keeps never leaves the
-// isolate.
+// PBKDF2 in wasm takes 7-13 ms cold, and a free Worker has 10 ms of CPU in all. One deriveBits call takes about 1 ms.
+// Knows: PBKDF2's arguments. Must not know: SCRAM messages, sockets. The cached keys never leave the isolate.
 
 import { ConnectionError } from "../util/errors.ts";
 import { MOST_PASSWORDS } from "../util/limits.ts";
 import { characters, encoder } from "../util/bytes.ts";
 
-// Results, not promises: on Workers a promise belongs to the request that made it, and another one would wait for it
-// for ever.
+// Caches results, not promises: on Workers a promise belongs to the request that made it, and another request would
+// wait for it for ever.
 const cache = new Map<string, Uint8Array>();
 
 /**
- * SaltedPassword (32 bytes). WebCrypto may refuse (workerd: more than 100,000 iterations; old runtimes: an empty
- * password): the caller asks only where it will do.
+ * Returns SaltedPassword (32 bytes). WebCrypto may refuse (workerd: more than 100,000 iterations; old runtimes: an
+ * empty password), so the caller calls this only where WebCrypto will accept the input.
  *
  * `password` has gone through {@link saslprep}; `salt` is base64 as the server sent it.
  */

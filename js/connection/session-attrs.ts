@@ -1,17 +1,17 @@
-// libpq's target_session_attrs: whether a server is what was asked for.
+// libpq's target_session_attrs: checks whether a server is of the kind that was asked for.
 //
-// Knows what servers report of themselves (from PostgreSQL 14 on), and what older ones are asked. Must not know which
+// Knows what servers report of themselves (from PostgreSQL 14 on), and the queries for older ones. Must not know which
 // hosts there are, or which one is next.
 import type { TargetSessionAttrs } from "../config/options.ts";
 import { ConnectionError } from "../util/errors.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS } from "../wasm/boundary.ts";
 import type { Connection } from "./connection.ts";
 
-/** Behind ReadyForQuery. Rejects where the server is another one than was asked for, or does not say. */
+/** Called after ReadyForQuery. Rejects if the server is of another kind than was asked for, or does not say. */
 export async function checkSession(connection: Connection, wanted: TargetSessionAttrs): Promise<void> {
   if (wanted === "any") return;
   const isAboutWrites = wanted.startsWith("read");
-  // What a pooler said of its server when the session began may be another server's.
+  // What a pooler reported when the session began may be true of another server than the present one.
   const doubts = connection.refusedWrite;
   const { is, cause } = await (isAboutWrites ? isReadOnly(connection, doubts) : isStandby(connection, doubts));
   if (is === (wanted === "read-only" || wanted.endsWith("standby"))) return;

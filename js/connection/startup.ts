@@ -1,7 +1,7 @@
-// From a configuration to a session: the hosts in their order, the attempts of the TLS plan, who we are, and the
-// deadline of each host.
+// Opens a session from a configuration: tries the hosts in their order and the attempts of the TLS plan, logs in, and
+// keeps the deadline of each host.
 //
-// Knows the configuration and what the core must be told before StartupMessage. Must not know queries or their callers.
+// Knows the configuration and what the core needs before StartupMessage. Must not know queries or their callers.
 import { onAbort } from "../util/abort.ts";
 import { checkReach, serversOf } from "../config/hosts.ts";
 import type { Config, TargetSessionAttrs } from "../config/options.ts";
@@ -22,7 +22,7 @@ import { channelBinding } from "./channel-binding.ts";
 import { Connection } from "./connection.ts";
 import { emit, inside, newEventId } from "../util/observer.ts";
 import { dial, unlessAborted, type Link, type Target } from "./dial.ts";
-import { Login, WrongGuess } from "./login.ts";
+import { Login, WrongProbe } from "./login.ts";
 import { isPooler } from "./poolers.ts";
 import { createCore } from "../wasm/module.ts";
 import { watched } from "../sockets/channels.ts";
@@ -31,17 +31,17 @@ import { saslprep } from "./saslprep.ts";
 import { checkSession } from "./session-attrs.ts";
 
 /**
- * A connection that takes operations: behind ReadyForQuery, or right behind StartupMessage where an early query is
- * allowed (its startup then still runs, under the same deadline). Rejects with what `giveUp` was aborted with, or with
- * what went wrong.
+ * Opens a connection that takes operations: after ReadyForQuery, or right after StartupMessage where an early query is
+ * allowed (its startup then still runs, under the same deadline). Rejects with the reason that `giveUp` was aborted
+ * with, or with the error of the attempt.
  */
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
   const { signal } = config;
-  tellOfNotices(config);
+  announceNotices(config);
   const stop = onAbort(signal, () => giveUp.abort(new AbortError(signal?.reason, { retryable: true })));
   try {
     const connection = await firstSuitable(config, giveUp.signal);
-    // An observer may have aborted it when it heard that it stood.
+    // An observer may have aborted it when it was told that the connection is open.
     if (giveUp.signal.aborted) {
       connection.destroy(giveUp.signal.reason as PgzError);
       throw giveUp.signal.reason;
@@ -54,11 +54,11 @@ export async function openConnection(config: Config, giveUp: AbortController): P
   }
 }
 
-const told = new WeakSet<Config>();
+const announced = new WeakSet<Config>();
 
-function tellOfNotices(config: Config): void {
-  if (told.has(config)) return;
-  told.add(config);
+function announceNotices(config: Config): void {
+  if (announced.has(config)) return;
+  announced.add(config);
   for (const message of config.notices) emit(config.observer, "onNotice", { severity: "NOTICE", message });
 }
 
@@ -69,9 +69,11 @@ interface Candidate {
   readonly plan: TlsPlan;
 }
 
-/** The first host, in their order, that can be reached and is what `targetSessionAttrs` says. */
+/**
+ * Returns a connection to the first host, in their order, that can be reached and is what `targetSessionAttrs` says.
+ */
 async function firstSuitable(config: Config, signal: AbortSignal): Promise<Connection> {
-  // Before anything is sent: what one host's options need and this runtime lacks.
+  // Before anything is sent, refuse options of any host that this runtime cannot satisfy.
   const candidates = inOrder(config).map((server): Candidate => {
     checkReach(server, runtime());
     return { config: server, plan: tlsPlan(server, runtime()) };
@@ -81,7 +83,7 @@ async function firstSuitable(config: Config, signal: AbortSignal): Promise<Conne
     failures = [];
     for (const candidate of candidates) {
       const { host, port } = candidate.config;
-      // A query must not run on a server that is left for another one.
+      // A query must not run on a server that may be left for another one.
       const mayLeave = candidate !== candidates.at(-1) || wanted !== "any";
       try {
         return await openHost(candidate, wanted, mayLeave, signal);
@@ -94,7 +96,7 @@ async function firstSuitable(config: Config, signal: AbortSignal): Promise<Conne
   throw candidates.length === 1 ? failures[0]!.error : noHost(failures);
 }
 
-/** What is wanted of a server, each time of all hosts. Of one host alone nothing can be preferred. */
+/** Returns what is wanted of a server, for each pass over all hosts. With a single host nothing can be preferred. */
 function passes({ targetSessionAttrs, hosts }: Config): TargetSessionAttrs[] {
   if (targetSessionAttrs !== "prefer-standby") return [targetSessionAttrs];
   return hosts.length === 1 ? ["any"] : ["standby", "any"];
@@ -103,7 +105,7 @@ function passes({ targetSessionAttrs, hosts }: Config): TargetSessionAttrs[] {
 function inOrder(config: Config): Config[] {
   const servers = [...serversOf(config)];
   if (config.loadBalanceHosts === "disable") return servers;
-  // Fisher and Yates
+  // The Fisher-Yates shuffle.
   for (let at = servers.length - 1; at > 0; at--) {
     const other = Math.floor(Math.random() * (at + 1));
     [servers[at], servers[other]] = [servers[other]!, servers[at]!];
@@ -112,8 +114,8 @@ function inOrder(config: Config): Config[] {
 }
 
 /**
- * The host cannot be reached, cannot take a session now, or is not what was asked for. A wrong password or database
- * would be wrong everywhere, and as in libpq ends the attempts.
+ * Whether the host cannot be reached, cannot take a session now, or is not what was asked for. A wrong password or
+ * database would be wrong on every host, so it ends the attempts, as in libpq.
  */
 function deservesNextHost(error: unknown): boolean {
   return (
@@ -126,7 +128,10 @@ function deservesNextHost(error: unknown): boolean {
 
 // -- one host --------------------------------------------------------------------------------------------------------
 
-/** Within `connectTimeout`, which is each host's own. `mayLeave`: another attempt may follow this one. */
+/**
+ * Connects to one host within `connectTimeout`, which each host has for itself. `mayLeave`: another attempt may follow
+ * this one.
+ */
 async function openHost(
   { config, plan }: Candidate,
   wanted: TargetSessionAttrs,
@@ -165,7 +170,7 @@ async function openHost(
   }
 }
 
-/** Or the connection is closed again. */
+/** Checks that the server is of the wanted kind. If not, closes the connection and rejects. */
 async function suits(connection: Connection, wanted: TargetSessionAttrs, signal: AbortSignal): Promise<void> {
   try {
     await unlessAborted(checkSession(connection, wanted), signal);
@@ -212,7 +217,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
   } catch (error) {
     core.free();
     void link?.socket.close();
-    if (error instanceof WrongGuess) return open(target, mayRepeat, signal);
+    if (error instanceof WrongProbe) return open(target, mayRepeat, signal);
     throw error;
   }
 }
@@ -220,7 +225,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
 function newCore(config: Config): Core {
   const { maxMessageBytes, prepare, statementCacheSize } = config;
   const hasNames = prepare === "named" || (prepare === "auto" && !isPooler(config));
-  // So that two clients behind one pooler never share a statement's name.
+  // Random, so that two clients behind one pooler never share a statement's name.
   const statementPrefix = `p${base64(crypto.getRandomValues(new Uint8Array(6)))}_`;
   return createCore(maxMessageBytes, statementPrefix, hasNames ? statementCacheSize : 0);
 }

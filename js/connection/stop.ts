@@ -1,28 +1,28 @@
-// Stopping an operation before its end: CancelRequest, and again, until ReadyForQuery; within a bound, else the
-// connection goes.
+// Stops an operation before its end: sends CancelRequest, and repeats it, until ReadyForQuery comes. If that takes too
+// long, the connection is destroyed.
 //
 // Knows when a cancel may be sent and when a connection is in doubt. Must not know how a cancel travels (cancel.ts), or
-// why the operation is to stop.
+// why the operation must stop.
 import { connectionLost } from "../sockets/contract.ts";
 import type { PgzError } from "../util/errors.ts";
 import { CANCEL_AGAIN, CANCEL_DEADLINE, CANCEL_END, CANCEL_NEXT } from "../util/limits.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Target } from "./dial.ts";
 import type { Operation } from "./operation.ts";
 
-/** What this needs of the operation's connection. */
+/** The part of the operation's connection that this file needs. */
 interface Stoppable {
   readonly closed: PgzError | undefined;
   readonly startup: Operation;
-  /** The bytes of a CancelRequest, which is counted as sent. */
+  /** Returns the bytes of a CancelRequest, and counts it as sent. */
   cancelRequest(): Uint8Array;
   destroy(error: PgzError): void;
 }
 
 /**
- * Resolves when the connection is free for the next operation, or gone. `cancel`: the server is asked to stop; else its
- * ReadyForQuery is on its way already.
+ * Resolves when the connection is free for the next operation, or gone. With `cancel` the server is asked to stop;
+ * without it ReadyForQuery is already on its way.
  */
 export async function stop(
   operation: Operation,
@@ -32,7 +32,7 @@ export async function stop(
 ): Promise<void> {
   const giveUp = new AbortController();
   const waitNoLonger = () => {
-    // A cancel that is what ended the operation meets no other one.
+    // If a cancel has ended the operation, that cancel cannot hit another call.
     if (!operation.ended || !operation.canceled)
       connection.destroy(connectionLost("it was not ready in time after a cancelled call"));
     giveUp.abort();
@@ -40,8 +40,8 @@ export async function stop(
   let timer = setTimeout(waitNoLonger, CANCEL_DEADLINE);
   const isOver = () => operation.ended || connection.closed !== undefined;
   let sent = false;
-  // Once the operation has ended no cancel may be sent; one that was sent is waited for, else it could meet the next
-  // call.
+  // After the operation has ended, no cancel may be sent. A cancel that was sent is waited for, because otherwise it
+  // could hit the next call.
   const ended = operation.done
     .catch(() => {})
     .then(() => {
@@ -56,17 +56,17 @@ export async function stop(
     return connection.cancelRequest();
   };
   const send = () => sendCancelRequest(target, key, giveUp.signal).catch(() => true);
-  // An early query can be abandoned before BackendKeyData has come.
+  // An early query can be abandoned before BackendKeyData has arrived.
   let over = !cancel || (await connection.startup.done.then(send, () => true));
-  // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that waited
-  // for a server.
+  // A batch of several transactions continues after a cancel. And a pooler may have dropped the cancel of a client that
+  // was waiting for a server.
   while (cancel && !isOver()) {
-    await within(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
+    await withDeadline(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
     if (isOver()) break;
     over = (await send()) && over;
   }
   await ended;
   clearTimeout(timer);
-  // A cancel that has not been seen to end may be under way still, unless it is what ended the operation.
+  // A cancel whose end was not seen may still be in flight, unless it is the one that ended the operation.
   if (!over && !operation.canceled) connection.destroy(connectionLost("a cancel request may still reach it"));
 }

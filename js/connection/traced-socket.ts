@@ -1,72 +1,31 @@
-// Option `debug`: each flight as a line, by the names of its messages.
+// Option `debug`: prints each flight as one line, with the names of its messages.
 //
 //   pgz-edge #3 > Bind Describe Execute Sync (78 bytes): select * from users where id = $1
 //   pgz-edge #3 < BindComplete RowDescription 10 DataRow CommandComplete ReadyForQuery (512 bytes, 1.4 ms)
 //
-// Knows the header of a message, and where a statement's name and text stand. Must not show a value, a password or a
-// key: of all else it says the name and the length.
+// Knows the header of a message, and where Parse, Bind and Query hold a statement's name and text. Must not show a
+// value, a password or a key: of everything else it prints the name and the length.
 import type { Socket } from "../sockets/contract.ts";
 import { shownSql } from "../util/shown-sql.ts";
+import { BACKEND, FRONTEND, HEADER } from "../wasm/messages.ts";
 
-const FRONTEND: Readonly<Record<string, string>> = {
-  B: "Bind",
-  C: "Close",
-  d: "CopyData",
-  c: "CopyDone",
-  f: "CopyFail",
-  D: "Describe",
-  E: "Execute",
-  H: "Flush",
-  P: "Parse",
-  p: "PasswordMessage", // and what SASL says
-  Q: "Query",
-  S: "Sync",
-  X: "Terminate",
-};
-
-const BACKEND: Readonly<Record<string, string>> = {
-  R: "Authentication",
-  K: "BackendKeyData",
-  2: "BindComplete",
-  3: "CloseComplete",
-  C: "CommandComplete",
-  d: "CopyData",
-  c: "CopyDone",
-  G: "CopyInResponse",
-  H: "CopyOutResponse",
-  D: "DataRow",
-  I: "EmptyQueryResponse",
-  E: "ErrorResponse",
-  v: "NegotiateProtocolVersion",
-  n: "NoData",
-  N: "NoticeResponse",
-  A: "NotificationResponse",
-  t: "ParameterDescription",
-  S: "ParameterStatus",
-  1: "ParseComplete",
-  s: "PortalSuspended",
-  Z: "ReadyForQuery",
-  T: "RowDescription",
-};
-
-/** What a client may say first, by its code: it has no type byte. */
+/** Names of messages that may come first from a client, by their code: such a message has no type byte. */
 const FIRST: Readonly<Record<number, string>> = { 80877102: "CancelRequest" };
 
-/** Characters of SQL in a line. */
+/** Maximum number of characters of SQL in a line. */
 const LONGEST_SQL = 300;
 
-/** Bytes that begin a message: a type and a length. The first one of a client has a length and a code. */
-const HEADER = 5,
-  FIRST_HEADER = 8;
+/** Bytes of the header of a client's first message, which has no type: a length and a code. */
+const FIRST_HEADER = 8;
 
-/** The messages of one direction, however their bytes are cut. */
+/** Splits the bytes of one direction into messages, however the chunks are cut. */
 class Messages {
   readonly #names: Readonly<Record<string, string>>;
-  /** The next one has no type byte, only its length and a code. */
+  /** The next message has no type byte, only its length and a code. */
   #isFirst: boolean;
-  /** A header that has not come whole. */
+  /** The beginning of a header whose rest has not arrived. */
   #begun: readonly number[] = [];
-  /** Bytes of the body that have not come. */
+  /** Bytes of the current body that have not arrived. */
   #left = 0;
 
   constructor(names: Readonly<Record<string, string>>, isClient: boolean) {
@@ -74,12 +33,12 @@ class Messages {
     this.#isFirst = isClient;
   }
 
-  /** No message has begun that has not ended. */
+  /** Whether every message so far has ended. */
   get areWhole(): boolean {
     return !this.#left && !this.#begun.length;
   }
 
-  /** Each message that begins in these bytes. `body` is what has come of it. */
+  /** Yields each message that begins in these bytes. `body` is the part of it that has arrived. */
   *in(bytes: Uint8Array): Generator<{ name: string; body: Uint8Array }> {
     let at = 0;
     while (at < bytes.length) {
@@ -95,7 +54,7 @@ class Messages {
       this.#begun = header.length < size ? header : [];
       if (this.#begun.length) return;
       const view = new DataView(Uint8Array.from(header).buffer);
-      // The length counts itself, and not the type. A server that lies about it is for the core to refuse.
+      // The length includes itself, but not the type byte. The core refuses a server that lies about it.
       this.#left = Math.max(0, this.#isFirst ? view.getInt32(0) - FIRST_HEADER : view.getInt32(1) - 4);
       yield { name: this.#name(view), body: bytes.subarray(at, at + this.#left) };
       this.#isFirst = false;
@@ -111,7 +70,7 @@ class Messages {
 
 let sockets = 0;
 
-/** The same socket, whose flights `tell` hears of. */
+/** Wraps a socket and passes a line about each of its flights to `tell`. */
 export function tracedSocket(socket: Socket, tell: (line: string) => void): Socket {
   const flights = new Flights(`pgz-edge #${++sockets}`, tell);
   const { address, isEncrypted, certificate, readsWhileIdle } = socket;
@@ -142,9 +101,9 @@ class Flights {
   readonly #tell: (line: string) => void;
   readonly #said = new Messages(FRONTEND, true);
   readonly #answers = new Messages(BACKEND, false);
-  /** Texts of statements, by their names. */
+  /** The texts of statements by name. */
   readonly #statements = new Map<string, string>();
-  /** What has come since the last line, with how many of each in a row. */
+  /** What has arrived since the last line. Equal messages in a row are counted together. */
   #came: { name: string; count: number }[] = [];
   #bytes = 0;
   #since = 0;
@@ -191,7 +150,7 @@ class Flights {
     this.#bytes = 0;
   }
 
-  /** What a message runs. */
+  /** The SQL that a message runs. */
   #text(name: string, body: Uint8Array): string | undefined {
     if (name === "Query") return sqlOf(strings(body, 1)[0]);
     if (name === "Parse") {
@@ -208,7 +167,7 @@ class Flights {
     try {
       this.#tell(`${this.#label} ${text}`);
     } catch {
-      // Whoever watches must not break what is watched.
+      // An exception in `tell` must not break the connection.
     }
   }
 }
@@ -224,7 +183,7 @@ function shown(names: readonly { name: string; count: number }[]): string {
   return words.join(" ") || "more of it";
 }
 
-/** The first of these strings, each of which ends in a zero. */
+/** The first `most` of these strings, each of which ends with a NUL. */
 function strings(body: Uint8Array, most: number): string[] {
   const found: string[] = [];
   for (let at = 0; found.length < most;) {
@@ -241,7 +200,7 @@ function sqlOf(text = ""): string {
   return line.length > LONGEST_SQL ? `${line.slice(0, LONGEST_SQL)}…` : line;
 }
 
-/** Of the fields of an ErrorResponse, which are a letter and a string each. */
+/** The SQLSTATE among the fields of an ErrorResponse, each of which is a letter and a string. */
 function sqlstate(fields: Uint8Array): string {
   return (
     strings(fields, 20)

@@ -1,8 +1,8 @@
-// What TypeScript cannot know of the runtimes: wasm imports, and as much of workerd as is used here. The whole of
-// @cloudflare/workers-types contradicts the DOM's types.
+// Declares what TypeScript does not know of the runtimes: wasm imports, and the parts of workerd that are used here.
+// The whole of @cloudflare/workers-types contradicts the DOM's types.
 
 declare module "*.wasm" {
-  /** A module in workerd, base64 where esbuild's loader put it. */
+  /** A module in workerd; base64 text if esbuild's loader included it. */
   const wasm: WebAssembly.Module | string;
   export default wasm;
 }
@@ -14,7 +14,7 @@ declare module "*.wasm?module" {
 
 declare module "cloudflare:workers" {
   export function waitUntil(work: Promise<unknown>): void;
-  /** Not in every version; js/adapters/native-tracing.ts has its type. */
+  /** Not in every version of workerd. js/adapters/native-tracing.ts has its type. */
   export const tracing: unknown;
 }
 

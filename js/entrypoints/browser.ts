@@ -1,4 +1,4 @@
-// Where nothing else fits: pages and their workers. No TCP, and the wasm inside.
+// For pages, their workers and other runtimes without an entry of their own: no TCP, and the wasm is included.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../sockets/gzip.ts";

@@ -1,5 +1,5 @@
-// `pgz-edge/changes` where files can be read: the wasm is a file beside this one, as on Workers. Bundlers leave it
-// behind, so programs that are bundled keep the package external (docs/changes.md).
+// `pgz-edge/changes` for runtimes that can read files: the wasm is a file beside this one, as on Workers. Bundlers do
+// not copy it, so programs that are bundled keep the package external (docs/changes.md).
 export * from "../adapters/changes.ts";
 import { readFileSync } from "node:fs";
 import { provide } from "../adapters/changes/core.ts";

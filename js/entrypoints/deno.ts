@@ -1,4 +1,4 @@
-// Deno, no permission beyond --allow-net.
+// Deno, with no permission beyond --allow-net.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../sockets/gzip.ts";

@@ -1,12 +1,12 @@
-// Edge functions of Next and Vercel: no TCP, no code from bytes. `?module` is what compiles the file ahead of time
-// there.
+// Edge functions of Next and Vercel: no TCP, and no code from bytes. `?module` makes the bundler compile the file ahead
+// of time.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm?module";
 import { gzip } from "../sockets/gzip.ts";
 import { connect } from "../sockets/none.ts";
 import { installRuntime } from "../sockets/runtime.ts";
 
-/** Where Vercel keeps what belongs to the request. */
+/** Where Vercel keeps the context of a request. */
 interface RequestContext {
   get?(): { waitUntil?(work: Promise<unknown>): void } | undefined;
 }
@@ -16,8 +16,11 @@ const background = (work: Promise<unknown>) => {
   context?.get?.()?.waitUntil?.(work);
 };
 
-/** On one's own machine Next compiles it outside of the function's realm, whose `instanceof` does not know it then. */
+/**
+ * In local development Next compiles the module outside of the function's realm, where `instanceof` does not recognise
+ * it.
+ */
 const module = () => Object.setPrototypeOf(wasm, WebAssembly.Module.prototype) as WebAssembly.Module;
 
-// Whether its CompressionStream holds writers back was not looked at: `true` is right for both.
+// It is not known whether this CompressionStream holds writers back. `true` is right in both cases.
 installRuntime({ name: "edge-light", module, connect, background, gzip: (stream) => gzip(stream, true) });

@@ -1,4 +1,4 @@
-// Node: the wasm travels inside, so bundlers and single-file compilers cannot lose it.
+// Node: the wasm is included, so bundlers and single-file compilers cannot lose it.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../sockets/gzip.ts";

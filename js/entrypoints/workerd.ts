@@ -1,4 +1,4 @@
-// Cloudflare Workers: no nodejs_compat, one wasm file beside this one.
+// Cloudflare Workers: no nodejs_compat; the wasm is a file beside this one.
 export * from "../index.ts";
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";

@@ -1,9 +1,10 @@
-// Who wants a connection of the pool, as a promise of it: leases, transactions, and calls that somebody observes or
-// `beforeAcquire` decides about. Other calls wait themselves (lender.ts).
+// What waits for a connection of the pool by a promise: leases, transactions, and calls that an observer watches or
+// that `beforeAcquire` decides about. Other calls are waiters themselves (lender.ts).
 //
-// Knows whether one is still wanted. Must not know who comes first (slots.ts), or what the connection is for.
+// Knows whether a connection is still wanted. Must not know who is served first (slots.ts), or what the connection is
+// for.
 //
-// Thousands may wait at once, and all that a waiting call holds is copied by each collection: a chain of async
+// Thousands may wait at once, and each garbage collection copies all that a waiting call holds: a chain of async
 // functions here cost 100 callers on 16 connections a third of their CPU.
 import { AbortError, PgzError } from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
@@ -17,7 +18,7 @@ export class Borrower implements Waiter {
   readonly #slots: Slots;
   #resolve: ((member: Member) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
-  /** Why none is wanted any more. */
+  /** Set when the caller has given up. */
   #left: AbortError | undefined;
 
   constructor(slots: Slots, { isAlone, since, isStream }: Wish) {
@@ -27,7 +28,7 @@ export class Borrower implements Waiter {
     this.isStream = isStream;
   }
 
-  /** Resolves when it is lent one. Rejects with why there is none, or behind `giveUp`. */
+  /** Resolves with the lent connection. Rejects when connecting fails, or after `giveUp`. */
   wait(): Promise<Member> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -41,12 +42,15 @@ export class Borrower implements Waiter {
     this.#resolve!(member);
   }
 
-  /** With an error of its own: that of a connect is its connection's, and of all who waited. A hook's is only this. */
+  /**
+   * Rejects with a copy, because a connect's error belongs to its connection and goes to every waiter. An error of a
+   * hook goes to this waiter only.
+   */
   fail(error: unknown): void {
     this.#reject!(error instanceof PgzError ? copyOf(error) : error);
   }
 
-  /** A connection that it has been lent already stays its own. */
+  /** Rejects, unless a connection has been lent already: the borrower keeps that connection. */
   giveUp(reason: unknown): void {
     this.#left = new AbortError(reason, { retryable: true });
     this.#slots.leave(this);

@@ -1,6 +1,6 @@
-// Making a connection fit for the next borrower: nothing runs, no transaction is open, and what was set is reset.
+// Makes a connection fit for the next borrower: nothing runs, no transaction is open, and changed settings are reset.
 //
-// Knows SQL that undoes things, and deadlines. Must not know who had the connection, or who gets it.
+// Knows the SQL that resets a session, and deadlines. Must not know who had the connection, or who gets it.
 import { checkSession } from "../connection/session-attrs.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { plainly } from "../session/transaction-block.ts";
@@ -9,39 +9,41 @@ import type { PoolConfig } from "./options.ts";
 import type { Member } from "./member.ts";
 
 /**
- * DISCARD ALL without what would cost the driver its prepared statements (DEALLOCATE ALL, DISCARD PLANS). Settings go
- * back to those of the startup; RESET ALL does not reset the role.
+ * DISCARD ALL without the parts that would cost the driver its prepared statements (DEALLOCATE ALL, DISCARD PLANS).
+ * Settings return to those of the startup. RESET ALL does not reset the role.
  */
 const RESET = `set session authorization default; reset role; reset all; close all; unlisten *;
 select pg_catalog.pg_advisory_unlock_all(); discard temp; discard sequences`;
 
-/** Milliseconds for a reset, and for a sign of life. */
+/** Milliseconds for a reset, and for a health check. */
 const RESET_DEADLINE = 5_000,
   PING_DEADLINE = 2_000;
 
-/** Leaves the connection clean, or closed. Never rejects. `restore` makes the settings that each one begins with. */
+/**
+ * Leaves the connection clean, or closed. Never rejects. `restore` makes the settings again that every borrower finds.
+ */
 export async function clean(
   member: Member,
   { reset }: Pick<PoolConfig, "reset">,
   restore: (member: Member) => Promise<unknown>,
 ): Promise<void> {
-  const { connection, session, leftovers } = member;
-  // Where an early query is allowed it is lent before its login is over. That is no call of the borrower's.
+  const { connection, session, sessionChanges } = member;
+  // With an early query the connection is lent before its login is complete. The login is no call of the borrower's.
   if (!connection.established) await connection.startup.done.catch(() => {});
   await connection.stopping;
   if (connection.closed) return;
   if (connection.isBusy) return connection.destroy(connectionLost("it was given back while a call was running"));
   await session.transaction.rollBack();
-  const { change } = leftovers;
-  leftovers.change = "none";
+  const { change } = sessionChanges;
+  sessionChanges.change = "none";
   if (connection.closed || reset === "never" || (reset === "auto" && change === "none")) return;
   if (change === "ends") return void (await connection.close());
   if (!(await answers(connection, RESET, RESET_DEADLINE))) return void (await connection.close());
   await restore(member);
-  leftovers.change = "none";
+  sessionChanges.change = "none";
 }
 
-/** Whether its server takes writes no more, as one that a failover has made a standby. Such a connection is closed. */
+/** Whether the server refuses writes now, for example after a failover made it a standby. Closes such a connection. */
 export async function isDemoted({ connection }: Member): Promise<boolean> {
   const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), PING_DEADLINE);
   try {
@@ -56,12 +58,12 @@ export async function isDemoted({ connection }: Member): Promise<boolean> {
   }
 }
 
-/** A sign of life, in time; one that gives none is closed. Never rejects. */
+/** Checks that the server answers in time, and destroys the connection otherwise. Never rejects. */
 export async function ping(connection: Connection): Promise<void> {
   if (!(await answers(connection, "", PING_DEADLINE))) connection.destroy(connectionLost("it gave no sign of life"));
 }
 
-/** Whether it ran without an error, in time; a connection that does not answer goes. */
+/** Whether the text ran without an error, in time. A connection that does not answer is destroyed. */
 async function answers(connection: Connection, text: string, deadline: number): Promise<boolean> {
   if (connection.closed) return false;
   const operation = connection.operate(plainly(text));

@@ -1,8 +1,8 @@
-// First in, first out, for who may also leave from the middle. Each step is O(1) on average, however many there are: a
-// Set would do, but finding its first member again behind each deletion walks over those that are gone.
+// A first-in, first-out queue whose items may also leave from the middle. Each step is O(1) on average, for any length.
+// A Set would do, but after deletions it walks over all deleted members to find its first one.
 
 export class Fifo<T extends object> {
-  /** `undefined` for who has left. */
+  /** `undefined` for an item that has left. */
   #items: (T | undefined)[] = [];
   #first = 0;
   readonly #places = new Map<T, number>();
@@ -25,7 +25,7 @@ export class Fifo<T extends object> {
     this.#places.set(item, this.#items.push(item) - 1);
   }
 
-  /** Whether it was there. */
+  /** Returns whether the item was in the queue. */
   delete(item: T): boolean {
     const at = this.#places.get(item);
     if (at === undefined) return false;

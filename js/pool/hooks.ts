@@ -1,13 +1,13 @@
-// Running a hook of the user's: it may throw, and it may never end. And who is told of a throw that no call rejects
-// with. Must not know connections, or what a hook is for.
+// Runs the user's hooks, which may throw and may never end, and reports an error that no call rejects with. Must not
+// know connections, or what a hook is for.
 import type { Config } from "../config/options.ts";
 import { TimeoutError } from "../util/errors.ts";
 import { emit } from "../util/observer.ts";
 
-/** Milliseconds that a hook has; a pool whose hook never ends would never end either. */
+/** Milliseconds that a hook may take. With a hook that never ends the pool would never end either. */
 const HOOK_DEADLINE = 5_000;
 
-/** What a hook threw while it made a connection. The connect that it ended may be the only one that it ends. */
+/** An error that a hook threw while a connection was made. It ends this connect; the next one may succeed. */
 export class HookThrew {
   readonly hook: string;
   readonly error: unknown;
@@ -18,14 +18,14 @@ export class HookThrew {
   }
 }
 
-/** Tells of a throw that no call rejects with. */
-export function tellThrow({ hook, error }: HookThrew, { observer, host, port, database }: Config): void {
+/** Reports an error that no call rejects with. */
+export function reportThrow({ hook, error }: HookThrew, { observer, host, port, database }: Config): void {
   if (observer?.onHookError) emit(observer, "onHookError", { host, port, database, hook, error });
   // eslint-disable-next-line no-console -- without a call and an observer there is no other place for it
   else console.warn(`pgz-edge: the hook ${hook} threw: ${String(error)}`);
 }
 
-/** What the hook gives. Rejects with what it throws, or when its time is over. */
+/** Resolves with the hook's result. Rejects with what it throws, or when its time is over. */
 export async function runHook<T>(name: string, hook: () => T | Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {

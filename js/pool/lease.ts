@@ -1,7 +1,7 @@
-// A connection of a pool in one borrower's hands: every call of a client, until it is given back.
+// A connection of a pool held by one borrower: it has every call of a client, until it is released.
 //
 // Knows its own end. Must not know who else waits, or how a connection is cleaned (slots.ts, cleaning.ts).
-import { Home } from "../api/home.ts";
+import { OwnerCheck } from "../api/owner-check.ts";
 import { OneConnection } from "../api/one-connection.ts";
 import type { Counters } from "../api/ledger.ts";
 import type { Config } from "../config/options.ts";
@@ -12,8 +12,8 @@ import { UsageError, type Facts } from "../util/errors.ts";
 import type { Member } from "./member.ts";
 
 /**
- * One connection for several calls: `pool.acquire()` gives it. Its calls run in the order in which they are made, as a
- * client's do.
+ * One connection for several calls, from `pool.acquire()`. Its calls run in the order in which they are made, as those
+ * of a client do.
  *
  * Give it back with `release()`, or let `await using` do so.
  *
@@ -24,7 +24,7 @@ import type { Member } from "./member.ts";
  * const { rows } = await lease.query("select * from items join picked using (id)");
  */
 export class Lease extends OneConnection {
-  readonly #home = new Home("lease");
+  readonly #owner = new OwnerCheck("lease");
   readonly #member: Member;
   readonly #giveBack: (isDoomed: boolean) => Promise<void> | undefined;
   #releasing: Promise<void> | undefined;
@@ -39,7 +39,7 @@ export class Lease extends OneConnection {
     super(config, counters);
     this.#member = member;
     this.#giveBack = giveBack;
-    this.#home.refused(); // it is this request's
+    this.#owner.refused(); // the lease belongs to this request
   }
 
   /** The process id of the session, as `pg_stat_activity` shows it. */
@@ -59,11 +59,11 @@ export class Lease extends OneConnection {
 
   /**
    * Gives the connection back. Calls that still run are cancelled; an open transaction is rolled back. A stream that
-   * was handed out goes on: the connection goes back after its end, or after it has stood still for
-   * `closeTimeout`. With `destroy` that ends too, and the connection with it.
+   * was handed out continues: the connection is given back when the stream ends, or when it has made no progress for
+   * `closeTimeout`. With `destroy` the stream ends too, and the connection is closed.
    *
-   * Resolves when the connection can be used again, or with a stream at once. It never rejects, and may be called
-   * again.
+   * Resolves when the connection can be used again, or at once if a stream continues. It never rejects, and may be
+   * called again.
    *
    * @example
    * const lease = await pool.acquire();
@@ -77,7 +77,7 @@ export class Lease extends OneConnection {
     return (this.#releasing ??= !destroy && this.handed ? this.#leave() : this.#release(destroy));
   }
 
-  /** The same, but a stream ends too: whoever read it has gone. @internal */
+  /** Releases, and ends a handed out stream too: its reader has gone. @internal */
   takeBack(): Promise<void> {
     if (this.handed) this.stop(released);
     return this.release();
@@ -87,7 +87,7 @@ export class Lease extends OneConnection {
     return this.release();
   }
 
-  /** Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`. */
+  /** Does not wait for the stream: a handler's response is read only after its `await using` and `finally`. */
   #leave(): Promise<void> {
     this.stop(released, true);
     this.#member.stream = this.handed;
@@ -98,7 +98,7 @@ export class Lease extends OneConnection {
   #release(isDoomed: boolean): Promise<void> {
     this.stop(released);
     const giveBack = (): Promise<void> | undefined => this.#giveBack(isDoomed);
-    const over = this.line.end();
+    const over = this.turns.end();
     return over ? over.then(giveBack) : (giveBack() ?? Promise.resolve());
   }
 
@@ -114,7 +114,7 @@ export class Lease extends OneConnection {
   }
 
   protected override ended(): UsageError | undefined {
-    return this.#releasing ? released() : this.#home.refused();
+    return this.#releasing ? released() : this.#owner.refused();
   }
 
   protected override connected(): Session {
@@ -123,7 +123,7 @@ export class Lease extends OneConnection {
     return session;
   }
 
-  /** Behind a stream with `closeWhenDone`. */
+  /** Called after a stream with `closeWhenDone`. */
   protected override close(): Promise<void> {
     return this.release();
   }

@@ -1,13 +1,13 @@
 // How a call, a transaction or a lease gets a connection of the pool, and gives it back.
 //
-//   lend ──> at once, or wait ──> the call's turn on its member ──> given back ──> the next one's
+//   lend ──> at once, or wait ──> the call's turn on its member ──> given back ──> the next borrower's
 //     ^                                                │
-//     └────── the session was of no use to it ─────────┘
+//     └────── the session was of no use to the call ───┘
 //
 // Knows when a call has a connection for itself, the hook `beforeAcquire`, and what an observer hears of it. Must not
-// know who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import type { Visitor } from "../api/line.ts";
-import { Errand, uselessFor } from "../api/queue.ts";
+// know who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
+import type { QueuedCall } from "../api/turn-queue.ts";
+import { Job, uselessFor } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Call, Holder } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
@@ -18,55 +18,55 @@ import { PgzError, UsageError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
-import { changeOf } from "./leftovers.ts";
+import { changeOf } from "./session-changes.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
 import type { Slots, Waiter, Wish } from "./slots.ts";
-import type { Upkeep } from "./upkeep.ts";
+import type { MemberLifecycle } from "./member-lifecycle.ts";
 
-/** Attempts of a call whose connection says goodbye before it began. */
+/** Maximum attempts of a call whose connections end before the call has begun. */
 const MOST_ATTEMPTS = 3;
-/** New connections that `beforeAcquire` may refuse one after the other. */
+/** Maximum number of new connections that `beforeAcquire` may refuse in a row. */
 const MOST_REFUSALS = 10;
 
 export class Lender {
   readonly #config: Config;
   readonly #pool: PoolConfig;
   readonly #slots: Slots;
-  readonly #upkeep: Upkeep;
+  readonly #lifecycle: MemberLifecycle;
   readonly #tell: (event: "acquire" | "release") => void;
 
   constructor(
     config: Config,
     pool: PoolConfig,
     slots: Slots,
-    upkeep: Upkeep,
+    lifecycle: MemberLifecycle,
     tell: (event: "acquire" | "release") => void,
   ) {
     this.#config = config;
     this.#pool = pool;
     this.#slots = slots;
-    this.#upkeep = upkeep;
+    this.#lifecycle = lifecycle;
     this.#tell = tell;
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
 
-  /** A member for the call: at once where one is free, so that no promise is made. Never throws. */
-  lend<T>(errand: Errand<T>): void {
-    const { call, body, free } = errand;
-    const way = errand.way === "shared" && this.#changesSession(call) ? "alone" : errand.way;
-    this.#find(way === errand.way ? errand : new Errand(call, way, body, free));
+  /** Finds a member for the call: at once if one is free, so that no promise is made. Never throws. */
+  lend<T>(job: Job<T>): void {
+    const { call, body, free } = job;
+    const way = job.way === "shared" && this.#changesSession(call) ? "alone" : job.way;
+    this.#find(way === job.way ? job : new Job(call, way, body, free));
   }
 
-  #find<T>(errand: Errand<T>): void {
-    const { call } = errand;
-    if (call.finished) return errand.free();
-    call.attached = undefined; // that of the session that was of no use
-    const borrowing = new Borrowing(this, errand);
+  #find<T>(job: Job<T>): void {
+    const { call } = job;
+    if (call.finished) return job.free();
+    call.attached = undefined; // from the session that was of no use
+    const borrowing = new Borrowing(this, job);
     const member = this.atOnce(borrowing.isAlone);
     if (member) return borrowing.begin(member);
-    errand.since ??= performance.now();
+    job.since ??= performance.now();
     if (this.#waitsByPromise(call)) {
       this.borrowFor(call, borrowing).then(
         (borrowed) => borrowing.begin(borrowed),
@@ -74,18 +74,18 @@ export class Lender {
       );
       return;
     }
-    // Thousands may wait, and each collection copies all that they hold: no promise is made of a member.
+    // Thousands may wait, and each garbage collection copies all that they hold: no promise of a member is made.
     call.holder = borrowing;
     this.#slots.wait(borrowing);
   }
 
-  /** Whether it waited, and does not any more. */
+  /** Returns whether the call was waiting. It waits no longer. */
   leave<T>(borrowing: Borrowing<T>): boolean {
     return this.#slots.leave(borrowing);
   }
 
-  /** The member is the call's, if that is not over meanwhile. */
-  isWanted<T>({ call, way }: Errand<T>, member: Member): boolean {
+  /** Gives the member to the call. Returns false if the call has settled meanwhile. */
+  isWanted<T>({ call, way }: Job<T>, member: Member): boolean {
     this.#tell("acquire");
     if (call.finished) return false;
     member.call = call;
@@ -93,24 +93,27 @@ export class Lender {
     return true;
   }
 
-  /** Behind a failure: whether the call goes to another session, since this one was of no use to it. */
-  leaves<T>(errand: Errand<T>, error: unknown, session: Session): boolean {
+  /** Called after a failure. Returns whether the call moves to another session, since this one was of no use to it. */
+  leaves<T>(job: Job<T>, error: unknown, session: Session): boolean {
     const cause = uselessFor(error, session);
     if (!cause) return false;
-    // A server that lets nobody in is asked again until `acquireTimeout`, as by who waits.
-    if (!errand.goesElsewhere(cause, cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1)) return false;
-    // What ended it may have ended the others, and where idle ones are not read nobody has told.
+    // A server that refuses logins is retried until `acquireTimeout`, which bounds a waiter too.
+    if (!job.goesElsewhere(cause, cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1)) return false;
+    // What ended this session may have ended others. Where idle connections are not read, the driver has not noticed.
     if (cause === "ended session") this.#slots.suspectAll();
     return true;
   }
 
-  /** The call's turn on the member is over. */
-  ended<T>(errand: Errand<T>, isUnheard: boolean): void {
-    if (isUnheard) this.#find(errand);
-    else errand.free();
+  /** Called when the call's turn on the member is over. */
+  ended<T>(job: Job<T>, isUnheard: boolean): void {
+    if (isUnheard) this.#find(job);
+    else job.free();
   }
 
-  /** Calls that share its connection would find what it leaves, since a session is reset when the last one goes. */
+  /**
+   * Whether the call may change its session. Calls that share the connection would find the change, since a session is
+   * reset only after its last borrower.
+   */
   #changesSession({ asked }: Pick<Call<unknown>, "asked">): boolean {
     const { sharing, reset } = this.#pool;
     return sharing > 1 && reset === "auto" && asked !== undefined && changeOf(asked.text) !== "none";
@@ -118,7 +121,7 @@ export class Lender {
 
   // -- members --------------------------------------------------------------------------------------------------------
 
-  /** One that is free. */
+  /** Returns a free member. */
   atOnce(isAlone: boolean): Member | undefined {
     if (this.#pool.beforeAcquire) return undefined;
     const member = this.#slots.take(isAlone);
@@ -128,7 +131,7 @@ export class Lender {
     return member;
   }
 
-  /** Rejects when the call has failed meanwhile. */
+  /** Rejects if the call has failed meanwhile. */
   borrowFor(call: Pick<Call<unknown>, "holder">, wish: Wish): Promise<Member> {
     const borrower = new Borrower(this.#slots, wish);
     call.holder = { onFailure: (error) => borrower.giveUp(error) };
@@ -146,8 +149,8 @@ export class Lender {
   }
 
   /**
-   * `beforeAcquire` decides about each connection, which takes a promise. Who observes the pool, or the call, wants the
-   * caller's async context, and a promise takes that along.
+   * Whether the call waits by a promise. `beforeAcquire` decides about each connection asynchronously. An observer of
+   * the pool or of the call needs the caller's async context, and a promise keeps that.
    */
   #waitsByPromise<T>({ observation }: Call<T>): boolean {
     return Boolean(this.#pool.beforeAcquire ?? observation ?? watched("acquire", this.#config.observer));
@@ -160,13 +163,13 @@ export class Lender {
   }
 
   /**
-   * One that `beforeAcquire` agrees to. It may refuse each connection that the pool has, and some new ones. A hook that
-   * goes on refuses every connection, and the pool would connect without end.
+   * Returns a member that `beforeAcquire` agrees to. The hook may refuse each connection that the pool has, and some
+   * new ones. A hook that refuses more refuses every connection, and the pool would connect without end.
    */
   async #findAgreed(borrower: Borrower): Promise<Member> {
     for (let refusals = 1; ; refusals++) {
       const member = this.#slots.take(borrower.isAlone) ?? (await borrower.wait());
-      const refusal = await this.#upkeep.refusal(member, "beforeAcquire");
+      const refusal = await this.#lifecycle.refusal(member, "beforeAcquire");
       if (!refusal) return member;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
@@ -174,7 +177,7 @@ export class Lender {
     }
   }
 
-  /** Tells the observer what becomes of it. */
+  /** Tells the observer how the acquire ended. */
   async #observed(observer: Observer, since: number, find: () => Member | Promise<Member>): Promise<Member> {
     const { host, port, database } = this.#config;
     const start = { id: newEventId(), host, port, database };
@@ -202,61 +205,63 @@ export class Lender {
 }
 
 /**
- * A call on its way to a member, and on it:
+ * A call on its way to a member, and on the member:
  *
  *   wait ──> take ──> begin: its turn on the member ──> free
  *     └── fail, or its call has failed ──────────────────┘
  */
-class Borrowing<T> implements Waiter, Holder, Visitor<T> {
+class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   readonly #lender: Lender;
-  readonly errand: Errand<T>;
-  /** That it has been lent. */
+  readonly job: Job<T>;
+  /** The member that was lent. */
   #member: Member | undefined;
   #isBack = false;
-  /** The session had ended before it began with it. */
-  #isUnheard = false;
+  /** The session had ended before the call began on it. */
+  #goesElsewhere = false;
 
-  constructor(lender: Lender, errand: Errand<T>) {
+  constructor(lender: Lender, job: Job<T>) {
     this.#lender = lender;
-    this.errand = errand;
+    this.job = job;
   }
 
-  // -- in front of a member -------------------------------------------------------------------------------------------
+  // -- before a member ------------------------------------------------------------------------------------------------
 
   get isAlone(): boolean {
-    return this.errand.way !== "shared";
+    return this.job.way !== "shared";
   }
 
   get isStream(): boolean {
-    return this.errand.way === "stream";
+    return this.job.way === "stream";
   }
 
   get since(): number {
-    return this.errand.since!;
+    return this.job.since!;
   }
 
-  /** Later: whoever gives the member back may be in the middle of what its connection has read. */
+  /** In a microtask: the caller that gives the member back may be in the middle of reading from its connection. */
   take(member: Member): void {
     queueMicrotask(() => this.begin(member));
   }
 
-  /** Later, since a call's end may run a user's code. With an error of its own: all who waited are given this one. */
+  /**
+   * In a microtask, since the end of a call may run a user's code. With a copy: all waiters are given the same error.
+   */
   fail(error: unknown): void {
     const own = error instanceof PgzError ? copyOf(error) : error;
     queueMicrotask(() => this.end(own));
   }
 
   end(error: unknown): void {
-    this.errand.call.fail(error);
-    this.errand.free();
+    this.job.call.fail(error);
+    this.job.free();
   }
 
   // -- on a member ----------------------------------------------------------------------------------------------------
 
   begin(member: Member): void {
     this.#member = member;
-    this.errand.call.holder = this;
-    if (this.#lender.isWanted(this.errand, member)) member.line.run(this);
+    this.job.call.holder = this;
+    if (this.#lender.isWanted(this.job, member)) member.turns.run(this);
     else this.free();
   }
 
@@ -265,20 +270,20 @@ class Borrowing<T> implements Waiter, Holder, Visitor<T> {
   }
 
   failed(error: unknown, session: Session): "fail" | "leave" {
-    this.#isUnheard = this.#lender.leaves(this.errand, error, session);
-    return this.#isUnheard ? "leave" : "fail";
+    this.#goesElsewhere = this.#lender.leaves(this.job, error, session);
+    return this.#goesElsewhere ? "leave" : "fail";
   }
 
   free(): void {
     if (!this.#isBack) void this.#lender.giveBack(this.#member!);
-    this.#lender.ended(this.errand, this.#isUnheard);
+    this.#lender.ended(this.job, this.#goesElsewhere);
   }
 
   // -- as its call settles --------------------------------------------------------------------------------------------
 
   /**
-   * Gives the member back before the caller goes on, who may make the next call at once: it would find no connection,
-   * and wait. A session that is to be cleaned waits until all of its answer is in.
+   * Gives the member back before the caller continues. The caller may make its next call at once, which would find no
+   * connection free, and wait. A session that must be cleaned waits until its whole response has arrived.
    */
   onSuccess(): void {
     if (!this.isAlone) return;
@@ -287,11 +292,11 @@ class Borrowing<T> implements Waiter, Holder, Visitor<T> {
   }
 
   onFailure(): void {
-    if (this.#lender.leave(this)) this.errand.free();
+    if (this.#lender.leave(this)) this.job.free();
   }
 }
 
-/** The wish of a lease or a transaction. */
+/** What a lease or a transaction asks for. */
 export function aloneFromNow(): Wish {
   return { isAlone: true, isStream: false, since: performance.now() };
 }

@@ -1,7 +1,7 @@
-// Leases that are out: which are held for too long, and which nobody has any more.
+// Leases that are out: which are held for too long, and which no code refers to any more.
 //
-// Knows leases by what takes them back, not by the lease itself, which would keep one that was forgotten for ever. Must
-// not know how a connection is cleaned, or who gets it next.
+// Knows a lease by the function that takes it back. A reference to the lease itself would keep a forgotten lease alive
+// for ever. Must not know how a connection is cleaned, or who gets it next.
 import type { Counters } from "../api/ledger.ts";
 import type { Config } from "../config/options.ts";
 import { onAbort } from "../util/abort.ts";
@@ -13,18 +13,20 @@ interface Loan {
   readonly member: Member;
   /** Where it was acquired, if that is recorded. */
   readonly trace: Error | undefined;
-  /** Until it is watched: most are given back before that, and watching costs more than all else. */
+  /**
+   * Undefined once the lease is watched. Most leases are released before that, and watching costs more than all else.
+   */
   lease: Lease | undefined;
-  isTold: boolean;
+  isReported: boolean;
   giveBack(): Promise<void> | undefined;
 }
 
 export class Loans {
   readonly #config: Config;
   readonly #counters: Counters;
-  /** Milliseconds; 0: nobody is told. */
+  /** Milliseconds. 0: no leak is reported. */
   readonly #threshold: number;
-  /** `look` is called again and again. */
+  /** Whether `look` is called periodically. */
   readonly #looks: boolean;
   /** See {@link recordsStacks}. */
   #recordsStacks: boolean;
@@ -37,7 +39,7 @@ export class Loans {
     this.#threshold = threshold;
     this.#looks = looks;
     this.#recordsStacks = threshold > 0 && Boolean(config.debug || config.observer?.onLeaseLeak);
-    // The old workerd has none.
+    // Old versions of workerd have none.
     if (typeof FinalizationRegistry === "undefined") return;
     this.#lost = new FinalizationRegistry((loan) => {
       this.#tell(loan, performance.now());
@@ -50,14 +52,14 @@ export class Loans {
   }
 
   /**
-   * Whether the stack of an `acquire` is wanted. To record one is most of what a lease costs (3 to 5 us), and few are
-   * ever told of: without `debug` and `onLeaseLeak` that begins with the first warning.
+   * Whether the stack of an `acquire` is recorded. Recording is most of what a lease costs (3 to 5 us), and few stacks
+   * are ever reported: without `debug` and `onLeaseLeak` it begins with the first warning.
    */
   get recordsStacks(): boolean {
     return this.#recordsStacks;
   }
 
-  /** `until`: it is taken back when this aborts. `giveBack` is called once. */
+  /** Makes a lease, which is taken back when `until` aborts. `giveBack` is called once. */
   lend(
     member: Member,
     trace: Error | undefined,
@@ -73,23 +75,23 @@ export class Loans {
       return giveBack(member);
     };
     const lease = new Lease(this.#config, this.#counters, member, back);
-    const loan: Loan = { member, trace, lease, isTold: false, giveBack: back };
+    const loan: Loan = { member, trace, lease, isReported: false, giveBack: back };
     this.#loans.add(loan);
     if (!this.#looks) this.#watch(loan);
     if (until) stop = onAbort(until, releaser(new WeakRef(lease)));
     return lease;
   }
 
-  /** Watches those that are still out, and tells of those that are held for too long. */
+  /** Watches the leases that are still out, and reports those that are held for too long. */
   look(now: number): void {
     for (const loan of this.#loans) {
       this.#watch(loan);
-      if (loan.member.stream) continue; // it was released, and its stream is read on
+      if (loan.member.stream) continue; // it was released, and its stream is still read
       if (this.#threshold && now - loan.member.since >= this.#threshold) this.#tell(loan, now);
     }
   }
 
-  /** From now on it is taken back when nobody has it. */
+  /** From now on the lease is taken back when no code refers to it any more. */
   #watch(loan: Loan): void {
     if (!loan.lease) return;
     this.#lost?.register(loan.lease, loan, loan);
@@ -97,8 +99,8 @@ export class Loans {
   }
 
   #tell(loan: Loan, now: number): void {
-    if (loan.isTold || !this.#threshold) return;
-    loan.isTold = true;
+    if (loan.isReported || !this.#threshold) return;
+    loan.isReported = true;
     const { observer } = this.#config;
     const event = { heldMs: now - loan.member.since, stack: loan.trace?.stack ?? "" };
     if (observer?.onLeaseLeak) {
@@ -106,7 +108,7 @@ export class Loans {
       return;
     }
     this.#recordsStacks = true;
-    // eslint-disable-next-line no-console -- what nobody watches has to be seen somewhere
+    // eslint-disable-next-line no-console -- without an observer there is no other place for it
     console.warn(
       `pgz-edge: a lease has not been released for ${Math.round(event.heldMs)} ms; ` +
         (event.stack || "where it was acquired is recorded from now on, and always with debug: true"),
@@ -114,7 +116,7 @@ export class Loans {
   }
 }
 
-/** A signal that lives long must not hold the lease. */
+/** Holds the lease weakly: a signal that lives long must not keep it alive. */
 function releaser(lease: WeakRef<Lease>): () => void {
   return () => void lease.deref()?.takeBack();
 }

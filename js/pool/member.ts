@@ -1,19 +1,19 @@
 // One connection of a pool: its session, who has it, and since when.
 //
-// A record, and the few questions that it answers itself. Who changes it is slots.ts. Must not know waiters or options.
-import { Line } from "../api/line.ts";
+// A record, and the few questions that it answers itself. slots.ts changes it. Must not know waiters or options.
+import { TurnQueue } from "../api/turn-queue.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Call } from "../session/call.ts";
 import { Session } from "../session/session.ts";
-import { Leftovers } from "./leftovers.ts";
+import { SessionChanges } from "./session-changes.ts";
 
 /**
- * Where a member is:
+ * The place of a member:
  *
- *   idle <──> lent        a call or a lease has it; several calls may, where they share
+ *   idle <──> lent        a call or a lease has it; several calls may share it
  *    │ ^       │
  *    v │       v
- *   busy       busy       being cleaned, or asked whether it lives: nobody has it, and nobody may
+ *   busy       busy       being cleaned or checked: neither lent nor available
  *    └──> leaving <──┘    it counts until its connection is closed
  */
 export type Place = "idle" | "lent" | "busy" | "leaving";
@@ -21,28 +21,28 @@ export type Place = "idle" | "lent" | "busy" | "leaving";
 export class Member {
   readonly connection: Connection;
   readonly session: Session;
-  readonly leftovers = new Leftovers();
+  readonly sessionChanges = new SessionChanges();
   /** Turns of the pool's calls on it. */
-  readonly line: Line;
-  /** Of the pool, when it was made: `reset()` begins another. */
+  readonly turns: TurnQueue;
+  /** The pool's generation when the member was made. `reset()` begins a new generation. */
   readonly generation: number;
   readonly expiresAt: number;
   place: Place = "busy";
-  /** Calls that share it, or one lease. */
+  /** Number of calls that share it; 1 for a lease. */
   borrowers = 0;
-  /** The call that has it, or the last one of those that share it. */
+  /** The call that has it, or the latest of the calls that share it. */
   call: Pick<Call<unknown>, "finished"> | undefined;
-  /** What has it wants it for itself. */
+  /** Its borrower does not share it. */
   isAlone = false;
-  /** What has it, when that outlives a close of the pool: a stream that its user reads. */
+  /** Its borrower, if it outlives a close of the pool: a stream that its user reads. */
   stream: Pick<Call<unknown>, "finished"> | undefined;
-  /** When it came to its place. */
+  /** When it entered its place. */
   since: number;
-  /** When it last gave a sign of life. */
+  /** When its server last gave a sign of life. */
   heard: number;
-  /** The process was stopped meanwhile: its server may be gone, and nobody has told. */
+  /** Its server may be gone unnoticed: the process was suspended meanwhile, or another connection has ended. */
   isSuspect = false;
-  /** It is not given again, whatever its state. */
+  /** It is not lent again, whatever its state. */
   isDoomed = false;
   /** Settles when it is closed and counts no more. */
   ending: Promise<void> | undefined;
@@ -50,15 +50,16 @@ export class Member {
   constructor(connection: Connection, sharing: number, generation: number, now: number, expiresAt: number) {
     this.connection = connection;
     this.session = new Session(connection);
-    this.session.leftovers = this.leftovers;
-    // The last call is on its way out when the next one comes: that one need not wait for it.
-    this.line = new Line(Math.max(2, sharing));
+    this.session.sessionChanges = this.sessionChanges;
+    // At least 2: the previous call may be about to leave when the next one comes, and the next one need not wait for
+    // it.
+    this.turns = new TurnQueue(Math.max(2, sharing));
     this.generation = generation;
     this.expiresAt = expiresAt;
     this.since = this.heard = now;
   }
 
-  /** Whether its socket keeps the process alive. It does when it is made. */
+  /** Whether its socket keeps the process alive, as a new socket does. */
   #isHeld = true;
 
   hold(isHeld: boolean): void {
@@ -67,29 +68,29 @@ export class Member {
     this.connection.hold(isHeld);
   }
 
-  /** The server has nothing more to say or to do: no answer is due, and no transaction is open. */
+  /** Whether the server has nothing left to send or to do: no response is due, and no transaction is open. */
   get #isAtRest(): boolean {
     const { connection, session } = this;
     return !connection.closed && !connection.isBusy && !connection.stopping && session.transaction.isNone;
   }
 
   /**
-   * Its only call is over: it comes back before anything else happens. Not where the call ended before the server had
-   * said all: a cursor that a limit has ended rolls back first.
+   * Whether its only call has settled, so that it comes back before anything else happens. False if the call settled
+   * before the server's response was complete: a cursor that a limit has ended rolls back first.
    */
   get isReturning(): boolean {
     if (this.place !== "lent" || this.borrowers > 1) return false;
     return this.call?.finished === true && this.#isAtRest;
   }
 
-  /** Its server was to take writes, and has refused one. */
+  /** Whether it was connected to a server that takes writes, and the server has refused one. */
   get mayBeDemoted(): boolean {
     const { refusedWrite, config } = this.connection;
     return refusedWrite && /^(read-write|primary)$/.test(config.targetSessionAttrs);
   }
 
-  /** Nothing of the last borrower is left that is known of. */
+  /** Whether the last borrower left no change that the driver knows of. */
   get isClean(): boolean {
-    return this.#isAtRest && !this.mayBeDemoted && this.leftovers.change === "none";
+    return this.#isAtRest && !this.mayBeDemoted && this.sessionChanges.change === "none";
   }
 }

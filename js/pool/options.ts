@@ -1,7 +1,7 @@
-// What a pool may be told, besides what its connections are: each option once, as those of a connection in
-// config/table.ts. The table of docs/pool.md is made of them.
+// The options of a pool besides those of its connections. Each is defined once, as those of a connection are in
+// config/table.ts. The table of docs/pool.md is generated from them.
 //
-// What an option does is where it is used (slots.ts, upkeep.ts, cleaning.ts).
+// The effect of an option is where it is used (slots.ts, member-lifecycle.ts, cleaning.ts).
 import { isPlainObject } from "../config/config.ts";
 import type { ConnectInput, Options } from "../config/options.ts";
 import { optionNames } from "../config/table.ts";
@@ -10,15 +10,15 @@ import { checkOptions, flag, isFunction, oneOf, rule, whole } from "../config/ru
 import { LONGEST_TIMER } from "../util/limits.ts";
 import type { Lease } from "./lease.ts";
 
-// Functions, and not what they give: what a module calls at its top stays in the bundle of a program that has no pool.
+// Functions, not values: a call at the top of a module stays in the bundle of a program that has no pool.
 const milliseconds = () => whole(0, LONGEST_TIMER);
 const most = () => whole(1, 100_000);
 const hook = () => rule<(lease: Lease) => unknown>("a function", isFunction);
 
 const SIZES = () => ({
   /**
-   * Connections, at most: those that are being made or closed count. `listen()` and `pgz-edge/changes` have one of their
-   * own, and a CancelRequest a socket that is no session.
+   * Maximum number of connections. Those that are being made or closed count. `listen()` and `pgz-edge/changes` have a
+   * connection of their own, and a CancelRequest a socket that is no session.
    *
    * @unit connections
    * @defaultValue 10
@@ -26,22 +26,22 @@ const SIZES = () => ({
    */
   max: option(most(), (_, { isWorkerd }) => (isWorkerd ? 5 : 10)),
   /**
-   * Connections that are kept, idle or not. They are made when the pool is.
+   * Connections that are kept, idle or not. They are made when the pool is made.
    *
    * @unit connections
    * @defaultValue 0
    */
   min: option(whole(0, 100_000), 0),
   /**
-   * For how long a connection may be idle; then it ends. 0: for ever.
+   * How long a connection may be idle before it ends. 0: for ever.
    *
    * @unit milliseconds
    * @defaultValue 300,000 (5 minutes)
    */
   idleTimeout: option(milliseconds(), 300_000),
   /**
-   * For how long a connection is used, less up to a tenth at random, so that they do not all end at once. One that is in
-   * use ends when it comes back. 0: for ever. Shorter where the password says when the session ends
+   * How long a connection is used, less up to a tenth at random, so that connections do not all end at once. A
+   * connection that is in use ends when it comes back. 0: for ever. Shorter if the password says when the session ends
    * (docs/logins.md#when-a-session-ends).
    *
    * @unit milliseconds
@@ -50,16 +50,16 @@ const SIZES = () => ({
    */
   maxLifetime: option(milliseconds(), (_, { isWorkerd }) => (isWorkerd ? 720_000 : 3_600_000)),
   /**
-   * For how long a call or `acquire()` waits for a connection; then `ACQUIRE_TIMEOUT`, which says how the pool stands.
-   * 0: for ever.
+   * How long a call or `acquire()` waits for a connection. After that it rejects with `ACQUIRE_TIMEOUT`, which tells
+   * the pool's state. 0: for ever.
    *
    * @unit milliseconds
    * @defaultValue 30,000
    */
   acquireTimeout: option(milliseconds(), 30_000),
   /**
-   * How often an idle connection is asked for a sign of life, with 2 s to answer. 0: never. Set it in a Durable Object,
-   * whose timers and reads outlive requests: then idle connections are looked after as they are elsewhere
+   * How often an idle connection is checked: its server has 2 s to answer. 0: never. Set it in a Durable Object, whose
+   * timers and reads outlive requests: then idle connections are checked as on other runtimes
    * (docs/pool.md#where-a-pool-belongs).
    *
    * @unit milliseconds
@@ -68,33 +68,33 @@ const SIZES = () => ({
    */
   healthCheckInterval: option(milliseconds(), (_, { isWorkerd }) => (isWorkerd ? 0 : 30_000)),
   /**
-   * Connects at a time.
+   * Maximum number of connects at a time.
    *
    * @unit connects
    * @defaultValue 5
    */
   maxConnecting: option(most(), 5),
   /**
-   * What happens to a connection's settings when it comes back. `auto`: they are reset when a statement may have changed
-   * something that outlives it (docs/pool.md#what-the-next-borrower-finds). `always`: each time, which costs a round
-   * trip. `never`: only an open transaction is rolled back.
+   * Whether a connection's session is reset when it comes back. `auto`: if a statement may have changed something that
+   * outlives it (docs/pool.md#what-the-next-borrower-finds). `always`: each time, which costs a round trip. `never`:
+   * only an open transaction is rolled back.
    *
    * @defaultValue `auto`
    */
   reset: option(oneOf("auto", "always", "never"), "auto"),
   /**
-   * For how long a lease may be held before `onLeaseLeak` of the observer is called, or a warning printed. 0: nobody is
-   * told.
+   * How long a lease may be held before `onLeaseLeak` of the observer is called, or a warning printed. 0: neither
+   * happens.
    *
    * @unit milliseconds
    * @defaultValue 60,000
    */
   leakThreshold: option(milliseconds(), 60_000),
   /**
-   * Whether an idle pool keeps the process alive. By default a program ends when its work is done, though nobody has
-   * closed the pool. Calls and leases keep it alive in any case.
+   * Whether an idle pool keeps the process alive. By default a program ends when its work is done, even if the pool was
+   * not closed. Calls and leases keep it alive in any case.
    *
-   * @defaultValue false: a script that forgets `close()` must not hang, and a server is kept by what it listens on
+   * @defaultValue false: a script that forgets `close()` must not hang, and its listening socket keeps a server alive
    * @runtimes Workers: no process; Deno: over TLS an idle connection keeps it alive
    */
   holdProcess: option(flag, false),
@@ -102,36 +102,36 @@ const SIZES = () => ({
 
 const HOOKS = () => ({
   /**
-   * Before each connect: options of this one connection, such as a password that rotates. A throw ends the connect, and
-   * the call that has waited longest rejects with it (docs/pool.md#when-a-hook-throws).
+   * Called before each connect. Returns options of this one connection, such as a password that rotates. A throw ends
+   * the connect, and the call that has waited longest rejects with it (docs/pool.md#when-a-hook-throws).
    *
    * @unit function
    */
   beforeConnect: optional(rule<() => Options | void | Promise<Options | void>>("a function", isFunction)),
   /**
-   * After each connect, before the first call. Settings that are made here are made again after a reset. A throw ends
-   * the connection, and the call that has waited longest rejects with it. A throw during a reset goes to `onHookError`
-   * of the observer (docs/pool.md#when-a-hook-throws).
+   * Called after each connect, before the first call. After a reset it is called again, to repeat its settings. A throw
+   * ends the connection, and the call that has waited longest rejects with it. A throw during a reset goes to
+   * `onHookError` of the observer (docs/pool.md#when-a-hook-throws).
    *
    * @unit function of a lease
    */
   afterConnect: optional(hook()),
   /**
-   * Before a connection is given to a call or a lease. `false`, or a throw: that one ends, and another is given. After
-   * `max` + 10 refusals in a row the call rejects with `HOOK_REFUSED`.
+   * Called before a connection is given to a call or a lease. If it returns `false` or throws, the connection ends, and
+   * another is given. After `max` + 10 refusals in a row the call rejects with `HOOK_REFUSED`.
    *
    * @unit function of a lease
    */
   beforeAcquire: optional(hook()),
   /**
-   * When a connection has come back and is clean. `false`, or a throw: it ends.
+   * Called when a connection has come back and is clean. If it returns `false` or throws, the connection ends.
    *
    * @unit function of a lease
    */
   afterRelease: optional(hook()),
   /**
-   * Before the pool ends a connection that nobody uses: not where `close({ timeout })` ends one under its borrower. What
-   * it throws is dropped.
+   * Called before the pool ends an unused connection, but not when `close({ timeout })` ends one that is in use. An
+   * error that it throws is dropped.
    *
    * @unit function of a lease
    */
@@ -143,7 +143,7 @@ type HooksTable = ReturnType<typeof HOOKS>;
 
 let table: (SizesTable & HooksTable) | undefined;
 
-/** Each of them once, as those of a connection in config/table.ts. */
+/** Each option once, as those of a connection in config/table.ts. */
 export function poolOptions(): SizesTable & HooksTable {
   return (table ??= { ...SIZES(), ...HOOKS() });
 }
@@ -157,22 +157,22 @@ type Hooks = { readonly [Name in keyof HooksTable]?: ValueOf<HooksTable[Name]> |
 type Given<Values> = { readonly [Name in keyof Values]?: Values[Name] | undefined };
 type Sizes = { readonly [Name in keyof SizesTable]: ValueOf<SizesTable[Name]> };
 
-/** What is done with a connection at points of its life. Each may be async, and has 5 s. */
+/** Hooks at points of a connection's life. Each may be async, and has 5 s. */
 export interface PoolHooks extends Hooks {}
 
 /** Options of {@link createPool}: those of a client, and these. Times are milliseconds. */
 export interface PoolOptions extends Options, PoolHooks, Given<Sizes> {}
 
-/** What {@link createPool} takes: as a client, and an object may have the pool's own options too. */
+/** The target of {@link createPool}: as of a client, and an object may have the pool's own options too. */
 export type PoolInput = ConnectInput | (PoolOptions & { readonly connectionString?: string | undefined });
 
-/** The pool's own, complete and checked. */
+/** The pool's own options, complete and checked. */
 export interface PoolConfig extends PoolHooks, Sizes {
-  /** Calls of the pool that may share a connection. */
+  /** How many calls of the pool may share a connection. */
   readonly sharing: number;
 }
 
-/** What is the pool's, and what is left for its connections. */
+/** Separates the pool's own options from those of its connections. */
 export function splitOptions(
   input: PoolInput,
   options: PoolOptions,
@@ -185,8 +185,8 @@ export function splitOptions(
 }
 
 /**
- * The complete options of a pool. `sharing`: option `pipelining`, where it is given. Who shares a connection comes to it
- * while others have it, so that `reset: "always"` leaves no sharing.
+ * The complete options of a pool. `sharing` is option `pipelining`, where it is given. A call that shares a connection
+ * comes to it while others use it, when no reset is possible, so `reset: "always"` allows no sharing.
  */
 export function resolvePool(options: object, sharing: number | undefined, isWorkerd: boolean): PoolConfig {
   const all = valuesOf(poolOptions(), (name) => (options as Record<string, unknown>)[name], { isWorkerd });

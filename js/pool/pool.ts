@@ -1,12 +1,12 @@
-// The public pool: every call of a client, each on a connection of its own until it ends.
+// The public pool: it has every call of a client, each on a connection of its own until the call ends.
 //
-// Knows when calls are taken, and how a pool begins and ends. Must not know how one of them gets a connection
-// (lender.ts), who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
+// Knows when calls are accepted, and how a pool begins and ends. Must not know how a call gets a connection
+// (lender.ts), who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
 import { checkConfigured, configured } from "../api/configured.ts";
-import { Home } from "../api/home.ts";
+import { OwnerCheck } from "../api/owner-check.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import type { Errand } from "../api/queue.ts";
-import { Transacting } from "../api/transacting.ts";
+import type { Job } from "../api/queue.ts";
+import { TransactionCalls } from "../api/transaction-calls.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import { callOption } from "../config/config.ts";
 import type { Config, Options } from "../config/options.ts";
@@ -15,22 +15,22 @@ import type { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
-import { within } from "../util/within.ts";
+import { withDeadline } from "../util/deadline.ts";
 import type { Lease } from "./lease.ts";
 import { aloneFromNow, Lender } from "./lender.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
-import { Slots, type Counts, type Keeper } from "./slots.ts";
-import { Upkeep } from "./upkeep.ts";
+import { Slots, type Counts, type MemberActions } from "./slots.ts";
+import { MemberLifecycle } from "./member-lifecycle.ts";
 
 /** A pool's state, and its counters since it was made. */
 export interface PoolStats extends Counts {
-  /** `draining`: no call is taken, those that were made run. */
+  /** `draining`: no new call is accepted, and calls that were made run to their end. */
   readonly state: "open" | "draining" | "closed";
-  /** Connections, at most. */
+  /** Maximum number of connections. */
   readonly max: number;
-  /** Connections: idle, in use, being made, being cleaned or closed. */
+  /** Connections that are idle, in use, being made, being cleaned or being closed. */
   readonly total: number;
   readonly idle: number;
   /** In use by calls, transactions and leases. */
@@ -38,7 +38,7 @@ export interface PoolStats extends Counts {
   readonly connecting: number;
   /** Calls, transactions and `acquire()`s that wait for a connection. */
   readonly waiting: number;
-  /** As of a client: calls made, those that failed, their rows and bytes. */
+  /** As of a client: calls made, failed calls, their rows and bytes. */
   readonly queries: number;
   readonly errors: number;
   readonly rows: number;
@@ -47,7 +47,7 @@ export interface PoolStats extends Counts {
 
 /** Options of `acquire`. */
 export interface AcquireOptions {
-  /** When it aborts, the waiting ends with an `AbortError`. */
+  /** When it aborts before there is a connection, `acquire` rejects with an `AbortError`. */
   readonly signal?: AbortSignal | undefined;
   /** When it aborts, the lease is taken back as `release()` does: `request.signal` for a lease of a request. */
   readonly until?: AbortSignal | undefined;
@@ -55,34 +55,34 @@ export interface AcquireOptions {
 
 const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
 
-/** What `pool.on` tells of. */
+/** Events of `pool.on`. */
 export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
-/** Said of a pool whose calls may be waiting for the code that made them. */
+/** Added to the error of a pool whose calls may be waiting for the code that made them. */
 const HELD =
   " All are held by transactions and leases. Code inside a transaction, or with a lease, must call the transaction " +
   "or the lease: a call of the pool waits until one is free.";
 
-/** Milliseconds that calls get when the pool closes. */
+/** Milliseconds that running calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
 
 /**
- * A pool of connections: {@link createPool} makes it. It has every call of a client. Each takes a connection for itself
+ * A pool of connections, from {@link createPool}. It has every call of a client. Each call has a connection for itself
  * until it ends, a stream until its last byte, so calls that are made together run together.
  */
-export class Pool extends Transacting {
-  /** What a platform that suspends idle instances asks for (Vercel's `attachDatabasePool`). */
+export class Pool extends TransactionCalls {
+  /** Read by a platform that suspends idle instances (Vercel's `attachDatabasePool`). */
   readonly options: { readonly max: number; readonly min: number; readonly idleTimeoutMillis: number };
   readonly #pool: PoolConfig;
   readonly #slots: Slots;
-  readonly #home = new Home("pool");
-  readonly #upkeep: Upkeep;
+  readonly #owner = new OwnerCheck("pool");
+  readonly #lifecycle: MemberLifecycle;
   readonly #loans: Loans;
   readonly #lender: Lender;
-  /** Connections that transactions hold. */
+  /** Number of connections that transactions hold. */
   #transactions = 0;
   readonly #listeners = new Map<PoolEvent, Set<() => void>>();
-  /** Why no call may be made any more. Each call gets an error of its own. */
+  /** Why no call is accepted any more. Each call gets an error object of its own. */
   #ended: string | undefined;
   #closing: Promise<void> | undefined;
 
@@ -93,7 +93,7 @@ export class Pool extends Transacting {
     const { max, min, idleTimeout, leakThreshold } = pool;
     this.#pool = pool;
     this.options = Object.freeze({ max, min, idleTimeoutMillis: idleTimeout });
-    const upkeep = new Upkeep({
+    const lifecycle = new MemberLifecycle({
       config,
       counters,
       pool,
@@ -103,31 +103,31 @@ export class Pool extends Transacting {
     });
     const mayTick = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
     const loans = new Loans(config, counters, leakThreshold, mayTick);
-    const keeper: Keeper = {
-      open: (generation) => upkeep.open(generation),
-      close: (member) => upkeep.close(member),
-      clean: (member) => upkeep.clean(member),
-      check: (member) => upkeep.check(member),
+    const actions: MemberActions = {
+      open: (generation) => lifecycle.open(generation),
+      close: (member) => lifecycle.close(member),
+      clean: (member) => lifecycle.clean(member),
+      check: (member) => lifecycle.check(member),
       look: (now) => loans.look(now),
       unref: (timer) => pool.holdProcess || runtime().unref?.(timer),
       late: (cause) => this.#late(cause),
-      judge: (cause) => upkeep.judge(cause),
-      untold: (cause) => upkeep.untold(cause),
+      judge: (cause) => lifecycle.judge(cause),
+      unreported: (cause) => lifecycle.unreported(cause),
     };
-    this.#upkeep = upkeep;
+    this.#lifecycle = lifecycle;
     this.#loans = loans;
-    this.#slots = new Slots(pool, keeper, mayTick);
-    this.#lender = new Lender(config, pool, this.#slots, upkeep, (event) => this.#tell(event));
+    this.#slots = new Slots(pool, actions, mayTick);
+    this.#lender = new Lender(config, pool, this.#slots, lifecycle, (event) => this.#tell(event));
     this.#slots.fill();
   }
 
   // -- leases ---------------------------------------------------------------------------------------------------------
 
   /**
-   * A connection for several calls, when one is free. Rejects with `ACQUIRE_TIMEOUT`, with why connecting failed, or
-   * with an `AbortError`.
+   * Resolves with a connection for several calls, when one is free. Rejects with `ACQUIRE_TIMEOUT`, with the error of a
+   * failed connect, or with an `AbortError`.
    *
-   * A lease that is not released is told of after `leakThreshold`, and taken back when nothing refers to it any more.
+   * A lease that is not released is reported after `leakThreshold`, and taken back when no code refers to it any more.
    *
    * @example
    * await using lease = await pool.acquire({ until: request.signal });
@@ -164,7 +164,7 @@ export class Pool extends Transacting {
       counters,
       begin,
       turn: undefined,
-      front: undefined,
+      earlier: undefined,
       connect: async (call) => {
         member = this.#lender.atOnce(true) ?? (await this.#lender.borrowFor(call, aloneFromNow()));
         this.#transactions++;
@@ -186,7 +186,7 @@ export class Pool extends Transacting {
   }
 
   /**
-   * Listens on a connection of its own, which is none of the pool's: as {@link Client.listen} (docs/listen.md).
+   * Listens on a connection of its own, which is not one of the pool's, as {@link Client.listen} does (docs/listen.md).
    *
    * @example
    * for await (const { payload } of await pool.listen("jobs")) console.log(payload);
@@ -215,7 +215,7 @@ export class Pool extends Transacting {
   }
 
   /**
-   * Allows more connections, or fewer: idle ones end at once, others when they come back.
+   * Sets the maximum number of connections. If it is lower, idle connections end at once, others when they come back.
    *
    * @example
    * pool.resize(50);
@@ -227,8 +227,8 @@ export class Pool extends Transacting {
   }
 
   /**
-   * Gives none of today's connections any more, as behind a failover: idle ones end now, those in use when they come
-   * back.
+   * Stops using the present connections, for example after a failover: idle connections end now, those in use when they
+   * come back. If the last connect failed, the pool tries again at once.
    *
    * @example
    * process.on("SIGHUP", () => pool.reset());
@@ -238,7 +238,7 @@ export class Pool extends Transacting {
   }
 
   /**
-   * Resolves when nothing runs or waits. Rejects with an `AbortError` when the signal aborts first.
+   * Resolves when no call runs or waits. Rejects with an `AbortError` when the signal aborts first.
    *
    * @example
    * await pool.waitIdle(AbortSignal.timeout(5_000));
@@ -253,8 +253,8 @@ export class Pool extends Transacting {
   }
 
   /**
-   * Takes no more calls, lets those finish that run or wait, and closes. Rejects with an `AbortError` when the signal
-   * aborts first: then `close()` ends what still runs.
+   * Accepts no more calls, lets running and waiting calls finish, and closes. Rejects with an `AbortError` when the
+   * signal aborts first: then call `close()`, which ends those that still run.
    *
    * @example
    * process.on("SIGTERM", () => pool.drain(AbortSignal.timeout(10_000)).catch(() => pool.close()));
@@ -266,10 +266,10 @@ export class Pool extends Transacting {
   }
 
   /**
-   * Ends the pool. Who waits rejects with `POOL_CLOSED`; what runs may finish within `timeout` milliseconds, by default
-   * 5,000, then it is cancelled. A stream that was handed out goes on after that, until its end or until it stands
-   * still for `closeTimeout`, as after {@link Client.close}. It never rejects, takes a second longer at most, and may be
-   * called again.
+   * Ends the pool. Waiting calls reject with `POOL_CLOSED`. Running calls may finish within `timeout` milliseconds, by
+   * default 5,000; after that they are cancelled. A stream that was handed out continues even then, until its end or
+   * until it has made no progress for `closeTimeout`, as after {@link Client.close}. It never rejects, takes a second
+   * longer at most, and may be called again.
    *
    * @example
    * await pool.close({ timeout: 1_000 });
@@ -286,12 +286,12 @@ export class Pool extends Transacting {
     this.#ended = "The pool is closed: make another.";
     const ended = closed(this.#ended);
     this.#slots.close(ended);
-    if (!this.#slots.waiting) this.#upkeep.abortConnects(ended);
+    if (!this.#slots.waiting) this.#lifecycle.abortConnects(ended);
     this.#loans.look(performance.now());
-    // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
+    // Does not wait for the streams: a handler's response is read only after its `await using` and `finally`.
     if (this.handed) runtime().background(this.streamed(closedUnderneath));
     const slots = this.#slots;
-    await within(
+    await withDeadline(
       timeout,
       slots.until(() => slots.isLeftToStreams),
     );
@@ -313,7 +313,7 @@ export class Pool extends Transacting {
   }
 
   /**
-   * Ends what `on` began.
+   * Removes a listener that `on` added.
    *
    * @example
    * pool.off("connect", count);
@@ -330,7 +330,7 @@ export class Pool extends Transacting {
       try {
         listener();
       } catch {
-        // Whoever watches must not break what is watched.
+        // A listener that throws must not break the pool.
       }
     }
   }
@@ -348,18 +348,18 @@ export class Pool extends Transacting {
   }
 
   protected override refused(): UsageError | undefined {
-    return this.#ended === undefined ? this.#home.refused() : closed(this.#ended);
+    return this.#ended === undefined ? this.#owner.refused() : closed(this.#ended);
   }
 
-  /** Streams of a pool stand in nobody's way. */
+  /** Streams of a pool block no other call. */
   protected override unfinished(): undefined {}
 
   protected override connected(): never {
     throw new Error("a pool has no connection of its own");
   }
 
-  protected override perform<T>(errand: Errand<T>): void {
-    this.#lender.lend(errand);
+  protected override perform<T>(job: Job<T>): void {
+    this.#lender.lend(job);
   }
 
   #late(cause: unknown): TimeoutError {
@@ -387,7 +387,7 @@ function closedUnderneath(facts: Facts): UsageError {
 const PASSWORDS = ["password", "passfile", "environment"];
 
 /**
- * Makes a pool, which connects when it has to. `options` are those of a client and the pool's own (docs/pool.md).
+ * Makes a pool, which connects on demand. `options` are those of a client and the pool's own (docs/pool.md).
  *
  * @throws UsageError as {@link createClient}
  * @example
@@ -402,7 +402,7 @@ export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
   const configWith = (more: Options): Config => {
     const one = configured(input, { ...overrides, ...more }, true);
     const hasPassword = PASSWORDS.some((name) => name in more);
-    // Else its logins ask for the password together with those of the others.
+    // Otherwise its logins share one request for the password with those of the other connections.
     return hasPassword ? one : Object.freeze({ ...one, password: config.password });
   };
   const { pipelining } = { ...(Object(input) as Options), ...overrides };

@@ -1,83 +1,85 @@
-// The places of a pool: who has a connection, who waits for one, when another is made. Waiters are served first in,
-// first out; of idle connections the one that came back last goes out first, so that those that are not needed grow
-// old.
+// The connections of a pool by their place: who has one, who waits for one, when another is made. Waiters are served
+// first in, first out. Of the idle connections the one that came back last is lent first, so that those that are not
+// needed reach `idleTimeout`.
 //
-// Knows counting, order and time. Must not know SQL, calls, or how a connection is made, cleaned or asked
-// (`Keeper`). Nothing here runs a user's code.
+// Knows counting, order and time. Must not know SQL, calls, or how a connection is made, cleaned or checked
+// (`MemberActions`). Nothing here runs a user's code.
 //
-//   open + connecting <= max, always: what is being closed counts until it is closed.
+//   open + connecting <= max, always: a connection that is being closed counts until it is closed.
 import type { PgzError } from "../util/errors.ts";
 import { Fifo } from "./fifo.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
 
-/** What is wanted of a connection, and since when. */
+/** What a borrower asks for, and since when. */
 export interface Wish {
   readonly since: number;
-  /** Nothing else is to be on the connection. */
+  /** No other call may use the connection meanwhile. */
   readonly isAlone: boolean;
-  /** What its user reads of it outlives a close of the pool, and so does its waiting. */
+  /** A stream that its user reads. It outlives a close of the pool, and so does its waiting. */
   readonly isStream: boolean;
 }
 
-/** Who waits for a connection. One of the two is called, once. */
+/** A borrower that waits for a connection. One of its two functions is called, once. */
 export interface Waiter extends Wish {
   take(member: Member): void;
   fail(error: unknown): void;
 }
 
-/** Why a connect failed, and which waiters end with that: none, because a later connect may do better, or these. */
+/** Why a connect failed, and which waiters fail with it: `none`, if a later connect may succeed. */
 export interface Failure {
   readonly error: unknown;
   readonly ends: "none" | "first" | "all";
 }
 
-/** What is done with connections, by who knows them. */
-export interface Keeper {
-  /** Connects. Rejects with what `judge` understands. */
+/** What slots.ts asks for on a member. member-lifecycle.ts implements most of it. */
+export interface MemberActions {
+  /** Connects. Rejects with a cause that `judge` understands. */
   open(generation: number): Promise<Member>;
-  /** Ends it. Never rejects; must settle. */
+  /** Ends the member. Never rejects; must settle. */
   close(member: Member): Promise<void>;
-  /** Leaves it clean or closed. Never rejects; must settle. `undefined`: there is nothing to do. */
+  /** Leaves the member clean or closed. Never rejects; must settle. Returns `undefined` if there is nothing to do. */
   clean(member: Member): Promise<void> | undefined;
-  /** Leaves it alive or closed. Never rejects; must settle. */
+  /** Leaves the member alive or closed. Never rejects; must settle. */
   check(member: Member): Promise<void>;
-  /** Looks at what takes long, once in a while. */
+  /** Called periodically, to look at what takes long. */
   look(now: number): void;
-  /** Why a waiter has waited long enough. `cause`: why the last connect failed, if none has succeeded since. */
+  /**
+   * The error of a waiter that has waited too long. `cause`: why the last connect failed, if none has succeeded since.
+   */
   late(cause: unknown): PgzError;
-  /** This timer is for idle connections, which may not keep the process alive. */
+  /** Marks a timer for idle connections, which must not keep the process alive. */
   unref?(timer: unknown): void;
-  /** What it means that a connect has failed so. */
+  /** Decides which waiters fail after a failed connect. */
   judge(cause: unknown): Failure;
-  /** A connect has failed so, which would have ended a waiter, but none waits. */
-  untold(cause: unknown): void;
+  /** Called for a failed connect that would have ended a waiter, but there is none. */
+  unreported(cause: unknown): void;
 }
 
 /** Counters since the pool was made. Times are in milliseconds. */
 export interface Counts {
-  /** Times that a connection was given. */
+  /** How many times a connection was lent. */
   acquires: number;
-  /** What they waited together. */
+  /** The total time that these waited. */
   acquireMs: number;
-  /** Those that had to wait, and what they waited. */
+  /** How many of them had to wait, and their total time. */
   emptyAcquires: number;
   emptyAcquireMs: number;
-  /** Who gave up, or was given up, before there was a connection. */
+  /** Waiters that gave up, or failed, before there was a connection. */
   canceledAcquires: number;
-  /** Those of them whose `acquireTimeout` had passed. */
+  /** How many of them failed because `acquireTimeout` had passed. */
   acquireTimeouts: number;
   connects: number;
   failedConnects: number;
-  /** Ended because of `maxLifetime`, and of `idleTimeout`. */
+  /** Connections ended because of `maxLifetime`, and because of `idleTimeout`. */
   lifetimeCloses: number;
   idleCloses: number;
 }
 
-/** Milliseconds between two connects that fail: twice as many each time, up to here, and as much again at random. */
+/** Milliseconds after a failed connect: doubled each time, up to the longest, plus up to as much again at random. */
 const FIRST_PAUSE = 100,
   LONGEST_PAUSE = 5_000;
-/** Between two looks at idle connections; and how late such a look is when the process was stopped. */
+/** Milliseconds between two looks at idle connections, and how late a look must be to show a suspended process. */
 const TICK = 1_000,
   FROZEN = 2_000;
 
@@ -96,34 +98,36 @@ export class Slots {
   };
   max: number;
   readonly #config: PoolConfig;
-  readonly #keeper: Keeper;
-  /** Whether a timer may look after idle connections. */
+  readonly #actions: MemberActions;
+  /** Whether a timer may look at idle connections. */
   readonly #ticks: boolean;
   readonly #members = new Set<Member>();
-  /** The last one goes out first. */
+  /** The last one is lent first. */
   readonly #idle: Member[] = [];
-  /** In the order in which they came, which is the order in which their time is over. */
+  /** In the order in which they came, which is also the order of their deadlines. */
   readonly #waiters = new Fifo<Waiter>();
   #connecting = 0;
-  /** Of the members, those that are being closed. */
+  /** How many of the members are being closed. */
   #leaving = 0;
   #generation = 0;
-  /** Connects that have failed since one did not, but for those that ended a waiter; and why the last one failed. */
+  /**
+   * Failed connects since the last success, without those that ended a waiter; and the error of the last failed one.
+   */
   #failures = 0;
   #failure: unknown;
   #pause: ReturnType<typeof setTimeout> | undefined;
   #patience: ReturnType<typeof setTimeout> | undefined;
   #tick: ReturnType<typeof setTimeout> | undefined;
   #lastTick = { monotonic: 0, wall: 0 };
-  /** When the process last went on after it had been stopped: what is on a connection since before may be gone. */
-  #wentOn = 0;
-  /** No more is made. */
+  /** When the process last resumed after a suspension. A server that was last heard before that may be gone. */
+  #resumedAt = 0;
+  /** Set when the pool is closed: connections are made only for streams that wait. */
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
 
-  constructor(config: PoolConfig, keeper: Keeper, ticks: boolean) {
+  constructor(config: PoolConfig, actions: MemberActions, ticks: boolean) {
     this.#config = config;
-    this.#keeper = keeper;
+    this.#actions = actions;
     this.#ticks = ticks;
     this.max = config.max;
   }
@@ -148,22 +152,22 @@ export class Slots {
     return this.#waiters.size;
   }
 
-  /** Those that a call or a lease has. */
+  /** Number of members that a call or a lease has. */
   get lent(): number {
     let count = 0;
     for (const { place } of this.#members) if (place === "lent") count++;
     return count;
   }
 
-  /** All that is there is for streams that their users read, or wait for: it outlives a close. */
+  /** Whether all that is left belongs to streams that users read or wait for, which outlive a close. */
   get isLeftToStreams(): boolean {
     for (const { stream } of this.#members) if (stream?.finished !== false) return false;
     return this.#connecting <= this.#waiters.size;
   }
 
-  // -- giving ---------------------------------------------------------------------------------------------------------
+  // -- lending --------------------------------------------------------------------------------------------------------
 
-  /** A connection that can be had at once. */
+  /** Lends a connection that is available at once. */
   take(isAlone: boolean): Member | undefined {
     if (this.#waiters.size || this.#closed) return undefined;
     const now = performance.now();
@@ -174,7 +178,7 @@ export class Slots {
     return member;
   }
 
-  /** Waits for one. `leave` takes it back. */
+  /** Queues a waiter. `leave` removes it. */
   wait(waiter: Waiter): void {
     if (this.#closed) return waiter.fail(this.#closed);
     this.#waiters.add(waiter);
@@ -182,7 +186,10 @@ export class Slots {
     this.#serve();
   }
 
-  /** It does not want a connection any more: whether it still waited. What is being made for it is somebody else's. */
+  /**
+   * Removes a waiter that gives up. Returns whether it still waited. A connection that is being made for it goes to
+   * another waiter.
+   */
   leave(waiter: Waiter): boolean {
     if (!this.#waiters.delete(waiter)) return false;
     this.counts.canceledAcquires++;
@@ -190,27 +197,30 @@ export class Slots {
     return true;
   }
 
-  /** One borrower is done with it. The last one brings it back, when it is clean: what is returned waits for that. */
+  /**
+   * Called when one borrower is done with the member. After the last one the member is cleaned and becomes idle again;
+   * the returned promise settles after that.
+   */
   giveBack(member: Member): Promise<void> | undefined {
     member.borrowers--;
     member.isAlone = false;
     member.stream = undefined;
-    // `call` tells when the connection comes back: one of several that is over does not.
+    // `call` tells when the connection will come back. A settled call tells nothing while others share the connection.
     if (member.call?.finished) member.call = undefined;
     if (member.ending) return undefined;
-    // Another may share it in this one's place.
+    // A waiter may share the member in this borrower's place.
     if (member.borrowers) return void (this.#waiters.size && this.#serve());
     member.place = "busy";
-    const cleaning = member.isDoomed ? undefined : this.#keeper.clean(member);
+    const cleaning = member.isDoomed ? undefined : this.#actions.clean(member);
     if (!cleaning) return void this.#back(member);
-    // That may take long. Who waits and has counted on this one may have another.
+    // Cleaning may take long. A waiter that counted on this member may get another connection.
     this.#serve();
     return cleaning.then(() => this.#back(member));
   }
 
   /**
-   * Settles when `isSo` holds, or rejects with the signal's reason. It is asked whenever a connection or a waiter has
-   * gone.
+   * Resolves when `isSo` returns true, or rejects with the signal's reason. `isSo` is called whenever a connection or a
+   * waiter has gone.
    */
   async until(isSo: () => boolean, signal?: AbortSignal): Promise<void> {
     while (!isSo()) {
@@ -225,7 +235,7 @@ export class Slots {
 
   // -- policy ---------------------------------------------------------------------------------------------------------
 
-  /** Makes those that are always there, as many at a time as others. */
+  /** Makes the `min` connections, at most `maxConnecting` at a time. */
   fill(): void {
     if (this.#closed || this.#pause !== undefined) return;
     const { min, maxConnecting } = this.#config;
@@ -235,20 +245,26 @@ export class Slots {
   resize(max: number): void {
     this.max = max;
     while (this.#staying > max && this.#idle.length) void this.#end(this.#idle.shift()!);
-    // There may be room for `min` again.
+    // There may be room for `min` connections again.
     this.fill();
     this.#serve();
   }
 
-  /** None of today's connections is given again, if this is still their generation. */
+  /**
+   * Lends no present connection again. Does nothing if `generation` is over already. Ends the pause after a failed
+   * connect: the caller knows that things have changed.
+   */
   renew(generation = this.#generation): void {
     if (generation !== this.#generation) return;
     this.#generation++;
     this.#failures = 0;
     this.#endIdle();
+    if (this.#pause === undefined) return;
+    clearTimeout(this.#pause);
+    this.#goOn();
   }
 
-  /** No connection is given any more but to streams that wait, and none comes back. Other waiters fail with it. */
+  /** Lends no connection any more, except to streams that wait, and ends those that come back. Other waiters fail. */
   close(error: PgzError): void {
     this.#closed ??= error;
     clearTimeout(this.#tick);
@@ -257,7 +273,7 @@ export class Slots {
     this.#failAll(error, ({ isStream }) => !isStream);
   }
 
-  /** Called when nobody waits any more: the timers of those who waited would keep the process alive. */
+  /** Called when there is no waiter any more: the timers would keep the process alive. */
   #stopTimers(): void {
     clearTimeout(this.#patience);
     this.#patience = undefined;
@@ -270,22 +286,22 @@ export class Slots {
     for (const member of this.#idle.splice(0)) void this.#end(member);
   }
 
-  /** Ends those that are lent, too, but not those of streams. */
+  /** Ends the members that are lent too, except those of streams. */
   endRest(): Promise<unknown> {
     const rest = [...this.#members].filter(({ stream }) => stream?.finished !== false);
     return Promise.all(rest.map((member) => this.#end(member)));
   }
 
   /**
-   * Connections may have ended, and nobody has told yet: the process was stopped, or one was found so. Idle ones are
-   * asked for a sign of life before they are lent.
+   * Called when connections may have ended unnoticed: the process was suspended, or a connection was found to have
+   * ended. Idle connections are checked before they are lent.
    */
   suspectAll(): void {
     for (const member of this.#idle) member.isSuspect = true;
     this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
   }
 
-  // -- within ---------------------------------------------------------------------------------------------------------
+  // -- serving --------------------------------------------------------------------------------------------------------
 
   #lend(member: Member, isAlone: boolean, since: number, now: number): void {
     const { counts } = this;
@@ -299,7 +315,7 @@ export class Slots {
     member.since = now;
   }
 
-  /** An idle one that may be used. */
+  /** Takes an idle member that may be used. */
   #fresh(now: number): Member | undefined {
     const idle = this.#idle;
     for (let member = idle.at(-1); member && !member.isSuspect; member = idle.at(-1)) {
@@ -310,7 +326,10 @@ export class Slots {
     return undefined;
   }
 
-  /** One whose calls share it, where no other can be made. Not one that waits for a server that may never answer. */
+  /**
+   * Finds a member that calls may share, if no other can be made. Not one that is stopping an operation: its server may
+   * never answer.
+   */
   #shareable(): Member | undefined {
     const { sharing } = this.#config;
     if (sharing === 1 || this.total < this.max) return undefined;
@@ -323,15 +342,15 @@ export class Slots {
     return least;
   }
 
-  /** It is clean, or closed. `isAlive`: it has just said so. */
+  /** Called when the member is clean or closed. `isAlive`: its server has just given a sign of life. */
   #back(member: Member, isAlive = false): void {
     if (!this.#members.has(member)) return this.#tell();
     if (member.ending) return;
     const now = performance.now();
     if (member.connection.closed) return this.#remove(member);
     if (this.#isTicking) this.#heedFreeze(now);
-    // One that was lent meanwhile is no better than one that was idle.
-    member.isSuspect = !isAlive && member.since < this.#wentOn;
+    // A member that was lent during a suspension is as doubtful as an idle one.
+    member.isSuspect = !isAlive && member.since < this.#resumedAt;
     member.place = "idle";
     member.since = member.heard = now;
     const isOver = this.#staying > this.max || member.generation !== this.#generation;
@@ -339,7 +358,7 @@ export class Slots {
     if (isClosed || member.isDoomed || isOver) void this.#end(member);
     else if (now >= member.expiresAt) this.#endOld(member, now);
     else this.#keep(member);
-    // Also where it goes: its end may take long, and there may be room for another.
+    // Also if the member ends: closing may take long, and there may be room for another.
     this.#serve(now);
     if (member.place === "idle") member.hold(this.#config.holdProcess);
     this.#tell();
@@ -350,7 +369,7 @@ export class Slots {
     this.#startTicks();
   }
 
-  /** Gives what there is to who waits, and makes more. */
+  /** Gives members to waiters, and connects for those that are left. */
   #serve(now = performance.now()): void {
     for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
       const member = this.#fresh(now) ?? (waiter.isAlone ? undefined : this.#shareable());
@@ -366,7 +385,7 @@ export class Slots {
     if (this.#closed) this.#tell();
   }
 
-  /** Those who wait are more than the connections that are on their way to them. */
+  /** Whether there are more waiters than connections on their way to them, and a connect is allowed. */
   #isShort(): boolean {
     const { maxConnecting } = this.#config;
     if (this.#pause !== undefined || this.total >= this.max) return false;
@@ -382,14 +401,14 @@ export class Slots {
       this.#connecting--;
       this.#members.add(member);
       member.connection.onClosed(() => this.#isLost(member));
-      // Its first call may be on the wire before the server has let us in.
+      // Its first call may be sent before its login is complete.
       member.connection.startup.done.then(
         () => {
           this.counts.connects++;
           this.#failures = 0;
           this.#failure = undefined;
         },
-        // One that we end before its login is over, as a hook may want, is no failure of the server's.
+        // A connection that the pool ends before its login is complete, as a hook may ask, is no failure of the server.
         (cause: unknown) => member.ending ?? this.#failed(cause),
       );
       this.#back(member);
@@ -399,33 +418,37 @@ export class Slots {
       this.#connecting--;
       this.#failed(cause);
     };
-    this.#keeper.open(this.#generation).then(opened, failed);
+    this.#actions.open(this.#generation).then(opened, failed);
   }
 
-  /** Waiters go on waiting where that may help, and a connect is tried again after a pause. */
+  /** Waiters keep waiting where that may help, and a connect is retried after a pause. */
   #failed(cause: unknown): void {
-    const { error, ends } = this.#keeper.judge(cause);
+    const { error, ends } = this.#actions.judge(cause);
     const { first } = this.#waiters;
     this.counts.failedConnects++;
     this.#failure = error;
     if (ends === "first" && first) this.#fail(first, error);
-    else if (ends === "first") this.#keeper.untold(cause);
+    else if (ends === "first") this.#actions.unreported(cause);
     this.#tell();
     if (this.#closed && !this.#waiters.size) return;
     if (ends === "all") return this.#failAll(error);
-    // A failure that ended a waiter is paid for: all who wait shall have the error before their time is over.
+    // A failure that ended a waiter does not lengthen the pause: all waiters should get the error before their
+    // deadline.
     if (this.#pause === undefined) this.#connectLater(ends === "first" && first ? 0 : this.#failures++);
   }
 
   #connectLater(failures: number): void {
     const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
-    this.#pause = setTimeout(() => {
-      this.#pause = undefined;
-      this.fill();
-      this.#serve();
-    }, pause);
-    // Who comes next waits by `#patience`, which keeps the process.
-    if (!this.#waiters.size && this.#config.acquireTimeout) this.#keeper.unref?.(this.#pause);
+    this.#pause = setTimeout(() => this.#goOn(), pause);
+    // A later waiter sets `#patience`, which keeps the process alive.
+    if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#pause);
+  }
+
+  /** Connects again after a pause. */
+  #goOn(): void {
+    this.#pause = undefined;
+    this.fill();
+    this.#serve();
   }
 
   #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {
@@ -439,7 +462,7 @@ export class Slots {
     waiter.fail(error);
   }
 
-  /** The next who has waited long enough is the first in the queue. */
+  /** The first waiter in the queue is the next one whose time is over. */
   #setPatience(): void {
     const { acquireTimeout } = this.#config;
     if (!acquireTimeout || this.#patience !== undefined) return;
@@ -452,7 +475,7 @@ export class Slots {
       for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
         if (waiter.since + acquireTimeout > now + 1) break;
         this.counts.acquireTimeouts++;
-        const error = this.#keeper.late(this.#failure);
+        const error = this.#actions.late(this.#failure);
         this.leave(waiter);
         waiter.fail(error);
       }
@@ -473,18 +496,18 @@ export class Slots {
     member.isDoomed = true;
     member.place = "leaving";
     this.#leaving++;
-    return (member.ending = this.#keeper.close(member).then(() => {
+    return (member.ending = this.#actions.close(member).then(() => {
       this.#leaving--;
       this.#remove(member);
     }));
   }
 
-  /** The connection is over. One that is lent comes back by its borrower. */
+  /** Called when the connection has ended. A member that is lent is given back by its borrower. */
   #isLost(member: Member): void {
     const at = this.#idle.indexOf(member);
     if (at >= 0) this.#idle.splice(at, 1);
     if (member.place === "idle") this.#remove(member);
-    // Who waits and has counted on it may have another.
+    // A waiter that counted on this member may get another connection.
     else this.#serve();
   }
 
@@ -511,10 +534,10 @@ export class Slots {
     if (!this.#ticks || this.#tick !== undefined || this.#closed) return;
     this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
     this.#tick = setTimeout(() => this.#look(), TICK);
-    this.#keeper.unref?.(this.#tick);
+    this.#actions.unref?.(this.#tick);
   }
 
-  /** At idle connections, the oldest first. */
+  /** Looks at idle connections, the oldest first. */
   #look(): void {
     this.#tick = undefined;
     const now = performance.now();
@@ -529,22 +552,22 @@ export class Slots {
         this.#check(member);
       }
     }
-    this.#keeper.look(now);
+    this.#actions.look(now);
     if (this.#members.size) this.#startTicks();
   }
 
-  /** Looks are made, so that it shows when one is late. */
+  /** Whether looks are scheduled, so that a late one can be noticed. */
   get #isTicking(): boolean {
     return this.#ticks && this.#tick !== undefined;
   }
 
   #heedFreeze(now: number): void {
     if (!this.#wasFrozen(now)) return;
-    this.#wentOn = now;
+    this.#resumedAt = now;
     this.suspectAll();
   }
 
-  /** By either clock: the monotonic one stands still while a whole machine is suspended, the other one may be set. */
+  /** By either clock: the monotonic clock stops while a whole machine is suspended, and the wall clock may be set. */
   #wasFrozen(now: number): boolean {
     const { monotonic, wall } = this.#lastTick;
     return Math.max(now - monotonic, Date.now() - wall) > TICK + FROZEN;
@@ -554,14 +577,14 @@ export class Slots {
     for (const member of this.#idle.filter(({ isSuspect }) => isSuspect)) this.#check(member);
   }
 
-  /** Asks an idle one whether it lives. */
+  /** Checks whether the server of an idle member answers. */
   #check(member: Member): void {
     this.#idle.splice(this.#idle.indexOf(member), 1);
     member.place = "busy";
     const { since } = member;
-    void this.#keeper.check(member).then(() => {
+    void this.#actions.check(member).then(() => {
       this.#back(member, true);
-      // A sign of life is no use.
+      // A health check does not count as use.
       if (member.place === "idle") member.since = since;
     });
   }

@@ -1,4 +1,4 @@
-// Rows of one result as JavaScript values, gathered until somebody takes them.
+// Collects the rows of one result as JavaScript values until the caller takes them.
 //
 // Knows a form's names for columns. Must not know calls, or where one result ends and the next begins.
 import type { Column } from "../wasm/boundary.ts";
@@ -6,7 +6,7 @@ import { checkNames, namesIn, type ValueForm } from "./form.ts";
 import { rowDecoder, type RowDecoder, type RowMode } from "../values/objects.ts";
 import type { RowSink } from "../connection/operation.ts";
 
-/** What makes rows of these columns, under the names that they have there. */
+/** Returns the decoder for rows of these columns, with the column names of the form. */
 export function decoderOf(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
   const last = decoders.get(columns);
   if (last?.form === form && last.mode === mode && !form.policy.parsers) return last.decode;
@@ -15,7 +15,10 @@ export function decoderOf(columns: readonly Column[], form: ValueForm, mode: Row
   return decode;
 }
 
-/** By columns, which a statement that runs again has the same: its decoder knows how its rows are built. */
+/**
+ * The last decoder by columns. A statement that runs again has the same columns, and its decoder has the plan of its
+ * rows already.
+ */
 const decoders = new WeakMap<
   readonly Column[],
   { readonly form: ValueForm; readonly mode: RowMode; readonly decode: RowDecoder }
@@ -41,14 +44,14 @@ export class Collector<Row> {
       columns: (columns) => {
         checkNames(form, columns);
         this.fields = columns;
-        this.#batches = []; // of a run that is repeated
+        this.#batches = []; // of an earlier run, if the statement is repeated
         decode = decoderOf(columns, form, mode);
       },
       rows: (view) => void this.#batches.push(decode(view) as Row[]),
     };
   }
 
-  /** What has come since the last time. */
+  /** Returns the rows that have come since the last call. */
   take(): Row[] {
     const batches = this.#batches;
     this.#batches = [];
@@ -56,11 +59,13 @@ export class Collector<Row> {
   }
 }
 
-/** All the rows. Growing one array instead costs as much as decoding narrow rows does, and so does `flat`. */
+/**
+ * Concatenates the batches. Growing one array instead costs as much as decoding narrow rows does, and so does `flat`.
+ */
 export function joinedRows<Row>(batches: Row[][]): Row[] {
   while (batches.length > 1) {
     const longer: Row[][] = [];
-    // Few enough for arguments.
+    // Few enough for the arguments of one call.
     for (let at = 0; at < batches.length; at += 1000)
       longer.push(([] as Row[]).concat(...batches.slice(at, at + 1000)));
     batches = longer;

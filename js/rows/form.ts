@@ -1,4 +1,4 @@
-// From a call's options to how the core is to write rows, within which caps, and what HTTP calls the result.
+// Turns a call's options into a form: how the core writes rows, within which caps, and the content type of the result.
 //
 // Knows formats and their options. Must not know calls, connections or streams.
 import { callOption } from "../config/config.ts";
@@ -33,14 +33,14 @@ export interface RowOptions extends Readonly<Pick<Options, NamesBy<"rows">>> {}
 /** Options of calls whose rows become JavaScript values. */
 export interface ValueOptions extends Readonly<Pick<Options, NamesBy<"rows" | "values">>> {}
 
-/** Options of calls that give encoded output. */
+/** Options of calls that return encoded output. */
 export interface FormatOptions extends RowOptions {
   /** Default `"ndjson"`; for `json()` `"json"`. */
   readonly format?: Format | undefined;
   /** Whether CSV begins with the columns' names. Default true. */
   readonly header?: boolean | undefined;
   /**
-   * CSV that a person will open in a spreadsheet: `"escape"` puts an apostrophe in front of text that a spreadsheet
+   * For CSV that a person will open in a spreadsheet: `"escape"` puts an apostrophe before text that a spreadsheet
    * would take for a formula, because it begins with `=`, `+`, `-`, `@`, a tab or a line break. Numbers, dates and the
    * like are never changed. Default `"keep"`: programs read back what the database holds.
    */
@@ -53,23 +53,23 @@ export interface FormatOptions extends RowOptions {
   readonly toon?: "pgz" | "standard" | undefined;
 }
 
-/** One call's rows: the form as the core's number, the caps in its order. */
+/** The form of one call's rows: flags as the core's number, and the caps in the core's order. */
 export interface Form {
   readonly form: number;
   readonly limits: Limits;
   readonly contentType: string;
-  /** Refuse columns of one name. */
+  /** Whether two columns of one name are an error. */
   readonly unique: boolean;
-  /** The core's TOON lines are to become a document. */
+  /** Whether the core's TOON lines become a standard document. */
   readonly standardToon?: boolean;
-  /** How rows become JavaScript values, where they do. */
+  /** How rows become JavaScript values, if they do. */
   readonly policy?: ValuePolicy | undefined;
 }
 
-/** The call's own observer is told that rows are missing. */
+/** The call's own observer, which can report that rows are missing. */
 type Told = { readonly observer?: Observer | undefined };
 
-/** The form of encoded output. Throws before anything is sent. */
+/** Returns the form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions & Told): Form {
   const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz" } = options;
   const { code, contentType, truncates } = FORMATS[oneOf(...(Object.keys(FORMATS) as Format[]))(format, "format")];
@@ -90,14 +90,14 @@ export function outputForm(config: Config, options: FormatOptions & Told): Form 
     : form;
 }
 
-/** How rows become JavaScript values. */
+/** The form of rows that become JavaScript values. */
 export interface ValueForm extends Form {
   readonly policy: ValuePolicy;
 }
 
 /**
- * The form of rows that become JavaScript values. Equal options have the same one, by which a statement that runs again
- * finds the decoder of its rows.
+ * Returns the form of rows that become JavaScript values. Equal options give the same object, by which a statement that
+ * runs again finds the decoder of its rows.
  */
 export function valueForm(config: Config, options: ValueOptions): ValueForm {
   const own: unknown[] = [];
@@ -119,9 +119,9 @@ export function valueForm(config: Config, options: ValueOptions): ValueForm {
 
 /** The names of the options that decide what a row's values are. */
 const VALUE_OPTIONS: ReadonlySet<string> = new Set(namesBy("rows", "values"));
-/** Of a connection's configuration, with the options that are not the connection's: names and values. */
+/** Per configuration of a connection: the options that differ from it, as names and values, with their form. */
 const forms = new WeakMap<Config, { readonly own: readonly unknown[]; readonly form: ValueForm }[]>();
-/** Caps may be other numbers in each call. */
+/** A bound, because caps may differ in each call. */
 const MOST_FORMS = 8;
 
 function newValueForm(config: Config, options: ValueOptions): ValueForm {
@@ -139,7 +139,7 @@ function newValueForm(config: Config, options: ValueOptions): ValueForm {
     "",
   );
   const types = callOption(config, options, "types");
-  // Not by a spread: property names that are numbers would come first, and lose to names of the client's.
+  // Not a spread: property names that are numbers would come first, and lose to names of the client's.
   const parsers = types && {
     byName: new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]),
     byOid: new Map(),
@@ -167,7 +167,7 @@ function withOptions(
   const limit = (name: "maxRows" | "maxBytes" | "maxFieldBytes") => callOption(config, options, name);
   const isText = (name: "int8" | "numeric") => {
     const policy = callOption(config, options, name) ?? digits;
-    // A bigint is made from text; in JSON it is its digits.
+    // A bigint is made from text. In JSON it is written as its digits.
     return (policy === "bigint" ? digits : policy) === "string";
   };
   return {
@@ -188,13 +188,13 @@ function withOptions(
   };
 }
 
-/** The names that columns have in rows of this form, by the core's rules (src/encode/header.rs). */
+/** Returns the names that columns have in rows of this form, by the core's rules (src/encode/header.rs). */
 export function namesIn({ form }: Form, columns: readonly { readonly name: string }[]): string[] {
   const names = columns.map(({ name }) => (form & CAMEL_CASE ? camelCase(name) : name));
   return form & RENAME_DUPLICATES ? uniqueNames(names) : names;
 }
 
-/** For `duplicates: "error"`. */
+/** Throws for `duplicates: "error"` if two columns have one name. */
 export function checkNames(form: Form, columns: readonly { readonly name: string }[]): void {
   if (!form.unique) return;
   const seen = new Set<string>();
@@ -212,9 +212,9 @@ function camelCase(name: string): string {
   return name.replace(/(?<=[A-Za-z0-9])_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Each used once. */
+/** Renames, so that each name is used once. */
 function uniqueNames(names: readonly string[]): string[] {
-  /** Each with the number up to which all of it are taken. */
+  /** Each used name, with the number up to which all of its numbered names are used. */
   const used = new Map<string, number>();
   for (const name of names) {
     let unique = name;

@@ -1,5 +1,5 @@
-// Encoded rows on their way out: as the core writes them, or gathered into a document of standard TOON, which can only
-// be written at the end.
+// Passes encoded rows on: as the core writes them, or collected into a document of standard TOON, which can only be
+// written at the end.
 //
 // Knows formats. Must not know calls or streams.
 import type { RowSink } from "../connection/operation.ts";
@@ -9,9 +9,9 @@ import { ToonDocument } from "./toon.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
 export interface Output {
-  /** The sink of a run, in front of `next`, where the bytes go. */
+  /** Returns the sink of a run. It passes bytes on to `next`. */
   sink(next: RowSink): RowSink;
-  /** What stands behind the rows, when all have come. */
+  /** Returns the bytes that follow the rows, when all rows have come. */
   rest(): OwnBytes | undefined;
 }
 
@@ -19,7 +19,7 @@ export function outputOf(form: Form): Output {
   return form.standardToon ? toonOutput(form) : { sink: (next) => checked(next, form), rest: () => undefined };
 }
 
-/** Columns as the form has them, else a UsageError. */
+/** Throws a UsageError if the form refuses the columns. */
 function checked(next: RowSink, form: Form): RowSink {
   return { ...next, columns: (columns) => checkNames(form, columns) };
 }
@@ -36,7 +36,7 @@ function toonOutput(form: Form): Output {
   return { sink: () => sink, rest: () => finished(document, form) };
 }
 
-/** The core's cap has counted other bytes than these. */
+/** Checks `maxBytes` again: the core's cap has counted the bytes of its lines, not those of the document. */
 function finished(document: ToonDocument, { limits: [, value] }: Form): OwnBytes {
   const bytes = document.finish();
   if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });

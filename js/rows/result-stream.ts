@@ -1,8 +1,8 @@
-// Bytes of rows on their way to a consumer, with back-pressure: a ReadableStream fed on demand, or the runtime's own
+// Passes bytes of rows to a consumer with back-pressure: by a ReadableStream fed on demand, or by the runtime's own
 // byte channel.
 //
-// Knows web streams. Must not know the core (it is lent views) nor what the bytes mean. An end is clean only by
-// `end()`.
+// Knows web streams. Must not know the core, which lends it views, nor what the bytes mean. Only `end()` ends the
+// stream cleanly.
 import type { PgzError } from "../util/errors.ts";
 import type { ByteChannel } from "../sockets/runtime.ts";
 
@@ -10,14 +10,14 @@ export interface ResultStream {
   readonly readable: ReadableStream<Uint8Array>;
   /** The view is valid until this returns. */
   write(view: Uint8Array): void;
-  /** A promise while the consumer has enough. */
+  /** Returns a promise while the consumer has enough. */
   full(): Promise<unknown> | undefined;
-  /** Resolves when the consumer has got everything, where that can be told. */
+  /** Resolves when the consumer has received everything, where the runtime can tell. */
   end(): Promise<void>;
   fail(error: PgzError): void;
 }
 
-/** `left`: the consumer went away. `copied` is told of bytes that had to be copied. */
+/** `left` is called when the consumer leaves. `copied` is called with the number of bytes that were copied. */
 export function resultStream(
   left: (reason: unknown) => void,
   copied: (bytes: number) => void,
@@ -45,7 +45,7 @@ function pullStream(left: (reason: unknown) => void, copied: (bytes: number) => 
     readable,
     write(view) {
       copied(view.length);
-      controller.enqueue(view.slice()); // the stream keeps what it is given
+      controller.enqueue(view.slice()); // the stream keeps the array that it is given
     },
     full: () =>
       (controller.desiredSize ?? 0) > 0 ? undefined : (wait ??= new Promise<void>((resolve) => (wanted = resolve))),
@@ -58,8 +58,8 @@ function pullStream(left: (reason: unknown) => void, copied: (bytes: number) => 
 }
 
 /**
- * The channel copies at call time (seen for IdentityTransformStream, also with a view of wasm memory that grew
- * afterwards).
+ * The channel copies the view during the call (seen for IdentityTransformStream, also with a view of wasm memory that
+ * grew afterwards).
  */
 function channelStream(left: (reason: unknown) => void, { readable, writable }: ByteChannel): ResultStream {
   const writer = writable.getWriter();

@@ -1,5 +1,5 @@
-// Rows on their way to a loop of the user's: batches of a wished length, back-pressure, and an end that is told from
-// leaving early.
+// Passes rows to a user's loop: in batches of a given length, with back-pressure, and with the end of the rows distinct
+// from the loop's leaving early.
 //
 // Knows iteration. Must not know the core or SQL: api/queries.ts starts a run of the query for each loop.
 import type { RowSink } from "../connection/operation.ts";
@@ -12,8 +12,8 @@ import { decoderOf } from "./collect.ts";
 import { checkNames, type ValueForm } from "./form.ts";
 
 /**
- * Between the pump, which writes and waits while the loop has enough, and the loop, which takes. Holds a batch and a
- * chunk, whatever the result's size.
+ * A queue between the pump, which writes rows and waits while the loop has enough, and the loop, which takes them.
+ * Holds a batch and a chunk, whatever the result's size.
  */
 export class RowQueue<Row> {
   #ready: Row[][] = [];
@@ -26,7 +26,7 @@ export class RowQueue<Row> {
   #wanted: (() => void) | undefined;
   readonly #size: number;
 
-  /** `size`: rows per batch; 0: as they come. */
+  /** `size` is the number of rows per batch. 0: batches as they come. */
   constructor(size: number) {
     this.#size = size;
   }
@@ -54,7 +54,7 @@ export class RowQueue<Row> {
     this.#tell();
   }
 
-  /** What waits is dropped: a loop that goes on would take the rows before an error for all of them. */
+  /** Drops the waiting rows: a loop that continued would take them before an error for the whole result. */
   fail(error: PgzError): void {
     this.#ready = this.#gathering = [];
     this.#error = error;
@@ -67,7 +67,7 @@ export class RowQueue<Row> {
     this.#wake?.();
   }
 
-  /** The next batch; `undefined` at the end. */
+  /** Returns the next batch, or `undefined` at the end. */
   async take(): Promise<Row[] | undefined> {
     while (!this.#ready.length && !this.#ended)
       await (this.#more ??= new Promise<void>((resolve) => (this.#wake = resolve)));
@@ -81,7 +81,7 @@ export class RowQueue<Row> {
   }
 }
 
-/** A run of the query: where its rows wait, and how it is left. */
+/** A run of the query: the queue of its rows, and how the loop leaves it. */
 export interface Run<Row> {
   readonly queue: RowQueue<Row>;
   leave(): void;
@@ -89,14 +89,14 @@ export interface Run<Row> {
 
 /**
  * The rows of a query, for `for await`. The query runs when a loop starts. Leaving the loop cancels it on the server,
- * and a second loop runs it again. The members tell of the latest loop.
+ * and a second loop runs it again. The members describe the latest loop.
  */
 export class Rows<Row> implements AsyncIterable<Row> {
-  /** The columns; set from the first row on. */
+  /** The columns. Set from the first row on. */
   fields: readonly Column[] = [];
-  /** The words of the command tag; set at the end. */
+  /** The words of the command tag. Set at the end. */
   command = "";
-  /** The server's count of rows; set at the end. */
+  /** The server's count of rows. Set at the end. */
   rowCount: number | null = null;
   /** Set at the end with `onLimit: "truncate"`, if rows are missing. */
   truncated: Truncation | undefined;
@@ -126,12 +126,12 @@ export class Rows<Row> implements AsyncIterable<Row> {
     const batches = this.#iterate(0);
     let batch: Row[] = [];
     let at = 0;
-    /** Calls of next() that do not wait for each other take their turns. */
+    /** Calls of next() that were made before an earlier one settled wait here, in order. */
     const turns: (() => void)[] = [];
     let waiting = 0;
     let left = false;
-    const more = async (isBehind: boolean): Promise<IteratorResult<Row, undefined>> => {
-      if (isBehind) await new Promise<void>((resolve) => turns.push(resolve));
+    const more = async (isLater: boolean): Promise<IteratorResult<Row, undefined>> => {
+      if (isLater) await new Promise<void>((resolve) => turns.push(resolve));
       try {
         if (at >= batch.length) {
           const { done, value } = await batches.next();
@@ -147,8 +147,8 @@ export class Rows<Row> implements AsyncIterable<Row> {
     return {
       next() {
         if (!waiting && at < batch.length) return Promise.resolve({ done: false, value: batch[at++]! });
-        // The first one at once: the call takes its place among those that are made now. Nothing else may wait for what
-        // is returned, or the engine does not say who awaits it.
+        // The first call begins at once, so that the query takes its place among the calls that are made now. Only the
+        // caller may await the returned promise: otherwise the engine's stack does not name the caller.
         return more(waiting++ > 0);
       },
       return() {
@@ -178,7 +178,7 @@ export class Rows<Row> implements AsyncIterable<Row> {
     };
     return {
       next,
-      // At once, though a next() may be waiting.
+      // At once, though a next() may be pending.
       return: () => {
         over = true;
         run?.leave();
@@ -188,7 +188,7 @@ export class Rows<Row> implements AsyncIterable<Row> {
   }
 }
 
-/** Where one run of {@link Rows} has its rows sent: decoded, into the queue, as they come. */
+/** The sink of one run of {@link Rows}: decodes rows as they come, and writes them to the queue. */
 export function loopSink<Row>(rows: Rows<Row>, queue: RowQueue<Row>, form: ValueForm, mode: RowMode): RowSink {
   let decode: RowDecoder | undefined;
   return {

@@ -1,16 +1,16 @@
-// The official TOON document (toon-format/spec 4.0) from pgz's TOON lines: a root array in tabular form, comma as
-// delimiter.
+// Turns pgz's TOON lines into the official TOON document (toon-format/spec 4.0): a root array in tabular form with
+// comma as delimiter.
 //
-// Its first line says how many rows there are, so it can only be written when all have come: the result is held in
-// memory. Values cross as text, never as JavaScript numbers, so no digit is lost. A cell must be primitive: json,
+// Its first line has the number of rows, so it can only be written when all rows have come: the result is held in
+// memory. Values are handled as text, never as JavaScript numbers, so no digit is lost. A cell must be primitive: json,
 // arrays and composites become their JSON text.
 
 import { encoder, type OwnBytes } from "../util/bytes.ts";
 
-/** What a value's text starts with when it has to be taken apart by brackets. */
+/** Matches the text of a JSON array or object. */
 const NESTED = /^[[{]/;
 const STRING = /"(?:[^"\\]|\\.)*"/y;
-/** Section 7.2: what must stand between quotes. */
+/** Section 7.2: text that must be quoted. */
 const QUOTED = /^$|^[\s#-]|\s$|^(?:true|false|null)$|^\+?\d+(?:\.\d+)?(?:e[+-]?\d+)?$|[:,"\\[\]{}\p{Cc}]/iu;
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/;
 
@@ -18,7 +18,7 @@ export class ToonDocument {
   readonly #decoder = new TextDecoder();
   #rows: string[] = [];
   #fields: readonly string[] = [];
-  /** The core's own first line, the names, is still to come. */
+  /** Whether the core's own first line, which has the names, has been dropped. */
   #headed = false;
 
   columns(names: readonly string[]): void {
@@ -27,17 +27,17 @@ export class ToonDocument {
     this.#headed = false;
   }
 
-  /** Whole lines as the core writes them. */
+  /** Adds whole lines as the core writes them. */
   add(lines: Uint8Array): void {
     const texts = this.#decoder.decode(lines).split("\n").slice(0, -1);
     if (!this.#headed) texts.shift();
     this.#headed = true;
-    // An object without members has no place in a table, so a result without columns is a list.
+    // A table cannot hold an object without members, so a result without columns is a list.
     for (const text of texts)
       this.#rows.push(this.#fields.length ? `\n  ${values(text).map(cell).join(",")}` : "\n  -");
   }
 
-  /** The document. No newline at its end. */
+  /** Returns the document, with no newline at its end. */
   finish(): OwnBytes {
     const { length } = this.#rows;
     const fields = length && this.#fields.length ? `{${this.#fields.join(",")}}` : "";
@@ -45,7 +45,7 @@ export class ToonDocument {
   }
 }
 
-/** The values of one line, as they stand. */
+/** The values of one line, as they are written. */
 function values(line: string): string[] {
   const found: string[] = [];
   let start = 0;
@@ -67,7 +67,7 @@ function values(line: string): string[] {
   return found;
 }
 
-/** White space around a json value is its user's, and would make a text of it. */
+/** White space around a json value comes from the user. It would turn the cell into a string. */
 function cell(text: string): string {
   const json = text.trim();
   if (json.startsWith('"')) {
@@ -77,7 +77,7 @@ function cell(text: string): string {
   return NESTED.test(json) ? quote(json) : canonical(json);
 }
 
-/** Section 7.1. JSON's own escapes but for `\b` and `\f`, which TOON does not have. */
+/** Quotes by section 7.1: JSON's own escapes, except `\b` and `\f`, which TOON does not have. */
 function quote(text: string): string {
   return JSON.stringify(text).replace(/\\(?:\\|([bf]))/g, (escape, letter) =>
     letter ? `\\u000${letter === "b" ? 8 : "c"}` : escape,
@@ -85,7 +85,8 @@ function quote(text: string): string {
 }
 
 /**
- * Section 2: no exponent from 1e-6 up to 1e21, no zeros that say nothing. What is no number (true, false, null) stays.
+ * Writes a number by section 2: no exponent from 1e-6 up to 1e21, and no redundant zeros. Other literals (true, false,
+ * null) are returned unchanged.
  */
 function canonical(number: string): string {
   const [matched, sign, whole = "", fraction = "", exponent = 0] = NUMBER.exec(number) ?? [];

@@ -1,40 +1,40 @@
-// When SQL is sent a second time. This table is the one place that says so; each call that has failed asks it.
+// Decides when SQL is sent a second time. This table is the only place that does; each call that has failed asks it.
 //
-//   why it failed ──> what may be left of it ──> may rows of it have been seen? ──> how often already ──> what comes next
+//   why it failed ──> what effect may remain ──> may rows have been seen? ──> how often repeated ──> what comes next
 //
 // Nothing that may have had an effect is sent again, whatever the cause. docs/architecture.md shows the table, and
-// tests/unit/again.test.ts walks through every state of it. Knows what became of an attempt. Must not know SQLSTATEs
-// (statement/attempts.ts tells causes by them), connections, or how an attempt is made.
+// tests/unit/again.test.ts walks through every state of it. Knows the outcome of an attempt. Must not know SQLSTATEs
+// (statement/attempts.ts maps them to causes), connections, or how an attempt is made.
 
 /** Why an attempt failed. */
 export type Cause =
-  /** The server had ended the session before it began with the call. */
+  /** The server had ended the session before it started the call. */
   | "ended session"
-  /** The server has let nobody in, and may do so later. */
+  /** The server refused the login, and may accept one later. */
   | "refused login"
-  /** The server rolled it back for a conflict with another transaction (40001, 40P01). */
+  /** The server rolled the call back because of a conflict with another transaction (40001, 40P01). */
   | "conflict"
-  /** A CancelRequest that was for another call ended it. */
+  /** A CancelRequest for another call ended it. */
   | "cancel"
-  /** The server has no binary form of a type that it returns, which is asked for as text from now on. */
+  /** The server has no binary form of a returned type, which is requested as text from now on. */
   | "no binary form"
-  /** What was known of the statement may not hold any more, or nothing was known. */
+  /** What was known of the statement may be out of date, or nothing was known. */
   | "outdated";
 
-/** What may be left of it in the database. */
+/** What effect of the attempt may remain in the database. */
 export type Effect =
-  /** It did not leave, or the server refused it before BindComplete. */
+  /** It was not sent, or the server refused it before BindComplete. */
   | "none"
-  /** It may have run, and the server has rolled back all that it did. */
+  /** It may have run, and the server has rolled back everything that it did. */
   | "undone"
   /** It may have run, or a part of it is committed. */
   | "unknown";
 
-/** Where it ran. */
+/** Where the attempt ran. */
 export type Place =
-  /** By itself: its own transaction. */
+  /** By itself, in its own transaction. */
   | "alone"
-  /** BEGIN left with it, so that the transaction holds nothing else. */
+  /** BEGIN was sent with it, so the transaction holds nothing else. */
   | "begins"
   /** In a transaction, which has failed with it. */
   | "inside";
@@ -46,20 +46,20 @@ export interface Attempt {
   readonly isSeen: boolean;
   /** How often it has been sent again for this cause. */
   readonly repeats: number;
-  /** How often that may be. */
+  /** How often it may be sent again for this cause. */
   readonly most: number;
 }
 
 /** What comes next. */
 export type Next =
   | "fail"
-  /** On the same session, when no cancel is under way on it any more. */
+  /** It is sent again on the same session, once no cancel is in flight there. */
   | "here"
-  /** The same after a pause, which `onRetry` tells of. */
+  /** Like `here`, but after a pause, which `onRetry` reports. */
   | "after a pause"
-  /** The same by what the server says of the statement now. */
+  /** Like `here`, but with a new description of the statement from the server. */
   | "described"
-  /** On another session. */
+  /** It is sent again on another session. */
   | "elsewhere";
 
 interface Rule {
@@ -83,7 +83,10 @@ export function nextAfter(cause: Cause, { effect, place, isSeen, repeats, most }
   return mayRepeat ? next : "fail";
 }
 
-/** A question of our own, which a CancelRequest for another call ended: `status` is that of the transaction behind it. */
+/**
+ * Whether a query of the driver's own may be repeated after a CancelRequest for another call has ended it. `status`:
+ * the transaction status after it.
+ */
 export function mayAskAgain(status: string): boolean {
   const place = status === "I" ? "alone" : "inside";
   return nextAfter("cancel", { effect: "none", place, isSeen: false, repeats: 0, most: Infinity }) !== "fail";

@@ -1,5 +1,5 @@
-// What a user waits for: one call, its promise (or stream), its deadline and its signals. It settles once, at once,
-// whatever the connection still has to clean up.
+// What a user waits for: one call with its promise (or stream), its deadline and its signals. It settles once and
+// immediately, even if the connection still has to clean up.
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
 import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
@@ -10,7 +10,7 @@ import type { CoreConnection } from "../wasm/boundary.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Conversation, Operation } from "../connection/operation.ts";
 
-/** What a call came to. */
+/** The outcome of a call. */
 export interface Outcome {
   readonly rows: number | null;
   readonly bytes: number;
@@ -19,61 +19,64 @@ export interface Outcome {
   readonly error?: PgzError | undefined;
 }
 
-/** A call, whatever it resolves with: what runs for it needs no more. */
-export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "said" | "comment">;
+/** The part of a call that operations for it need, whatever it resolves with. */
+export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "sent" | "comment">;
 
-/** A call that has settled, to who has made it. */
+/** A settled call, as its maker sees it. */
 export type Settled = Pick<Call<never>, "place" | "observation">;
 
-/** Who has made calls. Is told once of each of them that it has settled. */
+/** The maker of calls. `ended` is called once for each call that has settled. */
 export interface Maker {
   ended(call: Settled, outcome: Outcome): void;
 }
 
 /**
- * Who gives a call its connection, or looks for one. Is told once how it has settled, before its caller goes on: of a
- * success behind its maker, of a failure before. (An object that is there anyway, since calls wait by the thousand: a
- * closure takes 100 bytes of each.)
+ * The object that gives a call its connection, or looks for one. One of its methods is called once when the call has
+ * settled, before the caller continues: on success after the maker's `ended`, on failure before it. (This is an object
+ * that exists anyway: calls wait by the thousand, and a closure would cost 100 bytes for each.)
  */
 export interface Holder {
   onSuccess?(): void;
   onFailure?(error: unknown): void;
 }
 
-/** Lets what comes after a call follow it on the wire: the next call, or a COMMIT. */
+/** Lets the next message follow a call on the wire: the next call, or a COMMIT. */
 export interface Follower {
-  /** Called once: the call has said all that it has to say, which was so many bytes. */
-  said(bytes: number): void;
+  /** Called once, when the call has sent everything that it has to send: so many bytes. */
+  sent(bytes: number): void;
 }
 
-/** What a failure of a call has to reach besides its promise: a stream, a cursor, a transaction, facts of its error. */
+/**
+ * The object that a call's failure must reach besides its promise: a stream, a cursor, a transaction, facts of its
+ * error.
+ */
 export interface Attached {
   fail(error: PgzError): void;
-  /** Of a stream: what was written waits for its reader. */
+  /** For a stream: whether written data waits for its reader. */
   isUnread?(): boolean;
 }
 
 /** What is known of a call when it is made. */
 export interface Made {
-  /** Milliseconds; 0: it has no deadline of its own. */
+  /** Milliseconds; 0: the call has no deadline of its own. */
   readonly timeout: number;
   readonly maker?: Maker | undefined;
   readonly observation?: Observation | undefined;
-  /** What it asks for; of a transaction nothing. */
+  /** What the call asks for; undefined for a transaction. */
   readonly asked?: Asked;
-  /** Its error has its parameters. */
+  /** Whether the call's error includes its parameters. */
   readonly isDebug?: boolean;
-  /** Who awaits its promise is the user, so that its error names him. */
+  /** Whether the user awaits the call's promise, so that its error gets the user's stack. */
   readonly isOfUser?: boolean;
 }
 
-/** What cannot be taken back by a call that fails, so that no error of it reads as if nothing had happened. */
+/** What a failing call cannot take back. Its error must not read as if nothing had happened. */
 export type Beyond =
-  /** Nothing but what its operations do. */
+  /** Nothing except what its operations do. */
   | "nothing"
-  /** Other calls work for it: something may have happened though it has no operation of its own. */
+  /** Other calls work for it: something may have happened although it has no operation of its own. */
   | "calls"
-  /** Some of its statements have committed, so it cannot be made again as a whole. */
+  /** Some of its statements have committed, so it cannot be repeated as a whole. */
   | "commits"
   /** Rows of operations that are over have reached the user. */
   | "rows";
@@ -83,21 +86,27 @@ export class Call<T> {
   readonly asked: Asked | undefined;
   readonly observation: Observation | undefined;
   attached: Attached | undefined;
-  /** Who has its connection, or looks for one; of a client's calls nobody. */
+  /** The holder of the call's connection, or of the search for one; undefined for calls of a client. */
   holder: Holder | undefined;
   follower: Follower | undefined;
-  /** Where it was made, if that is recorded. */
+  /** Where the call was made, if that is recorded. */
   trace: Error | undefined;
-  /** In its maker's list. */
+  /** The call's index in its maker's list. */
   place = 0;
-  /** Stands behind the text of its statements: option `sqlComment`, in the context in which the call was made. */
+  /**
+   * A comment after the text of the call's statements: option `sqlComment`, evaluated in the context in which the call
+   * was made.
+   */
   comment = "";
-  /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches him. */
+  /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches the user. */
   #state: "open" | "handed" | "over" = "open";
   #beyond: Beyond = "nothing";
   /** The operation on the wire, or the last one that was. */
   #operation: Operation | undefined;
-  /** Of the operations before this one; those that were not over when the next one was put on the wire. */
+  /**
+   * Totals of the operations before the current one (`#rows`, `#bytes`), and those of them that were not over when the
+   * next one was put on the wire (`#ahead`).
+   */
   #rows: number | null = null;
   #bytes = 0;
   #ahead: Operation[] | undefined;
@@ -139,12 +148,12 @@ export class Call<T> {
     return this.#beyond;
   }
 
-  /** It cannot take back this from now on. */
+  /** Notes what the call cannot take back from now on. */
   reaches(beyond: Exclude<Beyond, "nothing">): void {
     this.#beyond = beyond;
   }
 
-  /** Any of these ends it, also when it has aborted before. */
+  /** Ends the call when any of these signals aborts, or has already aborted. */
   heed(...signals: (AbortSignal | undefined)[]): void {
     for (const signal of signals) {
       if (!signal || this.finished) continue;
@@ -155,43 +164,46 @@ export class Call<T> {
 
   /** Puts an operation of this call on the wire. */
   operate(connection: Connection, command: (handle: CoreConnection) => number, conversation?: Conversation): Operation {
-    // Nobody would end it.
+    // No code would end such an operation.
     if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
     if (this.#operation?.ended) this.#count(this.#operation);
     else if (this.#operation) (this.#ahead ??= []).push(this.#operation);
-    // A trap or a lost socket may have ended it already; the next await says so.
+    // A trap or a lost socket may have ended the operation already; the next await reports that.
     return (this.#operation = connection.operate(command, conversation, this));
   }
 
-  /** Calls `listener` when it has settled, in the same turn. */
+  /** Calls `listener` when the call has settled, in the same turn. */
   whenOver(listener: () => void): void {
     if (this.finished) listener();
     else (this.#listeners ??= []).push(listener);
   }
 
-  /** It ends by itself when its `timeout` is over. */
+  /** Whether the call ends by itself after a `timeout`. */
   get isTimed(): boolean {
     return this.#timer !== undefined;
   }
 
-  /** Of a stream: what was written waits for its reader. */
+  /** For a stream: whether written data waits for its reader. */
   isUnread(): boolean {
     return this.attached?.isUnread?.() ?? false;
   }
 
-  /** What the connection has received that its operations are on; 0 before the first one. */
+  /** Bytes received so far by the connection that the call's operations run on; 0 before the first operation. */
   get receivedBytes(): number {
     return this.#connection?.core.stats.receivedBytes ?? 0;
   }
 
-  /** All that the call has to say is on the wire, unless it has to be run again: another one may follow it there. */
-  said(bytes: number): void {
-    this.follower?.said(bytes);
+  /**
+   * Called when the call has put everything that it has to send on the wire. It sends more only if it must be run
+   * again. Another call may follow it on the wire now.
+   */
+  sent(bytes: number): void {
+    this.follower?.sent(bytes);
     this.follower = undefined;
   }
 
-  /** The user has the result, or its beginning: a stream goes on after this until `succeed` or `fail`. */
+  /** Gives the user the result, or its beginning: a stream continues after this until `succeed` or `fail`. */
   hand(value: T): void {
     if (this.#state === "open") this.#state = "handed";
     this.#resolve(value);
@@ -210,7 +222,7 @@ export class Call<T> {
     this.#state = "over";
     const { asked, trace } = this;
     const error = asked && cause instanceof PgzError ? errorOf(cause, asked, this.#isDebug, trace) : cause;
-    // Where the error was made nothing was known of what had gone before.
+    // The code that made the error did not know what had happened before.
     if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond]);
     if (!isHanded) this.#rejectWith(error);
     this.holder?.onFailure?.(error);
@@ -219,17 +231,18 @@ export class Call<T> {
   }
 
   #rejectWith(error: unknown): void {
-    // Nobody else may wait for the promise: V8 does not follow one that two wait for.
+    // No other code may wait for the promise: V8 does not follow a promise that has two waiters.
     if (this.#isOfUser) this.#resolve(rejecting(error));
     else this.#reject(error);
   }
 
-  /** Ends the call from our side, at once. Unsent it was only removed, so trying again is safe. */
+  /** Ends the call from the driver's side, at once. An unsent call was only removed, so trying again is safe. */
   interrupt(error: (facts: Facts) => PgzError): void {
     if (this.finished) return;
     const operation = this.#operation;
     this.fail(error({ retryable: !operation && this.#beyond === "nothing", committed: operation?.committed }));
-    // All that it has on the wire: one that nobody stops would keep the others waiting for a server that is silent.
+    // Abandon every operation that the call has on the wire: one that kept running would make other calls wait for a
+    // silent server.
     if (operation) for (const one of [...(this.#ahead ?? []), operation]) this.#connection?.abandon(one);
   }
 
@@ -251,7 +264,7 @@ export class Call<T> {
   }
 }
 
-/** What an error says behind that. */
+/** The facts that an error gets for each of these. */
 const FACTS: Readonly<Record<Beyond, object>> = {
   nothing: {},
   calls: {},
@@ -259,7 +272,7 @@ const FACTS: Readonly<Record<Beyond, object>> = {
   rows: { committed: true, retryable: false },
 };
 
-/** The error of a deadline that has passed. */
+/** Returns the error of a deadline that has passed. */
 export function tookTooLong(timeout: number, facts?: Facts): TimeoutError {
   return new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts);
 }

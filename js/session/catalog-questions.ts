@@ -1,6 +1,7 @@
-// Asking a server's catalog, on a call's connection, what is not known yet of types and their names.
+// Asks a server's catalog, on a call's connection, for types and names that are not known yet.
 //
-// Knows how a question of our own travels and what its failure means. Must not know the questions (catalog.ts).
+// Knows how a question of the driver's own travels and what its failure means. Must not know the questions
+// (catalog.ts).
 import type { Connection } from "../connection/connection.ts";
 import { ProtocolError, UsageError, type PgzError } from "../util/errors.ts";
 import type { Parser, ValuePolicy } from "../values/converters.ts";
@@ -11,8 +12,8 @@ import type { AnyCall } from "./call.ts";
 import type { Catalog, Typed } from "./catalog.ts";
 
 /**
- * Learns what these columns' types are made of; `false` when the call was over before. One flight, when nobody has
- * asked yet.
+ * Learns the definitions of these columns' types; `false` if the call was over before. Costs one flight if the catalog
+ * has not been asked yet.
  */
 export function learnTypes(
   call: AnyCall,
@@ -23,7 +24,7 @@ export function learnTypes(
   return askTypes(call, connection, catalog, columns, catalog.question(columns));
 }
 
-/** The same, also where somebody has asked. */
+/** The same, even if the catalog has been asked before. */
 export function learnTypesAnew(
   call: AnyCall,
   connection: Connection,
@@ -33,7 +34,7 @@ export function learnTypesAnew(
   return askTypes(call, connection, catalog, columns, catalog.questionAnew(columns));
 }
 
-/** Types that are asked for in front of statements whose columns have them, in the same flight. */
+/** A question for types in front of statements whose columns have them, in the same flight. */
 export class TypesInFront {
   readonly #catalog: Catalog;
   readonly #columns: readonly Typed[];
@@ -45,10 +46,10 @@ export class TypesInFront {
   }
 
   /**
-   * The question is said when this returns, and its answer is learned before the next operation's first. Where
-   * there is none, those statements ask when they have run. Without parsers this returns no promise, so that what the
-   * caller says at once leaves in the same write: a second write could come after the answer, and cost a round trip.
-   * `undefined` when the call was over before.
+   * The question has been sent when this returns, and its answer is learned before the first response of the next
+   * operation. If there is no answer, those statements ask after they have run. Without parsers this returns no
+   * promise, so that what the caller sends at once leaves in the same write: a second write could arrive after the
+   * answer, and would cost a round trip. The result is `undefined` if the call was over before.
    */
   static ask(
     call: AnyCall,
@@ -63,12 +64,12 @@ export class TypesInFront {
     const asking = askTypes(call, connection, catalog, types.#columns, question, answered);
     asking.catch(() => {});
     if (!policy?.parsers) return types;
-    // By the answer the parsers' names may mean other types.
+    // After the answer the parsers' names may mean other types.
     return (async () =>
       (await asking) && (await learnNames(call, connection, catalog, policy)) ? types : undefined)();
   }
 
-  /** They are made of this, as the server has just said. */
+  /** Whether the server has just said that the types are made of this definition. */
   include(definition: Definition): boolean {
     return this.#isAnswered && this.#catalog.definitions(this.#columns).includes(definition);
   }
@@ -89,7 +90,7 @@ async function askTypes(
   });
   if (call.finished) return false;
   if (!error) return true;
-  // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would
+  // A server without such a catalog: its types stay text. A cancel, a timeout or a lock does not show that, and would
   // make them text for good.
   if (connection.transactionStatus === "E" || !/^(0A|42|XX|PROTOCOL)/.test(error.code)) throw error;
   catalog.learnNothing(columns);
@@ -97,8 +98,8 @@ async function askTypes(
 }
 
 /**
- * Makes the parsers' names known as types; `false` when the call was over before. One flight, when nobody has asked
- * yet.
+ * Resolves the parsers' names to types; `false` if the call was over before. Costs one flight if the catalog has not
+ * been asked yet.
  */
 export async function learnNames(
   call: AnyCall,
@@ -130,7 +131,10 @@ export async function learnNames(
   return true;
 }
 
-/** Hands on what the server says to a question of ours whose answer is one value of JSON; or what was wrong with it. */
+/**
+ * Sends a question of the driver's own, whose answer is one JSON value, and passes the answer to `take`. Returns the
+ * error, if there was one.
+ */
 async function ask<Answer>(
   call: AnyCall,
   connection: Connection,
@@ -168,14 +172,14 @@ async function askOnce<Answer>(
     (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS),
     {
       rows: { rows: (view) => void (text += new TextDecoder().decode(view)) },
-      // So its rows are there when it is complete.
+      // With this the rows have been delivered when `complete` is called.
       severalResults: true,
       on: { complete },
     },
   );
   await asking.done;
-  // Not what the user asked: it counts for no observer.
+  // The user did not ask this, so it does not count for observers.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
-  if (asking.wasHitBesides && !call.finished && mayAskAgain(connection.transactionStatus)) return AGAIN;
+  if (asking.wasHitByOtherCancel && !call.finished && mayAskAgain(connection.transactionStatus)) return AGAIN;
   return asking.error ?? unreadable;
 }

@@ -1,9 +1,10 @@
-// What a database's own types are made of: enums, domains, composites, ranges, arrays of them, and those of well-known
-// extensions. The server's catalog is asked on first need, never at connect; the answer is kept per server in this
-// isolate and told to a core once.
+// The definitions of a database's own types: enums, domains, composites, ranges, arrays of them, and types of
+// well-known extensions. The server's catalog is asked on first need, never at connect. The answer is cached per server
+// in this isolate and passed to each core once.
 //
-// Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the
+// Knows pg_type and the numbers of the core's `define_types`. Must not know values. A type that is not found stays the
 // server's text.
+import { BoundedMap } from "../util/bounded.ts";
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
 import {
   LAYOUT_HSTORE,
@@ -19,8 +20,8 @@ import type { Definition } from "../wasm/type-definitions.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.ts";
 
 /**
- * Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what
- * it is made of, attribute names.
+ * What the catalog returns for a type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a
+ * base type), its name, the types that it is made of, attribute names.
  */
 type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[]];
 
@@ -34,8 +35,8 @@ const EXTENSIONS: Readonly<Record<string, number>> = {
   "ltree.ltxtquery": 4072,
 };
 /**
- * The core's code for how a type is made. Whatever is not here has the layout of another type, or one that nobody can
- * read.
+ * The core's code for how a type is made. A type that is made in another way has the layout of another type, or a
+ * layout that the core cannot read.
  */
 const CODES: Readonly<Record<string, number>> = {
   d: TYPE_SAME,
@@ -45,24 +46,27 @@ const CODES: Readonly<Record<string, number>> = {
   c: TYPE_COMPOSITE,
 };
 
-/** A column, or whatever else has a type. */
+/** A column, or anything else that has a type. */
 export type Typed = Pick<Column, "typeOid">;
 
-/** What one server's catalog has said so far. */
+/** What one server's catalog has answered so far. */
 export class Catalog {
-  /** `undefined`: the server was asked, and there is nothing that the core could read. */
+  /** Definitions by OID. `undefined`: the server was asked, and the core can use no definition of the type. */
   readonly #types = new Map<number, Definition | undefined>();
-  /** Met inside a value, where no description of columns tells of it. */
+  /** Types that were met inside a value, where no description of columns names them. */
   readonly #met = new Set<number>();
   #complete = false;
-  /** Types that the database has not any more, until somebody has heard of it. */
+  /** Types that the database does not have any more, until `isGone` has reported them. */
   readonly #gone = new Set<number>();
-  /** Columns had these, in the order in which they were met. */
+  /** Types of columns, in the order in which they were met. */
   readonly #ofColumns = new Set<number>();
   /** Types by the name that a user gives them. */
   readonly #named = new Map<string, number>();
 
-  /** What must be asked before these columns can be read in binary; `undefined`: nothing. */
+  /**
+   * Returns the question for the server that must be asked before these columns can be read in binary; `undefined`:
+   * none.
+   */
   question(columns: readonly Typed[]): string | undefined {
     const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
     const all = columns.some(isRecord);
@@ -71,18 +75,18 @@ export class Catalog {
     return asked.length || (all && !this.#complete) ? sql(asked, all) : undefined;
   }
 
-  /** Takes the answer to `question`. */
+  /** Stores the answer to `question`. */
   learn(columns: readonly Typed[], rows: readonly Row[]): void {
     const found = new Set(rows.map(([oid]) => oid));
     for (const oid of this.#unknown(columns)) if (!found.has(oid)) this.#gone.add(oid);
     this.learnNothing(columns);
     for (const row of rows) this.#learn(row[0], definition(row));
     this.#complete ||= columns.some(isRecord);
-    // A type that is new here may be one that was dropped and made again.
+    // A type that is new here may have been dropped and created again under the same name.
     this.#named.clear();
   }
 
-  /** There is no catalog that could be asked: these types stay text. */
+  /** Notes that there is no catalog to ask: these types stay text. */
   learnNothing(columns: readonly Typed[]): void {
     for (const { typeOid } of columns) if (typeOid >= FIRST_OF_A_DATABASE) this.#ofColumns.add(typeOid);
     for (const oid of this.#unknown(columns)) this.#types.set(oid, undefined);
@@ -92,35 +96,40 @@ export class Catalog {
     return columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE && !this.#types.has(oid));
   }
 
-  /** What is as it was stays the same object, by which shapes know that it is. */
+  /** An unchanged definition stays the same object: shapes recognise it by its identity. */
   #learn(oid: number, found: Definition | undefined): void {
     const known = this.#types.get(oid);
     if (!known || JSON.stringify(known) !== JSON.stringify(found)) this.#types.set(oid, found);
   }
 
-  /** The question about these columns, whatever is known of them; `undefined`: there is nothing to ask. */
+  /**
+   * Returns the question about these columns, whatever is known of their types; `undefined`: there is nothing to ask.
+   */
   questionAnew(columns: readonly Typed[]): string | undefined {
     const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
     return own.length ? sql(own, false) : undefined;
   }
 
-  /** What must be asked before these names can be read as types; `undefined`: nothing. */
+  /** Returns the question that must be asked before these names can be read as types; `undefined`: none. */
   nameQuestion(names: Iterable<string>): string | undefined {
     const asked = [...names].filter((name) => this.oid(name) === undefined);
     return asked.length ? namesSql(asked) : undefined;
   }
 
-  /** Takes the answer to `nameQuestion`. */
+  /** Stores the answer to `nameQuestion`. */
   learnNames(found: Readonly<Record<string, number | null>>): void {
     for (const [name, oid] of Object.entries(found)) if (oid) this.#named.set(name, oid);
   }
 
-  /** The type of this name or number, as far as is known. */
+  /** Returns the OID of the type with this name or number, if it is known. */
   oid(name: string): number | undefined {
     return /^\d+$/.test(name) ? Number(name) : this.#named.get(name);
   }
 
-  /** All that these columns are made of, parts first. A record may hold anything, and so may columns yet to come. */
+  /**
+   * Returns the definitions of all types that these columns are made of. A record may hold any type, and so may columns
+   * that are not known yet.
+   */
   definitions(columns?: readonly Typed[]): Definition[] {
     const found = new Set<Definition>();
     const add = (oid: number) => {
@@ -135,15 +144,15 @@ export class Catalog {
   }
 
   /**
-   * Types of columns whose text can be read by what is known now, the last one met first: not where a composite is part
-   * of it, whose text does not say what it is made of.
+   * Yields the types of columns whose text can be read with what is known now, the last one met first. A type that
+   * contains a composite is left out, because a composite's text does not say what it is made of.
    */
   *readable(): Generator<number> {
     for (const typeOid of [...this.#ofColumns].reverse())
       if (!this.definitions([{ typeOid }]).some(isComposite)) yield typeOid;
   }
 
-  /** A value held this type, and what is known of it did not fit: everything is asked anew. */
+  /** Called when a value held this type and its definition did not fit: everything is forgotten and asked anew. */
   forget(oid: number): void {
     if (oid < FIRST_OF_A_DATABASE) return;
     this.#types.clear();
@@ -154,34 +163,31 @@ export class Catalog {
   }
 
   /**
-   * Whether a column has a type that the database did not have any more when it was asked, so that its statement
-   * returns another by now. `true` once for each.
+   * Whether a column has a type that the database no longer had when it was asked. The statement therefore returns
+   * another type by now. Returns `true` once for each type.
    */
   isGone(columns: readonly Typed[]): boolean {
     return columns.map(({ typeOid }) => this.#gone.delete(typeOid)).includes(true);
   }
 
-  /** Whether nothing has been forgotten since these were learned. */
+  /** Whether none of these definitions has been forgotten or replaced since it was learned. */
   knows(definitions: readonly Definition[]): boolean {
     return definitions.every((definition) => this.#types.get(definition.oid) === definition);
   }
 }
 
-const catalogs = new Map<string, Catalog>();
+const catalogs = new BoundedMap<string, Catalog>(MOST_CATALOGS);
 
-/** The catalog of a server, by `serverKey`. */
+/** Returns the catalog of a server, by `serverKey`. */
 export function catalogOf(server: string): Catalog {
   let catalog = catalogs.get(server);
-  if (!catalog) {
-    if (catalogs.size >= MOST_CATALOGS) catalogs.clear();
-    catalogs.set(server, (catalog = new Catalog()));
-  }
+  if (!catalog) catalogs.set(server, (catalog = new Catalog()));
   return catalog;
 }
 
 /**
- * The OIDs of these names of types, or nulls, as one row of JSON. Dollar quotes, which no setting changes; in JSON text
- * a dollar may be written otherwise.
+ * The question for the OIDs of these type names, or nulls, as one row of JSON. It uses dollar quotes, which no setting
+ * changes. In JSON text a dollar may be written as an escape.
  */
 function namesSql(names: readonly string[]): string {
   const list = JSON.stringify(names).replaceAll("$", "\\u0024");
@@ -189,7 +195,7 @@ function namesSql(names: readonly string[]): string {
   from pg_catalog.json_array_elements_text($$${list}$$) as name`;
 }
 
-/** What it is made of may have changed since somebody asked. */
+/** Whether the type is a composite: its attributes may have changed since the catalog was asked. */
 export function isComposite({ code }: Definition): boolean {
   return code === TYPE_COMPOSITE;
 }
@@ -208,14 +214,15 @@ function definition([oid, how, name, parts, names]: Row): Definition | undefined
         : how === "e"
           ? TEXT
           : EXTENSIONS[`${how}.${name}`];
-  // Copies, which only a list has: whatever the server says, telling a core of it must not fail.
+  // Only lists can be copied here. So whatever the server answers fails now, and not later when the definition is
+  // passed to a core.
   return of === undefined ? undefined : { oid, code: code ?? TYPE_SAME, of, parts: [...parts], names: [...names] };
 }
 
 /**
- * These types and all that they are made of, as one row of JSON. With `all` also whatever an anonymous record may hold,
- * except the rows of tables. Up to PostgreSQL 13 pg_range has no multiranges, hence the detour by JSON. 1247 is pg_type
- * itself.
+ * The question for these types and all types that they are made of, as one row of JSON. With `all` also for every type
+ * that an anonymous record may hold, except the rows of tables. Up to PostgreSQL 13 pg_range has no multiranges, so the
+ * column is read through JSON. 1247 is the OID of pg_type itself.
  */
 function sql(oids: readonly number[], all: boolean): string {
   const everything = all

@@ -1,16 +1,17 @@
-// Whether a statement that nobody has described may run at once, with values and rows as text, and the check that goes
-// in front of it.
+// Decides whether a statement that has not been described may run at once, with values and rows as text, and builds the
+// check that goes in front of it.
 //
-// The text of dates, intervals and floats depends on settings that anybody may change, behind a pooler strangers too,
-// and the server does not report all of them. What a text means as a parameter depends on the parameter's type, which
-// nobody knows yet. So the server itself looks, in the same flight and before anything runs: where one of them is not
-// as it must be, the check fails, the server skips the rest, and the statement is described first.
+// The text of dates, intervals and floats depends on settings that any user may change (behind a pooler other clients
+// too), and the server does not report all of them. What a parameter's text means depends on the parameter's type,
+// which is not known yet. So the server itself looks, in the same flight and before anything runs: if a setting or a
+// type is not as it must be, the check fails, the server skips the rest, and the statement is described first.
 //
-// It looks at the types of the columns too. Where the catalog has to be asked for one of them, its failure names them:
-// they are asked for in front of a second flight, so that its rows can be read as they come.
+// The check looks at the types of the columns too. If the catalog must be asked for some of them, the check's failure
+// names them. They are asked for in front of a second flight, so that its rows can be read as they arrive.
 //
-// Nothing is set, since settings change what a statement means: `now()::text`, `'1 day'::text`. Knows settings, types
-// and SQL. Must not know how a statement runs.
+// The check sets nothing, because settings change what a statement means: `now()::text`, `'1 day'::text`. Knows
+// settings, types and SQL. Must not know how a statement runs.
+import { BoundedMap, BoundedSet } from "../util/bounded.ts";
 import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
 import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
@@ -18,59 +19,65 @@ import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
 import { newShapeId } from "./shapes.ts";
 
-/** Statements that can neither begin nor end a transaction, and that run as well behind a snapshot. */
+/** Statements that can neither begin nor end a transaction, and that can also run after a snapshot was taken. */
 const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
-/** A parenthesis behind one of these holds several values, which are a record, or a query. */
+/** A parenthesis after one of these holds several values, which are a record, or a query. */
 const BEFORE_VALUES = new Set(["select", "returning"]);
 const QUERIES = new Set(["select", "with", "values", "table"]);
 
-/** With these a statement changes, while it runs, what its own text depends on. */
+/** With these a statement changes, while it runs, settings that the text of its own rows depends on. */
 const SETTERS = new Set(["set_config", "pg_settings"]);
 
 /**
- * What the text of values depends on: `extra_float_digits`, DateStyle and IntervalStyle, of which `iso_8601` and
- * `postgres` can be read, but not `sql_standard` or `postgres_verbose`. Timestamps with any zone can be read, and bytea
- * in either form.
+ * The settings that the text of values depends on: `extra_float_digits`, DateStyle and IntervalStyle. Of IntervalStyle
+ * `iso_8601` and `postgres` can be read, but not `sql_standard` or `postgres_verbose`. Timestamps with any zone can be
+ * read, and bytea in either form.
  */
 const SETTINGS = ["extra_float_digits", "DateStyle", "IntervalStyle"];
 const GOOD_SETTINGS = "[1-3]ISO.*[s1]$";
 
 /**
- * Before version 12 floats had fewer digits than they need. A server that has reported its version, or has passed, is
- * not asked.
+ * Before version 12 the text of floats had fewer digits than they need. The version is not checked if the server has
+ * reported it, or has passed a check.
  */
 const VERSION = "server_version_num";
 const GOOD_VERSION = "(1[2-9]|[2-9].)....";
 
-/** What the message of a check that failed says of its reason. For a type of a statement another one may pass. */
+/**
+ * The reasons in the message of a failed check. If the check failed for the types of one statement, it may pass for
+ * another.
+ */
 const TYPES = "types";
 const COLUMNS = "columns";
 
-/** Parameters whose types are looked at. The check grows with their number. */
+/** Maximum number of parameters whose types are checked. The check grows with their number. */
 const MOST_RULES = 200;
-/** Characters of a statement that travels twice, so that its parameters' types are found. */
+/** Maximum number of characters of a statement that travels twice, so that its parameters' types can be looked up. */
 const LONGEST_LOOKED_UP = 16 << 10;
 
 export interface Check {
-  /** Unique in the isolate, as a shape's: by it a connection knows the check again and prepares it. */
+  /** Unique in the isolate, like a shape's id. By this id a connection recognises the check and prepares it. */
   readonly id: number;
-  /** Returns no rows. Fails where the statement has to be described first. */
+  /** Returns no rows. Fails if the statement must be described first. */
   readonly sql: string;
-  /** It looks at parameters, of the statement whose text is its own parameter. */
+  /** Whether the check looks at parameters. It then has one parameter itself: the text of the statement. */
   readonly looksAtTypes: boolean;
 }
 
-/** What the check has to know of the statement's columns. */
+/** What the check must know of the statement's columns. */
 export interface ReadColumns {
   /** Types of the database whose text can be read. */
   readonly known: Iterable<number>;
-  /** Types that have just been asked for. */
+  /** Types that the catalog has just been asked for. */
   readonly asked: readonly number[];
-  /** Of a fixed size are enums and the like, whose text is their value, unless a parser has to be found for it. */
+  /**
+   * Whether types of a fixed size are checked too. These are enums and the like, whose text is their value, so only a
+   * parser that must be found makes it necessary.
+   */
   readonly anySize: boolean;
 }
 
-/** A statement as it leaves the first time. */
+/** A statement as it is sent the first time. */
 export interface FirstRun {
   readonly text: string;
   readonly parameters: Uint8Array;
@@ -78,22 +85,25 @@ export interface FirstRun {
   readonly check: Check;
 }
 
-/** Whether other calls may be on the wire together with this statement: what it does to them does not depend on it. */
-export function isPlain(text: string): boolean {
+/**
+ * Whether other calls may be on the wire together with this statement: it cannot change which transaction they are part
+ * of.
+ */
+export function isPipelinable(text: string): boolean {
   return PLAIN.has(firstWord(text));
 }
 
 /**
- * Whether a server that reports this version is too old for first runs. Older than any that is still maintained are
- * mostly servers that only speak the protocol, and some of them run on behind an error, over the check too.
+ * Whether a server that reports this version is too old for first runs. Versions older than any maintained one come
+ * mostly from servers that only speak the protocol. Some of those continue after an error, even an error of the check.
  */
 export function isOld(version: string | undefined): boolean {
   return version !== undefined && !(parseInt(version) >= 12);
 }
 
 /**
- * `undefined`: the statement is to be described first. The check looks at columns only where `columns` is given, and at
- * the server's version only where nobody knows it yet.
+ * Returns the statement's first run; `undefined`: it must be described first. The check looks at columns only if
+ * `columns` is given, and at the server's version only if it is not known yet.
  */
 export function firstRunOf(
   server: string,
@@ -103,7 +113,7 @@ export function firstRunOf(
   isVersionKnown = false,
 ): FirstRun | undefined {
   if ((failures.get(server) ?? 0) >= ENOUGH || records.get(keyOf(server, text))) return undefined;
-  if (!isPlain(text) || hidesTypes(text)) return undefined;
+  if (!isPipelinable(text) || hidesTypes(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   const hasValues = values.length > 0;
@@ -113,14 +123,14 @@ export function firstRunOf(
 }
 
 /**
- * Whether the text of its rows may not be enough: the SQL shows an anonymous record, whose text does not say of which
- * types it is (`row(…)`, `record`, or a parenthesis around several values behind SELECT or RETURNING), or it changes
- * settings.
+ * Whether the text of the statement's rows may not be enough: the SQL shows an anonymous record, whose text does not
+ * say which types it holds (`row(…)`, `record`, or a parenthesis around several values after SELECT or RETURNING), or
+ * it changes settings.
  */
 function hidesTypes(text: string): boolean {
   const reader = new SqlReader(text);
   let before = "";
-  /** Within such a parenthesis: how deep. */
+  /** The depth within such a parenthesis. */
   let depth = 0;
   for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
     const name = kind === "word" || kind === "symbol" ? reader.name : "";
@@ -135,12 +145,12 @@ function hidesTypes(text: string): boolean {
   return false;
 }
 
-/** Whether a check failed for types of the statement, which says nothing of others. */
+/** Whether a check failed for types of the statement, which says nothing about other statements. */
 export function isOfTypes(message: string): boolean {
   return message.includes(`pgz-edge: ${TYPES}`) || columnTypes(message) !== undefined;
 }
 
-/** Types of the database that are to be asked for in front of the statement, where its check failed for them. */
+/** Returns the types of the database that must be asked for in front of the statement, if its check failed for them. */
 export function columnTypes(message: string): number[] | undefined {
   const [, list] = COLUMN_TYPES.exec(message) ?? [];
   return list
@@ -151,20 +161,21 @@ export function columnTypes(message: string): number[] | undefined {
 
 const COLUMN_TYPES = new RegExp(`pgz-edge: ${COLUMNS} \\{([0-9,]+)\\}`);
 
-/** The settings of one more session are not as they must be, or the server does not know what the check asks. */
+/**
+ * Notes that the check failed in one more session: its settings are not as they must be, or the server does not know
+ * what the check asks.
+ */
 export function checkFailed(server: string): void {
-  if (failures.size >= MOST_SERVERS) failures.clear();
   failures.set(server, (failures.get(server) ?? 0) + 1);
 }
 
-/** A check has passed. */
+/** Notes that a check has passed. */
 export function checkPassed(server: string): void {
   failures.delete(server);
-  if (passed.size >= MOST_SERVERS) passed.clear();
   passed.add(server);
 }
 
-/** What this statement returns cannot be read as text. */
+/** Notes that what this statement returns cannot be read as text. */
 export function describeFirst(server: string, text: string): void {
   records.put(keyOf(server, text), true);
 }
@@ -174,19 +185,19 @@ function keyOf(server: string, text: string): string {
 }
 
 /**
- * Sessions whose check failed since the last one that passed. One may have settings of its own; after two it is the
- * server, or all who use it, and no further session tries.
+ * By server: the number of sessions whose check failed since one last passed. One session may have settings of its own.
+ * After two, the cause is the server or affects all its users, and no further session tries.
  */
-const failures = new Map<string, number>();
+const failures = new BoundedMap<string, number>(MOST_SERVERS);
 const ENOUGH = 2;
-/** Servers that a check has passed, so that their version is known to do. */
-const passed = new Set<string>();
-/** Statements that return anonymous records, or more rows than were held. */
+/** Servers where a check has passed, so that their version is known to be new enough. */
+const passed = new BoundedSet<string>(MOST_SERVERS);
+/** Statements that return anonymous records, or more rows than could be held. */
 const records = new TextCache<true>(1_000, 1 << 20);
 
 /**
- * Each row that is left has a reason why the statement cannot run as it is. It is no number, so the cast fails, and the
- * server's log has the reason. `isNew`: it looks at the server's version too.
+ * Builds the check. Each row that is left has a reason why the statement cannot run like this. A reason is not a
+ * number, so the cast fails, and the server's log has the reason. `isNew`: the check looks at the server's version too.
  */
 function checkOf(isNew: boolean, rules: readonly TypeRule[], columns?: ReadColumns): Check {
   const settings = (isNew ? [VERSION, ...SETTINGS] : SETTINGS).map((name) => `pg_catalog.current_setting('${name}')`);
@@ -199,7 +210,7 @@ function checkOf(isNew: boolean, rules: readonly TypeRule[], columns?: ReadColum
   return { id: idOf(sql), sql, looksAtTypes: rules.length > 0 };
 }
 
-/** The same for the same text, as long as that is remembered. */
+/** Returns the same id for the same text, as long as the text is remembered. */
 function idOf(sql: string): number {
   return ids.get(sql) ?? ids.put(sql, newShapeId());
 }
@@ -207,17 +218,17 @@ function idOf(sql: string): number {
 const ids = new TextCache<number>(100, 64 << 10);
 
 /**
- * Whether the check may ask a server of this version for the types of columns, which PostgreSQL tells from 16 on.
- * Planning the question for them is most of what a check costs.
+ * Whether the check may ask a server of this version for the types of columns, which PostgreSQL reports from 16 on.
+ * Planning that question is most of what a check costs.
  */
 export function tellsColumns(version: string | undefined): boolean {
   return version === undefined || parseInt(version) >= 16;
 }
 
 /**
- * A server before PostgreSQL 16 does not tell the types of columns: the name `result_types` then means the null around
- * it, and there is nothing to ask for. The statement is the one that this transaction has prepared, since a pooler may
- * change its name. A domain's column is of the type below.
+ * A server before PostgreSQL 16 does not report the types of columns: the name `result_types` then means the null of
+ * the subquery around it, and there is nothing to ask for. The statement is found as the one that this transaction has
+ * prepared, because a pooler may change its name. A domain's column has the type below the domain.
  */
 function columnsToAskFor({ known, asked, anySize }: ReadColumns, longest: number): string {
   const list = listed(known, asked, longest);
@@ -229,7 +240,7 @@ function columnsToAskFor({ known, asked, anySize }: ReadColumns, longest: number
   );
 }
 
-/** All that were asked for, and of the others as many as fit. */
+/** Lists all types that were asked for, and as many of the known ones as fit. */
 function listed(known: Iterable<number>, asked: readonly number[], longest: number): string {
   let list = asked.join();
   for (const oid of known) {
@@ -247,7 +258,7 @@ function otherTypes(rules: readonly TypeRule[]): string {
  from pg_catalog.pg_prepared_statements where statement = $1), false)`;
 }
 
-/** Of most statements all parameters have one rule. */
+/** Groups equal rules: in most statements all parameters have the same rule. */
 function alike(rules: readonly TypeRule[]): TypeRule[][] {
   const groups = new Map<string, TypeRule[]>();
   for (const rule of rules) {

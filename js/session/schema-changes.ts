@@ -1,23 +1,23 @@
-// What a session's own commands have done to statements that are known: DDL changes what they return, DISCARD and
-// DEALLOCATE take their names.
+// What a session's own commands have done to known statements: DDL changes what they return, and DISCARD and DEALLOCATE
+// remove their names.
 //
-// The server refuses a statement that it has prepared and that would return something else by now (0A000 "cached plan
-// must not change result type", 08P01). Outside a transaction it is described again and nobody notices; inside one the
-// error would end the transaction. So nothing is used that was learned before DDL:
+// The server refuses a prepared statement that would now return something else (0A000 "cached plan must not change
+// result type", 08P01). Outside a transaction the statement is described again, and the caller does not notice. Inside
+// a transaction the error would end the transaction. So nothing that was learned before DDL is used:
 //
-//   outside a transaction, or committed ── all of the isolate learns statements of this server anew
-//   in a transaction, until its end ────── this connection does, and keeps what it learns for itself, since others do
-//                                          not see it and a rollback takes it back
+//   outside a transaction, or committed ── the whole isolate learns statements of this server anew
+//   in a transaction, until its end ────── this connection does, and keeps what it learns for itself, because other
+//                                          sessions do not see the change and a rollback takes it back
 //
-// What others do to the schema is not known. Knows command tags, and by what statements are looked up. Must not know
-// how a statement is learned or run.
+// Schema changes by other sessions are not known. Knows command tags, and the key by which statements are looked up.
+// Must not know how a statement is learned or run.
 import type { Connection } from "../connection/connection.ts";
 import { epochOf, schemaChanged } from "./shapes.ts";
-import type { Told } from "./told.ts";
+import type { Learned } from "./learned.ts";
 
 /**
- * Commands after which a known statement may return something else. DO may run any of them. CREATE of anything but a
- * view and what replaces it adds only, and temporary tables are made often.
+ * Commands after which a known statement may return something else. DO may run any of them. CREATE is not among them,
+ * except for a view, which it may replace: otherwise it only adds, and temporary tables are created often.
  */
 const CHANGES_SCHEMA = /^(?:(?:ALTER|DROP) (?!INDEX)|CREATE VIEW$|DO$|IMPORT)/;
 const TAKES_NAMES = /^(?:DISCARD|DEALLOCATE)/;
@@ -25,21 +25,24 @@ const TAKES_NAMES = /^(?:DISCARD|DEALLOCATE)/;
 export class SchemaChanges {
   readonly #connection: Pick<Connection, "transactionStatus" | "tell">;
   readonly #server: string;
-  readonly #told: Told;
-  /** Something has changed since the last look. */
+  readonly #learned: Learned;
+  /** Whether something has changed since `key` was last read. */
   #hasChanged = false;
-  /** Of the transaction that has changed the schema: the number of its last change, which no other has. */
+  /**
+   * Set while a transaction that has changed the schema is open: the number of its last change, which no other change
+   * has.
+   */
   #uncommitted: string | undefined;
 
-  constructor(connection: Connection, server: string, told: Told) {
+  constructor(connection: Connection, server: string, learned: Learned) {
     this.#connection = connection;
     this.#server = server;
-    this.#told = told;
+    this.#learned = learned;
     const hears = (command: string) => this.#hear(command);
     connection.hears = hears;
   }
 
-  /** Part of what statements are looked up by. */
+  /** A part of the key by which statements are looked up. */
   get key(): string {
     const isInside = this.#connection.transactionStatus !== "I";
     if (isInside && this.#hasChanged) this.#uncommitted = `uncommitted ${++lastChange}`;
@@ -53,19 +56,20 @@ export class SchemaChanges {
   #hear(command: string): void {
     if (CHANGES_SCHEMA.test(command)) {
       this.#hasChanged = true;
-      // Others see it from now on, unless a transaction is open: that is known only behind the next ReadyForQuery.
+      // Other sessions see the change from now on, unless a transaction is open. That is known only after the next
+      // ReadyForQuery.
       schemaChanged(this.#server);
     } else if (command === "COMMIT") {
       if (this.#hasChanged || this.#uncommitted !== undefined) this.#publish();
     } else if (command === "ROLLBACK") {
-      // To a savepoint perhaps: what was learned behind it is gone.
+      // Perhaps to a savepoint: what was learned after that savepoint does not hold any more.
       this.#hasChanged ||= this.#uncommitted !== undefined;
     } else if (TAKES_NAMES.test(command)) {
-      for (const id of this.#told.forgetAll()) this.#connection.tell((handle) => handle.forget(id));
+      for (const id of this.#learned.forgetAll()) this.#connection.tell((handle) => handle.forget(id));
     }
   }
 
-  /** What has changed holds for all. */
+  /** The changes hold for all sessions from now on. */
   #publish(): void {
     this.#hasChanged = false;
     this.#uncommitted = undefined;

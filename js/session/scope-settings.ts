@@ -1,41 +1,44 @@
-// The settings of a scope: the statement that makes them hold, and which of them decide what SQL means.
+// The settings of a scope: the statement that applies them, and which of them decide what SQL means.
 //
-// set_config(name, value, true) holds until the transaction ends, and everything up to a Sync is one. So the settings
-// travel in front of a statement in its flight, and nothing of them is left behind its Sync, whatever happens between.
+// set_config(name, value, true) holds until the transaction ends, and everything up to a Sync is one transaction. So
+// the settings travel in front of a statement in its flight, and none of them remains after its Sync, whatever happens
+// in between.
 //
-// Knows settings of PostgreSQL and how text is written in SQL. Must not know what runs behind them.
+// Knows settings of PostgreSQL and how text is written in SQL. Must not know what runs after them.
 import { checkOptions, invalid, namesOf, rule } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { isNoRole } from "../util/no-role.ts";
 import { isText } from "../util/text.ts";
 import { NODES_CHECK } from "./nodes.ts";
 
-/** In what context a scope's calls run. At least one of both. */
+/** The context in which a scope's calls run. At least one of the two options is required. */
 export interface ScopeOptions {
   /**
    * Settings for each of its calls, such as `{ "app.tenant": 7 }` or `{ search_path: "tenant_7" }`. A name with a dot
-   * is your own, which policies read with `current_setting('app.tenant')`.
+   * is a setting of your own, which policies read with `current_setting('app.tenant')`.
    */
   readonly settings?: Readonly<Record<string, string | number | bigint | boolean>> | undefined;
-  /** The role that its calls run as. The login's role must be a member of it. Set behind the settings. */
+  /** The role that its calls run as. The login's role must be a member of it. It is set after the settings. */
   readonly role?: string | undefined;
 }
 
 export interface ScopeSettings {
   /**
-   * Sets all of it until the transaction ends. Takes no parameters and returns no rows. Fails where tables are on other
-   * nodes (nodes.ts).
+   * Applies all settings and the role until the transaction ends. Takes no parameters and returns no rows. Fails if
+   * tables are on other nodes (nodes.ts).
    */
   readonly statement: string;
-  /** The same there: the nodes get the settings too. */
+  /** The same for such servers: the nodes get the settings too. */
   readonly onNodes: string;
-  /** What decides what a statement means: equal where the same text takes and returns the same types. */
+  /**
+   * A key of the settings that decide what a statement means: equal if the same text takes and returns the same types.
+   */
   readonly meaning: string;
 }
 
 const SCOPE_OPTIONS = namesOf<ScopeOptions>({ settings: true, role: true });
 const roleName = rule<string>("a role's name, not empty and without NUL", (value) => value && isText(value));
-/** What the option `role` says, and what the core cannot do without. */
+/** The setting that option `role` sets, and the one that the core relies on. */
 const RESERVED = /^(role|client_encoding)$/i;
 
 export function scopeSettings(options: ScopeOptions): ScopeSettings {
@@ -50,7 +53,7 @@ export function scopeSettings(options: ScopeOptions): ScopeSettings {
   return { statement: statementOf(entries), onNodes: onNodesOf(entries), meaning: meaningOf(entries) };
 }
 
-/** `none` would be the login's own role. */
+/** Refuses `none`, which would mean the login's own role. */
 function checkRole(role: string): string {
   if (!isNoRole(roleName(role, "role"))) return role;
   throw new UsageError(
@@ -69,7 +72,7 @@ function reasonAgainst(name: string): string {
   return RESERVED.test(name) ? "client_encoding is always UTF8" : "a name is text without NUL, and not empty";
 }
 
-/** A tenant that is undefined must not be none. */
+/** Refuses an undefined value, because a tenant that is undefined by mistake must not mean no tenant. */
 function textOf(name: string, value: unknown): string {
   const isPlain = isText(value) || ["number", "bigint", "boolean"].includes(typeof value);
   if (isPlain) return String(value);
@@ -79,19 +82,22 @@ function textOf(name: string, value: unknown): string {
   );
 }
 
-/** Each of these is evaluated, in this order, because no value is null. */
+/** Every condition is evaluated, in this order, because each is false: no value is null. */
 function statementOf(entries: readonly (readonly [string, string])[]): string {
   const set = entries.map(([name, value]) => `pg_catalog.set_config(${literal(name)},${literal(value)},true) is null`);
   return `select where ${set.join(" or ")} or ${NODES_CHECK}`;
 }
 
-/** Lists of names, which SET would take for one name. They mean nothing on a node: its statements have full names. */
+/**
+ * Settings that are lists of names, which SET would take for one name. They mean nothing on a node, because statements
+ * there have qualified names.
+ */
 const OF_NAMES = /^(search_path|temp_tablespaces)$/i;
 
 /**
- * Citus passes on SET LOCAL, not set_config, and only what stands in a block: DO is one. It sends that to a node with
- * BEGIN, and without BEGIN of ours it begins for what needs a distributed transaction alone, such as a stored
- * intermediate result.
+ * Citus passes on SET LOCAL but not set_config, and only inside a block, such as DO. It sends the settings to a node
+ * together with BEGIN. Without a BEGIN of ours, it begins a transaction there only for what needs a distributed
+ * transaction, such as a stored intermediate result.
  */
 function onNodesOf(entries: readonly (readonly [string, string])[]): string {
   const set = entries.map(([name, value]) =>
@@ -107,14 +113,15 @@ function onNodesOf(entries: readonly (readonly [string, string])[]): string {
   return `do ${literal(`begin ${all.join("; ")}; end`)}`;
 }
 
-/** Right whatever standard_conforming_strings says. */
+/** Returns a literal that is right for any value of standard_conforming_strings. */
 function literal(text: string): string {
   return `E'${text.replace(/['\\]/g, "$&$&")}'`;
 }
 
 /**
- * The server reads a name by search_path and role, a literal such as '1/2/2026'::date by DateStyle, one of timestamptz
- * by TimeZone, and keeps in a prepared statement what it has read. It does not know what a name with a dot is for.
+ * The server resolves a name by search_path and role, a literal such as '1/2/2026'::date by DateStyle, one of
+ * timestamptz by TimeZone, and keeps the result in a prepared statement. A setting with a dot in its name means nothing
+ * to the server.
  */
 function meaningOf(entries: readonly (readonly [string, string])[]): string {
   const own = entries.filter(([name]) => !name.includes("."));

@@ -1,5 +1,5 @@
-// One session on a server: a connection together with what holds for as long as it lasts. What a call is given to run
-// on. Those of scopes stand beside the client's own, on the same connection.
+// One session on a server: a connection together with the state that lasts as long as it does. Calls run on a session.
+// The sessions of scopes exist beside the client's own, on the same connection.
 //
 // Each part owns its state (docs/decisions/0013); this file only holds them together.
 import type { Config } from "../config/options.ts";
@@ -10,7 +10,7 @@ import { SchemaChanges } from "./schema-changes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 import { scopedKey, serverKey } from "./shapes.ts";
 import { Statements } from "./statements.ts";
-import { Told } from "./told.ts";
+import { Learned } from "./learned.ts";
 import { TransactionBlock } from "./transaction-block.ts";
 
 export class Session {
@@ -19,22 +19,25 @@ export class Session {
   readonly catalog: Catalog;
   readonly statements: Statements;
   readonly transaction: TransactionBlock;
-  /** Settings of a scope hold for what it runs. */
+  /** Whether settings of a scope hold for what the session runs. */
   readonly isScoped: boolean;
-  /** Notes what may outlive a call, where the session has other users later. */
-  leftovers: { note(text: string): void } | undefined;
-  /** Called when COMMIT of a transaction on it has left: what it asks the server travels in the same flight. */
+  /** Notes changes that may outlive a call, if the session will have other users. */
+  sessionChanges: { note(text: string): void } | undefined;
+  /**
+   * Called when COMMIT of a transaction on this session has been sent. It sends a question to the server in the same
+   * flight.
+   */
   committing: (() => Operation) | undefined;
-  readonly #told: Told;
+  readonly #learned: Learned;
   readonly #changes: SchemaChanges;
   readonly #front: readonly string[];
 
-  /** `front`: statements in front of each flight, before the scope's. */
+  /** `front`: statements in front of each flight, before the scope's settings. */
   constructor(
     connection: Connection,
     scope?: ScopeSettings,
-    told = new Told(),
-    changes = new SchemaChanges(connection, serverKey(connection.config), told),
+    learned = new Learned(),
+    changes = new SchemaChanges(connection, serverKey(connection.config), learned),
     front: readonly string[] = [],
   ) {
     const server = serverKey(connection.config);
@@ -43,29 +46,32 @@ export class Session {
     this.transaction = new TransactionBlock(connection, scope, front);
     this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
       catalog: this.catalog,
-      told,
+      learned,
       changes,
       block: this.transaction,
     });
     this.isScoped = scope !== undefined;
-    this.#told = told;
+    this.#learned = learned;
     this.#changes = changes;
     this.#front = front;
   }
 
-  /** The session of a scope, on the same connection. */
+  /** Returns the session of a scope, on the same connection. */
   scoped(scope: ScopeSettings): Session {
     return this.#beside(scope, this.#front);
   }
 
-  /** One on the same connection with a statement in front of each flight: where it fails the server skips the rest. */
+  /**
+   * Returns a session on the same connection with a statement in front of each flight: if that fails, the server skips
+   * the rest.
+   */
   guarded(statement: string): Session {
     return this.#beside(undefined, [statement]);
   }
 
   #beside(scope: ScopeSettings | undefined, front: readonly string[]): Session {
-    const session = new Session(this.connection, scope, this.#told, this.#changes, front);
-    session.leftovers = this.leftovers;
+    const session = new Session(this.connection, scope, this.#learned, this.#changes, front);
+    session.sessionChanges = this.sessionChanges;
     return session;
   }
 

@@ -1,11 +1,12 @@
 // What the isolate has learned about statements: parameter types, result formats and columns, per server and SQL text.
-// With it a statement takes one flight instead of two, also on a fresh connection.
+// With it a statement takes one flight instead of two, even on a fresh connection.
 //
-// Knows: bounded maps, and what makes two servers the same. Must not know: wires, sockets, values. Nothing of a user's
-// data is kept, only SQL text and types. Two databases never share an entry: the same text may mean other types there.
+// Knows: bounded maps, and what makes two servers the same. Must not know: protocol, sockets, values. No user data is
+// kept, only SQL text and types. Two databases never share an entry, because the same text may mean other types there.
 
 import { startupParameters } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
+import { BoundedMap, BoundedSet } from "../util/bounded.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 import type { Column } from "../wasm/boundary.ts";
 import { encoder } from "../util/bytes.ts";
@@ -13,7 +14,7 @@ import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { goesInBinary } from "../values/parameters.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 
-/** What a `shape` event tells. */
+/** The contents of a `shape` event. */
 export interface LearnedShape {
   readonly parameterTypes: readonly number[];
   readonly resultFormats: readonly number[];
@@ -32,7 +33,7 @@ export interface Shape {
   readonly types: readonly Definition[];
 }
 
-/** Everything that decides what an SQL text means: the address, and all that StartupMessage says. */
+/** The key of everything that decides what an SQL text means: the address, and everything in StartupMessage. */
 export function serverKey(config: Config): string {
   let key = keys.get(config);
   if (key === undefined) {
@@ -42,49 +43,59 @@ export function serverKey(config: Config): string {
   return key;
 }
 
-/** The same with settings that decide what an SQL text means; `meaning` is empty where none do. */
+/** The same, with settings that decide what an SQL text means; `meaning` is empty if none do. */
 export function scopedKey(server: string, meaning: string): string {
   return meaning === "" ? server : short(`${server} ${meaning}`);
 }
 
-/** Part of what every statement is looked up by. */
+/** Shortens a key, because it is part of the key by which every statement is looked up. */
 function short(long: string): string {
   let key = shortened.get(long);
   if (key === undefined) {
-    if (shortened.size >= MOST_SERVERS) shortened.clear();
     shortened.set(long, (key = String(++lastKey)));
   }
   return key;
 }
 
-/** How often the schema is known to have changed: what was learned before that is looked up no more. */
+/**
+ * The number of the last known change of the schema; 0: none. What was learned before that change is not used any more.
+ */
 export function epochOf(server: string): number {
-  return epochs.get(server) ?? 0;
+  return epochs.get(server) ?? epochOfOthers;
 }
 
-/** Statements of this server may mean something else from now on, on all connections to it. */
+/** Notes that statements of this server may mean something else from now on, on all connections to it. */
 export function schemaChanged(server: string): void {
-  if (epochs.size >= MOST_SERVERS) epochs.clear();
-  // Never a number that another change has had.
+  if (epochs.size >= MOST_SERVERS) {
+    // A server whose epoch was dropped must not return to what it had learned before: all servers learn anew.
+    epochs.clear();
+    epochOfOthers = ++lastEpoch;
+  }
+  // No two changes have the same number.
   epochs.set(server, ++lastEpoch);
 }
 
 const epochs = new Map<string, number>();
+/** The epoch of servers without an entry. */
+let epochOfOthers = 0;
 let lastEpoch = 0;
 const keys = new WeakMap<Config, string>();
-const shortened = new Map<string, string>();
+const shortened = new BoundedMap<string, string>(MOST_SERVERS);
 let lastKey = 0;
 
-/** Least recently used goes first, by number of shapes and by the length of their texts. */
+/**
+ * A cache of shapes, bounded by the number of shapes and by the length of their texts. Drops the least recently used
+ * shape first.
+ */
 export class ShapeCache {
   // A Map iterates in the order of insertion: the first entry is the least recently used.
   readonly #shapes = new Map<string, Shape>();
   readonly #limit: number;
   readonly #maxCharacters: number;
   #characters = 0;
-  /** Types that a server cannot write in binary, though we could read it. */
-  readonly #asText = new Map<string, Set<number>>();
-  /** The one that was asked for last, unless one has been removed or put since. */
+  /** By server: types that it cannot write in binary, though the core could read it. */
+  readonly #asText = new BoundedMap<string, Set<number>>(MOST_SERVERS);
+  /** The shape that was looked up last, unless a shape has been removed or put since. */
   #last: Shape | undefined;
   #lastServer = "";
 
@@ -98,7 +109,7 @@ export class ShapeCache {
   }
 
   get(server: string, sql: string): Shape | undefined {
-    // Mostly the same as the last time: then its place is the right one, too.
+    // This is mostly the shape of the last lookup, which already has the right place in the order.
     if (this.#last?.sql === sql && this.#lastServer === server) return this.#last;
     const key = keyOf(server, sql);
     const shape = this.#shapes.get(key);
@@ -110,7 +121,7 @@ export class ShapeCache {
     return shape;
   }
 
-  /** The shape to use: a new one, or the one that is there when two calls learned the same thing. */
+  /** Returns the shape to use: a new one, or the existing one if two calls learned the same thing. */
   put(server: string, sql: string, learned: LearnedShape, id = newShapeId()): Shape {
     const key = keyOf(server, sql);
     const asText = this.#asText.get(server);
@@ -122,7 +133,7 @@ export class ShapeCache {
     this.forget(server, sql);
     this.#last = undefined;
     const { parameterTypes, columns, types = [] } = learned;
-    // Elsewhere a statement of that number has other types.
+    // On other connections a statement with the known id has other types.
     const shape = Object.freeze({
       id: known ? newShapeId() : id,
       sql,
@@ -140,15 +151,16 @@ export class ShapeCache {
     return shape;
   }
 
-  /** The shape turned out to be out of date (or the server forgot it): the next call learns it anew. */
+  /** Drops a shape that is out of date (or that the server forgot): the next call learns it anew. */
   forget(server: string, sql: string): void {
     this.#remove(keyOf(server, sql));
   }
 
   /**
-   * The server has no binary form of something in these rows, and does not say in a way that all servers share which
-   * type it is: one of the database's own, else one of no fixed size, else any. They are asked for as text from now on.
-   * `false`: there is none, or it is an anonymous record, whose text does not say what it holds.
+   * Called when the server has no binary form of a type in these rows. Servers do not say in a common way which type
+   * that is. So it is taken to be each of the database's own types, or without those each type of variable size, or
+   * without those any type. These types are requested as text from now on. Returns `false` if no column was binary, or
+   * if one was an anonymous record, whose text does not say what it holds.
    */
   refuseBinary(server: string, shape: Shape): boolean {
     const { columns, resultFormats } = shape;
@@ -160,11 +172,7 @@ export class ShapeCache {
     ].filter(({ length }) => length);
     if (!refused || binary.some(isRecord)) return false;
     let asText = this.#asText.get(server);
-    if (!asText) {
-      if (this.#asText.size >= MOST_SERVERS) this.#asText.clear();
-      this.#asText.set(server, (asText = new Set()));
-    }
-    if (asText.size >= this.#limit) asText.clear();
+    if (!asText) this.#asText.set(server, (asText = new BoundedSet(this.#limit)));
     for (const { typeOid } of refused) asText.add(typeOid);
     this.put(server, shape.sql, {
       ...shape,
@@ -180,7 +188,7 @@ export class ShapeCache {
   }
 }
 
-/** The isolate's. */
+/** The cache of this isolate. */
 export const shapes = new ShapeCache();
 
 let lastId = 0;
@@ -194,7 +202,7 @@ function keyOf(server: string, sql: string): string {
   return `${server}\0${sql}`;
 }
 
-/** Anonymous: only binary says what it holds. */
+/** Whether the column is an anonymous record: only binary says what it holds. */
 export function isRecord({ typeOid }: Column): boolean {
   return typeOid === RECORD || typeOid === RECORD_ARRAY;
 }
@@ -203,7 +211,7 @@ function same(shape: Shape, learned: LearnedShape): boolean {
   const text = ({ parameterTypes, resultFormats, columns }: LearnedShape | Shape) =>
     JSON.stringify([[...parameterTypes], [...resultFormats], columns]);
   const { types = [] } = learned;
-  // The very same definitions: those of before may be forgotten by now, though the new ones say the same.
+  // Definitions are compared by identity: the old ones may have been forgotten, though the new ones say the same.
   return (
     shape.types.length === types.length &&
     shape.types.every((type, index) => type === types[index]) &&
@@ -212,13 +220,13 @@ function same(shape: Shape, learned: LearnedShape): boolean {
 }
 
 /**
- * What Bind and Parse of the statement end with (src/protocol/frontend.rs, `Statement`), made once:
+ * The bytes that Bind and Parse of the statement end with (src/protocol/frontend.rs, `Statement`), made once:
  *
  *   int16 number · int16 format code of each column        text NUL · int16 number · int32 type of each parameter
  *
- * Declared are the types whose values go in binary, because the bytes depend on them. The others stay 0, so the server
- * reads their text by the type that they have now: a column that has become timestamptz since it was learned as date
- * loses nothing.
+ * Parse declares the types whose values go in binary, because the bytes depend on them. The others stay 0, so the
+ * server reads their text by the type that the parameter has now: a column that has become timestamptz since it was
+ * learned as date loses nothing.
  */
 export function encodedStatement(shape: Shape): Uint8Array {
   let encoded = statements.get(shape);
@@ -228,7 +236,7 @@ export function encodedStatement(shape: Shape): Uint8Array {
 
 const statements = new WeakMap<Shape, Uint8Array>();
 
-/** The same, made anew, with another text for the same statement. */
+/** The same bytes, made anew, with another text for the same statement. */
 export function newStatement({ sql, parameterTypes, resultFormats }: Shape, as = sql): Uint8Array {
   const text = encoder.encode(as);
   const behind = 2 + 2 * resultFormats.length;

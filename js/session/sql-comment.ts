@@ -1,14 +1,14 @@
-// Option `sqlComment`: what is said behind a statement for who reads the server's logs, in the form of sqlcommenter.
+// Option `sqlComment`: a comment after a statement for readers of the server's logs, in the form of sqlcommenter.
 //
 // Knows how a comment is written so that nothing in it can end it. Must not know statements.
 import type { Config } from "../config/options.ts";
 
-/** Characters of a comment. A longer one is left out. */
+/** Maximum number of characters of a comment. A longer one is left out. */
 const LONGEST = 1_000;
 
 /**
- * What is to stand behind the text of a statement: a line of its own, since the text may end with a comment that goes to
- * the end of the line. Whatever the function does wrong, nothing does: telemetry must not break a call.
+ * Returns the text that must follow a statement. It begins a new line, because the statement may end with a comment
+ * that reaches to the end of its line. If the user's function fails, it is empty: telemetry must not break a call.
  */
 export function commentOf({ sqlComment }: Pick<Config, "sqlComment">): string {
   if (!sqlComment) return "";

@@ -1,7 +1,7 @@
-// What is known of statements on one connection: their shapes by the isolate, their names by the server, their columns
-// by the core.
+// What is known of statements on one connection: the isolate knows their shapes, the server their names, the core their
+// columns.
 //
-// Knows how a shape is learned and how a known one is told to the core. Must not know values, rows, or what a failure
+// Knows how a shape is learned and how a known one is passed to the core. Must not know values, rows, or what a failure
 // means.
 //
 // A statement's life here:
@@ -35,35 +35,35 @@ import { noteNodes, tellsOfNodes } from "./nodes.ts";
 import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
-import type { Told } from "./told.ts";
+import type { Learned } from "./learned.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
 /** A flight names a statement that the server does not have. */
 const NO_SUCH_STATEMENT = "26000";
 
-/** How rows are asked for. */
+/** How rows are requested. */
 export interface RowRequest {
   /** The core's number for the form of rows. */
   readonly form: number;
   readonly limits: Limits;
 }
 
-/** What Bind names: a statement, and values for its parameters. */
+/** The contents of Bind: a statement, and values for its parameters. */
 export interface BoundStatement {
   readonly shape: Shape;
   /** As values/parameters.ts encodes them. */
   readonly parameters: Uint8Array;
 }
 
-/** What statements need of their session. */
+/** The parts of a session that its statements need. */
 interface Parts {
   readonly catalog: Catalog;
-  readonly told: Told;
+  readonly learned: Learned;
   readonly changes: SchemaChanges;
   readonly block: Pick<TransactionBlock, "settings">;
 }
 
-/** A question about a statement that is on its way. */
+/** A pending Describe of a statement. */
 interface Describing {
   readonly text: string;
   readonly id: number;
@@ -75,30 +75,33 @@ export class Statements {
   readonly #connection: Connection;
   readonly #server: string;
   readonly #catalog: Catalog;
-  readonly #told: Told;
+  readonly #learned: Learned;
   readonly #changes: SchemaChanges;
   readonly #block: Pick<TransactionBlock, "settings">;
-  /** Settings of the session, or the server, do not allow a first run as text. */
+  /** Whether settings of the session, or the server, rule out a first run as text. */
   #describesFirst = false;
-  /** For every operation that runs statements: what its answers teach. */
+  /** Handlers for every operation that runs statements. They store what its responses teach. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
-      if (shape) this.#told.learnColumns(shape, columns);
+      if (shape) this.#learned.learnColumns(shape, columns);
     },
     shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
   };
 
-  /** `server`: everything that decides what a text means. */
+  /** `server`: the key of everything that decides what a text means. */
   constructor(connection: Connection, server: string, parts: Parts) {
     this.#connection = connection;
     this.#server = server;
     this.#catalog = parts.catalog;
-    this.#told = parts.told;
+    this.#learned = parts.learned;
     this.#changes = parts.changes;
     this.#block = parts.block;
   }
 
-  /** What the isolate learns here holds where times are alike in binary, and until the schema changes. */
+  /**
+   * The key of what the isolate learns here. It holds where times have the same binary form, and until the schema
+   * changes.
+   */
   get #learnedOf(): string {
     const change = this.#changes.key;
     const { integerDatetimes } = this.#connection;
@@ -106,18 +109,18 @@ export class Statements {
     return `${this.#server} ${change}${integerDatetimes ? "" : " float times"}`;
   }
 
-  /** What the isolate knows of the statement, unless a type that it returns has turned out to be another by now. */
+  /** Returns what the isolate knows of the statement, unless a type that it returns has changed since. */
   known(text: string): Shape | undefined {
     const shape = shapes.get(this.#learnedOf, text);
     return shape?.types.length && !this.#catalog.knows(shape.types) ? undefined : shape;
   }
 
-  /** Whether it has run here, so that the server may have it under a name. */
+  /** Whether the statement has run here, so that the server may have it under a name. */
   hasRun(shape: Shape): boolean {
-    return this.#told.hasRun(shape);
+    return this.#learned.hasRun(shape);
   }
 
-  /** Puts an execution on the wire, behind BEGIN where that waits, and behind settings. */
+  /** Puts an execution on the wire, after a waiting BEGIN and after settings. */
   execute(
     call: AnyCall,
     transaction: Pick<TransactionBlock, "flight">,
@@ -125,8 +128,8 @@ export class Statements {
     { form, limits }: RowRequest,
     rows: RowSink,
   ): Operation {
-    const told = this.#tellColumns(shape, rows);
-    this.#told.remember(shape);
+    const known = this.#tellColumns(shape, rows);
+    this.#learned.remember(shape);
     return transaction.flight((preludes) => {
       const command = (handle: CoreConnection) => {
         putInFront(handle, preludes);
@@ -135,51 +138,57 @@ export class Statements {
           shape.id,
           this.#encoded(shape, call),
           parameters,
-          told ? form | COLUMNS_KNOWN : form,
+          known ? form | COLUMNS_KNOWN : form,
           limits,
         );
       };
       return call.operate(this.#connection, command, {
         rows,
         on: this.handlers,
-        // An operation before this one may have been told of others.
-        comesFirst: () => {
-          const columns = this.#told.columns(shape);
-          if (told && columns && told !== columns) rows.columns?.(columns);
+        // An earlier operation may have received other columns since.
+        isNext: () => {
+          const columns = this.#learned.columns(shape);
+          if (known && columns && known !== columns) rows.columns?.(columns);
         },
       });
     });
   }
 
-  /** Puts a statement of a batch where its items find it. */
+  /** Adds a statement to a batch, so that its items can refer to it. */
   addToBatch(handle: CoreConnection, shape: Shape, call: AnyCall): void {
-    this.#told.remember(shape);
+    this.#learned.remember(shape);
     handle.batch_statement(shape.id, this.#encoded(shape, call));
   }
 
-  /** A name would keep the comment of its first run. */
+  /**
+   * Adds the call's comment only where statements have no names: a named statement would keep the comment of its first
+   * run.
+   */
   #encoded(shape: Shape, { comment }: AnyCall): Uint8Array {
     const { config } = this.#connection;
     const hasNames = config.prepare !== "unnamed" && config.statementCacheSize > 0;
     return comment && !hasNames ? newStatement(shape, shape.sql + comment) : encodedStatement(shape);
   }
 
-  /** Tells the core of types that it does not know yet. */
+  /** Passes definitions to the core of types that it does not know yet. */
   define(handle: CoreConnection, types: readonly Definition[]): void {
-    this.#told.define(handle, types);
+    this.#learned.define(handle, types);
   }
 
-  /** The shape's prepared statement is not to be used again. */
+  /** Stops the use of the shape's prepared statement. */
   forget({ id }: Shape): void {
     this.#connection.tell((handle) => handle.forget(id));
   }
 
-  /** What the isolate knows of the statement is out of date: the next call learns it anew. */
+  /** Drops what the isolate knows of the statement, because it is out of date: the next call learns it anew. */
   forgetShape(text: string): void {
     shapes.forget(this.#learnedOf, text);
   }
 
-  /** The server has no binary form of something that it returns. Whether it is asked for otherwise from now on. */
+  /**
+   * Notes that the server has no binary form of something that it returns. Returns whether text is requested for it
+   * from now on.
+   */
   refuseBinary(shape: Shape): boolean {
     return shapes.refuseBinary(this.#learnedOf, shape);
   }
@@ -187,8 +196,8 @@ export class Statements {
   // -- first runs -----------------------------------------------------------------------------------------------------
 
   /**
-   * How the statement may run though nobody has described it; `undefined`: it is to be described first. `asked`: types
-   * of its columns that are asked for in front of it.
+   * Returns how the statement may run without a description; `undefined` if it must be described first. `asked`: types
+   * of its columns that the catalog is asked for in front of it.
    */
   firstRun(
     text: string,
@@ -207,25 +216,25 @@ export class Statements {
     return firstRunOf(this.#server, text, values, columns, version !== undefined);
   }
 
-  /** What stands in front of the statement of a first run failed: Close of the name, or the check. */
+  /** Handles a failure in front of a first run's statement: of Close, or of the check. */
   failedInFront(part: Reached["before"], { code, message }: PgzError): void {
     if (part === "close") this.oddServer();
-    // Its name is gone, so the check has not run. Behind a pooler it has none.
+    // With 26000 the check's name is gone, so the check has not run. Behind a pooler the check has no name.
     else if (part === "check" && (code !== NO_SUCH_STATEMENT || this.#connection.isPooled)) this.#checkFailed(message);
   }
 
   /**
-   * By which the connection knows the check again and prepares it; 0: never, where a pooler may lead the next flight to
-   * another server connection.
+   * Returns the id by which the connection recognises the check and prepares it; 0: it never prepares the check,
+   * because a pooler may route the next flight to another server connection.
    */
   checkIdFor({ id }: Check, mayBePooled: boolean): number {
     if (mayBePooled) return 0;
-    this.#told.remember({ id });
+    this.#learned.remember({ id });
     return id;
   }
 
   #checkFailed(message: string): void {
-    // It looks at settings first.
+    // The check looks at settings before it looks at columns, so the settings have passed.
     if (columnTypes(message)) this.checkPassed();
     if (isOfTypes(message) || this.#describesFirst) return;
     this.#describesFirst = true;
@@ -237,22 +246,27 @@ export class Statements {
     heedSuccess(this.#connection.config, "statement");
   }
 
-  /** The server has answered a first run as no PostgreSQL does. */
+  /** Notes that the server's response to a first run was not one that PostgreSQL gives. */
   oddServer(): void {
     heedOddness(this.#connection.config, "statement");
   }
 
-  /** The connection has ended under a first run. `isDescribed`: what came in front of its rows was in order. */
+  /**
+   * Notes that the connection ended during a first run. `isDescribed`: everything in front of its rows was in order.
+   */
   firstRunLost(error: unknown, isDescribed: boolean): void {
     heedLoss(this.#connection.config, "statement", error, isDescribed);
   }
 
-  /** The statement is never to run before it is described. */
+  /** Notes that the statement must always be described before it runs. */
   describeFirst(text: string): void {
     describeFirst(this.#server, text);
   }
 
-  /** What the server has said of the statement, for all who run it; `undefined` while the catalog has to be asked. */
+  /**
+   * Stores the server's description of the statement for all sessions and returns its shape; `undefined` if the catalog
+   * must be asked first.
+   */
   learnedNow(text: string, learned: LearnedShape, id: number): Shape | undefined {
     if (this.#catalog.question(learned.columns) !== undefined) return undefined;
     return shapes.put(this.#learnedOf, text, this.#withDefinitions(learned), id);
@@ -260,12 +274,14 @@ export class Statements {
 
   // -- learning -------------------------------------------------------------------------------------------------------
 
-  /** What the isolate knows, or what the server says now; `undefined` when the call was over before. */
+  /**
+   * Returns what the isolate knows of the statement, or else asks the server; `undefined` if the call was over before.
+   */
   async shape(call: AnyCall, text: string): Promise<Shape | undefined> {
     return this.known(text) ?? this.learn(call, text);
   }
 
-  /** Asks the server for the statement's types; `undefined` when the call was over before. */
+  /** Asks the server for the statement's types; `undefined` if the call was over before. */
   async learn(call: AnyCall, text: string): Promise<Shape | undefined> {
     const [shape] = (await this.#learn(call, [text], false)) ?? [];
     if (shape instanceof PgzError) throw shape;
@@ -273,8 +289,9 @@ export class Statements {
   }
 
   /**
-   * Asks for these in one flight (and one more for types of the database's own), and leaves them prepared under names:
-   * a shape for each, or what was wrong with it. `undefined` when the call was over before.
+   * Describes these statements in one flight (and one more for the database's own types), and leaves them prepared
+   * under names. Returns a shape for each, or the error that its description failed with; `undefined` if the call was
+   * over before.
    */
   prepare(call: AnyCall, texts: readonly string[]): Promise<(Shape | PgzError)[] | undefined> {
     return this.#learn(call, texts, true);
@@ -287,12 +304,12 @@ export class Statements {
     for (const describing of learning) {
       const { text, id } = describing;
       let found = await this.#found(call, describing, named);
-      // Dropped, and perhaps made again, since the server has told of it.
+      // The type was dropped, and perhaps created again, since the server was asked about it.
       if (found && !(found instanceof PgzError) && this.#catalog.isGone(found.columns))
         found = await this.#found(call, this.#describe(call, text, named, id), named);
       if (!found) return undefined;
       const shape = found instanceof PgzError ? found : shapes.put(this.#learnedOf, text, found, id);
-      // It is prepared under the name of another shape.
+      // The statement has been prepared under a name that is not this shape's.
       if (named && !(shape instanceof PgzError) && shape.id !== id)
         this.#connection.tell((handle) => handle.forget(id));
       learned.push(shape);
@@ -300,7 +317,10 @@ export class Statements {
     return learned;
   }
 
-  /** Its answer; once more while a CancelRequest for another call has ended it. `undefined`: the call is over. */
+  /**
+   * Returns the answer, and repeats the question as long as a CancelRequest for another call ends it. `undefined`: the
+   * call is over.
+   */
   async #found(call: AnyCall, asked: Describing, named: boolean): Promise<LearnedShape | PgzError | undefined> {
     const { text, id, operation, answer } = asked;
     await operation.done;
@@ -309,20 +329,21 @@ export class Statements {
       noteNodes(this.#connection.config);
       return this.#found(call, this.#describe(call, text, named, id), named);
     }
-    if (!operation.wasHitBesides || !mayAskAgain(this.#connection.transactionStatus))
+    if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))
       return operation.error ?? this.#withTypes(call, answer.shape!);
     await this.#connection.stopping;
     return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);
   }
 
   #describe(call: AnyCall, text: string, named: boolean, id = this.known(text)?.id ?? newShapeId()): Describing {
-    // A statement that is there already would tell of what was, not of what is.
+    // A statement that is already prepared would report what held then, not what holds now.
     if (named) {
       this.#connection.tell((handle) => handle.forget(id));
-      this.#told.remember({ id });
+      this.#learned.remember({ id });
     }
     const answer: { shape?: LearnedShape } = {};
-    // Many at once: their answers may fill what lies between us before all of them have left, hence duplex.
+    // Duplex, because many questions leave at once: their answers may fill the buffers between client and server before
+    // all questions have left.
     const command = (handle: CoreConnection) => {
       putInFront(handle, this.#block.settings);
       return handle.describe(text, named ? id : 0);
@@ -335,8 +356,8 @@ export class Statements {
   }
 
   /**
-   * The shape with what its columns' own types are made of, and binary wherever they can be read then; one more flight
-   * when nobody has asked.
+   * Returns the shape with the definitions of its columns' types, and with binary formats wherever the core can then
+   * read them. Costs one more flight if the catalog has not been asked yet.
    */
   async #withTypes(call: AnyCall, shape: LearnedShape): Promise<LearnedShape | undefined> {
     const { columns } = shape;
@@ -359,11 +380,11 @@ export class Statements {
   // -- what has run here ----------------------------------------------------------------------------------------------
 
   /**
-   * Tells the sink the columns that the core has; `undefined` where there are none, or where the sink refuses them:
-   * they may have changed since.
+   * Passes the columns that are known to the sink and returns them; `undefined` if none are known, or if the sink
+   * refuses them: they may have changed since.
    */
   #tellColumns(shape: Shape, rows: RowSink): readonly Column[] | undefined {
-    const columns = this.#told.columns(shape);
+    const columns = this.#learned.columns(shape);
     try {
       if (columns) rows.columns?.(columns);
       return columns;

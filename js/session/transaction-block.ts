@@ -1,8 +1,8 @@
-// The transaction that a session is in, and BEGIN that waits for the next flight.
+// The transaction that a session is in, and the BEGIN that waits for the next flight.
 //
-// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips
-// the statement too. So do the settings of a scope, which end with the transaction: in front of each flight, or behind
-// BEGIN and then no more. Knows the order of BEGIN, settings, flights and ROLLBACK. Must not know who wants the
+// BEGIN travels in front of the first statement, in its flight and before its Sync: if BEGIN fails, the server skips
+// the statement too. The settings of a scope travel in the same way and end with the transaction: in front of each
+// flight, or once, after BEGIN. Knows the order of BEGIN, settings, flights and ROLLBACK. Must not know who wants the
 // transaction, nor what runs in it.
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
@@ -14,14 +14,14 @@ import type { AnyCall } from "./call.ts";
 import { hasMark, hasNodes, noteNodes, tellsOfNodes } from "./nodes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 
-/** Statements of our own, of which nobody wants rows. */
+/** Runs statements of the driver's own, whose rows are dropped. */
 export function plainly(text: string): (handle: CoreConnection) => number {
   return (handle) => handle.simple_query(text, COPY_NONE, ROWS_NONE, NO_LIMITS);
 }
 
 /**
- * COMMIT behind statements that may still fail. It is no Query, as {@link plainly} makes one: pgpool-II ends a session
- * in which a Query comes before the answers of a flight that fails (docs/decisions/0019).
+ * Sends COMMIT after statements that may still fail. It does not send Query, as {@link plainly} does: pgpool-II ends a
+ * session in which a Query arrives before the responses of a flight that fails (docs/decisions/0019).
  */
 export function commit(handle: CoreConnection): number {
   return handle.execute(0, COMMIT, NO_PARAMETERS, ROWS_NONE, NO_LIMITS);
@@ -42,71 +42,74 @@ export class TransactionBlock {
   readonly #connection: Connection;
   readonly #scope: Pick<ScopeSettings, "statement" | "onNodes"> | undefined;
   readonly #front: readonly string[];
-  /** BEGIN, which leaves with the next flight. */
+  /** The BEGIN that leaves with the next flight. */
   #waiting: string | undefined;
-  /** The last flight that BEGIN left with, until it has arrived well: what its sink holds must not outlive the call. */
+  /** The last flight that carried BEGIN, until it has succeeded: what its sink holds must not outlive the call. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
 
-  /** `scope`: statements that make its settings hold until the transaction ends. `front`: what goes before them. */
+  /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
   constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "onNodes">, front = NONE) {
     this.#connection = connection;
     this.#scope = scope;
     this.#front = front;
   }
 
-  /** What each transaction begins with, those of single flights too. */
+  /** The statements that each transaction begins with, including those of single flights. */
   get #settings(): readonly string[] {
     const scope = this.#scope;
     if (!scope) return this.#front;
     return [...this.#front, hasNodes(this.#connection.config) ? scope.onNodes : scope.statement];
   }
 
-  /** What goes in front of a flight that begins no transaction: within one the settings hold. */
+  /**
+   * The statements in front of a flight that carries no BEGIN. There are none inside a transaction, where the settings
+   * already hold.
+   */
   get settings(): readonly string[] {
     return this.status === "I" ? this.#settings : NONE;
   }
 
-  /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  /** The status in the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
   get status(): string {
     return this.#connection.transactionStatus;
   }
 
-  /** BEGIN has not left. */
+  /** Whether BEGIN waits to be sent. */
   get isWaiting(): boolean {
     return this.#waiting !== undefined;
   }
 
-  /** No transaction is open, and none waits to begin. */
+  /** Whether no transaction is open, and none waits to begin. */
   get isNone(): boolean {
     return this.status === "I" && !this.isWaiting;
   }
 
-  /** Where a statement that leaves now runs. */
+  /** Where a statement that is sent now runs. */
   get place(): Place {
     if (this.isNone) return "alone";
     return this.status === "I" ? "begins" : "inside";
   }
 
-  /** A flight with BEGIN has failed, of the transaction that was begun last. */
+  /** Whether a flight with BEGIN has failed, in the transaction that was begun last. */
   get beginFailed(): boolean {
     return this.#beginFailed;
   }
 
-  /** A transaction begins with the next flight. */
+  /** Lets a transaction begin with the next flight. */
   begin(text: string): void {
     this.#waiting = text;
     this.#carried = undefined;
     this.#beginFailed = false;
   }
 
-  /** BEGIN is not to leave any more. */
+  /** Withdraws a BEGIN that waits. */
   withdraw(): void {
     this.#waiting = undefined;
     this.#carried = undefined;
   }
 
-  /** A flight, which `operate` makes with these statements in front: BEGIN where it waits, and settings. */
+  /** Runs a flight that `operate` makes with the given statements in front: a waiting BEGIN, and settings. */
   flight(operate: (preludes: readonly string[]) => Operation): Operation {
     const begin = this.#waiting;
     const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
@@ -119,15 +122,16 @@ export class TransactionBlock {
   }
 
   #arrived({ error }: Operation): void {
-    // A flight without an error has begun it, even if its statement ended it again: COMMIT and ROLLBACK do.
+    // A flight without an error has begun the transaction, even if its statement (COMMIT or ROLLBACK) has ended it
+    // again.
     if (!error || this.status !== "I") this.#waiting = undefined;
     if (error) this.#beginFailed = true;
     else this.#carried = undefined;
   }
 
   /**
-   * Begins the transaction that waits, for what cannot have BEGIN in its own flight; `false` when the call was over
-   * before.
+   * Begins the waiting transaction, for an operation that cannot have BEGIN in its own flight; `false` if the call was
+   * over before.
    */
   async begun(call: AnyCall): Promise<boolean> {
     if (this.#waiting === undefined) return !call.finished;
@@ -143,7 +147,8 @@ export class TransactionBlock {
   }
 
   /**
-   * The operation failed and is going to be repeated: a transaction that it was to begin begins with the repetition.
+   * Called before a failed operation is repeated: if its flight carried BEGIN, the transaction begins with the
+   * repetition.
    */
   async again(operation: Operation | undefined): Promise<void> {
     const carried = this.#carried;
@@ -153,7 +158,10 @@ export class TransactionBlock {
     this.#waiting = carried.begin;
   }
 
-  /** Within the bound that holds behind an abort too; a connection that cannot roll back is ended. Never rejects. */
+  /**
+   * Rolls back, within the time limit that holds after an abort too. A connection that cannot roll back is destroyed.
+   * Never rejects.
+   */
   async rollBack(): Promise<void> {
     this.withdraw();
     const connection = this.#connection;

@@ -1,19 +1,19 @@
-// Tracing channels of `node:diagnostics_channel`, which tools subscribe to without being named to the driver:
+// Tracing channels of `node:diagnostics_channel`, to which tools subscribe without the driver knowing them:
 // `tracing:pgz-edge:query:start`, `…:end`, `…:asyncStart`, `…:asyncEnd`, `…:error`, and the same for `batch`, `copy`,
 // `connect` and `acquire`.
 //
-// Knows the events of an observer and what they are called in a message: the names that mysql2 uses. It is an observer
-// itself, so that there is one place where each event is made. Must not know calls or connections.
+// Knows the events of an observer and their names in a message, which are those of mysql2. It is itself an observer, so
+// that each event is made in one place. Must not know calls or connections.
 //
-// The module is looked up and not imported: where there is none (Workers without nodejs_compat, browsers) there are no
+// The module is looked up and not imported: where it is missing (Workers without nodejs_compat, browsers) there are no
 // channels.
 import { observers, type CallKind, type Enter, type Observer, type Place } from "../util/observer.ts";
 
 type Kind = CallKind | "connect" | "acquire";
 
-/** As much as is used of one. */
+/** The part of a channel that is used. */
 interface Channel {
-  /** In workerd a method, by its compatibility date. */
+  /** A method in workerd, depending on its compatibility date. */
   readonly hasSubscribers: boolean | (() => boolean);
   publish(message: unknown): void;
   runStores(message: unknown, work: () => void): void;
@@ -22,11 +22,11 @@ interface Channel {
 const PARTS = ["start", "end", "asyncStart", "asyncEnd", "error"] as const;
 
 type TracingChannel = Readonly<Record<(typeof PARTS)[number], Channel>> & {
-  /** Bun has none; workerd a method, by its compatibility date. */
+  /** Missing in Bun; a method in workerd, depending on its compatibility date. */
   readonly hasSubscribers?: boolean | (() => boolean);
 };
 
-/** The observer, and the channel of this kind where somebody subscribes to it. */
+/** Returns the observer, together with the channel of this kind if that has subscribers. */
 export function watched(kind: Kind, observer: Observer | undefined): Observer | undefined {
   const channel = (channels ??= open())[kind];
   if (!channel || !hasSubscribers(channel)) return observer;
@@ -76,18 +76,18 @@ function withChannels(observer: Observer): Observer {
 
 // -- messages --------------------------------------------------------------------------------------------------------
 
-/** Something that has begun. */
+/** A traced operation that has begun. */
 interface Open {
   readonly channel: TracingChannel;
-  /** The same object in all messages of one call: what is known of its end is added to it. */
+  /** The same object in all messages of one call. The facts of its end are added to it. */
   readonly message: Record<string, unknown>;
-  /** The part of it that runs at once is over, and `end` is published. */
+  /** The part that runs synchronously is over, and `end` has been published. */
   hasReturned: boolean;
-  /** Its end, when that came before. */
+  /** Publishes its end. Set if the end came before `hasReturned`. */
   settle?: () => void;
 }
 
-/** By the id of its events. */
+/** What has begun, by the id of its events. */
 const opened = new Map<number, Open>();
 
 const publisher: Observer = {

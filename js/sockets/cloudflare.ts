@@ -1,33 +1,36 @@
 // Sockets of Cloudflare Workers (`cloudflare:sockets`). Each oddity below was seen on workerd 2026-04-26 ("old") or
 // 2026-11-17 ("new").
 //
-// Knows workerd's streams; must not know PostgreSQL. No nodejs_compat needed. Workers always verify certificates
-// against public roots and send no ALPN: options beyond that are refused before this file.
+// Knows workerd's streams; must not know PostgreSQL. Needs no nodejs_compat. Workers always verify certificates against
+// public roots and send no ALPN: options beyond that are refused before this file is used.
 import { connect as openSocket } from "cloudflare:sockets";
 import { onAbort } from "../util/abort.ts";
 import { READS_IN_A_ROW } from "../util/limits.ts";
 import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
-/** AuthenticationMD5Password; WebCrypto has no MD5 but here. */
+/** MD5 for AuthenticationMD5Password. Only workerd's WebCrypto has it. */
 export const md5 = async (bytes: OwnBytes): Promise<Uint8Array> =>
   new Uint8Array(await crypto.subtle.digest("MD5", bytes));
 
-/** `waitUntil`, where there is a request to wait for. Without it work stops, unheard, when the client disconnects. */
+/**
+ * Passes work to `waitUntil`, if there is a request to keep alive. Without that, the work stops silently when the
+ * client disconnects.
+ */
 export function keepAlive(waitUntil: (work: Promise<unknown>) => void): (work: Promise<unknown>) => void {
   return (work) => {
     try {
       waitUntil(work);
     } catch {
-      // Outside a request's context there is nothing to keep.
+      // Outside a request's context there is nothing to keep alive.
     }
   };
 }
 
 /**
- * Whether the code that asks runs in the request that this was called in (or in the same Durable Object). Nothing says
- * so, and the streams of sockets only reject, or never settle; but the state of a WebSocket can be read nowhere else.
- * This one is never opened.
+ * Returns a function that tells whether it is called in the request in which this was called (or in the same Durable
+ * Object). No API says so, and the streams of sockets only reject, or never settle. But the state of a WebSocket cannot
+ * be read in any other request. This WebSocket is never opened.
  */
 export function inRequest(): () => boolean {
   const [socket] = Object.values(new WebSocketPair());
@@ -46,12 +49,13 @@ export const connect: Connector = async ({ host, port, tls, signal, readBuffer }
     { hostname: host, port },
     { secureTransport: tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off", allowHalfOpen: false },
   );
-  // There is no connect timeout, and close() of a socket stuck in connect never settles either: it is only given up.
+  // There is no connect timeout, and close() of a socket stuck in connect never settles either, so the socket is only
+  // abandoned.
   const stop = onAbort(signal, () => discard(raw));
   raw.closed.catch(ignore);
   try {
-    // Only `opened` tells of a refused connection: a pending read would report a clean end. DNS, refusal and forbidden
-    // addresses look alike.
+    // Only `opened` reports a refused connection: a pending read would report a clean end. A failure of DNS, a refusal
+    // and a forbidden address look alike.
     await raw.opened;
   } catch (cause) {
     throw connectFailed("tcp", reasonOf(cause), cause);
@@ -67,9 +71,9 @@ class CloudflareSocket implements Socket {
   readonly #writer;
   /**
    * Default readers allocate 4 KiB chunks and are 4 to 10 times slower than BYOB into a recycled buffer. A local
-   * workerd hands out 4 KiB at most here too, some 20 µs each, however many wait: resting a millisecond between reads
-   * (js/sockets/node.ts) only made it 18 times slower. `readAtLeast` would be four times faster, but nothing says that
-   * so many bytes will come.
+   * workerd returns at most 4 KiB here too, at some 20 µs each, however many bytes wait. Resting a millisecond between
+   * reads (js/sockets/node.ts) only made it 18 times slower. `readAtLeast` would be four times faster, but it is
+   * unknown whether that many bytes will arrive.
    */
   #buffer: ArrayBuffer;
   #reads = 0;
@@ -86,14 +90,14 @@ class CloudflareSocket implements Socket {
   async read(): Promise<Uint8Array | null> {
     if (++this.#reads % READS_IN_A_ROW === 0) await new Promise((resolve) => setTimeout(resolve));
     const { done, value } = await this.#reader.read(new Uint8Array(this.#buffer)).catch(lost);
-    // The old workerd reports an RST as a clean end too; the caller takes an end without Terminate as a loss.
+    // The old workerd reports an RST as a clean end too. The caller treats an end without Terminate as a loss.
     if (done || !value) return null;
     this.#buffer = value.buffer as ArrayBuffer;
     return value;
   }
 
   write(bytes: Uint8Array): Promise<void> {
-    // the only back-pressure there is: `ready` and desiredSize do not tell
+    // The only back-pressure there is: `ready` and `desiredSize` do not show it.
     return this.#writer.write(bytes).catch(lost);
   }
 
@@ -121,7 +125,10 @@ function lost(cause: unknown): never {
   throw connectionLost(reasonOf(cause), { cause });
 }
 
-/** Not awaited: on the old workerd a socket of another request, or one stuck in connect, stays pending for ever. */
+/**
+ * Closes the socket without waiting: on the old workerd close() of another request's socket, or of one stuck in
+ * connect, stays pending for ever.
+ */
 function discard(raw: ReturnType<typeof openSocket>): void {
   try {
     raw.close().catch(ignore);

@@ -1,8 +1,8 @@
-// What a runtime must bring to reach a server: the socket contract of docs/architecture.md, and the words its errors
-// share.
+// What a runtime must provide to reach a server: the socket contract of docs/architecture.md, and the texts that all
+// its errors share.
 //
-// Pull-based, so back-pressure is natural: nobody reads, nothing arrives. Knows bytes and addresses; must not know
-// PostgreSQL. Each runtime's adapter lives beside this file; a user may pass one of their own.
+// Pull-based, so back-pressure needs no code: bytes are read only when the consumer asks. Knows bytes and addresses;
+// must not know PostgreSQL. Each runtime's adapter is beside this file; users may pass their own.
 import { ConnectionError, type Facts, type Stage } from "../util/errors.ts";
 
 /** How a socket is secured. */
@@ -22,19 +22,19 @@ export interface TlsOptions {
   readonly cert?: string | undefined;
   /** The private key (PEM) of `cert`. */
   readonly key?: string | undefined;
-  /** The login must be bound to the server's certificate: the socket has to show it. */
+  /** The login must be bound to the server's certificate, so the socket must provide it as `certificate`. */
   readonly showCertificate?: boolean | undefined;
 }
 
-/** What a {@link Connector} gets. */
+/** The options that a {@link Connector} gets. */
 export interface ConnectOptions {
   readonly host: string;
   readonly port: number;
-  /** A Unix socket, instead of host and port. */
+  /** The path of a Unix socket, to use instead of host and port. */
   readonly path?: string | undefined;
   /** `null`: TLS will not be used on this socket. */
   readonly tls: TlsOptions | null;
-  /** Bytes of one read, if the runtime lets one choose. */
+  /** Bytes of one read, if the runtime offers the choice. */
   readonly readBuffer: number;
   /** Milliseconds until the first TCP keep-alive probe, if the runtime supports it. 0: none. */
   readonly keepAlive: number;
@@ -47,15 +47,15 @@ export interface Socket {
   /** The address that was connected to, if the runtime reports it: a CancelRequest must reach the same server. */
   readonly address?: string | undefined;
   /**
-   * Its bytes are encrypted on their way without TLS of PostgreSQL, as inside of a WebSocket by `wss:`: the server is
-   * not asked for TLS.
+   * Whether the bytes are encrypted by something else than PostgreSQL's TLS, such as a WebSocket with `wss:`. The
+   * server is then not asked for TLS.
    */
   readonly isEncrypted?: boolean | undefined;
-  /** Behind TLS: the server's certificate (DER), if the runtime shows it. SCRAM-SHA-256-PLUS needs it. */
+  /** Once TLS is on: the server's certificate (DER), if the runtime provides it. SCRAM-SHA-256-PLUS needs it. */
   readonly certificate?: Uint8Array | undefined;
   /**
-   * Whether a read may stay pending while nothing is asked of the server, so that the end of an idle connection is
-   * noticed at once. Leave it out where that is not allowed, as on Workers, where a read belongs to its request.
+   * Whether a read may stay pending while the connection is idle, so that its end is noticed at once. Leave it out
+   * where that is not allowed, as on Workers, where a read belongs to its request.
    */
   readonly readsWhileIdle?: boolean | undefined;
   /**
@@ -64,23 +64,26 @@ export interface Socket {
    */
   read(): Promise<Uint8Array | null>;
   /**
-   * Resolves when more may be written. The bytes do not change before. `undefined`: they have been taken, more may be
-   * written at once, and a failure rejects the next `read`.
+   * Resolves when more may be written. The caller does not change the bytes before that. `undefined`: the bytes have
+   * been taken, more may be written at once, and a failure rejects the next `read`.
    */
   write(bytes: Uint8Array): Promise<void> | undefined;
   /**
-   * Resolves when all that `write` has taken is on its way, so that `close` loses none of it; `undefined` when it is.
-   * Leave it out where `write` always returns a promise.
+   * Resolves when everything that `write` has taken is on its way, so that `close` loses none of it; `undefined` if it
+   * already is. Leave it out if `write` always returns a promise.
    */
   flushed?(): Promise<void> | undefined;
   /**
-   * Upgrades to TLS, with no read pending, and returns the new socket. This one is not used any more. On workerd a
+   * Upgrades to TLS, with no read pending, and returns the new socket. The old one is not used any more. On workerd a
    * failed handshake shows only at the first write or read.
    */
   startTls(servername: string): Promise<Socket>;
-  /** `false`: the open socket does not keep the process alive. Leave it out where nothing does. */
+  /** `false`: the open socket does not keep the process alive. Leave it out if sockets never do. */
   hold?(isHeld: boolean): void;
-  /** Closes the socket, whatever is under way. It never rejects, settles at once, and may be called again. */
+  /**
+   * Closes the socket, even while a read or write is pending. It never rejects, settles at once, and may be called
+   * again.
+   */
   close(): Promise<void>;
 }
 
@@ -91,14 +94,15 @@ export function connectFailed(stage: Stage, reason: string, cause?: unknown): Co
   return new ConnectionError("CONNECT_FAILED", `Could not connect: ${reason}.`, { stage, retryable: true, cause });
 }
 
-/** Where only the network failed, trying again may help. A wrong certificate, or one that is missing, stays so. */
+/** If only the network failed, trying again may help. It does not help if a certificate is wrong or missing. */
 export function tlsFailed(reason: string, cause?: unknown, retryable = isOfNetwork(cause)): ConnectionError {
   return new ConnectionError("TLS_FAILED", `TLS failed: ${reason}.`, { stage: "tls", retryable, cause });
 }
 
 /**
- * Codes of Node and Bun (also of a write to a socket that has just gone), class names of Deno, and sentences of
- * workerd, whose newest says no more than "internal error" of a cut. All else is a certificate or TLS itself.
+ * Codes of Node and Bun (including that of a write to a socket that has just closed), class names of Deno, and messages
+ * of workerd. The newest workerd says only "internal error" when a connection is cut. Any other error belongs to a
+ * certificate or TLS itself.
  */
 const NETWORK =
   /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|ERR_STREAM_DESTROYED|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;
@@ -112,7 +116,10 @@ export function connectionLost(reason: string, facts?: Facts, stage: Stage = "se
   return new ConnectionError("CONNECTION_LOST", `The connection was lost: ${reason}.`, { ...facts, stage });
 }
 
-/** An error's words as the end of one of the sentences above, or of one again. */
+/**
+ * Returns an error's message so that it can end one of the sentences above. If it is such a sentence itself, only its
+ * reason is returned.
+ */
 export function reasonOf(cause: unknown): string {
   return cause instanceof Error ? cause.message.replace(/^The connection[^:]*: |\.$/g, "") : String(cause);
 }

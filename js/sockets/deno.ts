@@ -1,10 +1,10 @@
-// TLS in Deno, over its own sockets; without TLS Deno takes node.ts.
+// TLS in Deno, over its own sockets; without TLS Deno uses node.ts.
 //
-// Why a third adapter: node:tls in Deno knows no back-pressure. With a consumer that stops after 20 MB of 140 MB, Deno
-// 2.9.6 read on to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite. But
-// Deno's own TLS cannot skip verification, upgrade with a client certificate or show the server's. For those node:tls
-// runs over a stream that takes no bytes from the socket while nobody wants any (`HeldConn`): of 300 MB it then has
-// 2.03 MB when the reader stops after 2.01.
+// The reason for a third adapter is that node:tls in Deno has no back-pressure. When a consumer stopped after 20 MB of
+// 140 MB, Deno 2.9.6 read to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite.
+// But Deno's own TLS cannot skip verification, upgrade with a client certificate or show the server's. In those cases
+// node:tls runs over a stream that takes no bytes from the socket while no reader wants any (`HeldConn`): of 300 MB it
+// has taken 2.03 MB when the reader stops after 2.01.
 import { passfiles } from "./passfile.ts";
 import type { Capabilities } from "./runtime.ts";
 import { PIECE } from "../util/limits.ts";
@@ -51,7 +51,10 @@ interface DenoEnvironment {
 
 const deno = (globalThis as unknown as { Deno: DenoNet & DenoEnvironment }).Deno;
 
-/** A variable that may be read already: asking for permission would stop the program until somebody answers. */
+/**
+ * An environment variable, if the program already has permission to read it: asking for permission would stop the
+ * program until the user answers.
+ */
 export const environment = (name: string): string | undefined =>
   deno.permissions.querySync({ name: "env", variable: name }).state === "granted" ? deno.env.get(name) : undefined;
 
@@ -61,7 +64,7 @@ export const passfile = passfiles({ home: () => environment("HOME"), variable: e
 
 export const capabilities: Capabilities = node.capabilities;
 export const md5 = node.md5;
-/** Its timers are numbers, or Node's where its own are. */
+/** Deno's timers are numbers, or Node's objects where setTimeout is Node's. */
 export const unref = (timer: unknown): void => (typeof timer === "number" ? deno.unrefTimer(timer) : node.unref(timer));
 
 export const connect: Connector = async (options) => {
@@ -120,7 +123,7 @@ class DenoSocket implements Socket {
     }
     const direct = tls?.negotiation === "direct";
     let close = () => this.close();
-    // A handshake that the server never answers is given up, but Deno 2.9.6 keeps its socket until the server closes
+    // A handshake that the server never answers is abandoned, but Deno 2.9.6 keeps its socket until the server closes
     // it.
     const abort = () => void close();
     signal.addEventListener("abort", abort, { once: true });
@@ -159,7 +162,7 @@ class DenoSocket implements Socket {
   }
 }
 
-/** The socket as a stream below node:tls, which reads on whatever its reader says: `hold` is what stops it. */
+/** The socket as a stream below node:tls. node:tls keeps reading even if its reader has paused; `hold` stops it. */
 class HeldConn extends Duplex implements node.Source {
   readonly address: string | undefined;
   readonly #conn: Conn;
@@ -206,7 +209,7 @@ class HeldConn extends Duplex implements node.Source {
     try {
       this.#conn.close();
     } catch {
-      // It is closed.
+      // It is already closed.
     }
     done(cause);
   }

@@ -1,28 +1,31 @@
-// gzip, since no runtime's CompressionStream may be left. Node's, while data wait in it, throws in a tick of its own
-// (`Controller is already closed`, nodejs/node#64529), where nobody can catch it, and the process ends. Bun's and
-// Deno's tell the source milliseconds later, and meanwhile the client's next call is refused (`STREAM_OPEN`). workerd's
-// never tells, and the query goes on. A client that leaves its response does just that.
+// gzip, because no runtime's CompressionStream can safely be cancelled. Node's then throws, if data wait in it, in a
+// tick of its own (`Controller is already closed`, nodejs/node#64529), where no code can catch it, and the process
+// ends. Bun's and Deno's cancel the source milliseconds later, and until then the client's next call is refused
+// (`STREAM_OPEN`). workerd's never cancels the source, and the query continues. A client that leaves its response
+// cancels the stream in just this way.
 //
-// So it is read to its end, which comes soon when nothing goes in any more. Not by pipeThrough with a signal: that
-// first waits for what has been written, and so for a reader that has left.
+// So the CompressionStream is read to its end, which comes soon when nothing more goes in. pipeThrough with a signal
+// does not work: it first waits until written data have been read, and the reader has left.
 //
-// workerd's takes whatever it is given, whether anybody reads or not: a client that did not read cost 15 MB a second,
-// and one that did got 4 KiB in the time in which 512 KiB were read from the server. So there what waits is read before
-// more goes in. The others hold writers back, and to look there costs Node 1 ms for each look.
+// workerd's takes all input, even if no consumer reads. A client that did not read cost 15 MB a second, and one that
+// read got 4 KiB in the time in which 512 KiB were read from the server. So on workerd, waiting output is read before
+// more input goes in. The other runtimes hold writers back, and in Node each check for waiting output would cost 1 ms.
 //
 // Knows web streams only.
 
-/** The stream, compressed; leaving it leaves `stream` at once. `takesAll`: the runtime holds no writer back. */
+/**
+ * Returns the stream, compressed. Cancelling it cancels `stream` at once. `takesAll`: the runtime holds no writer back.
+ */
 export function gzip(stream: ReadableStream<Uint8Array>, takesAll = false): ReadableStream<Uint8Array> {
   const source = stream.getReader();
   const { readable, writable } = new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>;
   const reader = readable.getReader();
   const writer = writable.getWriter();
-  /** Nothing goes in any more. */
+  /** No more input goes in. */
   let isFed = false;
-  /** A chunk is going in; where writers are held back, until more is read. */
+  /** Pending while a chunk goes in; where writers are held back, until more output is read. */
   let feeding: Promise<void> | undefined;
-  /** Why the source ended; workerd's tells it as a text only. */
+  /** The error that the source ended with; workerd's CompressionStream reports it as text only. */
   let failure: { readonly error: unknown } | undefined;
 
   const feed = async () => {
@@ -66,11 +69,11 @@ export function gzip(stream: ReadableStream<Uint8Array>, takesAll = false): Read
         return left;
       },
     },
-    { highWaterMark: 0 }, // what waits, waits in CompressionStream
+    { highWaterMark: 0 }, // data wait only in CompressionStream
   );
 }
 
-/** Whether it comes before a timer does, as what waits in workerd's CompressionStream. */
+/** Whether `come` resolves before a timer does. It does if output already waits in workerd's CompressionStream. */
 async function isBeforeTimer(come: Promise<void>): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false))));
@@ -83,6 +86,6 @@ async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<v
   try {
     while (!(await reader.read()).done);
   } catch {
-    // Its end, too.
+    // An error ends the stream, too.
   }
 }

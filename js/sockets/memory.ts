@@ -1,4 +1,4 @@
-// A socket in memory: both ends in one process, for tests and transcripts. Knows the socket contract, nothing of
+// A socket in memory: both ends are in one process, for tests and transcripts. Knows the socket contract, nothing of
 // PostgreSQL.
 //
 //   const { connect, accepted } = memoryListener();
@@ -7,7 +7,7 @@
 import { connectionLost, type Connector, type Socket } from "./contract.ts";
 
 export interface Peer {
-  /** What the driver has written since last asked; waits for at least one byte. `null` once it has closed. */
+  /** Returns the bytes of the next write of the driver, and waits for it. `null` once the driver has closed. */
   received(): Promise<Uint8Array | null>;
   send(bytes: Uint8Array): void;
   end(): void;
@@ -16,7 +16,7 @@ export interface Peer {
   readonly reads: number;
 }
 
-/** `traits`: what a runtime's sockets say of themselves. */
+/** `traits`: the properties that a runtime's sockets have. */
 export function memoryListener(traits: Pick<Socket, "readsWhileIdle"> = {}): {
   connect: Connector;
   accepted: () => Promise<Peer>;

@@ -1,8 +1,8 @@
 // Sockets of Node, Deno and Bun, over node:net and node:tls.
 //
-// Knows streams that push, and makes them pull: a plain socket reads into two buffers in turn (`onread`, half the CPU
-// of 'data' events in Node), where TLS may come 'data' with pause and resume. Must not know PostgreSQL.
-import { Buffer } from "node:buffer"; // no global of every Deno
+// Knows streams that push, and makes them pull. A plain socket reads into two buffers in turn (`onread`, half the CPU
+// of 'data' events in Node). A socket that may get TLS uses 'data' with pause and resume. Must not know PostgreSQL.
+import { Buffer } from "node:buffer"; // not a global in every Deno
 import { createHash } from "node:crypto";
 import * as net from "node:net";
 import { homedir } from "node:os";
@@ -21,7 +21,7 @@ import {
   type TlsOptions,
 } from "./contract.ts";
 
-/** AuthenticationMD5Password. */
+/** MD5 for AuthenticationMD5Password. */
 export const md5 = (bytes: Uint8Array): Uint8Array => createHash("md5").update(bytes).digest();
 export const unref = (timer: unknown): void => void (timer as NodeJS.Timeout).unref();
 
@@ -34,7 +34,7 @@ export const capabilities: Capabilities = {
   canUseUnixSockets: true,
 };
 
-/** A variable of the process. */
+/** An environment variable of the process. */
 export const environment = (name: string): string | undefined => process.env[name];
 
 export const passfile = passfiles({ home, variable: environment, mayRead: () => true });
@@ -43,7 +43,7 @@ function home(): string | undefined {
   try {
     return environment("HOME") || homedir();
   } catch {
-    // A container's user without a name, and no HOME.
+    // In a container, where the user has no name and HOME is not set.
     return undefined;
   }
 }
@@ -51,7 +51,7 @@ function home(): string | undefined {
 export const connect: Connector = async (options) => {
   const { host, port, path, signal, tls: security, readBuffer, keepAlive } = options;
   const inbox = new Inbox(true);
-  // Half open: a server that said why it goes is heard also when our next write comes too late.
+  // Half open, so that the last message of a server is read even if our next write comes too late.
   const raw = net.connect({
     ...(path === undefined ? { host, port } : { path }),
     allowHalfOpen: true,
@@ -71,7 +71,7 @@ export const connect: Connector = async (options) => {
   return security?.negotiation === "direct" ? plain.startTls(security.servername) : plain;
 };
 
-/** Bytes that are copied rather than waited for. */
+/** Maximum number of bytes that are copied rather than waited for. */
 const SHORT_WRITE = 4096;
 
 class NodeSocket implements Socket {
@@ -80,9 +80,9 @@ class NodeSocket implements Socket {
   readonly #raw: net.Socket;
   readonly #inbox: Inbox;
   readonly #options: ConnectOptions;
-  /** Short writes that Node has taken and not yet handed to the kernel. */
+  /** Number of short writes that Node has taken and not yet handed to the kernel. */
   #leaving = 0;
-  /** Who waits until there are none. */
+  /** Callers of `flushed` that wait until there are none. */
   readonly #waiting: (() => void)[] = [];
 
   constructor(raw: net.Socket, inbox: Inbox, options: ConnectOptions, source?: Source) {
@@ -94,7 +94,7 @@ class NodeSocket implements Socket {
     raw.on("end", () => inbox.end(null));
     raw.on("error", (cause: NodeJS.ErrnoException) => inbox.end(connectionLost(reasonOf(cause), { cause })));
     raw.on("close", () => inbox.end(connectionLost("the socket was closed")));
-    // A reset right behind the handshake is told of before whoever waits for the handshake goes on.
+    // A reset right after the handshake is reported before the code that waits for the handshake continues.
     if (raw.destroyed) inbox.end(connectionLost("the socket was closed"));
   }
 
@@ -108,7 +108,8 @@ class NodeSocket implements Socket {
 
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#inbox.sent();
-    // The other side has gone: nothing arrives any more, TLS never says so, and whoever reads hears why.
+    // The server has closed the connection, so the bytes would not arrive. TLS never reports that. The reader gets the
+    // reason.
     const { over } = this.#inbox;
     if (over !== undefined) return over ? Promise.reject(over) : undefined;
     if (bytes.length <= SHORT_WRITE && this.#raw.writableLength <= SHORT_WRITE) return this.#writeShort(bytes);
@@ -117,14 +118,15 @@ class NodeSocket implements Socket {
     });
   }
 
-  /** All that is written in one turn of the event loop leaves together, when the turn is over. */
+  /** Everything written in one turn of the event loop leaves together, when the turn is over. */
   #writeShort(bytes: Uint8Array): undefined {
     const raw = this.#raw;
     if (!this.#leaving++) {
       raw.cork();
       process.nextTick(() => raw.uncork());
     }
-    // A copy, since the caller may change the bytes as soon as this returns. A failure is an "error" of the socket.
+    // A copy, because the caller may change the bytes as soon as this returns. A failure becomes an "error" event of
+    // the socket.
     raw.write(Buffer.from(bytes), this.#left);
   }
 
@@ -148,20 +150,20 @@ class NodeSocket implements Socket {
   }
 
   close(): Promise<void> {
-    // What was written and flushed is the kernel's already, so Terminate still goes out before the FIN.
+    // The kernel already has what was written and flushed, so Terminate still goes out before the FIN.
     this.#raw.destroy();
     return Promise.resolve();
   }
 }
 
-/** A stream below TLS whose bytes come only while they are let. */
+/** A stream below TLS that delivers bytes only while it is not held. */
 export interface Source extends Duplex {
   readonly address: string | undefined;
   hold(): void;
   release(): void;
 }
 
-/** TLS over a stream. `source`: the same, where pausing TLS does not stop its bytes. */
+/** Starts TLS over a stream. `source`: the same stream, if pausing TLS does not stop its bytes. */
 export async function secure(
   raw: Duplex,
   servername: string,
@@ -180,7 +182,7 @@ export async function secure(
   }
   flowing(secured, inbox, source && (() => source.hold()));
   await settled(secured, "secureConnect", signal, (cause) => tlsFailed(reasonOf(cause), cause));
-  // Without ALPN another protocol's server could be made to answer ("ALPACA"); PostgreSQL 17 always selects it.
+  // Without ALPN a server of another protocol could be made to answer ("ALPACA"). PostgreSQL 17 always selects it.
   if (security.negotiation === "direct" && secured.alpnProtocol !== "postgresql") {
     secured.destroy();
     throw tlsFailed(
@@ -191,8 +193,8 @@ export async function secure(
 }
 
 /**
- * Asked for a buffer once at the start and then after each callback, for the read that follows: the chunk handed out
- * stays untouched while the other buffer fills, and a third read waits until somebody asks (`push` says false).
+ * Node asks for a buffer once at the start, and after each callback for the next read. The chunk passed on stays
+ * unchanged while the other buffer fills, and a third read waits until the reader asks (`push` returns false).
  */
 function twoBuffers(inbox: Inbox, size: number): net.OnReadOpts {
   const buffers: Uint8Array[] = [];
@@ -203,7 +205,7 @@ function twoBuffers(inbox: Inbox, size: number): net.OnReadOpts {
   };
 }
 
-/** TLS ignores `onread`, and Deno cannot upgrade a socket that was opened with it. */
+/** Reads by 'data' events: TLS ignores `onread`, and Deno cannot upgrade a socket that was opened with it. */
 function flowing(socket: net.Socket, inbox: Inbox, hold: () => void = () => socket.pause()): void {
   socket.on("data", (chunk: Uint8Array) => void (inbox.push(chunk) || hold()));
 }
@@ -222,17 +224,18 @@ function tlsOptions({ verify, negotiation, ca, cert, key }: TlsOptions, serverna
 }
 
 /**
- * A result that has taken this many reads without a write is a stream, and its chunks are gathered: PostgreSQL sends 8
+ * A result that has taken this many reads without a write is a stream, and its chunks are gathered. PostgreSQL sends 8
  * KiB at a time, so a reader that keeps up pays a wake-up for each (100,000 rows of five columns: 770 reads). One
- * millisecond later the kernel holds several, at no cost to throughput: 33 ms of CPU became 23, wall time stayed.
+ * millisecond later the kernel holds several, at no cost to throughput: 33 ms of CPU became 23, and the wall time
+ * stayed the same.
  */
 const STREAMING = 32;
-/** A chunk from this size on is worth a read. */
+/** A chunk of at least this size is worth a read. */
 const SMALL = 32_768;
 
 /**
- * Between a socket that pushes and a reader that pulls: at most one chunk waits, unless the socket cannot stop at once
- * (TLS).
+ * Connects a socket that pushes with a reader that pulls. At most one chunk waits, unless the socket cannot stop at
+ * once (TLS).
  */
 class Inbox {
   resume = (): void => {};
@@ -244,18 +247,18 @@ class Inbox {
   #gathers = false;
   readonly #mayGather: boolean;
 
-  /** `mayGather`: a chunk below `SMALL` means that nothing more was there. */
+  /** `mayGather`: a chunk below `SMALL` means that no more was there. */
   constructor(mayGather: boolean) {
     this.#mayGather = mayGather;
   }
 
-  /** Something was sent: what comes next is an answer, and waited for. */
+  /** Called after a write: the next chunk is a response that a call waits for, so it is not delayed. */
   sent(): void {
     this.#reads = 0;
     this.#gathers = false;
   }
 
-  /** `false`: stop reading until `resume`. */
+  /** Returns `false` if the socket must stop reading until `resume`. */
   push(chunk: Uint8Array): boolean {
     this.#gathers = this.#mayGather && ++this.#reads > STREAMING && chunk.length < SMALL;
     const reader = this.#reader;
@@ -266,7 +269,7 @@ class Inbox {
     return !this.#paused;
   }
 
-  /** Nothing comes behind what waits: why, `null` at a clean end. */
+  /** Why nothing follows the waiting chunks; `null` after a clean end. */
   get over(): Error | null | undefined {
     return this.#end;
   }
@@ -283,7 +286,7 @@ class Inbox {
     const chunk = this.#chunks.shift();
     if (this.#paused && this.#chunks.length === 0) {
       this.#paused = false;
-      // Not before the caller has the chunk: the socket may fill the other buffer only.
+      // Not before the chunk has been taken, because the socket may fill only the other buffer.
       if (this.#gathers) setTimeout(() => this.resume(), 1);
       else this.resume();
     }
@@ -295,7 +298,7 @@ class Inbox {
 }
 
 /**
- * Waits for `event`, destroys the socket when it fails or the signal aborts: DNS, connect and handshake have no
+ * Waits for `event`, and destroys the socket if it fails or the signal aborts: DNS, connect and handshake have no
  * deadline of their own.
  */
 function settled(
@@ -332,7 +335,7 @@ function settled(
   });
 }
 
-/** One sentence without the address: happy eyeballs gives an AggregateError with an empty message. */
+/** Returns one sentence without the address. Happy eyeballs gives an AggregateError with an empty message. */
 function reasonOf(cause: NodeJS.ErrnoException & { errors?: unknown[]; reason?: string }): string {
   const first = cause.errors?.[0];
   const text = cause.message || (first instanceof Error ? first.message : "") || cause.code || "unknown reason";

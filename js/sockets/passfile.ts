@@ -1,9 +1,10 @@
-// libpq's password file, in Node, Deno and Bun: which file, whether it may be used, and which line is for a login.
+// libpq's password file, in Node, Deno and Bun: which file is read, whether it may be used, and which line is for a
+// login.
 //
 //   host:port:database:user:password      a line each; * is any; \: and \\ are : and \; the first line that fits counts
 //
 // Knows the file and its rules (the manual's "The Password File"). Must not know connections, or when a password is
-// wanted. A warning repeats nothing of a file but its path.
+// wanted. A warning contains nothing from a file, only its path.
 import { readFile, stat } from "node:fs/promises";
 import process from "node:process";
 import { emit, type Observer } from "../util/observer.ts";
@@ -11,24 +12,25 @@ import type { PassfileEntry, Runtime } from "./runtime.ts";
 
 /** What differs between runtimes. */
 interface Surroundings {
-  /** The user's folder; `undefined` where it may not be known. */
+  /** The user's home folder; `undefined` if the program may not know it. */
   readonly home: () => string | undefined;
-  /** A variable of the process. */
+  /** An environment variable of the process. */
   readonly variable: (name: string) => string | undefined;
-  /** Whether a file may be read without asking anybody. */
+  /** Whether a file may be read without asking the user for permission. */
   readonly mayRead: (path: string) => boolean;
 }
 
-/** Runtime's `passfile`. */
+/** Makes the `passfile` of a Runtime. */
 export function passfiles(surroundings: Surroundings): NonNullable<Runtime["passfile"]> {
   return ({ passfile, environment, observer }) => {
-    // Who says where variables are read does not mean the user that the process runs as.
+    // A client with its own `environment` does not mean the user that the process runs as.
     if (passfile === undefined && environment !== undefined) return undefined;
     return async (attempt) => {
       const path = passfile ?? ownFile(surroundings);
       if (path === undefined) return { password: undefined };
       const { text = "", refusal } = await contents(path, surroundings);
-      // As in libpq a file that is not there is none, and so is one that only might be there.
+      // As in libpq, a file that does not exist causes no warning. Neither does a default file that may not be read,
+      // because it may not exist.
       if (refusal && (passfile !== undefined || refusal !== NOT_ALLOWED)) warn(observer, path, refusal);
       return { password: passwordIn(text, attempt) };
     };
@@ -43,7 +45,7 @@ function ownFile({ home, variable }: Surroundings): string | undefined {
 
 const NOT_ALLOWED = "this program may not read it";
 
-/** The file's text, or why it is not used; neither where it is not there. */
+/** Returns the file's text, or why it is not used; neither if the file does not exist. */
 async function contents(path: string, { mayRead }: Surroundings): Promise<{ text?: string; refusal?: string }> {
   if (!mayRead(path)) return { refusal: NOT_ALLOWED };
   try {
@@ -64,10 +66,10 @@ function warn(observer: Observer | undefined, path: string, refusal: string): vo
 
 // -- lines ------------------------------------------------------------------------------------------------------------
 
-/** Where libpq and Debian's libpq look for a Unix socket: the file has `localhost` for it. */
+/** The folders where libpq and Debian's libpq look for a Unix socket. A password file has `localhost` for them. */
 const SOCKET_FOLDERS = ["/tmp", "/var/run/postgresql"];
 
-/** The password of the first line that fits. */
+/** Returns the password of the first line that fits. */
 export function passwordIn(text: string, { host, port, database, user }: PassfileEntry): string | undefined {
   const place = SOCKET_FOLDERS.includes(host) ? "localhost" : host;
   for (const line of text.split("\n")) {
@@ -79,7 +81,7 @@ export function passwordIn(text: string, { host, port, database, user }: Passfil
   return undefined;
 }
 
-/** Where the next field begins, if the one that begins at `at` is `*` or `value`. */
+/** Returns where the next field begins, if the field that begins at `at` is `*` or `value`. */
 function afterField(line: string, at: number, value: string): number | undefined {
   if (line.startsWith("*:", at)) return at + 2;
   let read = 0;
@@ -91,7 +93,7 @@ function afterField(line: string, at: number, value: string): number | undefined
   return undefined;
 }
 
-/** Up to a colon: libpq ignores fields behind the password. */
+/** Reads up to a colon: libpq ignores fields after the password. */
 function passwordFrom(line: string, at: number): string {
   let password = "";
   for (; at < line.length && line[at] !== ":"; at++) {

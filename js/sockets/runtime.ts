@@ -1,15 +1,15 @@
-// What the driver must be given by the runtime it runs in, and the one place that holds it.
+// What the driver needs from the runtime it runs in, and the one place that holds it.
 //
-// An entrypoint installs it; core and client ask here. Must not know any runtime by itself: no import of `cloudflare:*`
-// or `node:*`.
+// An entrypoint installs it; core and client ask here. Must not know any particular runtime: no import of
+// `cloudflare:*` or `node:*`.
 import { UsageError } from "../util/errors.ts";
 import type { Connector } from "./contract.ts";
 import type { Bytes, OwnBytes } from "../util/bytes.ts";
 import type { Observer } from "../util/observer.ts";
 
 /**
- * What sockets of this runtime support besides TLS verified with the runtime's own certificates. What is missing is
- * refused before a byte is sent. Each default is false.
+ * What sockets of this runtime support besides TLS verified with the runtime's own certificates. An option that needs
+ * more is refused before a byte is sent. Each default is false.
  */
 export interface Capabilities {
   /** TLS without verification, as libpq does for `sslmode` `require` and `prefer`. */
@@ -20,7 +20,7 @@ export interface Capabilities {
   readonly canAlpn?: boolean;
   /** The options `cert` and `key`. */
   readonly canClientCertificate?: boolean;
-  /** The server's certificate: `certificate` of a socket behind TLS. */
+  /** The server's certificate: `certificate` of a socket with TLS. */
   readonly canShowCertificate?: boolean;
   /** Unix sockets: the connector takes `path`. */
   readonly canUseUnixSockets?: boolean;
@@ -33,7 +33,9 @@ export interface ByteChannel {
   readonly writable: WritableStream<Uint8Array>;
 }
 
-/** What of a client's options says which password file is read, and who is told why it is not. */
+/**
+ * The client's options that decide which password file is read, and the observer that is told why a file is not used.
+ */
 export interface PassfileOptions {
   readonly passfile?: string | undefined;
   readonly environment?: unknown;
@@ -48,12 +50,12 @@ export interface PassfileEntry {
   readonly user: string;
 }
 
-/** `undefined`: no line is for this login. */
+/** The result of a lookup. `undefined`: no line is for this login. */
 export interface FoundPassword {
   readonly password: string | undefined;
 }
 
-/** What a runtime brings. With `pgz-edge/slim` you pass one to {@link installRuntime}. */
+/** What a runtime provides. With `pgz-edge/slim` you pass a runtime to {@link installRuntime}. */
 export interface Runtime {
   /** Used in error messages. `"workerd"` also means the limits of Cloudflare Workers. */
   readonly name: string;
@@ -62,29 +64,30 @@ export interface Runtime {
   /** Makes the sockets. */
   readonly connect: Connector;
   /**
-   * Keeps work alive that nobody awaits, such as a stream being fed or a CancelRequest. Must not throw; `work` never
+   * Keeps work alive that no caller awaits, such as a stream being fed or a CancelRequest. Must not throw; `work` never
    * rejects.
    */
   background(work: Promise<unknown>): void;
   /**
-   * Gives a function that tells whether it is called in the request in which this was called, if sockets belong to
+   * Returns a function that tells whether it is called in the request in which this was called, if sockets belong to
    * requests. Default: they do not.
    */
   readonly inRequest?: () => () => boolean;
-  /** The value of an environment variable, where the runtime has them and may read this one without asking anybody. */
+  /** The value of an environment variable, if the runtime has them and may read this one without asking the user. */
   readonly environment?: (name: string) => string | undefined;
   /**
-   * Gives what looks up the password of a login in libpq's password file: the one of option `passfile`, else the user's
-   * own, unless `environment` is given. Asked only where there is no password. Leave it out where there are no files.
+   * Returns a function that looks up the password of a login in libpq's password file: the file of option `passfile`,
+   * else the user's own, unless `environment` is given. It is called only if there is no password. Leave it out if
+   * there are no files.
    */
   readonly passfile?: (options: PassfileOptions) => ((attempt: PassfileEntry) => Promise<FoundPassword>) | undefined;
-  /** A timer of `setTimeout` does not keep the process alive from now on. Leave it out where nothing does. */
+  /** Stops a timer of `setTimeout` from keeping the process alive. Leave it out if timers never do. */
   readonly unref?: (timer: unknown) => void;
   /** Default: none. */
   readonly capabilities?: Capabilities;
   /** Makes the body of `respond`. Default: a plain ReadableStream. */
   readonly responseBody?: () => ByteChannel;
-  /** Replaces a pipe through CompressionStream, where the runtime's cannot be left, or holds nobody back. */
+  /** Replaces a pipe through CompressionStream, if the runtime's cannot be cancelled, or holds no writer back. */
   readonly gzip?: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array>;
   /**
    * Computes MD5, for servers that still ask for it. Without it such servers are refused (`AUTH_METHOD_UNSUPPORTED`).

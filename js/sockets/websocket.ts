@@ -1,5 +1,5 @@
 // A WebSocket as the socket to a server, for runtimes without TCP. A proxy takes its binary messages as the bytes of a
-// TCP connection: Neon's does, and so does docker/websocket-proxy.
+// TCP connection, as Neon's proxy and docker/websocket-proxy do.
 //
 // Knows WebSockets and the socket contract (docs/architecture.md). Must not know PostgreSQL.
 import {
@@ -13,22 +13,28 @@ import {
 import { onAbort } from "../util/abort.ts";
 import { UsageError } from "../util/errors.ts";
 
-/** Where the proxy is: its URL, to which `?address=host:port` is added, or what gives the whole URL for a server. */
+/**
+ * The address of the proxy: its URL, to which `?address=host:port` is added, or a function that returns the whole URL
+ * for a server.
+ */
 export type WebSocketProxy = string | URL | ((host: string, port: number) => string | URL);
 
 /** Options of {@link webSocket}. */
 export interface WebSocketOptions {
-  /** The class, for runtimes that have none, such as Node 20: that of the package `ws`. Default: the global one. */
+  /**
+   * The WebSocket class, for runtimes that have none, such as Node 20: pass that of the package `ws`. Default: the
+   * global class.
+   */
   readonly WebSocket?: new (url: string) => AnyWebSocket;
   /**
-   * Bytes that may wait to be read, from 1. A WebSocket cannot tell its server to wait, so a result that comes faster
-   * than it is read gathers in memory; behind this many the connection ends. Read large results by `cursor`, whose
-   * batches are asked for one by one. Default 67,108,864.
+   * Maximum number of bytes that may wait to be read, at least 1. A WebSocket cannot make its server wait, so a result
+   * that arrives faster than it is read accumulates in memory. Above this limit the connection ends. Read large results
+   * with `cursor`, which requests its batches one by one. Default 67,108,864.
    */
   readonly maxWaiting?: number;
 }
 
-/** What is used of a WebSocket. */
+/** The part of a WebSocket that the driver uses. */
 export interface AnyWebSocket {
   binaryType: string;
   readonly bufferedAmount?: number;
@@ -37,7 +43,7 @@ export interface AnyWebSocket {
   addEventListener(type: string, listener: (event: AnyEvent) => void): void;
 }
 
-/** What is used of its events: `data` of messages, the others of "close". */
+/** The part of its events that the driver uses: `data` of messages, the other fields of "close". */
 export interface AnyEvent {
   readonly type: string;
   readonly data?: unknown;
@@ -45,13 +51,13 @@ export interface AnyEvent {
   readonly reason?: string;
 }
 
-/** Bytes that wait to be sent before a write waits too, and milliseconds between two looks at them. */
+/** Unsent bytes above which a write waits, and milliseconds between two checks of them. */
 const UNSENT = 1 << 20,
   LOOK = 5;
 
 /**
- * A connector for option `connect` that reaches the server through a WebSocket. Behind `wss:` the link counts as
- * encrypted, and TLS is not spoken inside of it; the certificate that is checked is the proxy's.
+ * Returns a connector for option `connect` that reaches the server through a WebSocket. With `wss:` the link counts as
+ * encrypted, and no TLS is used inside it. The certificate that is checked is the proxy's.
  *
  * `proxy` defaults to Neon's: `wss://<host>/v2`.
  *
@@ -81,7 +87,7 @@ function urlFor(proxy: WebSocketProxy, { host, port }: ConnectOptions): URL {
   return url;
 }
 
-/** A copy. */
+/** Checks a proxy's URL and returns a copy. */
 function checked(proxy: string | URL): URL {
   const url = URL.canParse(proxy) ? new URL(proxy) : undefined;
   if (url && /^wss?:$/.test(url.protocol)) return url;
@@ -100,7 +106,7 @@ function opened(raw: AnyWebSocket, url: URL, maxWaiting: number, { signal }: Con
       stop();
       resolve(socket);
     });
-    // A page is not told why, and behind "error" comes "close" everywhere.
+    // A page does not learn the reason. "close" follows "error" on every runtime, so "error" needs no handling.
     raw.addEventListener("close", () => {
       stop();
       reject(connectFailed("tcp", `the proxy ${url.host} refused the WebSocket, or cannot be reached`));
@@ -111,16 +117,16 @@ function opened(raw: AnyWebSocket, url: URL, maxWaiting: number, { signal }: Con
 
 class WebSocketSocket implements Socket {
   readonly isEncrypted: boolean;
-  /** A promise of another request never settles in a Worker. */
+  /** Not in a Worker, where a promise of another request never settles. */
   readonly readsWhileIdle = globalThis.navigator?.userAgent !== "Cloudflare-Workers";
   readonly #raw: AnyWebSocket;
   readonly #maxWaiting: number;
-  /** What nobody has read yet, and its length. */
+  /** Chunks that have not been read, and their total length. */
   #chunks: Uint8Array[] = [];
   #waiting = 0;
-  /** How it ended: `null` properly. */
+  /** How the connection ended; `null`: properly. */
   #end: Error | null | undefined;
-  /** The read that is pending. */
+  /** Wakes the pending read. */
   #wake: (() => void) | undefined;
 
   constructor(raw: AnyWebSocket, isEncrypted: boolean, maxWaiting: number) {
@@ -164,7 +170,7 @@ class WebSocketSocket implements Socket {
     try {
       this.#raw.close(1000);
     } catch {
-      // It has not opened yet, in some runtimes; then it closes by itself.
+      // In some runtimes this throws before the WebSocket has opened; it then closes by itself.
     }
     return Promise.resolve();
   }

@@ -2,30 +2,28 @@
 //
 //   item:  int32 number of its statement · int32 length · the middle of Bind
 //
-// Knows parameters and that layout. Must not know the wire. All of it is encoded before anything is sent, so that a
-// value that cannot be sent has undone nothing.
+// Knows parameters and that layout. Must not know the wire. Everything is encoded before anything is sent, so that a
+// value that cannot be sent undoes nothing.
 import type { Shape } from "../session/shapes.ts";
 import { PIECE } from "../util/limits.ts";
 import { appendParameters, Block } from "../values/parameters.ts";
 import type { Query } from "./sql.ts";
 
-/** Statement and length. */
+/** Number of the statement, and length. */
 const ITEM_HEADER = 8;
 
 export interface EncodedBatch {
-  /** The items in it. */
+  /** The indexes of the queries in it. */
   readonly order: readonly number[];
-  /** For each of them the number of its statement. */
+  /** For each of these queries, the number of its statement. */
   readonly numbers: readonly number[];
-  /** Whole items in each. */
+  /** Encoded items; each window holds whole ones. */
   readonly windows: readonly Uint8Array[];
-  /** By their numbers in the batch. */
+  /** The statements, by their numbers in the batch. */
   readonly statements: readonly Shape[];
 }
 
-/**
- * Encodes these of the queries. `refuse` is told of a value that cannot be sent: it throws, or the item is left out.
- */
+/** Encodes these of the queries. `refuse` receives a value that cannot be sent: it throws, or the item is left out. */
 export function encodeBatch(
   queries: readonly Query[],
   indexes: readonly number[],

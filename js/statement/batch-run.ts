@@ -1,6 +1,6 @@
-// One way through the pipeline of a batch: what the answers say of each item, and what rows belong to it.
+// One run through the pipeline of a batch: what the responses say about each item, and which rows belong to it.
 //
-// Knows the events of a batch and the order of its items. Must not know the wire, or who runs it again.
+// Knows the events of a batch and the order of its items. Must not know the wire, or what runs the batch again.
 import type { Conversation, Handlers, Operation, Reached } from "../connection/operation.ts";
 import { decoderOf, joinedRows } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
@@ -12,7 +12,7 @@ import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } f
 import { isStale } from "./attempts.ts";
 import type { EncodedBatch } from "./batch-encoding.ts";
 
-/** What became of one item. */
+/** The result of one item. */
 export interface BatchItem<Row> {
   readonly command: string;
   readonly rowCount: number | null;
@@ -23,7 +23,7 @@ export interface BatchItem<Row> {
 
 export type Settled<Row> = PromiseSettledResult<BatchItem<Row>>;
 
-/** How all of it is asked for. */
+/** How all items are requested. */
 export interface BatchPlan {
   readonly atomic: boolean;
   readonly form: ValueForm;
@@ -35,36 +35,36 @@ interface Ended {
   readonly rowCount: number | null;
 }
 
-/** Commands whose effects are gone with their transaction. */
+/** Commands whose effects are undone with their transaction. */
 const UNDONE = /^(SELECT|INSERT|UPDATE|DELETE|MERGE|)$/;
 
 export class BatchRun<Row> {
   readonly conversation: Conversation;
   operation: Operation | undefined;
-  /** Of items that succeeded, in their order. */
+  /** The commands of the items that succeeded, in their order. */
   readonly commands: string[] = [];
   readonly #encoded: EncodedBatch;
   readonly #atomic: boolean;
   readonly #form: ValueForm;
   readonly #mode: RowMode;
-  /** Of items that are over, in their order. */
+  /** How the items that are over ended, in their order. */
   readonly #ends: (PgzError | Ended)[] = [];
-  /** How many rows or bytes each of them has put out. */
+  /** Number of rows or bytes that each of them has produced. */
   readonly #outputs: number[] = [];
   /** Items that failed before they were bound, so that nothing of them ran. */
   readonly #unbound = new Set<number>();
-  /** Those of them that failed in front of their statement: to know it better is no help. */
+  /** Those of them that failed in front of their statement. A newer description would not help. */
   readonly #failedBefore = new Set<number>();
   /** What the first item of a statement failed with before it was bound. */
   readonly #unparsed = new Map<number | undefined, PgzError>();
   readonly #fields: (readonly Column[])[] = [];
   readonly #decoders: RowDecoder[] = [];
-  /** Of the statement whose rows come now. */
+  /** The decoder of the statement whose rows are arriving. */
   #decode: RowDecoder | undefined;
   readonly #batches: Row[][] = [];
   readonly #pieces: Uint8Array[] = [];
 
-  /** `learning`: what answers teach of statements. */
+  /** `learning`: handlers for what responses teach about statements. */
   constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers) {
     this.#encoded = encoded;
     this.#atomic = atomic;
@@ -88,22 +88,22 @@ export class BatchRun<Row> {
     };
   }
 
-  /** How many items are over: also the place of the one that failed an atomic batch. */
+  /** Number of items that are over. It is also the place of the item that failed an atomic batch. */
   get ended(): number {
     return this.#failure ? this.#ends.length - 1 : this.#ends.length;
   }
 
-  /** Items of which nothing ran, by their places, and not for what failed in front of them. */
+  /** The places of items of which nothing ran, except those that failed because of something in front of them. */
   get unbound(): number[] {
     return [...this.#unbound].filter((at) => !this.#failedBefore.has(at));
   }
 
-  /** What the item at this place failed with. */
+  /** The error of the item at this place. */
   failure(at: number): unknown {
     return this.#ends[at];
   }
 
-  // -- what answers say -----------------------------------------------------------------------------------------------
+  // -- what responses say ---------------------------------------------------------------------------------------------
 
   #items(outcomes: readonly ItemOutcome[]): void {
     for (const { command, rowCount, output } of outcomes) {
@@ -114,7 +114,7 @@ export class BatchRun<Row> {
     }
   }
 
-  /** Behind an outcome without a command. */
+  /** Called after an outcome without a command. */
   #failed(error: PgzError, { bound, before }: Reached): boolean {
     const at = this.#ends.length;
     const number = this.#encoded.numbers[at];
@@ -126,14 +126,14 @@ export class BatchRun<Row> {
       if (isStale(error)) Object.assign(error, { retryable: true });
       else this.#unparsed.set(number, error);
     }
-    // Where a Parse has failed, what follows lacks the statement for the same reason.
+    // If a Parse failed, later items lack the statement for the same reason.
     if (isStale(error)) reason = this.#unparsed.get(number);
     this.#ends.push(reason ?? error);
     if (this.#atomic) this.#failure = error;
     return !this.#atomic;
   }
 
-  /** Of an atomic batch. */
+  /** The error of an atomic batch. */
   #failure: PgzError | undefined;
 
   #columns(columns: readonly Column[]): void {
@@ -147,20 +147,20 @@ export class BatchRun<Row> {
     return (this.#form.form & ROWS_FORMAT) === ROWS_COLUMNS;
   }
 
-  // -- what becomes of it ---------------------------------------------------------------------------------------------
+  // -- the outcome ----------------------------------------------------------------------------------------------------
 
   /**
-   * From which of its items on the batch may be repeated, because of a failure at `from`: nothing of them has left a
-   * trace.
+   * Returns the item from which on the batch may be repeated after a failure at `from`: no item from there on has left
+   * a trace. `undefined`: it may not be repeated.
    */
   repeatableFrom(from: number | undefined): number | undefined {
     if (from === undefined) return undefined;
     if (this.#failure) return this.commands.every((command) => UNDONE.test(command)) ? 0 : undefined;
-    // Those behind it must not have run: what they did could not be done after it.
+    // The later items must not have run: what they did could not be done after the repeated one.
     return this.#ends.every((_, at) => at < from || this.#unbound.has(at)) ? from : undefined;
   }
 
-  /** Hands each item its part. */
+  /** Gives each item its part. */
   settle(settled: PromiseSettledResult<BatchItem<Row>>[]): void {
     const { order, numbers } = this.#encoded;
     const rows = joinedRows(this.#batches);
@@ -178,7 +178,7 @@ export class BatchRun<Row> {
     });
   }
 
-  /** Property by property: an object of two spread ones costs more than all else of an item. */
+  /** Property by property, because an object made of two spread objects costs more than everything else of an item. */
   #item(
     { command, rowCount }: Ended,
     fields: readonly Column[],

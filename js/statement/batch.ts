@@ -1,5 +1,5 @@
-// Many statements in one pipeline: what is unknown of them is learned, all of it encoded, then sent window by window
-// while answers come; in the end each item has its result, or what went wrong with it.
+// Many statements in one pipeline. What is unknown about them is learned, everything is encoded, and then sent window
+// by window while responses arrive. At the end each item has its result, or its error.
 //
 // Knows shapes, the core's batch and which failures leave nothing behind. Must not know options, sockets or streams.
 import type { Operation } from "../connection/operation.ts";
@@ -18,7 +18,7 @@ import { BatchRun, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstBatch, firstItems, type FirstItems } from "./first-batch.ts";
 import type { Query } from "./sql.ts";
 
-/** Settles the call with one result per query, in their order. Rejects with what it is to reject with. */
+/** Settles the call with one result per query, in their order. Rejects with the call's error. */
 export async function runBatch<Row>(
   call: Call<Settled<Row>[]>,
   session: Session,
@@ -48,8 +48,9 @@ class Batch<Row> {
   }
 
   /**
-   * By what the isolate knows, and once more by what the server says now when that was out of date. A transaction that
-   * was to begin with the first attempt begins with the second. `undefined` when the call was over before.
+   * Runs the batch with what the isolate knows. If that was out of date, runs it once more with what the server says
+   * now. A transaction that was to begin with the first attempt then begins with the second. Resolves with `undefined`
+   * if the call was over before.
    */
   async run(): Promise<Settled<Row>[] | undefined> {
     const first = await this.#attempt(false);
@@ -86,7 +87,9 @@ class Batch<Row> {
     return this.#execute(encoded, known, anew);
   }
 
-  /** Once more where types of its columns have to be asked for: nothing of it has run. */
+  /**
+   * Runs the batch as text. Nothing of it has run if types of its columns must be asked for: then it is sent once more.
+   */
   async #runFirst(items: FirstItems, inFront?: TypesInFront): Promise<Settled<Row>[] | undefined | Outdated> {
     const ended = await new FirstBatch(this.#call, this.#session, this.#plan, items, inFront).run();
     const oids = ended instanceof Outdated && !inFront ? columnTypes((ended.error as PgzError).message) : undefined;
@@ -99,7 +102,7 @@ class Batch<Row> {
     return again ? this.#runFirst(again, asked) : ended;
   }
 
-  /** A value that cannot be encoded is the described batch's to tell of. */
+  /** If a value cannot be encoded, the described batch reports it. */
   #firstItems(asked?: readonly number[]): FirstItems | undefined {
     try {
       return firstItems(this.#session, this.#queries, this.#plan, asked);
@@ -119,7 +122,10 @@ class Batch<Row> {
     return known;
   }
 
-  /** Of all waiting items, those that are not known asked of the server; `undefined` when the call was over before. */
+  /**
+   * The shapes of all waiting items; asks the server for those that are not known. Resolves with `undefined` if the
+   * call was over before.
+   */
   async #shapes(known: ReadonlyMap<string, Shape>): Promise<ReadonlyMap<string, Shape | PgzError> | undefined> {
     const shapes = new Map<string, Shape | PgzError>(known);
     const texts = new Set(this.#waiting.map((index) => this.#queries[index]!.text));
@@ -130,8 +136,8 @@ class Batch<Row> {
   }
 
   /**
-   * The waiting items whose statements the server has described. Another one has failed: alone, or all of an atomic
-   * batch with it.
+   * The waiting items whose statements the server has described. Any other item has failed: alone, or with all of an
+   * atomic batch.
    */
   #described(shapes: ReadonlyMap<string, Shape | PgzError>): number[] {
     return this.#waiting.filter((index) => {
@@ -147,8 +153,7 @@ class Batch<Row> {
   }
 
   /**
-   * A value that cannot be sent: as long as nothing has run it stops all of the batch, then it is its item's matter
-   * alone.
+   * Refuses a value that cannot be sent. As long as nothing has run, the whole batch fails; afterwards only the item.
    */
   #refuseValue(index: number, error: unknown): void {
     if (this.#hasRun) this.#refuse(index, error);
@@ -191,7 +196,9 @@ class Batch<Row> {
     return new Outdated(run.failure(outdated[0]!), run.operation);
   }
 
-  /** What does not run again here is at least learned anew by the next call, else that would fail for ever. */
+  /**
+   * A statement that is not run again here is at least learned anew by the next call. Otherwise it would fail forever.
+   */
   #forget({ statements, numbers }: EncodedBatch, outdated: readonly number[]): void {
     for (const at of outdated) {
       const shape = statements[numbers[at]!]!;
@@ -200,7 +207,7 @@ class Batch<Row> {
     }
   }
 
-  /** The whole of it, from the first window to the last answer. */
+  /** Sends the whole batch, and waits for the last response. */
   async #send({ windows, statements }: EncodedBatch, run: BatchRun<Row>): Promise<Operation> {
     const { connection, transaction } = this.#session;
     const { atomic, form } = this.#plan;
@@ -227,21 +234,21 @@ class Batch<Row> {
       await connection.written;
       if (operation.ended) break;
       const over = call.finished || operation.error;
-      // What has left already must not be committed by it.
+      // What was sent already must not be committed at the end.
       const items = over ? new Uint8Array() : windows[at]!;
       const end = over ? BATCH_IS_UNDONE : at < last ? BATCH_CONTINUES : BATCH_ENDS;
       connection.command((handle) => handle.batch_items(items, end));
       if (over) break;
     }
-    call.said(0);
+    call.sent(0);
     await operation.done;
     return operation;
   }
 }
 
 /**
- * Says what the failure of an item did to the others. An item that ended a transaction by itself has committed those
- * before it.
+ * Adds to the error what the failure of an item did to the others. An item that ended a transaction by itself has
+ * committed the items before it.
  */
 function failedAt(error: PgzError, index: number | undefined, commands: readonly string[], count: number): PgzError {
   const { length } = commands;

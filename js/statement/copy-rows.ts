@@ -1,4 +1,4 @@
-// Rows of JavaScript values as the data of COPY: binary where all columns have a binary form here, else text.
+// Rows of JavaScript values as the data of COPY: binary if all columns have a binary form here, else text.
 //
 //   binary: "PGCOPY\n\xff\r\n\0" · int32 flags · int32 length of an extension · rows · int16 -1
 //   a row:  int16 columns · values as in Bind
@@ -9,9 +9,9 @@ import { UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
 import { ownValue } from "./sql.ts";
 import { TYPE_SAME, type Column } from "../wasm/boundary.ts";
+import { HEADER } from "../wasm/messages.ts";
 import { characters, encoder } from "../util/bytes.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
-import { HEADER } from "../connection/connection.ts";
 import { each, tell, type CopyTarget, type OnProgress } from "./copy.ts";
 import { serialized, type Serializer } from "../values/serialize.ts";
 import { binaryWriter, Block, literal, takesText, type BinaryWriter, type Where } from "../values/parameters.ts";
@@ -26,20 +26,20 @@ export class RowWriter {
   readonly format: "binary" | "text";
   readonly #names: readonly string[];
   readonly #where: readonly Where[];
-  /** Of columns that have a binary form here. */
+  /** The writers of columns that have a binary form here. */
   readonly #writers: readonly (BinaryWriter | undefined)[];
   readonly #isBinary: boolean;
-  /** Any text is a value of every column. */
+  /** Every column takes any text as a value. */
   readonly #takesTexts: boolean;
   readonly #serialize: Serializer | undefined;
   readonly #block = new Block();
   #count = 0;
-  /** Of the row before: the next one is mostly alike. */
+  /** Whether the previous row was plain. The next one is mostly alike. */
   #wasPlain = true;
 
   /**
-   * `names`: the columns' in rows that are objects. `types`: what the database's own are made of. `binary`: times are
-   * what PostgreSQL's are in binary.
+   * `names`: names of the columns in rows that are objects. `types`: definitions of the database's own types. `binary`:
+   * the server's times have PostgreSQL's binary form.
    */
   constructor(
     columns: readonly Column[],
@@ -48,7 +48,7 @@ export class RowWriter {
     binary: boolean,
     serialize?: Serializer,
   ) {
-    // An enum's binary form is its label, as text's.
+    // The binary form of an enum is its label, as that of a text is the text.
     const forms = columns.map(
       ({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid,
     );
@@ -63,7 +63,7 @@ export class RowWriter {
     this.format = this.#isBinary ? "binary" : "text";
   }
 
-  /** All rows, to their end or the COPY's. A row that cannot be written is named by the error's `row`. */
+  /** Sends all rows, to their end or the COPY's. If a row cannot be written, the error's `row` is its number. */
   async send(
     target: CopyTarget,
     rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
@@ -117,9 +117,9 @@ export class RowWriter {
   }
 
   /**
-   * A row of plain texts that are neither long nor so short that a loop is faster, looked at and written in one go,
-   * their lengths as characters between them (2.3 times as fast at 32 letters); `false`, and nothing written, when it
-   * is none.
+   * Writes a row of plain texts in one go, with their lengths as characters between them (2.3 times as fast at 32
+   * letters). Returns `false`, and writes nothing, for another row, for a long text, and for texts so short that a loop
+   * is faster.
    */
   #writePlain(values: readonly unknown[]): boolean {
     const block = this.#block;
@@ -131,14 +131,14 @@ export class RowWriter {
     }
     if (text.length < 28 * length) return false;
     const at = block.reserve(text.length);
-    // What takes more than a byte leaves no room for the rest.
+    // A character of more than one byte leaves no room for the rest.
     if (encoder.encodeInto(text, block.bytes.subarray(at, block.length)).read === text.length) return true;
     block.length = at;
     return false;
   }
 
   #writeText(values: readonly unknown[]): void {
-    // Not by map, which skips what an array lacks.
+    // Not by map, which skips the holes of an array.
     const cells = Array.from(values, (value, index) =>
       value === null ? "\\N" : literal(this.#where[index]!, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!),
     );

@@ -1,6 +1,6 @@
-// Which texts are COPY statements whose data travel by this connection.
+// Which texts are COPY statements whose data travel over this connection.
 //
-// Knows the words of such a statement. Must not know data, or how one runs (copy.ts).
+// Knows the words of such a statement. Must not know data, or how such a statement runs (copy.ts).
 import { UsageError } from "../util/errors.ts";
 import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { plainText, type QueryInput } from "./sql.ts";
@@ -13,7 +13,7 @@ export function isCopy(text: string): boolean {
   return false;
 }
 
-/** Anything else would run before it turned out to be something else. */
+/** Throws for any other text, which would run before the driver could see that it is something else. */
 export function copyText(input: QueryInput): string {
   const text = plainText(input);
   if (isCopy(text)) return text;

@@ -1,5 +1,5 @@
-// COPY: data from a source of the user's to the server, with back-pressure both ways and an end that each side may put
-// to it; and what comes back.
+// COPY: data from the user's source to the server, with back-pressure in both directions and an end that either side
+// may cause; and the data that the server returns.
 //
 // Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams
 // of results.
@@ -7,9 +7,9 @@ import { connectionLost } from "../sockets/contract.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { LONGEST_TURN, PIECE } from "../util/limits.ts";
 import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, ROWS_NONE, type Limits } from "../wasm/boundary.ts";
+import { HEADER } from "../wasm/messages.ts";
 import { bytesOf, encoder, isBytes, type Bytes as Binary } from "../util/bytes.ts";
 import { hasSeveral, withoutEnd } from "../util/sql-reader.ts";
-import { HEADER } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
@@ -30,23 +30,23 @@ export interface CopyProgress {
   readonly rows?: number;
 }
 
-/** Where data go, and whether any more are wanted. */
+/** Takes the data, and tells whether more is wanted. */
 export interface CopyTarget {
   /**
-   * Sends what stands in `buffer` behind `HEADER` bytes, up to `end`; it may be overwritten then. Resolves to false
-   * when no more is wanted.
+   * Sends the bytes of `buffer` after the first `HEADER` bytes, up to `end`. The buffer may be overwritten afterwards.
+   * Resolves with `false` when no more is wanted.
    */
   write(buffer: Uint8Array, end: number): Promise<boolean>;
-  /** Nothing is wanted any more. */
+  /** No more data is wanted. */
   readonly over: boolean;
-  /** Like `promise`, but `undefined` as soon as nothing is wanted any more. */
+  /** As `promise`, but resolves with `undefined` as soon as no more data is wanted. */
   orOver<T>(promise: Promise<T>): Promise<T | undefined>;
 }
 
-/** Sends the data of COPY FROM STDIN. What it throws ends the COPY, and nothing is stored. */
+/** Sends the data of COPY FROM STDIN. If it throws, the COPY ends and nothing is stored. */
 export type Feed = (target: CopyTarget) => Promise<void>;
 
-/** Runs COPY FROM STDIN. The ended operation, or `undefined` when the call was over before. */
+/** Runs COPY FROM STDIN. Resolves with the ended operation; with `undefined` if the call was over before. */
 export async function copyIn(
   call: AnyCall,
   session: Session,
@@ -61,7 +61,7 @@ export async function copyIn(
   );
 }
 
-/** Runs COPY TO STDOUT, whose data go to the sink as they come. */
+/** Runs COPY TO STDOUT. Its data goes to the sink as it arrives. */
 export async function copyOut(
   call: AnyCall,
   session: Session,
@@ -77,7 +77,7 @@ export async function copyOut(
   );
 }
 
-/** Runs a query as COPY in binary; its rows are encoded or decoded as those of the query would be. */
+/** Runs a query as binary COPY. Its rows are encoded or decoded as those of the query would be. */
 export async function copyRows(
   call: AnyCall,
   session: Session,
@@ -99,16 +99,16 @@ export async function copyRows(
       `Column "${unreadable.name}" has no binary form here: cast it to text, or use rows.`,
     );
   rows.columns?.(columns.map((column) => ({ ...column, formatCode: 1 })));
-  // A comment at its end must not swallow the rest.
+  // A comment at the query's end must not swallow the rest.
   const text = `copy (${withoutEnd(query)}\n) to stdout (format binary)`;
   return new Copy(call, session, COPY_ROWS, "copyToRows takes a query that returns rows").run(text, form, { rows });
 }
 
 /**
- * COPY travels as a Query message, which runs every statement of its text. Where there may be two, the server parses the
- * text as a prepared statement first (once in an isolate), and refuses a second one: only the server knows what a
- * backslash in quotes means. COPY by Bind and Execute needs no question, but poolers and clients send Query, so that is
- * what is known to work. `undefined` when the call was over before.
+ * COPY is sent as a Query message, which runs every statement of its text. If there may be two, the server first parses
+ * the text as a prepared statement (once per isolate) and refuses a second one: only the server knows what a backslash
+ * in quotes means. COPY by Bind and Execute would not need that question, but poolers and clients send Query, so Query
+ * is known to work. Resolves with `undefined` if the call was over before.
  */
 async function isOneStatement(
   call: AnyCall,
@@ -126,10 +126,10 @@ class Copy implements CopyTarget {
   readonly #kind: number;
   readonly #wrong: UsageError;
   #operation!: Operation;
-  /** The server has said that this is the COPY that was meant. */
+  /** The server has confirmed that this is the COPY that was meant. */
   #isMine = false;
   #answered!: () => void;
-  /** Since when the event loop had no turn. */
+  /** When the event loop last had a turn. */
   #turn = performance.now();
 
   /** `takes`: what the call is for, in words. */
@@ -156,7 +156,7 @@ class Copy implements CopyTarget {
         rows,
         on: {
           copy: ({ direction }) => this.#begin(direction),
-          // A query's answer begins with columns, COPY's does not.
+          // The response to a query begins with columns. The response to COPY does not.
           columns: () => connection.interrupt(this.#operation, this.#wrong),
         },
       },
@@ -167,8 +167,8 @@ class Copy implements CopyTarget {
       if (this.#isMine && !operation.ended && !this.#call.finished) await this.#feed(feed);
     }
     await operation.done;
-    // PgBouncer 1.24 waits for the answer to a CopyDone that crosses the server's error, and PostgreSQL gives none: it
-    // would keep back each CloseComplete of this connection from now on.
+    // PgBouncer 1.24 waits for a response to a CopyDone that crosses the server's error, and PostgreSQL sends none.
+    // From then on PgBouncer would hold back each CloseComplete of this connection.
     if (feed && this.#isMine && operation.error && connection.isPooled)
       connection.endWhenIdle(connectionLost("its pooler may have lost count of its answers in a COPY that failed"));
     if (this.#call.finished) return undefined;
@@ -179,8 +179,8 @@ class Copy implements CopyTarget {
 
   #begin(direction: "in" | "out"): void {
     this.#isMine = (direction === "in") === (this.#kind === COPY_IN);
-    // COPY FROM that nobody feeds has been refused by the core: the server's answer is on its way, a cancel could only
-    // meet the next call.
+    // The core has already refused a COPY FROM that has no source. The server's response is on its way, so a cancel
+    // could only hit the next call.
     if (!this.#isMine) this.#session.connection.interrupt(this.#operation, this.#wrong, this.#kind === COPY_IN);
     this.#answered();
   }
@@ -194,9 +194,9 @@ class Copy implements CopyTarget {
       failure = cause instanceof PgzError ? cause : new PgzError("COPY_SOURCE_FAILED", failed, { cause });
     }
     const wasOver = this.over;
-    // Not the error's own words: the server would log them.
+    // Not the error's own message, because the server would log it.
     this.#session.connection.command((handle) => handle.copy_end(failure && failed));
-    if (!this.#call.finished) this.#call.said(0);
+    if (!this.#call.finished) this.#call.sent(0);
     await this.#operation.done;
     if (failure && !wasOver) throw failure;
   }
@@ -211,8 +211,8 @@ class Copy implements CopyTarget {
     const { connection } = this.#session;
     connection.copyData(buffer, end);
     await this.orOver(connection.written);
-    // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB
-    // behind the server's refusal).
+    // A socket that takes everything at once never gives its errors, or a timer, a turn. (Seen in Node: 320 MB were
+    // sent after the server had refused.)
     if (performance.now() - this.#turn > LONGEST_TURN) {
       await this.orOver(new Promise((resolve) => setTimeout(resolve)));
       this.#turn = performance.now();
@@ -229,7 +229,7 @@ class Copy implements CopyTarget {
   }
 }
 
-/** Sends all of a source. One that is left is told so. */
+/** Sends all of a source. A source that is not read to its end is told so. */
 export async function sendSource(target: CopyTarget, source: CopySource, progress?: OnProgress): Promise<void> {
   const bytes = new Uint8Array(HEADER + PIECE);
   let length = HEADER;
@@ -246,7 +246,7 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
     for (let at = 0; at < data.length;) {
       const room = bytes.subarray(length);
       if (typeof data === "string") {
-        // No unit takes more than three bytes, so what is looked at is bounded too.
+        // No code unit takes more than three bytes, so the slice that is looked at is bounded too.
         const { read, written } = encoder.encodeInto(data.slice(at, at + PIECE), room);
         at += read;
         length += written;
@@ -256,7 +256,8 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
         at += piece.length;
         length += piece.length;
       }
-      // Of text up to three bytes are left: a character of four does not fit, and nothing would go on.
+      // A character of four bytes does not fit into the last three, so text may leave them empty. Without this flush
+      // the loop would never end.
       if (length > bytes.length - 4 && !(await flush())) return;
     }
   });
@@ -266,13 +267,13 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
 /** The user's `onProgress`, which may be an async function. */
 export type OnProgress = (progress: CopyProgress) => unknown;
 
-/** Calls `progress`, and waits for the promise that it may give, but not beyond the end of the COPY. */
+/** Calls `progress` and waits for the promise that it may return, but not longer than the COPY takes. */
 export async function tell(target: CopyTarget, progress: OnProgress | undefined, so: CopyProgress): Promise<void> {
   const told = progress?.(so);
   if (told) await target.orOver(Promise.resolve(told));
 }
 
-/** Goes through an iterable, until its end or until nothing is wanted any more. */
+/** Reads an iterable to its end, or until no more data is wanted. */
 export async function each<T>(
   target: CopyTarget,
   items: Iterable<T> | AsyncIterable<T>,
@@ -302,12 +303,12 @@ export async function each<T>(
       if (work) await work;
     }
   } finally {
-    // It may wait for something that never comes: nobody waits for it.
+    // Not awaited, because it may wait for something that never comes.
     if (!over) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }
 
-/** A stream that nobody has begun to read, since its COPY came to nothing. */
+/** Cancels a stream that was never read, because its COPY did not begin. */
 export function leave(source: unknown): void {
   const stream = source as Partial<ReadableStream> | null | undefined;
   if (typeof stream?.cancel === "function" && !stream.locked)
@@ -344,8 +345,8 @@ function ofStream(stream: ReadableStream<Bytes>): AsyncIterable<Bytes> {
 }
 
 function dataOf(given: unknown): string | Uint8Array {
-  // Half a surrogate pair, as where a text was cut, would leave as U+FFFD. Not by `isText`, which takes as long as all
-  // the rest.
+  // An unpaired surrogate, as where a text was cut, would be sent as U+FFFD. Not by `isText`, which takes as long as
+  // all the rest.
   if (typeof given === "string" && (given as string & { isWellFormed(): boolean }).isWellFormed()) return given;
   if (isBytes(given)) return bytesOf(given);
   throw new UsageError(

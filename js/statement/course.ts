@@ -1,5 +1,5 @@
-// One statement from its text and values to the end of its result, as decisions: what comes next by what is known of
-// it, by what has been sent, and by what became of that.
+// The course of one statement, from its text and values to the end of its result, as decisions: what comes next, given
+// what is known of the statement, what has been sent, and what the outcome was.
 //
 //   begin ──┬─> learn names ──┐
 //           v                 v
@@ -10,8 +10,8 @@
 //           ^                                                               │
 //           └───────── here · after a pause · described <──────────────────┴──> fail
 //
-// It makes no promise and sends nothing: execute.ts carries its decisions out. Knows shapes, parameters and what a
-// failure says of both. Must not know sockets, or what becomes of the rows.
+// It makes no promise and sends nothing: execute.ts carries out its decisions. Knows shapes, parameters and what a
+// failure says about both. Must not know sockets, or what happens to the rows.
 import type { Failure, Operation } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import { nextAfter, type Cause, type Effect, type Next, type Place } from "../session/again.ts";
@@ -29,36 +29,36 @@ import type { Query } from "./sql.ts";
 
 export type ExecutionForm = RowRequest & Pick<Form, "policy">;
 
-/** What is to be done next. */
+/** The next step. */
 export type Step =
-  /** The form names types that the catalog has to be asked for: then `begin` again. */
+  /** Ask the catalog for types that the form names, then call `begin` again. */
   | { readonly do: "learn names" }
-  /** The server is asked for the statement's shape: then `described`. */
+  /** Ask the server for the statement's shape, then call `described`. */
   | { readonly do: "describe" }
-  /** The statement leaves as text, with a question for types in front of it where `asked` has them: then `ranFirst`. */
+  /** Send the statement as text, with a question in front of it for the types in `asked`, then call `ranFirst`. */
   | { readonly do: "run first"; readonly run: FirstRun; readonly asked?: readonly number[] | undefined }
-  /** The statement leaves at once, since the next value that is encoded overwrites `parameters`: then `executed`. */
+  /** Send the statement at once, because the next encoded value overwrites `parameters`. Then call `executed`. */
   | { readonly do: "execute"; readonly shape: Shape; readonly parameters: Uint8Array }
-  /** The transaction that this was to begin is rolled back, and begins with what comes next: then `begin`. */
+  /** Roll back the transaction that this was to begin, so that it begins with what comes next. Then call `begin`. */
   | { readonly do: "begin again"; readonly failed: Operation | undefined }
-  /** The same, and then `withTypes`. */
+  /** The same, then call `withTypes`. */
   | { readonly do: "ask for types"; readonly failed: Operation; readonly oids: readonly number[] }
-  /** Until no cancel is under way on the session: then `begin`. */
+  /** Wait until no cancel is in flight on the session, then call `begin`. */
   | { readonly do: "wait" }
-  /** Then `begin`. */
+  /** Wait for the pause, then call `begin`. */
   | { readonly do: "pause"; readonly attempt: number; readonly error: PgzError }
-  /** Its result is whole. */
+  /** The result is complete. */
   | { readonly do: "end"; readonly operation: Operation }
-  /** The call is over, for another reason. */
+  /** The call is over for another reason. */
   | { readonly do: "leave" }
   | { readonly do: "fail"; readonly error: unknown };
 
-/** What a first run tells at its end (first-execution.ts). */
+/** What a first run reports at its end (first-execution.ts). */
 export interface FirstEnded {
   readonly operation: Operation;
-  /** What the statement turned out to be, as far as that is known for good. */
+  /** The shape that the statement turned out to have, as far as that is known for good. */
   readonly shape: Shape | undefined;
-  /** Nothing of it ran, and described first it may go well. */
+  /** Whether nothing of it ran, and it may succeed if it is described first. */
   readonly mayBeDescribed: boolean;
 }
 
@@ -67,16 +67,16 @@ const DESCRIBE: Step = { do: "describe" };
 const LEARN_NAMES: Step = { do: "learn names" };
 const WAIT: Step = { do: "wait" };
 
-/** What held when the statement last left. */
+/** What was true when the statement was last sent. */
 interface Sent {
   readonly shape: Shape;
-  /** The isolate knew the shape; else the server has just told of it. */
+  /** Whether the isolate knew the shape. Otherwise the server has just described it. */
   readonly wasKnown: boolean;
-  /** The server may have had it under a name. */
+  /** Whether the server may have had the statement under a name. */
   readonly hadRun: boolean;
 }
 
-/** The attempt that failed because of what was known. */
+/** An attempt that failed because of what was known. */
 interface Outdated {
   readonly shape: Shape;
   readonly hadRun: boolean;
@@ -88,14 +88,14 @@ export class Course {
   readonly #session: Session;
   readonly #query: Query;
   readonly #form: ExecutionForm;
-  /** Where the attempt that runs now began. */
+  /** Where the current attempt began. */
   #place: Place = "alone";
   #sent: Sent | undefined;
   #hasNames: boolean;
-  /** What was known has been out of date: this attempt goes by what the server says now. */
+  /** What was known was out of date, so this attempt uses what the server says now. */
   #isAnew = false;
   #outdated: Outdated | undefined;
-  /** What its first run has taught, though it failed. */
+  /** The shape that its first run taught, although that run failed. */
   #learned: Shape | undefined;
   /** How often it was sent again, by cause. */
   readonly #repeats: Partial<Record<Cause, number>> = {};
@@ -122,7 +122,7 @@ export class Course {
     return run ? { do: "run first", run } : DESCRIBE;
   }
 
-  /** The names of types are known. */
+  /** The names of types are known now. */
   named(): Step {
     this.#hasNames = true;
     return this.begin();
@@ -132,7 +132,7 @@ export class Course {
     return this.#execute(shape, false);
   }
 
-  /** The types that the check of a first run has missed have been asked for. */
+  /** The types that the check of a first run did not know have been asked for. */
   withTypes(oids: readonly number[], failed: Operation): Step {
     const { text, values } = this.#query;
     const run = this.#session.statements.firstRun(text, values, this.#form, oids);
@@ -148,7 +148,7 @@ export class Course {
     } catch (error) {
       if (!wasKnown) throw error;
       this.#outdated = { shape, hadRun: false, error };
-      // Nothing has been sent, so it does not matter to the transaction.
+      // Nothing has been sent, so the transaction is not affected.
       return this.#next("outdated", { effect: "none", place: "alone" }, error);
     }
     if (this.#call.finished) return LEAVE; // a value's toJSON may abort
@@ -157,9 +157,9 @@ export class Course {
   }
 
   /**
-   * Inside a transaction a type may have been made that nobody else sees, and a check that fails would end it. A
-   * cursor's portal is one that a later flight finds. As text a field is longer than it is in binary, or shorter, so
-   * that a cap on it would refuse other rows.
+   * Inside a transaction there may be a type that no other session sees, and a failed check would end the transaction.
+   * A cursor needs a portal that a later flight finds. As text a field is longer or shorter than in binary, so a limit
+   * on its size would refuse other rows.
    */
   #mayRunFirst(): boolean {
     const { config, transaction } = this.#session;
@@ -169,18 +169,18 @@ export class Course {
   }
 
   /**
-   * Describing it again gave the same shape, so staleness was not the cause; unless a prepared statement was, lost or
-   * made for other types.
+   * Throws the earlier error if describing the statement again gave the same shape: an old shape was not the cause. A
+   * prepared statement may still be the cause, if it was lost or was made for other types.
    */
   #checkChanged(shape: Shape): void {
     const failed = this.#outdated;
     if (failed?.shape === shape && !failed.hadRun && !isStale(failed.error)) throw failed.error;
   }
 
-  // -- what became of it ----------------------------------------------------------------------------------------------
+  // -- the outcome ----------------------------------------------------------------------------------------------------
 
   executed(operation: Operation, lost: PgzError | undefined): Step {
-    // Cut off by a limit, the output is whole whatever becomes of the connection.
+    // Output that a limit has cut off is complete, whatever happens to the connection.
     if (lost && !operation.truncated) return { do: "fail", error: lost };
     const { outcome } = operation;
     if (outcome.is === "failed") return this.#executionFailed(operation, outcome);
@@ -190,40 +190,41 @@ export class Course {
   #executionFailed(operation: Operation, { error, bound, before }: Failure): Step {
     const { statements } = this.#session;
     const { shape, wasKnown, hadRun } = this.#sent!;
-    const { wasHitBesides } = operation;
+    const { wasHitByOtherCancel } = operation;
     if (error.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     const asText = refusesBinary(error) && statements.refuseBinary(shape);
     if (this.#call.finished) return LEAVE;
-    if (wasHitBesides || asText) {
-      const step = this.#rolledBack(wasHitBesides ? "cancel" : "no binary form", operation, error);
+    if (wasHitByOtherCancel || asText) {
+      const step = this.#rolledBack(wasHitByOtherCancel ? "cancel" : "no binary form", operation, error);
       if (step) return step;
     }
-    // After BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
+    // After BindComplete something may have run, and been committed (DO and CALL can). Before BindComplete nothing has
+    // run.
     const isInFront = before !== undefined && !tellsOfNodes(error);
     if (!bound && !isInFront && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
       statements.forget(shape);
       this.#outdated = { shape, hadRun, error };
       const step = this.#describedNext(error, operation);
-      // The transaction has failed with it. The next one is to know better.
+      // The transaction has failed with it. The next one will ask anew.
       if (step.do === "fail") statements.forgetShape(shape.sql);
       return step;
     }
     return this.#conflictOrFail(operation, error);
   }
 
-  /** `ended`: the operation that had the rows; `undefined` when the call was over before. */
+  /** `ended`: the operation that had the rows; `undefined` if the call was over before. */
   ranFirst(run: FirstEnded, ended: Operation | undefined, asked: readonly number[] | undefined): Step {
     const { statements } = this.#session;
     const { operation } = run;
     const { outcome } = operation;
     if (this.#call.finished) return LEAVE;
     if (outcome.is !== "failed") {
-      // Rows that had waited may fail when they are written.
+      // Rows that were held may fail when they are written.
       if (ended?.error) return { do: "fail", error: ended.error };
       return ended ? { do: "end", operation: ended } : LEAVE;
     }
     const { error, before } = outcome;
-    if (operation.wasHitBesides) {
+    if (operation.wasHitByOtherCancel) {
       const step = this.#rolledBack("cancel", operation, error);
       if (step) return step;
     }
@@ -241,7 +242,7 @@ export class Course {
     return (isConflict(error) && this.#rolledBack("conflict", operation, error)) || { do: "fail", error };
   }
 
-  /** The server has rolled the statement back: whether it is sent again. */
+  /** For a statement that the server has rolled back: returns the step that sends it again, if it may be sent again. */
   #rolledBack(cause: Cause, operation: Operation, error: PgzError): Step | undefined {
     const { transaction } = this.#session;
     const place = transaction.isNone ? this.#place : "inside";
@@ -249,7 +250,7 @@ export class Course {
     return step.do === "fail" ? undefined : step;
   }
 
-  /** Nothing of it has run: whether it is sent again by what the server says of it now. */
+  /** For a statement of which nothing has run: describes it anew and sends it again, or fails. */
   #describedNext(error: unknown, operation: Operation): Step {
     return this.#next("outdated", { effect: "none", place: this.#place }, error, operation);
   }
@@ -276,13 +277,13 @@ export class Course {
   #stepOf(next: Exclude<Next, "fail">, error: unknown, failed: Operation | undefined): Step {
     this.#isAnew = next === "described";
     if (next === "described") return { do: "begin again", failed };
-    // Another attempt, for which what is known may be out of date once more.
+    // For a new attempt, what is known may be out of date once more.
     this.#repeats.outdated = 0;
     if (next === "after a pause") {
       this.#outdated = this.#learned = undefined;
       return { do: "pause", attempt: this.#repeats.conflict!, error: error as PgzError };
     }
-    // The server signals a cancel twice, to the backend and to its process group: the second one may still come.
+    // The server signals a cancel twice, to the backend and to its process group: the second signal may still come.
     return WAIT;
   }
 }

@@ -1,9 +1,9 @@
-// A result in batches: a named portal, from which each flight takes so many rows, until it is empty or nobody wants
-// more.
+// A result in batches: a named portal from which each flight takes a number of rows, until the portal is empty or the
+// consumer wants no more.
 //
-// Every flight ends in Sync, and outside a transaction a portal does not survive that. So a cursor that finds none
-// opens its own, with BEGIN in the first flight, COMMIT at the end, ROLLBACK when it is left or fails. Knows its call,
-// the operations and their order. Must not know how batches reach the user, or what a row looks like.
+// Every flight ends with Sync, and outside a transaction a portal does not survive Sync. So a cursor that finds no
+// transaction begins its own: BEGIN in the first flight, COMMIT at the end, ROLLBACK when the cursor is left or fails.
+// Knows its call, the operations and their order. Must not know how batches reach the user, or what a row looks like.
 import type { Operation } from "../connection/operation.ts";
 import type { Collector } from "../rows/collect.ts";
 import type { Form } from "../rows/form.ts";
@@ -20,7 +20,7 @@ export class Cursor<Row> {
   first: Row[] = [];
   /** There may be more rows. */
   more = true;
-  /** Until the first batch is there, or the call has failed. */
+  /** True until the first batch has arrived or the call has failed. */
   #isStarting = true;
   /** Settles when the connection is free again. Never rejects. */
   readonly closed: Promise<void>;
@@ -30,12 +30,15 @@ export class Cursor<Row> {
   /** The transaction is the cursor's own. */
   readonly #isOwn: boolean;
   #commit: Operation | undefined;
-  /** The last batch: what it runs again behind a statement that was stale begins its own transaction. */
+  /**
+   * The last batch. It must end before the connection is cleaned up, because a rerun after a stale statement begins its
+   * own transaction.
+   */
   #working: Promise<unknown> | undefined;
   #closing: Promise<void> | undefined;
   #release!: () => void;
   #fail!: (error: PgzError) => void;
-  /** Rejects when the call ends from our side or the connection is gone, also between two flights. Always handled. */
+  /** Rejects when the driver ends the call or the connection is lost, also between two flights. Always handled. */
   readonly #failed: Promise<never>;
   readonly #unhearLoss: () => void;
 
@@ -56,8 +59,8 @@ export class Cursor<Row> {
   }
 
   /**
-   * Asks for the first batch, of `size` rows as all further ones. Rejects only where the session has ended before that
-   * was there: nothing of the cursor is left, and the call has not failed yet, since another session may take it.
+   * Asks for the first batch, of `size` rows like all later ones. Rejects only if the session ended before that batch
+   * arrived. Nothing of the cursor is then left, and the call has not failed yet, because another session may take it.
    */
   async start(query: Query, form: Form, size: number): Promise<void> {
     const { connection, transaction } = this.#session;
@@ -85,9 +88,9 @@ export class Cursor<Row> {
   }
 
   /**
-   * Nobody wants more: closes the portal, or rolls the own transaction back with it. Resolves when that is done, or at
-   * once when the call has failed: then `closed` tells. A server that is silent keeps neither the error nor a loop that
-   * is left longer than the call's deadline. Never rejects, may be called again.
+   * Closes the portal, or rolls back the cursor's own transaction with it, because no more rows are wanted. Resolves
+   * when that is done, or at once if the call has failed: then `closed` tells when. A silent server delays neither the
+   * error nor the end of a loop beyond the call's deadline. Never rejects, and may be called again.
    */
   close(): Promise<void> {
     return Promise.race([this.#end(), this.#failed]).catch(() => {});
@@ -102,7 +105,7 @@ export class Cursor<Row> {
     return await this.#take(operation);
   }
 
-  /** The rows of a flight that is over; none where the call was over before. */
+  /** The rows of a flight that is over; no rows if the call was over before. */
   async #take(operation: Operation | undefined): Promise<Row[]> {
     if (!operation) return [];
     const rows = this.#rows.take();
@@ -120,8 +123,8 @@ export class Cursor<Row> {
   }
 
   #lost(error: PgzError): void {
-    if (this.#isStarting) return; // that fails by itself
-    // Behind an answered COMMIT, as a server that ends the session at once does it, all is well.
+    if (this.#isStarting) return; // the start fails by itself
+    // After an answered COMMIT the call has succeeded: some servers then end the session at once.
     if (!this.#commit || this.#session.transaction.status !== "I") this.#call.fail(error);
   }
 
@@ -148,7 +151,7 @@ export class Cursor<Row> {
   async #closePortal(): Promise<void> {
     const { connection } = this.#session;
     const closing = connection.operate((handle) => handle.close_portal());
-    // Within the bound that holds behind an abort too.
+    // Within the time limit that also applies after an abort.
     connection.abandon(closing, false);
     await closing.cleanup;
   }

@@ -1,7 +1,7 @@
-// One statement on its session: carries out what its course decides, until its result is over or the call fails.
+// One statement on its session: carries out the decisions of its course until the result is over or the call fails.
 //
-// A statement that is known makes no promise: it leaves when this is called, and the end of its operation calls back.
-// Knows how each step of course.ts is done. Must not know why it is decided, or what becomes of the rows.
+// A known statement makes no promise: it is sent before `begin` returns, and the end of its operation calls back. Knows
+// how each step of course.ts is done. Must not know why it was decided, or what happens to the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { AnyCall } from "../session/call.ts";
 import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
@@ -14,15 +14,15 @@ import { Course, type ExecutionForm, type Step } from "./course.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 
-/** Is told once what became of the statement. */
+/** Receives, once, the outcome of the statement. */
 export interface Executed {
-  /** The operation that is over, or `undefined` when the call was over before. */
+  /** The operation is over. `undefined`: the call was over before. */
   ended(operation: Operation | undefined): void;
-  /** What the call is to fail with. */
+  /** The call must fail with this error. */
   failed(error: unknown): void;
 }
 
-/** `sink` gives a new one for each run: a second run starts from nothing. */
+/** Runs the statement. `sink` returns a new sink for each run, because a second run starts from nothing. */
 export function begin(
   call: AnyCall,
   session: Session,
@@ -34,7 +34,7 @@ export function begin(
   new Execution(call, session, query, form, sink, executed).begin();
 }
 
-/** The same as a promise: of the ended operation, or of `undefined` when the call was over before. */
+/** As `begin`, but returns a promise of the ended operation; of `undefined` if the call was over before. */
 export function execute(
   call: AnyCall,
   session: Session,
@@ -53,7 +53,7 @@ class Execution {
   readonly #sink: () => RowSink;
   readonly #executed: Executed;
   readonly #course: Course;
-  /** Types that the next first run asks for in front of it. */
+  /** Types that the next first run asks for in front of the statement. */
   #inFront: TypesInFront | undefined;
 
   constructor(
@@ -73,7 +73,7 @@ class Execution {
     this.#course = new Course(call, session, query, form);
   }
 
-  /** What throws on the way fails the call. */
+  /** Any error thrown on the way fails the call. */
   begin(): void {
     try {
       this.#carryOut(this.#course.begin());
@@ -113,15 +113,15 @@ class Execution {
     const length = this.#query.text.length + parameters.length;
     const operation = statements.execute(call, transaction, { shape, parameters }, this.#form, this.#sink());
     operation.whenOver((lost) => this.#over(operation, lost));
-    // A call behind BEGIN that fails would run outside of the transaction.
-    if (!transaction.isWaiting) call.said(length);
+    // If BEGIN failed, a call sent after it would run outside the transaction.
+    if (!transaction.isWaiting) call.sent(length);
   }
 
   // -- steps that wait ------------------------------------------------------------------------------------------------
 
   /**
-   * Does it, and gives what decides about the next step. That is decided where it is carried out: encoded parameters
-   * last no longer.
+   * Does the step, and resolves with the function that decides on the next one. The decision is made just before it is
+   * carried out, because encoded parameters do not last longer.
    */
   async #wait(step: Exclude<Step, { readonly do: "execute" | "end" | "leave" | "fail" }>): Promise<() => Step> {
     const { connection, catalog, statements, transaction } = this.#session;
@@ -147,7 +147,8 @@ class Execution {
         this.#inFront = asking instanceof Promise ? await asking : asking;
         if (!this.#inFront || call.finished) return leave;
         const next = course.withTypes(step.oids, step.failed);
-        // At once: the question and the statement leave in one write, so that no answer can come between them.
+        // Without an await in between, the question and the statement leave in one write, and no response comes between
+        // them.
         return next.do === "run first" ? this.#runFirst(next.run, next.asked) : () => next;
       }
       case "wait":
@@ -163,7 +164,7 @@ class Execution {
     const { transaction } = this.#session;
     const call = this.#call;
     const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), this.#inFront);
-    if (!transaction.isWaiting) call.said(first.text.length + first.parameters.length);
+    if (!transaction.isWaiting) call.sent(first.text.length + first.parameters.length);
     const ended = await run.ended();
     return () => this.#course.ranFirst(run, ended, asked);
   }

@@ -1,10 +1,10 @@
-// An atomic batch with statements that nobody has described, in one flight:
+// An atomic batch in one flight, with statements that have not been described:
 //
 //   BEGIN item Sync   SAVEPOINT item Sync   …   COMMIT
 //
-// SAVEPOINT is refused outside of a transaction: where BEGIN was not reached (a cancel), nothing behind it may run by
-// itself. Knows the order of these and what their ends mean for the batch. Must not know how one item runs as text
-// (first-execution.ts), nor batches of described statements (batch.ts).
+// The server refuses SAVEPOINT outside a transaction. So if BEGIN was not reached, because of a cancel, no later item
+// can run by itself. Knows the order of these messages and what their ends mean for the batch. Must not know how one
+// item runs as text (first-execution.ts), nor batches of described statements (batch.ts).
 import type { Operation, Reached, RowSink } from "../connection/operation.ts";
 import { Collector } from "../rows/collect.ts";
 import { checkNames } from "../rows/form.ts";
@@ -25,16 +25,16 @@ import type { BatchItem, BatchPlan, Settled } from "./batch-run.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 
-/** Each item brings messages and a savepoint of its own, so many are better described first. */
+/** Each item adds messages and a savepoint, so larger batches are better described first. */
 const MOST_ITEMS = 25;
 
-/** How an item travels: as text, or as what is known of it says. */
+/** How an item is sent: as text, or as its known shape says. */
 type Item = { readonly first: FirstRun } | { readonly bound: BoundStatement };
 export type FirstItems = readonly Item[];
 
 /**
- * `undefined`: the batch is to be described first, or all of it is known. `asked`: types of columns that are asked for
- * in front of it.
+ * The items of a batch that runs this way. `undefined`: the batch must be described first, or all of it is known.
+ * `asked`: types of columns that are asked for in front of it.
  */
 export function firstItems(
   session: Session,
@@ -62,14 +62,14 @@ export function firstItems(
 /** One item on the wire. */
 interface Sent<Row> {
   readonly operation: Operation;
-  /** Nothing of it ran, and described first it may go well. */
+  /** Whether nothing of it ran, and it may succeed if it is described first. */
   readonly mayBeDescribed: () => boolean;
-  /** The operation that had the rows. */
+  /** Resolves with the operation that had the rows. */
   readonly ended: Promise<Operation | undefined>;
   readonly output: Output<Row>;
 }
 
-/** Where an item's rows go, and what it has of them in the end. */
+/** Where an item's rows go, and the part of its result that they become. */
 interface Output<Row> {
   readonly sink: RowSink;
   take(): Pick<BatchItem<Row>, "rows" | "bytes" | "fields">;
@@ -114,7 +114,10 @@ export class FirstBatch<Row> {
     this.#inFront = inFront;
   }
 
-  /** `undefined` when the call was over before. Rejects with what it is to reject with, whose `batch` says the rest. */
+  /**
+   * Resolves with `undefined` if the call was over before. Rejects with the call's error, whose `batch` tells about the
+   * other items.
+   */
   async run(): Promise<Settled<Row>[] | Outdated | undefined> {
     const call = this.#call;
     const { connection, statements } = this.#session;
@@ -131,7 +134,7 @@ export class FirstBatch<Row> {
     if (call.finished) return undefined;
 
     const failures = outcomes.map((outcome) =>
-      // There is an operation: the call is not over.
+      // There is an operation, because the call is not over.
       outcome.status === "rejected" ? (outcome.reason as PgzError) : outcome.value!.error,
     );
     const index = failures.findIndex((failure) => failure !== undefined);
@@ -150,7 +153,10 @@ export class FirstBatch<Row> {
     throw failedAt(error, index, sent.length, !isUndone);
   }
 
-  /** A cancel can meet COMMIT itself, which then has ended nothing. No cancel of ours may meet this ROLLBACK, too. */
+  /**
+   * Needed if a cancel has hit COMMIT itself, which then ended nothing. No cancel of the driver may hit this ROLLBACK
+   * too.
+   */
   async #rollBackIfOpen(): Promise<void> {
     const { connection, transaction } = this.#session;
     if (transaction.status === "I") return;
@@ -159,18 +165,18 @@ export class FirstBatch<Row> {
   }
 
   /**
-   * COMMIT went well, and found nothing to commit: no item was reached, and so BEGIN was not either; or the failure
-   * ended the transaction, as routers do, and none of those behind it ran by itself.
+   * Whether COMMIT succeeded and found nothing to commit. Either no item was reached, so BEGIN was not reached either.
+   * Or the failure ended the transaction, as routers do it, and no later item ran by itself.
    */
   #isUndone(sent: readonly Sent<Row>[], index: number): boolean {
     const isInFront = ({ operation }: Sent<Row>) => failedBefore(operation) !== undefined;
     if (sent.every(isInFront)) return true;
-    // The first item's own flight begins the transaction.
+    // The flight of the first item begins the transaction.
     const wasOpen = index === 0 || sent[index - 1]?.operation.status === "T";
     return wasOpen && sent[index]!.operation.status === "I" && sent.slice(index + 1).every(isInFront);
   }
 
-  /** SPQR's router knows none. */
+  /** SPQR's router does not know SAVEPOINT. */
   #refusesSavepoint(operation: Operation, error: PgzError, index: number): boolean {
     const refuses = index > 0 && failedBefore(operation) === "prelude" && mayLackCheck(error);
     if (refuses) heedOddness(this.#session.config, "batch");
@@ -209,8 +215,8 @@ function failedBefore({ outcome }: Operation): Reached["before"] {
 }
 
 /**
- * Says what the failure of an item did to the others, or that it came too late to do anything. `at`: -1 where it is the
- * failure of no item.
+ * Adds to the error what the failure of an item did to the others, or that it came too late to do anything. `at`: -1 if
+ * no item failed.
  */
 function failedAt(error: PgzError, at: number, count: number, hasCommitted: boolean): PgzError {
   const index = at < 0 ? undefined : at;

@@ -1,16 +1,16 @@
-// The first run of a statement that the isolate does not know: what its one flight teaches, and rows that wait until
-// the catalog has said what their columns' types are made of.
+// The first run of a statement that the isolate does not know: what its one flight teaches, and rows that are held
+// until the catalog has said what their columns' types are made of.
 //
 //   the check fails for types of columns ──> they are asked for in front of a second flight
-//   shape ──> all types known ──────────────────────────────> rows go to the sink as they come
+//   shape ──> all types known ──────────────────────────────> rows go to the sink as they arrive
 //        └──> the core holds the rows ──> the run is over ──> the catalog is asked, in one more flight ──> release
-//                                   └──> they are too many ─> the call fails, and the next one is described first
+//                                   └──> too many are held ─> the call fails, and the next one is described first
 //
-// Only before PostgreSQL 16 are rows held, since there the check cannot see types of columns. No other connection is
-// ever asked: it would be one that nobody counts.
+// Rows are held only before PostgreSQL 16, because there the check cannot see types of columns. The catalog is never
+// asked on another connection, because no limit would count that connection.
 //
-// Knows the order of flights and who asks the catalog. Must not know which statements may run this way (first-run.ts),
-// nor what a failure leads to (execute.ts).
+// Knows the order of flights and when the catalog is asked. Must not know which statements may run this way
+// (first-run.ts), nor what a failure leads to (execute.ts).
 import type { Connection } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
@@ -40,15 +40,17 @@ export class FirstExecution {
   readonly #operation: Operation;
   #learned: LearnedShape | undefined;
   #shape: Shape | undefined;
-  /** No item of a batch, which is another way of going in front of a statement. */
+  /** It is no item of a batch, which puts statements in front in another way. */
   readonly #isAlone: boolean;
   #isHeld = false;
-  /** The server has not answered what stands in front of the statement as PostgreSQL does. */
+  /** The server has responded to what is in front of the statement in another way than PostgreSQL does. */
   #isOdd = false;
-  /** Its rows cannot be read. It runs to its end, so that what the error says of it is true. */
+  /**
+   * Why its rows cannot be read, if so. The statement still runs to its end, so that what the error says of it is true.
+   */
   #refused: ((operation: Operation) => PgzError) | undefined;
 
-  /** Puts it on the wire, behind BEGIN where that waits, and behind settings. `inFront`: types that are asked for. */
+  /** Puts it on the wire, after a pending BEGIN and after settings. `inFront`: types that are asked for. */
   constructor(
     call: AnyCall,
     session: Session,
@@ -68,12 +70,12 @@ export class FirstExecution {
     this.#operation = transaction.flight((preludes) => this.#operate(preludes));
   }
 
-  /** What the statement turned out to be, as far as that is known for good. */
+  /** The shape that the statement turned out to have, as far as that is known for good. */
   get shape(): Shape | undefined {
     return this.#shape;
   }
 
-  /** Nothing of it ran, and described first it may go well. */
+  /** Whether nothing of it ran, and it may succeed if it is described first. */
   get mayBeDescribed(): boolean {
     const { outcome } = this.#operation;
     if (outcome.is !== "failed") return false;
@@ -81,21 +83,22 @@ export class FirstExecution {
     if (before === "prelude") return tellsOfNodes(error);
     if (before) return mayLackCheck(error);
     if (bound) return false;
-    // Before it is described too: a pooler may have given it a statement of the same text that somebody else prepared.
+    // Also if the server has not described it yet: a pooler may have substituted a statement of the same text that
+    // another client prepared.
     if (isStale(error)) return true;
     if (this.#learned === undefined) return false;
-    // Text that does not suit a parameter, or another number of values (08P01): the encoder says what is wrong.
+    // The text may not suit a parameter, or the number of values is wrong (08P01): then the encoder says what is wrong.
     const mayRefuseText = this.#run.hasValues && mayBeOutdated(error, true);
     return mayRefuseText || error.code === "08P01";
   }
 
-  /** What was sent. */
+  /** The operation that was sent. */
   get operation(): Operation {
     return this.#operation;
   }
 
   /**
-   * Resolves with the operation that had the rows, when it is over; with `undefined` when the call was over before.
+   * Resolves with the operation that had the rows, when it is over; with `undefined` if the call was over before.
    * Rejects when the connection is lost.
    */
   async ended(): Promise<Operation | undefined> {
@@ -129,10 +132,10 @@ export class FirstExecution {
   #operate(preludes: readonly string[]): Operation {
     const { parameters, check } = this.#run;
     const { connection } = this.#session;
-    // An early query leaves before BackendKeyData tells.
+    // An early query is sent before BackendKeyData arrives, which would show a pooler.
     const mayBePooled = connection.isPooled || connection.processId === undefined;
     const said = this.#run.text + this.#call.comment;
-    const text = mayBePooled ? nobodyElses(said) : said;
+    const text = mayBePooled ? madeUnique(said) : said;
     const { form, limits } = this.#request;
     const checkId = this.#session.statements.checkIdFor(check, mayBePooled);
     const command = (handle: CoreConnection) => {
@@ -156,7 +159,7 @@ export class FirstExecution {
 
   // -- what it teaches ------------------------------------------------------------------------------------------------
 
-  /** Before the first row: the rows are read with what is known now, held, or refused. */
+  /** Called before the first row. The rows are read with what is known now, held, or refused. */
   #take(learned: LearnedShape): void {
     this.#learned = learned;
     const { connection, statements } = this.#session;
@@ -168,7 +171,7 @@ export class FirstExecution {
     }
     const shape = (this.#shape = statements.learnedNow(this.#run.text, learned, this.#id));
     const wantsRows = this.#request.form !== ROWS_NONE;
-    // The text of a composite does not say what it is made of, and that may have changed since somebody asked.
+    // The text of a composite does not say what it is made of, and that may have changed since the catalog was asked.
     const mayBeOld = shape?.types.some((type) => isComposite(type) && !this.#inFront?.include(type));
     if (shape && !(wantsRows && mayBeOld)) return connection.tell((handle) => statements.define(handle, shape.types));
     if (!wantsRows || !learned.columns.some((column) => this.#needsCatalog(column))) return;
@@ -176,14 +179,14 @@ export class FirstExecution {
     connection.tell((handle) => handle.hold(MOST_HELD));
   }
 
-  /** What has run cannot run again, so this call fails. The next one describes the statement first. */
+  /** What has run cannot run again, so this call fails. The next call describes the statement first. */
   #giveUp(): void {
     const { connection, statements } = this.#session;
     statements.describeFirst(this.#run.text);
     connection.interrupt(this.#operation, tooManyHeld());
   }
 
-  /** Its rows are dropped, and the call rejects with this when the run is over. */
+  /** Drops the rows. The call rejects with this error when the run is over. */
   #refuse(error: (operation: Operation) => PgzError): void {
     this.#refused ??= error;
     this.#session.connection.tell((handle) => handle.discard());
@@ -194,14 +197,17 @@ export class FirstExecution {
   }
 
   /**
-   * Of a fixed size are enums and the like, whose text is their value; what is made of other types is not. A parser by
-   * the name of a type may be one of a new type of that name.
+   * A type of a fixed size is an enum or similar, and its text is its value. A type that is made of other types has no
+   * fixed size. If parsers are given by the names of types, one of them may be for this type.
    */
   #needsCatalog({ typeOid, typeSize }: Column): boolean {
     return typeOid >= FIRST_OF_A_DATABASE && (typeSize < 0 || this.#request.policy?.parsers !== undefined);
   }
 
-  /** `false` when the call was over before. The statement has run, so no failure of this makes it safe to run again. */
+  /**
+   * Resolves with `false` if the call was over before. The statement has run, so no failure here makes it safe to run
+   * it again.
+   */
   async #learnTypes(call: AnyCall, connection: Connection): Promise<boolean> {
     const { catalog, statements } = this.#session;
     const learned = this.#learned!;
@@ -221,7 +227,7 @@ export class FirstExecution {
   }
 }
 
-/** Cut off by a limit, the output is whole whatever becomes of the connection. */
+/** Waits for the end. Output that a limit has cut off is complete, even if the connection is then lost. */
 async function overOrTruncated(operation: Operation): Promise<void> {
   try {
     await operation.done;
@@ -239,7 +245,7 @@ function tooManyHeld(): UsageError {
   );
 }
 
-/** Its text depends on settings that the statement itself has changed, or the server writes another one. */
+/** For a text that depends on settings which the statement itself has changed, or that the server writes differently. */
 function unreadable({ code, message, detail }: EventOf<"unreadable">, { committed }: Operation): PgzError {
   return fromFailure({ code, message: `${message}. The statement has run`, detail }, { committed });
 }
@@ -253,9 +259,10 @@ function recordAsText({ name }: Column): UsageError {
 }
 
 /**
- * PgBouncer from 1.21 on gives all clients that name the same text one statement of the server, whose literals were
- * read when somebody parsed it: 'today' of another day, a timestamptz of another TimeZone (docs/decisions/0020).
+ * Makes the text unique. From 1.21 on PgBouncer gives all clients that send the same text one statement of the server.
+ * Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another TimeZone
+ * (docs/decisions/0020).
  */
-function nobodyElses(text: string): string {
+function madeUnique(text: string): string {
   return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;
 }

@@ -1,5 +1,5 @@
-// The sql tag: values become parameters ($1, $2, …), nested fragments are spliced in and renumbered, nothing is ever
-// interpolated.
+// The sql tag: values become parameters ($1, $2, …), and nested fragments are spliced in and renumbered. Nothing is
+// ever interpolated.
 //
 // Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the
 // wire.
@@ -8,47 +8,47 @@ import { checkObject } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { shownWith } from "../util/shown.ts";
 import { shownSql } from "../util/shown-sql.ts";
-import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
+import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../util/limits.ts";
 import { isText, JsonText, MUST } from "../util/text.ts";
 import type { TakenBy } from "../values/parameter-types.ts";
 
-/** Only in types: no query has such a member. */
+/** Exists only in types: no query has such a member. */
 declare const ROW: unique symbol;
-interface Says<Said> {
+interface HasRow<Said> {
   [ROW]?(said: Said): void;
 }
-/** Where no type is said, there is nothing that the compiler could infer one from. */
-type Said<Row> = [Row] extends [never] ? object : { readonly row: Row };
+/** If no row type is given, there is nothing from which the compiler could infer one. */
+type RowMark<Row> = [Row] extends [never] ? object : { readonly row: Row };
 
 /**
- * A statement: text with `$1`, `$2` … and one value for each. `Row` is the type of its rows, if somebody has said it
- * (docs/queries.md); it exists for the compiler only. A query that says it is also one that does not, and the other
- * way round, because the parameters of a method may differ in both directions.
+ * A statement: text with `$1`, `$2` … and one value for each. `Row` is the type of its rows, if one was given
+ * (docs/queries.md); it exists only for the compiler. A query with a row type can be used as a query without one, and
+ * the other way round, because the parameters of a method may differ in both directions.
  */
-export interface Query<Row = never> extends Says<Said<Row>> {
+export interface Query<Row = never> extends HasRow<RowMark<Row>> {
   readonly text: string;
   readonly values: readonly unknown[];
 }
 
-/** What a call accepts: the result of {@link sql}, `{ text, values }` and nothing else in it, or text. */
+/** What a call accepts: the result of {@link sql}, an object with `text` and `values` and nothing else, or text. */
 export type QueryInput<Row = never> = Query<Row> | string;
 
 /**
- * {@link QueryInput} as the parameter of a call that gives rows. The compiler infers from another interface by its
- * members, and there it finds no `Row` if none is said; by the name alone it would find `never`.
+ * {@link QueryInput} as the parameter of a call that gives rows. It is another interface, so the compiler infers by
+ * members, and finds no `Row` if none was given. From {@link Query} it would infer by the name, and find `never`.
  */
 export type RowInput<Row> = RowQuery<Row> | string;
-interface RowQuery<Row> extends Says<Said<Row>> {
+interface RowQuery<Row> extends HasRow<RowMark<Row>> {
   readonly text: string;
   readonly values: readonly unknown[];
 }
 
-/** The rows of a query; `Otherwise` where it does not say what they are. */
+/** The rows of a query; `Otherwise` if it has no row type. */
 export type RowOf<Input, Otherwise = Record<string, unknown>> =
-  Input extends Says<infer Found> ? (Found extends { readonly row: infer Row } ? Row : Otherwise) : Otherwise;
+  Input extends HasRow<infer Found> ? (Found extends { readonly row: infer Row } ? Row : Otherwise) : Otherwise;
 
-/** Anything, for a list of queries of which one at least has said its row. */
-export type SomeSaid<Queries extends readonly QueryInput[]> = [RowOf<Queries[number], never>] extends [never]
+/** `unknown` if at least one query of the list has a row type; otherwise `never`. */
+export type SomeHaveRow<Queries extends readonly QueryInput[]> = [RowOf<Queries[number], never>] extends [never]
   ? never
   : unknown;
 
@@ -69,7 +69,7 @@ export interface Sql {
    */
   (template: TemplateStringsArray, ...values: unknown[]): Query;
   /**
-   * The same, saying what its rows are: calls that run it give them this type.
+   * The same, with a type for its rows: calls that run it return rows of this type.
    *
    * @example
    * const { rows } = await client.query(sql<{ name: string }>`select name from users where id = ${7}`);
@@ -122,8 +122,8 @@ export interface Sql {
   values(rows: readonly object[], ...columns: string[]): Query;
   values<Row extends object>(row: Row & { readonly [Symbol.iterator]?: never }, ...columns: string[]): Query;
   /**
-   * The row, or rows, with names of columns for its members: `createdAt` becomes `created_at`. For `sql.values` and
-   * `sql.set`, where rows come with `columnNames: "camelCase"`.
+   * Returns the row, or rows, with column names for its members: `createdAt` becomes `created_at`. For `sql.values` and
+   * `sql.set`, if rows are read with `columnNames: "camelCase"`.
    *
    * @example
    * sql`insert into users ${sql.values(sql.snakeCase({ id: 7, createdAt: new Date() }))}`;
@@ -188,7 +188,7 @@ function snakeCase(given: object | readonly object[]): object {
 
 function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
   if (isTemplate(template)) return new Fragment(template, values);
-  // A list, as other drivers' sql(ids) takes it, would be SQL text.
+  // A list, as other drivers' sql(ids) takes it, would become SQL text.
   throw new UsageError("INVALID_QUERY", "Write sql`…`, or use sql.in, sql.values, sql.set or sql.identifier.");
 }
 
@@ -208,7 +208,7 @@ function columnsOf(row: object, columns: readonly string[], must: string): reado
   throw new UsageError("INVALID_QUERY", must);
 }
 
-/** Nothing that is inherited. A row is any object: an interface has no index signature, so it is no Record. */
+/** Only own properties. A row is any object: an interface has no index signature, so it is no Record. */
 export function ownValue(row: object, name: string): unknown {
   const values = row as Readonly<Record<string, unknown>>;
   if (typeof row === "object" && row !== null && Object.hasOwn(row, name) && values[name] !== undefined)
@@ -217,7 +217,7 @@ export function ownValue(row: object, name: string): unknown {
 }
 
 /**
- * The one form in which the rest of the driver sees a statement.
+ * The only form in which the rest of the driver sees a statement.
  *
  * @throws UsageError `INVALID_QUERY`, `INVALID_PARAMETER`
  */
@@ -234,8 +234,8 @@ export function toQuery(input: QueryInput): Query {
 }
 
 /**
- * What a call was given in front of its options: a query; a template with its values; or a text and an array of values,
- * as pg takes them.
+ * Reads the arguments of a call up to its options: a query; a template with its values; or a text and an array of
+ * values, as pg takes them.
  */
 export function toCall(input: QueryInput | TemplateStringsArray, given: readonly unknown[]): [Query, options: object] {
   if (isTemplate(input)) return [new Fragment(input, given), {}];
@@ -243,12 +243,12 @@ export function toCall(input: QueryInput | TemplateStringsArray, given: readonly
   const query = values ? new Whole(input as string, values as unknown[]) : toQuery(input);
   const [options = {}, ...more] = behind;
   checkObject(options);
-  // A callback, in most cases.
+  // Mostly a callback.
   for (const other of more) if (other !== undefined) checkObject(typeof other === "function" ? other : undefined);
   return [query, options as object];
 }
 
-/** What pg's query objects have besides would be ignored. Those of other classes have what they need. */
+/** Other members, which pg's query objects have, would be ignored. Objects of other classes have what they need. */
 function checkMembers(query: object): void {
   const prototype: unknown = Object.getPrototypeOf(query);
   if (prototype !== Object.prototype && prototype !== null) return;
@@ -261,11 +261,11 @@ function checkMembers(query: object): void {
 }
 
 function insteadOf(name: string): string {
-  if (name === "name") return "statements are prepared under names of their own (option prepare)";
-  return "options are given behind it, query({ text, values }, { rowMode })";
+  if (name === "name") return "the driver names prepared statements itself (option prepare)";
+  return "options are the next argument, query({ text, values }, { rowMode })";
 }
 
-/** SQL that has no place for values. */
+/** The text of SQL that has no place for values. */
 export function plainText(input: QueryInput): string {
   const { text, values } = toQuery(input);
   if (values.length)
@@ -282,12 +282,12 @@ interface Parts {
   readonly values: readonly unknown[];
 }
 
-/** Values may be secrets. */
+/** Without the values, which may be secrets. */
 function shownQuery({ text, values: { length } }: Query): object {
   return { text: shownSql(text), values: `${length} value${length === 1 ? "" : "s"}` };
 }
 
-/** A text with values for its own `$1`, `$2` …: nothing can be put into it, and it into nothing. */
+/** A text with values for its own `$1`, `$2` …: nothing can be nested in it, and it cannot be nested. */
 class Whole implements Query {
   static {
     shownWith(this, "Query", shownQuery);
@@ -307,12 +307,12 @@ class Fragment implements Query {
   static {
     shownWith(this, "Query", shownQuery);
   }
-  // Private members and getters: nobody can change it, at a quarter of what defining and freezing properties cost.
+  // Private members and getters make it immutable, at a quarter of the cost of defining and freezing properties.
   readonly #parts: Parts;
   #compiled: Query | undefined;
 
   constructor(strings: readonly string[], values: readonly unknown[]) {
-    // At once, so that a mistake shows where it was made.
+    // Checked here, so that the error's stack shows where the mistake was made.
     for (let index = 0; index < values.length; index++) {
       const value = values[index];
       if (value === undefined || value instanceof Whole) refuse(value, index, strings[index]!);
@@ -344,8 +344,8 @@ class Fragment implements Query {
 const COMMA: Query = new Fragment([", "], []);
 
 /**
- * What has been compiled: nested maps, one step for each template and value of a statement in their order, with the
- * text behind the last.
+ * The compiled texts: nested maps, with one step for each template and value of a statement in their order. The text is
+ * at the end.
  */
 interface Node extends Map<unknown, Node> {
   text?: string;
@@ -355,8 +355,8 @@ let kept = 0;
 const VALUE = Symbol("value");
 
 /**
- * The text depends on the templates and on which of their values are fragments, and on nothing else; so that is the way
- * to it. Each template has as many values as it says, so no way is the beginning of another.
+ * The text depends only on the templates and on which of their values are fragments, so these are the path to it. Each
+ * template has a fixed number of values, so no path is the beginning of another one.
  */
 function compile(parts: Parts): Query {
   const values: unknown[] = [];
@@ -364,7 +364,12 @@ function compile(parts: Parts): Query {
   let steps = 0;
   const step = (key: unknown) => {
     let next: Node | undefined;
-    if (node && key !== undefined && ++steps <= LONGEST_WAY && !(typeof key === "string" && key.length > LONGEST_KEY)) {
+    if (
+      node &&
+      key !== undefined &&
+      ++steps <= LONGEST_TEMPLATE &&
+      !(typeof key === "string" && key.length > LONGEST_KEY)
+    ) {
       next = node.get(key);
       if (!next) {
         node.set(key, (next = new Map()));
@@ -374,8 +379,8 @@ function compile(parts: Parts): Query {
     node = next;
   };
   const walk = ({ strings, values: own }: Parts): void => {
-    // A template is known by itself, what is no template by what it says.
-    step(isTemplate(strings) ? strings : strings.length > LONGEST_WAY ? undefined : JSON.stringify(strings));
+    // A template is identified by itself, anything else by its content.
+    step(isTemplate(strings) ? strings : strings.length > LONGEST_TEMPLATE ? undefined : JSON.stringify(strings));
     for (const value of own) {
       const nested = partsOf(value);
       if (nested) walk(nested);
@@ -398,28 +403,28 @@ function compile(parts: Parts): Query {
   return { text, values };
 }
 
-/** Fragments in a row. */
+/** A list of fragments, to be written one after the other. */
 function isList(value: unknown): value is readonly unknown[] {
   return Array.isArray(value) && value.length > 0 && value.every(partsOf);
 }
 
-/** Without what is kept. */
+/** Without the cache. */
 function textOf(parts: Parts): string {
   let text = "";
   let parameters = 0;
-  let behindParameter = false;
+  let followsParameter = false;
   const append = ({ strings, values: own }: Parts): void => {
     strings.forEach((piece, index) => {
-      // `${a}0` may not turn $1 into $10.
-      text += behindParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
-      behindParameter &&= piece === "";
+      // `${a}0` must not turn $1 into $10.
+      text += followsParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
+      followsParameter &&= piece === "";
       if (index >= own.length) return;
       const value = own[index];
       const nested = partsOf(value);
       if (nested) return append(nested);
       if (isList(value)) return value.forEach((item) => append(partsOf(item)!));
       text += `$${++parameters}`;
-      behindParameter = true;
+      followsParameter = true;
     });
   };
   append(parts);
@@ -440,7 +445,7 @@ export function numbered(value: unknown, index: number): unknown {
   throw new UsageError("INVALID_PARAMETER", `The value of $${index + 1} is undefined: pass null for NULL.`);
 }
 
-/** Names the value by what stands in front of it. */
+/** Names the value by the words in front of it. */
 function refuse(value: unknown, index: number, before: string): never {
   if (value !== undefined)
     throw new UsageError(
@@ -448,7 +453,7 @@ function refuse(value: unknown, index: number, before: string): never {
       "sql.unsafe with values is a whole statement: write sql`…` to put it inside.",
     );
   const words = before.trim().split(/\s+/).slice(-5).join(" ").slice(-60);
-  const place = /\w/.test(words) ? `, behind "${words}",` : "";
+  const place = /\w/.test(words) ? `, after "${words}",` : "";
   throw new UsageError(
     "INVALID_PARAMETER",
     `Value ${index + 1} of the query${place} is undefined: pass null for NULL.`,

@@ -1,18 +1,18 @@
-// What to write instead, where an error and the SQL show the mistake.
+// Says what to write instead, if an error and the SQL show the mistake.
 //
 // Knows mistakes that users of every driver make with parameters. Must not know how a statement runs. No advice repeats
-// what stands in the SQL.
+// text of the SQL.
 
 import { firstWord, SqlReader } from "./sql-reader.ts";
 
-/** What the server said, and where; or that values and placeholders are not as many (`INVALID_QUERY`). */
+/** The server's error, with its position; or `INVALID_QUERY`, if the numbers of values and placeholders differ. */
 interface Refusal {
   readonly code: string;
   readonly message: string;
   readonly position?: string | undefined;
 }
 
-/** What takes parameters, besides CREATE TABLE AS and CREATE VIEW. */
+/** First words of statements that take parameters. CREATE TABLE AS and CREATE VIEW do too. */
 const TAKES_PARAMETERS = new Set([
   "",
   "select",
@@ -29,7 +29,10 @@ const TAKES_PARAMETERS = new Set([
 
 const NO_PARAMETERS = "This kind of statement takes no parameters: only SELECT, INSERT, UPDATE and the like do.";
 
-/** A sentence for the user; `undefined` where the error says all that is known. `values`: how many were given. */
+/**
+ * Returns a sentence for the user, or `undefined` if there is nothing to add to the error. `values`: how many were
+ * given.
+ */
 export function adviceFor({ code, message, position }: Refusal, text: string, values: number): string | undefined {
   if (code === "INVALID_QUERY")
     return hasQuotedParameter(text, values)
@@ -40,11 +43,12 @@ export function adviceFor({ code, message, position }: Refusal, text: string, va
   if (code !== "42601") return undefined;
   if (/multiple commands/.test(message))
     return "Several statements in one text need simple(), or batch([…]) for values.";
-  if (values && isAtQuestionMark(text, position)) return "Placeholders are $1, $2 …, or ${value} in sql`…`: ? is none.";
+  if (values && isAtQuestionMark(text, position))
+    return "Placeholders are $1, $2 …, or ${value} in sql`…`: ? is not a placeholder.";
   if (!/"\$\d+"/.test(message)) return undefined;
   const before = wordBefore(text, Number(position));
   if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
-  if (TYPED.has(before)) return "Put the type behind it: $1::interval.";
+  if (TYPED.has(before)) return "Put the type after it: $1::interval.";
   const first = firstWord(text);
   if (first === "set") return "SET takes no parameters: select set_config('name', $1, false).";
   if (!TAKES_PARAMETERS.has(first) && !(first === "create" && makesRelation(text))) return NO_PARAMETERS;
@@ -53,7 +57,7 @@ export function adviceFor({ code, message, position }: Refusal, text: string, va
 
 const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
 
-/** A placeholder where it is none: within quotes, but not in the body of a function. */
+/** Whether a placeholder is within quotes, where it is text, but not in the body of a function. */
 function hasQuotedParameter(text: string, values: number): boolean {
   const reader = new SqlReader(text);
   while (reader.next() !== "end") {
@@ -64,8 +68,8 @@ function hasQuotedParameter(text: string, values: number): boolean {
 }
 
 /**
- * The server stumbles right behind a `?` that is outside of quotes and comments, and there is no `$1`, with which it
- * would be an operator of jsonb. Without a position it is at the end.
+ * Whether the server failed right after a `?` outside of quotes and comments. With a `$1` in the text the `?` would be
+ * an operator of jsonb. Without a position the server failed at the end.
  */
 function isAtQuestionMark(text: string, position: string | undefined): boolean {
   const end = position === undefined ? text.length : [...text].slice(0, Number(position) - 1).join("").length;
@@ -78,7 +82,7 @@ function isAtQuestionMark(text: string, position: string | undefined): boolean {
   return before === "?";
 }
 
-/** The word in front of a place, which is counted in characters from 1. */
+/** Returns the word before a position, which is counted in characters from 1. */
 function wordBefore(text: string, position: number): string {
   const end = [...text].slice(0, position - 1).join("").length;
   const reader = new SqlReader(text);
@@ -87,7 +91,7 @@ function wordBefore(text: string, position: number): string {
   return before;
 }
 
-/** CREATE TABLE or VIEW, with whatever words in between. */
+/** Whether the text is CREATE TABLE or CREATE VIEW, with any words in between. */
 function makesRelation(text: string): boolean {
   const reader = new SqlReader(text);
   while (reader.next() === "word" || reader.kind === "semicolon")

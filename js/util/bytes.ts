@@ -1,8 +1,8 @@
-// What bytes may come as, bytes in one piece, and text of bytes and as bytes.
+// The forms in which bytes are passed, bytes joined into one piece, and conversions between bytes and text.
 
 export type Bytes = ArrayBuffer | ArrayBufferView;
 
-/** `Uint8Array<ArrayBuffer>`, of which TypeScript before 5.7 knows only the first half. */
+/** `Uint8Array<ArrayBuffer>`. Before TypeScript 5.7 it is `Uint8Array`, which has no type parameter there. */
 export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
 
 export function isBytes(value: unknown): value is Bytes {
@@ -39,7 +39,7 @@ export function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** A byte from each character, as `atob` gives them. */
+/** Returns one byte per character, for text that `atob` returns. */
 export function characters(text: string): OwnBytes {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }

@@ -1,15 +1,15 @@
-// Every error a caller can meet, and nothing else: data first (class, `code`, facts), text only for humans.
+// Every error that a caller can meet, and nothing else: data first (class, `code`, facts); text is only for humans.
 //
 // Knows: PostgreSQL's error fields and SQLSTATEs, and how a failure reported by the core or the server becomes an
-// error. Must not know: sockets, queries, configuration. No text here or in a caller may hold a password or a URL.
+// error. Must not know: sockets, queries, configuration. No text here or in a caller may contain a password or a URL.
 //
-// `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype
-// with a registered symbol and asks for the mark, not for the identity of the constructor.
+// `instanceof` works across two copies of the package (a bundle and its dependency): each class marks its prototype
+// with a registered symbol and checks the mark, not the identity of the constructor.
 
 import { shownContext } from "./shown-sql.ts";
 import { shownAs } from "./shown.ts";
 
-/** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
+/** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` explains each code and what to do. */
 export type Code =
   // UsageError
   | "INVALID_URL"
@@ -84,37 +84,37 @@ export type Code =
   | "SCRAM_SERVER_SIGNATURE_MISMATCH"
   | "SCRAM_SERVER_ERROR";
 
-/** What a cap counts: rows, bytes of output, bytes of one field as the server sends it. */
+/** What a limit counts: rows, bytes of output, or bytes of one field as the server sends it. */
 export type LimitName = "rows" | "bytes" | "fieldBytes";
 
-/** Which item of an atomic batch failed, and what that did to the others. */
+/** Which item of an atomic batch failed, and the effect on the other items. */
 export interface BatchFailure {
-  /** From 0; `undefined`: all ran, and then the transaction could not be committed. */
+  /** From 0. `undefined`: all items ran, and then the transaction could not be committed. */
   readonly index: number | undefined;
-  /** Those that had run, and have been undone with it. */
+  /** Items that had run, and were rolled back. */
   readonly rolledBack: readonly number[];
-  /** Those that have not run. */
+  /** Items that did not run. */
   readonly skipped: readonly number[];
 }
 
-/** Where in the server's own source: nobody but its authors wants to see it at once. */
+/** Fields that name a place in the server's own source. `console.log` omits them: only its authors need them. */
 const SOURCE: ReadonlySet<string> = new Set(["file", "line", "routine"]);
 
-/** By class; see {@link mark}. */
+/** Symbols by class; see {@link mark}. */
 const marks = new Map<unknown, symbol>();
 
-/** What is known of an error besides code and message. */
+/** Facts of an error besides its code and message. */
 export interface Facts {
   /** See {@link PgzError.retryable}. Default `false`. */
   readonly retryable?: boolean | undefined;
   /** See {@link PgzError.committed}. Default `false`. */
   readonly committed?: boolean | undefined;
-  /** The error underneath, as `Error.cause`. */
+  /** The underlying error, as `Error.cause`. */
   readonly cause?: unknown;
 }
 
 /**
- * The base of every error that this package throws or rejects with; anything else is a bug.
+ * The base of every error that this package throws or rejects with. Anything else is a bug.
  *
  * Class, `code` and the facts are stable. Messages may change between versions.
  *
@@ -141,38 +141,38 @@ export class PgzError extends Error {
   readonly code: string;
 
   /**
-   * Trying again is safe: nothing left the socket, or the server guarantees that nothing happened. Never together with
-   * `committed`, because rows that are already in use would come a second time.
+   * Trying again is safe: nothing left the socket, or the server guarantees that nothing happened. Never true together
+   * with `committed`, because rows that are already in use would come a second time.
    */
   readonly retryable: boolean;
 
   /**
-   * Set by `simple`: the commands that completed before. The server has rolled them back, unless the text contains
-   * COMMIT.
+   * Set by `simple`: the commands that completed before the error. The server has rolled them back, unless the text
+   * contains COMMIT.
    */
   declare readonly completed?: readonly string[];
-  /** Set by `batch`: which item failed, and what became of the others. */
+  /** Set by `batch`: which item failed, and the effect on the other items. */
   declare readonly batch?: BatchFailure;
   /**
-   * Set behind `tx.last`, whose COMMIT had left when this happened: what became of the transaction. `"unknown"`: the
-   * connection was lost before the server's answer.
+   * Set when the failed call was `tx.last`, whose COMMIT had already been sent: the outcome of the transaction.
+   * `"unknown"`: the connection was lost before the server's response.
    */
   declare readonly transaction?: "committed" | "rolled back" | "unknown";
   /**
-   * The SQL of the call, shortened, if there was one; hidden where it may hold a password. Not enumerable, as the three
-   * below.
+   * The SQL of the call, shortened, if there was one. Hidden if it may contain a password. Not enumerable; neither are
+   * `excerpt`, `advice` and `parameters`.
    */
   declare readonly query?: string;
   /**
-   * The line of the SQL that the server's `position` is in, or the `parameter` that was refused, and a mark below it.
-   * It is in `stack` too.
+   * The line of the SQL with the server's `position`, or with the `parameter` that was refused, and a mark below it. It
+   * is in `stack` too.
    */
   declare readonly excerpt?: string;
-  /** What to write instead, where error and SQL show the mistake. It is in `stack` too. */
+  /** What to write instead, if error and SQL show the mistake. It is in `stack` too. */
   declare readonly advice?: string;
-  /** The values of `$1`, `$2` …, only with option `debug`, and not of a batch. */
+  /** The values of `$1`, `$2` …, only with option `debug`, and not for a batch. */
   declare readonly parameters?: readonly unknown[];
-  /** Which value could not be encoded: 1 is that of `$1`. */
+  /** Which value could not be encoded. 1 is the value of `$1`. */
   declare readonly parameter?: number;
   /** Set by `copyFromRows`: the number of the row that could not be encoded, from 0. */
   declare readonly row?: number;
@@ -181,7 +181,7 @@ export class PgzError extends Error {
   readonly committed: boolean;
 
   constructor(code: Code | (string & {}), message: string, facts: Facts = {}) {
-    super(message, facts); // of which the language takes the cause
+    super(message, facts); // the language takes the cause from the facts
     this.code = code;
     const { retryable = false, committed = false } = facts;
     this.committed = committed;
@@ -190,7 +190,7 @@ export class PgzError extends Error {
 
   static override [Symbol.hasInstance](value: unknown): boolean {
     const symbol = marks.get(this);
-    // A class that a user derived carries no mark of its own: the language's rule holds for it.
+    // A class that a user derived has no mark of its own: the language's rule applies to it.
     if (!symbol) return super[Symbol.hasInstance](value);
     return typeof value === "object" && value !== null && symbol in value;
   }
@@ -198,7 +198,8 @@ export class PgzError extends Error {
 
 /**
  * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN`,
- * `COPY_NEEDS_COPY_CALL`, `RECORD_NEEDS_DESCRIBE` and `TYPES_NEED_DESCRIBE`, which only the server's answer can show. The connection goes on.
+ * `COPY_NEEDS_COPY_CALL`, `RECORD_NEEDS_DESCRIBE` and `TYPES_NEED_DESCRIBE`, which only the server's response can show.
+ * The connection stays usable.
  */
 export class UsageError extends PgzError {
   static {
@@ -211,7 +212,7 @@ export class UsageError extends PgzError {
 
 /**
  * The server broke the protocol, is not PostgreSQL, or sent something that cannot be read. With most codes the
- * connection is closed; after `SHAPE_CHANGED` it goes on.
+ * connection is closed; after `SHAPE_CHANGED` it stays usable.
  */
 export class ProtocolError extends PgzError {
   static {
@@ -223,8 +224,8 @@ export class ProtocolError extends PgzError {
 }
 
 /**
- * Authentication failed. If the server refused, `code` is its SQLSTATE (28000, 28P01) and `cause` the {@link
- * PostgresError}. With any other code the driver refused.
+ * Authentication failed. If the server refused, `code` is its SQLSTATE (28000, 28P01) and `cause` the
+ * {@link PostgresError}. With any other code the driver refused.
  */
 export class AuthenticationError extends PgzError {
   static {
@@ -241,7 +242,7 @@ export class ConnectionError extends PgzError {
     mark(this, "ConnectionError");
   }
   readonly stage: Stage;
-  /** Of several hosts, none of which could be used: what went wrong with each, in the order of the attempts. */
+  /** With several hosts, none of which could be used: what went wrong with each, in the order of the attempts. */
   declare readonly hosts?: readonly HostFailure[];
   constructor(code: Code, message: string, facts: Facts & { readonly stage: Stage }) {
     super(code, message, facts);
@@ -256,7 +257,7 @@ export interface HostFailure {
   readonly error: PgzError;
 }
 
-/** None of several hosts could be used. `stage` is how far the last one came. */
+/** The error if none of several hosts could be used. `stage` is how far the last attempt came. */
 export function noHost(hosts: readonly HostFailure[]): ConnectionError {
   const last = hosts[hosts.length - 1]?.error;
   const error = new ConnectionError(
@@ -286,7 +287,7 @@ export class TimeoutError extends PgzError {
 }
 
 /**
- * The caller's signal aborted, or the consumer left. `name` is the web's `"AbortError"`, `cause` is the signal's
+ * The caller's signal aborted, or the consumer left. `name` is the web's `"AbortError"`, and `cause` the signal's
  * reason.
  */
 export class AbortError extends PgzError {
@@ -308,8 +309,8 @@ export class ResponseTooLargeError extends PgzError {
   /** The limit's value. */
   readonly value: number;
   /**
-   * The count that was certain when the limit was passed. It is larger than `value`, but not the size of the whole
-   * result.
+   * The count that was certain when the limit was passed. It is larger than `value`, but it is not the size of the
+   * whole result.
    */
   readonly observed: number;
   constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
@@ -343,7 +344,7 @@ export interface ErrorFields {
   readonly routine?: string;
 }
 
-/** The fields without SQL that may hold a password: a function's or DO's statements are in two of them. */
+/** The fields without SQL that may contain a password: two fields quote statements of functions and of DO. */
 export function shownFields<Fields extends ErrorFields>(fields: Fields): Fields {
   const { where, internalQuery } = fields;
   return {
@@ -368,7 +369,7 @@ export class PostgresError extends PgzError implements ErrorFields {
   declare readonly severity?: string;
   declare readonly detail?: string;
   declare readonly hint?: string;
-  /** The error's place in the SQL text, in characters from 1. */
+  /** The error's position in the SQL text, in characters from 1. */
   declare readonly position?: string;
   declare readonly internalPosition?: string;
   declare readonly internalQuery?: string;
@@ -385,7 +386,7 @@ export class PostgresError extends PgzError implements ErrorFields {
   constructor(fields: ErrorFields, facts?: Facts) {
     const { code = "", message = "", ...others } = fields;
     super(code, message, facts);
-    // Bun gives each error a line and a column of its own, those of the source that made it.
+    // Bun gives each error its own line and column, those of the source that created it.
     for (const ofBun of ["line", "column"]) Reflect.deleteProperty(this, ofBun);
     Object.assign(this, shownFields(others));
   }
@@ -421,18 +422,18 @@ export class PostgresError extends PgzError implements ErrorFields {
   get isAdminShutdown(): boolean {
     return this.code === "57P01";
   }
-  /** The prepared statement does not exist, as behind a pooler that changed the server connection. */
+  /** The prepared statement does not exist, for example because a pooler switched server connections. */
   get isInvalidSqlStatementName(): boolean {
     return this.code === "26000";
   }
 }
 
-/** The server goes after such an error. */
+/** Whether the server ends the session after such an error. */
 export function isFatal({ severity = "" }: ErrorFields): boolean {
   return /^(FATAL|PANIC)$/.test(severity);
 }
 
-/** COMMIT did something else. */
+/** The error if COMMIT rolled back. */
 export function rolledBack(): PgzError {
   return new PgzError(
     "TRANSACTION_ROLLED_BACK",
@@ -448,7 +449,7 @@ export interface Failure {
   readonly detail?: string | null | undefined;
 }
 
-/** The error for a `failure` event. The core chose the code, the code decides the class. */
+/** Returns the error for a `failure` event. The core chose the code, and the code decides the class. */
 export function fromFailure(failure: Failure, facts?: Facts): PgzError {
   const { code, message, detail } = failure;
   const text = detail ? `${message} (${detail})` : message;
@@ -458,26 +459,26 @@ export function fromFailure(failure: Failure, facts?: Facts): PgzError {
   return new ProtocolError(code as Code, text, facts);
 }
 
-/** When an ErrorResponse came. */
+/** The state of the session when an ErrorResponse came. */
 interface Circumstances {
-  /** Before the first ReadyForQuery, where no statement can have run. */
+  /** Before the first ReadyForQuery, when no statement can have run. */
   readonly isStartup?: boolean;
-  /** The server has not begun with what it was asked. */
+  /** The server had not begun with the request. */
   readonly isUntouched?: boolean;
   readonly committed?: boolean | undefined;
 }
 
 /**
- * Conflicts between transactions: the server has rolled one of them back whole. Aurora DSQL has two codes of its own, for
- * a row (OC000) or a table (OC001) that another transaction has changed.
+ * Conflicts between transactions: the server has rolled back one of them completely. Aurora DSQL has two codes of its
+ * own, for a row (OC000) or a table (OC001) that another transaction has changed.
  */
 export const CONFLICT = /^(40001|40P01|OC00[01])$/;
 
 /**
- * The error for an `error` event. A wrong user or password at startup is an {@link AuthenticationError}. These are
- * retryable: a server that is full or starting; a transaction that the server has rolled back whole ({@link CONFLICT});
- * what a session was asked that had ended for want of work (57P05), or that the server ended (57P) before it began with
- * it.
+ * Returns the error for an `error` event. A wrong user or password at startup is an {@link AuthenticationError}. These
+ * are retryable: a server that is full or starting; a transaction that the server has rolled back completely
+ * ({@link CONFLICT}); a request to a session that the server had ended for idling (57P05); and a request that the
+ * server had not begun when it ended the session (57P).
  */
 export function fromErrorResponse(
   fields: ErrorFields,
@@ -492,7 +493,7 @@ export function fromErrorResponse(
   return new AuthenticationError(code, error.message, { committed, cause: error });
 }
 
-/** Names a class where a minifier cannot, and makes `instanceof` know it across copies of the package. */
+/** Gives a class a name that survives a minifier, and makes `instanceof` work across copies of the package. */
 function mark(constructor: { readonly prototype: PgzError }, name: string): void {
   const symbol = Symbol.for(`pgz-edge.${name}`);
   marks.set(constructor, symbol);

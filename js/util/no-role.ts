@@ -1,6 +1,6 @@
-// The word that is a role's name nowhere: `set role none` gives a session its login's role back.
+// The word that is never the name of a role: `set role none` returns a session to the role of its login.
 
-/** Whether this names no role, however it is written: in any case, and in quotes. */
+/** Whether the text means no role, in any spelling: upper or lower case, and in quotes. */
 export function isNoRole(name: string): boolean {
   return /^["'\s]*none["'\s]*$/i.test(name);
 }

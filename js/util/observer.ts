@@ -1,14 +1,17 @@
-// What a user may watch: connects, calls, notices, changed settings. Plain data, given to methods of the user's own
-// object.
+// The events that a user can observe: connects, calls, notices, changed settings. They are plain data, passed to
+// methods of the user's own object.
 //
-// Knows the events and that an observer may be wrong: whatever it throws is dropped, since watching must never break
-// what is watched. No event holds a parameter's value, a password or a URL. Must not know connections or calls.
+// Knows the events. An error that an observer throws is dropped, since observing must never break the observed call. No
+// event contains a parameter's value (except with `observeParameters`), a password or a URL. Must not know connections
+// or calls.
 import { UsageError, type ErrorFields, type LimitName, type PgzError } from "./errors.ts";
 
-/** Which tracing channel tells of a call. */
+/** Which tracing channel reports a call. */
 export type CallKind = "query" | "batch" | "copy";
 
-/** The server, and the database there. Of several hosts the first one, until it is known which of them it is. */
+/**
+ * The server, and the database there. With several hosts it is the first one until the driver knows which one is used.
+ */
 export interface Place {
   readonly host: string;
   readonly port: number;
@@ -31,14 +34,14 @@ export interface ConnectEvent extends ConnectStart {
   readonly error?: PgzError | undefined;
 }
 
-/** A connection was lost that had been made. */
+/** A connection that had been made was lost. */
 export interface DisconnectEvent {
   readonly host: string;
   readonly port: number;
   readonly database: string;
   readonly user: string;
   readonly processId?: number | undefined;
-  /** What ended it. */
+  /** Why it was lost. */
   readonly error: PgzError;
 }
 
@@ -48,9 +51,9 @@ export interface AcquireStart extends Place {
   readonly id: number;
 }
 
-/** A pool gave it a connection, or did not. */
+/** A pool gave a connection, or failed to. */
 export interface AcquireEvent extends AcquireStart {
-  /** Milliseconds that it was waited for. */
+  /** Milliseconds that the call waited for it. */
   readonly waitMs: number;
   /** Why there was none; `undefined` if there was. */
   readonly error?: PgzError | undefined;
@@ -69,11 +72,11 @@ export interface LeaseLeak {
   readonly stack: string;
 }
 
-/** A hook of a pool threw, and no call rejects with that. */
+/** A hook of a pool threw, and no call rejects with its error. */
 export interface HookError extends Place {
   /** The name of the option: `beforeConnect` or `afterConnect`. */
   readonly hook: string;
-  /** What it threw. */
+  /** The error that it threw. */
   readonly error: unknown;
 }
 
@@ -82,11 +85,11 @@ export interface QueryStart extends Place {
   /** The same for all events of one call, and unique in the isolate. */
   readonly id: number;
   readonly kind: CallKind;
-  /** The SQL as written, with `$1` for parameters; of a batch the first statement's, behind a comment. */
+  /** The SQL as written, with `$1` for parameters; for a batch that of the first statement, after a comment. */
   readonly text: string;
-  /** Of a batch the SQL of all items. */
+  /** For a batch, the SQL of all items. */
   readonly texts?: readonly string[] | undefined;
-  /** The values of `$1`, `$2` …, only with option `observeParameters`, and not of a batch. */
+  /** The values of `$1`, `$2` …, only with option `observeParameters`, and not for a batch. */
   readonly parameters?: readonly unknown[] | undefined;
   /** `Date.now()` at the call. */
   readonly startedAt: number;
@@ -96,15 +99,15 @@ export interface QueryStart extends Place {
 export interface QueryEnd extends QueryStart {
   /** Milliseconds from its turn on the connection to its end. A stream's includes the time that its reader took. */
   readonly durationMs: number;
-  /** Milliseconds before that: connecting, and the calls in front. */
+  /** Milliseconds before that, for connecting and for earlier calls. */
   readonly waitMs: number;
-  /** Rows returned or changed, as the command tags say; `null` if no tag came, as after an error. */
+  /** Rows returned or changed, by the command tags; `null` if no tag came, as after an error. */
   readonly rows: number | null;
-  /** Bytes of encoded output; for objects, of what they were made from. */
+  /** Bytes of encoded output; for objects, the bytes that they were made from. */
   readonly bytes: number;
   /** The words of the command tag; `""` for an empty query, and if the statement did not complete. */
   readonly command: string;
-  /** What the call rejected with, or what its stream errored with. */
+  /** The error that the call rejected with, or that its stream ended with. */
   readonly error?: PgzError | undefined;
   /** Only with `onLimit: "truncate"`, and only if rows are missing. */
   readonly truncated?: Truncation | undefined;
@@ -116,7 +119,7 @@ export interface Truncation {
   readonly limit: LimitName;
   /** The limit's value. */
   readonly value: number;
-  /** The count that the first missing row would have made. */
+  /** The count including the first missing row. */
   readonly observed: number;
 }
 
@@ -128,7 +131,7 @@ export interface SlowQuery extends QueryStart {
 
 /** A NoticeResponse, by the manual's names. */
 export interface Notice extends ErrorFields {
-  /** The `id` of the call that runs, if one does. */
+  /** The `id` of the running call, if there is one. */
   readonly queryId?: number | undefined;
 }
 
@@ -151,15 +154,15 @@ export interface Retry {
 export interface ChangesEvent {
   readonly slot: string;
   readonly state: "idle" | "connecting" | "snapshot" | "streaming" | "over";
-  /** Connections that were made. */
+  /** Number of connections that were made. */
   readonly connections: number;
-  /** What the server need not keep for the slot is before this position of its log, as `pg_lsn`. */
+  /** A position in the server's log, as `pg_lsn`. The server need not keep the log before it for the slot. */
   readonly acknowledged: string;
-  /** The end of its log, as far as it has said. */
+  /** The end of the server's log, as far as the server has reported it. */
   readonly end: string;
-  /** Bytes of log between the two. */
+  /** Bytes of log between `acknowledged` and `end`. */
   readonly lagBytes: number;
-  /** For how long the oldest commit that was yielded has not been acknowledged. 0: there is none. */
+  /** Seconds since the oldest yielded commit that is not acknowledged yet. 0: all are acknowledged. */
   readonly lagSeconds: number;
 }
 
@@ -175,7 +178,10 @@ export interface RouteEvent extends Place {
   readonly reason: RouteReason;
   /** By how much the standby lags at most, in milliseconds. */
   readonly lagMs?: number | undefined;
-  /** Milliseconds that the call has waited for a standby to come as far as the position. */
+  /**
+   * Milliseconds that the call has waited for a standby to come as far as the position. From PostgreSQL 19 on it waits
+   * in the standby that it goes to: that is still to come when this is told.
+   */
   readonly waitedMs: number;
 }
 
@@ -183,14 +189,15 @@ export interface RouteEvent extends Place {
 export type RouteReason = "nearest" | "none" | "unreachable" | "lag" | "position" | "unknown" | "conflict" | "write";
 
 /**
- * Runs `work`, at once, in a context of its own, such as `(work) => storage.run(span, work)`. What is to be begun runs
- * in it, once, whatever it does.
+ * Runs `work` at once, in a context of its own, such as `(work) => storage.run(span, work)`. `work` begins the
+ * operation. It runs exactly once, even if this function throws or does not call it.
  */
 export type Enter = (work: () => void) => void;
 
 /**
- * Your object with any of these methods (docs/observer.md). They are called synchronously: keep them short. What they
- * throw or reject with is dropped. Those for a start may return a function in which what starts then runs.
+ * Your object with any of these methods (docs/observer.md). They are called synchronously: keep them short. An error
+ * that they throw or reject with is dropped. The methods for a start may return a function, in which the operation then
+ * runs.
  *
  * @example
  * const observer: Observer = { onQueryEnd: ({ text, durationMs }) => console.log(text, durationMs) };
@@ -198,9 +205,11 @@ export type Enter = (work: () => void) => void;
 export interface Observer {
   /** Connecting to a host begins. */
   onConnectStart?(event: ConnectStart): void | Enter;
-  /** Connecting to a host succeeded or failed, after all attempts of an `sslmode`. Each host that was tried is told. */
+  /**
+   * Connecting to a host succeeded or failed, after all attempts of an `sslmode`. Called for each host that was tried.
+   */
   onConnect?(event: ConnectEvent): void;
-  /** A connection was lost; one that you close is not. A client connects again with its next call. */
+  /** A connection was lost. Not called for one that you close. A client connects again with its next call. */
   onDisconnect?(event: DisconnectEvent): void;
   /** A connection of a pool is wanted. */
   onAcquireStart?(event: AcquireStart): void | Enter;
@@ -208,34 +217,37 @@ export interface Observer {
   onAcquire?(event: AcquireEvent): void;
   /** A connection came back to its pool. */
   onRelease?(event: ReleaseEvent): void;
-  /** A lease was not released in time, or lost; without this method a warning is printed. Called once per lease. */
+  /** A lease was not released in time, or lost. Without this method a warning is printed. Called once per lease. */
   onLeaseLeak?(event: LeaseLeak): void;
   /**
    * `afterConnect` threw while a connection was reset, or it or `beforeConnect` threw while no call waited for the
-   * connection; without this method a warning is printed.
+   * connection. Without this method a warning is printed.
    */
   onHookError?(event: HookError): void;
-  /** A call was made; it may wait for its turn. */
+  /** A call was made. It may wait for its turn. */
   onQueryStart?(event: QueryStart): void | Enter;
-  /** A call is over, whatever happened. Called exactly once per start. */
+  /** A call is over, whatever the outcome. Called exactly once per start. */
   onQueryEnd?(event: QueryEnd): void;
   /**
    * A call has run for `slowQueryThreshold` and still runs. Called at most once, at the latest right before its end.
    */
   onSlowQuery?(event: SlowQuery): void;
-  /** The server sent a NoticeResponse; or a parameter of the connection string is ignored. */
+  /** The server sent a NoticeResponse, or a parameter of the connection string is ignored. */
   onNotice?(event: Notice): void;
   /** A setting that the server reports changed after startup. */
   onParameterChange?(event: ParameterChange): void;
   /** A transaction with `retry` failed because of a conflict and will run again. */
   onRetry?(event: Retry): void;
-  /** Of `pgz-edge/changes`, at each `statusInterval`: how far the stream is behind. */
+  /** For `pgz-edge/changes`, at each `statusInterval`: how far the stream lags. */
   onChanges?(event: ChangesEvent): void;
-  /** Of `pgz-edge/cluster`: which server a call of `reads` goes to, and why. Told again where another one takes it. */
+  /**
+   * For `pgz-edge/cluster`: which server a call of `reads` goes to, and why. Called again if another server takes the
+   * call.
+   */
   onRoute?(event: RouteEvent): void;
 }
 
-/** Functions where functions are awaited; other members are the user's business. */
+/** Whether each `on…` member is a function or undefined. Other members are the user's business. */
 export function isObserver(value: unknown): boolean {
   return (
     typeof value === "object" &&
@@ -244,7 +256,7 @@ export function isObserver(value: unknown): boolean {
   );
 }
 
-/** The name of a method that no event has, its classes' methods included. */
+/** Returns the name of an `on…` method that no event has, also of the observer's classes. */
 export function strangerOf(observer: object): string | undefined {
   for (let at: object | null = observer; at && at !== Object.prototype; at = Object.getPrototypeOf(at) as object | null)
     for (const name of Object.getOwnPropertyNames(at))
@@ -252,7 +264,7 @@ export function strangerOf(observer: object): string | undefined {
   return undefined;
 }
 
-/** Tells the observer. What it returned, if that is a function: {@link inside} takes it. */
+/** Calls the observer's method. Returns its result if that is a function, for {@link inside}. */
 export function emit<Name extends keyof Observer>(
   observer: Observer | undefined,
   name: Name,
@@ -262,15 +274,15 @@ export function emit<Name extends keyof Observer>(
     const method = observer?.[name] as ((event: unknown) => void | Promise<void> | Enter) | undefined;
     const result = method?.call(observer, event);
     if (typeof result === "function") return result;
-    // An async method's rejection would be nobody's.
+    // A rejection of an async method would be unhandled.
     result?.catch(() => {});
   } catch {
-    // As promised.
+    // Dropped, as promised.
   }
   return undefined;
 }
 
-/** Runs `work` in the context that an observer gave, exactly once; what the observer does wrong is dropped. */
+/** Runs `work` in the context that an observer gave, exactly once. Errors of the observer are dropped. */
 export function inside<T>(enter: Enter | undefined, work: () => T): T {
   if (!enter) return work();
   let done: { result: T } | { error: unknown } | undefined;
@@ -285,7 +297,7 @@ export function inside<T>(enter: Enter | undefined, work: () => T): T {
   try {
     enter(once);
   } catch {
-    // As promised.
+    // Dropped, as promised.
   }
   once();
   if ("error" in done!) throw done.error;
@@ -315,7 +327,7 @@ const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
 export const observerMethods: readonly string[] = Object.keys(METHODS);
 
 /**
- * One observer that tells both.
+ * One observer that calls both.
  *
  * @example
  * const db = createClient(url, { observer: observers(openTelemetry(), { onSlowQuery: console.warn }) });
@@ -325,7 +337,7 @@ export function observers(first: Observer, second: Observer): Observer {
     throw new UsageError("INVALID_OPTION", "observers needs two objects whose on… methods are functions.");
   const both: Record<string, unknown> = {};
   for (const name of observerMethods as readonly (keyof Observer)[]) {
-    // A method has a meaning by being there: onLeaseLeak, onHookError.
+    // The presence of a method has a meaning: onLeaseLeak, onHookError.
     if (!first[name] && !second[name]) continue;
     both[name] = (event: never): Enter | undefined => {
       const outer = emit(first, name, event);
@@ -338,7 +350,7 @@ export function observers(first: Observer, second: Observer): Observer {
 
 let lastId = 0;
 
-/** For the events of one thing. */
+/** Returns a new `id`, for the events of one operation. */
 export function newEventId(): number {
   return ++lastId;
 }
@@ -350,9 +362,9 @@ export interface Asked {
   readonly values?: readonly unknown[] | undefined;
   /** Default `"query"`. */
   readonly kind?: CallKind | undefined;
-  /** The SQL of all statements, where there are several. */
+  /** The SQL of all statements, if there are several. */
   readonly texts?: readonly string[] | undefined;
-  /** The server is sent another text, so its positions are not in this one. */
+  /** The server is sent a different text, so its positions do not apply to this one. */
   readonly isRewritten?: boolean | undefined;
 }
 
@@ -363,7 +375,7 @@ export class Observation {
   readonly #enter: Enter | undefined;
   #start: QueryStart;
   readonly #called = performance.now();
-  /** Its turn. */
+  /** When the call's turn began. */
   #began: number | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #threshold: number;
@@ -387,11 +399,11 @@ export class Observation {
     return inside(this.#enter, work);
   }
 
-  /** It is the call's turn, on a connection to this server. */
+  /** Called when it is the call's turn, on a connection to this server. */
   begin({ host, port }: Pick<Place, "host" | "port">): void {
     this.#start = { ...this.#start, host, port };
     this.#began = performance.now();
-    clearTimeout(this.#timer); // of a connection that was lost before it began with the call
+    clearTimeout(this.#timer); // of a connection that was lost before the call began on it
     if (this.#threshold) this.#timer = setTimeout(() => this.#tooSlow(), this.#threshold);
   }
 

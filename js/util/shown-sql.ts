@@ -1,4 +1,4 @@
-// SQL as an error shows it: shortened, without passwords, and with the place that the server found wrong.
+// SQL as an error shows it: shortened, without passwords, and with the position of the server's error.
 //
 //   LINE 2: select nme from users
 //                  ^
@@ -6,23 +6,23 @@
 // Knows which statements set passwords, and how the server counts characters. Must not know errors.
 import { SqlReader } from "./sql-reader.ts";
 
-/** Characters of a statement that are shown. */
+/** Maximum characters of a statement that are shown. */
 const LONGEST = 1_000;
-/** Characters of a line, on each side of the place in it. */
+/** Maximum characters of a line on each side of the position. */
 const AROUND = 60;
-/** Bodies in bodies, such as that of a function in DO, that are read. A text that goes deeper is hidden. */
+/** Maximum depth of bodies that are read, such as a function's body in DO. A text with deeper bodies is hidden. */
 const DEEPEST = 4;
 
 const DEFINES = new Set(["create", "alter"]);
-/** What has a password of its own, or options that may be one. */
+/** Objects with a password of their own, or with options that may be a password. */
 const WITH_PASSWORD = new Set(["role", "user", "group", "server", "subscription"]);
-/** A string behind one of these is SQL, as one in dollar quotes may be. */
+/** A string after one of these words is SQL, as a string in dollar quotes may be. */
 const BEFORE_SQL = new Set(["do", "as", "execute"]);
 
 /**
- * CREATE and ALTER of roles, user mappings, servers and subscriptions, and any other text that has a literal beside the
- * word password, or a connection string in one. The bodies of DO and of functions are read too. Rather too many than one
- * too few.
+ * Whether the text is CREATE or ALTER of a role, user mapping, server or subscription, or any other text that has a
+ * literal and the word password, or a connection string in a literal. The bodies of DO and of functions are read too.
+ * When in doubt, the answer is yes.
  */
 export function mayHoldPassword(text: string): boolean {
   return new Search().finds(text);
@@ -58,12 +58,12 @@ function isDefinition(before: string, name: string): boolean {
   return DEFINES.has(before) && WITH_PASSWORD.has(name);
 }
 
-/** Where the server was when it failed, which repeats statements between double quotes. */
+/** The `where` field of an error, in which the server quotes statements in double quotes. */
 export function shownContext(context: string): string {
   return mayHoldPassword(context.replaceAll('"', " ")) ? HIDDEN : context;
 }
 
-/** The statement, shortened; without its text where that may hold a password. */
+/** The statement, shortened. Hidden if it may contain a password. */
 export function shownSql(text: string): string {
   if (mayHoldPassword(text)) return HIDDEN;
   return text.length <= LONGEST ? text : `${cut(text, LONGEST)}… (${text.length} characters)`;
@@ -71,14 +71,14 @@ export function shownSql(text: string): string {
 
 const HIDDEN = "(hidden: it may hold a password)";
 
-/** Not through a surrogate pair. */
+/** Cuts a text, but not through a surrogate pair. */
 function cut(text: string, length: number): string {
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
 }
 
 /**
- * The line of the place and a mark below it, as psql shows them; `undefined` where the text does not have that place,
- * or may hold a password. `position` counts characters from 1, not UTF-16's units.
+ * The line with the position and a mark below it, as psql shows them. `undefined` if the text does not have that
+ * position, or may contain a password. `position` counts characters from 1, not UTF-16 units.
  */
 export function excerptOf(text: string, position: string): string | undefined {
   const number = Number(position);

@@ -1,12 +1,12 @@
-// What `console.log` shows of an object of ours: what a reader wants to know, never a value, a password or a URL.
+// What `console.log` shows of the driver's objects: what a reader wants to know, never a value, a password or a URL.
 //
-// Knows the hook that Node has for it, and Deno, Bun and workerd too. Must not know what is shown.
+// Knows the hook of Node, which Deno, Bun and workerd have too. Must not know what is shown.
 
 const HOOK = Symbol.for("nodejs.util.inspect.custom");
 
 type Inspect = (value: unknown, options?: object) => string;
 
-/** Objects of this class are shown as `text` says; `inspect` is the runtime's own way to show a value. */
+/** Objects of this class are shown as `text` returns. `inspect` is the runtime's own way to show a value. */
 export function shownAs<T>(constructor: { readonly prototype: T }, text: (self: T, inspect: Inspect) => string): void {
   Object.defineProperty(constructor.prototype, HOOK, {
     configurable: true,
@@ -16,7 +16,7 @@ export function shownAs<T>(constructor: { readonly prototype: T }, text: (self: 
   });
 }
 
-/** The same with a name, which a minifier cannot take, and members. */
+/** The same with members, and with a name that a minifier cannot change. */
 export function shownWith<T>(constructor: { readonly prototype: T }, name: string, members: (self: T) => object): void {
   shownAs(constructor, (self, inspect) => `${name} ${inspect(members(self))}`);
 }

@@ -1,14 +1,14 @@
-// Reads SQL as PostgreSQL's lexer does (src/backend/parser/scan.l): one pass, in linear time, no further than the caller
-// wants.
+// Reads SQL as PostgreSQL's lexer does (src/backend/parser/scan.l): in one pass, in linear time, and only as far as the
+// caller asks.
 //
 //   insert into "A;b" values (E'it\'s', $1) ; /* x /* y */ */ commit
 //   word   word name  word   s text    s p  s ;              word      s: symbol, p: parameter
 //
-// Everything that has to know what a statement says asks here, so that no two places disagree. Comments nest; a quote,
-// a comment or a semicolon within another of them means nothing.
+// All code that must know what a statement says uses this reader, so that no two places disagree. Comments nest. A
+// quote, a comment or a semicolon within another of them has no meaning.
 //
-// Knows tokens, and where a statement ends. Must not know what words mean (that is for the callers), nor errors: what
-// is never closed goes to the end of the text, where the server reports a syntax error and runs nothing.
+// Knows tokens, and where a statement ends. Must not know what words mean (the callers do), nor errors: an unclosed
+// quote or comment extends to the end of the text, where the server reports a syntax error and runs nothing.
 
 export type Kind =
   | "word" // an identifier or keyword without quotes
@@ -23,14 +23,14 @@ export type Kind =
 
 export interface Reading {
   /**
-   * A backslash in '…' escapes, as with `standard_conforming_strings = off`. Who decides something by a text that
-   * strangers wrote reads it both ways ({@link readings}), since a session or a role may have that setting.
+   * A backslash in '…' escapes, as with `standard_conforming_strings = off`. Code that decides by a text of unknown
+   * origin must read it both ways ({@link readings}), since a session or a role may have that setting.
    */
   readonly backslashes?: boolean;
   readonly comments?: boolean;
 }
 
-// Classes of ASCII characters. Every other one is a letter, as in the server: its lexer takes bytes from 128 on so.
+// Classes of ASCII characters. Every other character is a letter: so are bytes from 128 on in the server's lexer.
 const OTHER = 0,
   SPACE = 1,
   LETTER = 2,
@@ -63,15 +63,15 @@ const LINE_FEED = 10,
   UNDERSCORE = 95;
 
 export class SqlReader {
-  /** Of the current token, as are `start` and `end`. */
+  /** The kind of the current token. `start` and `end` are its position. */
   kind: Kind = "end";
   start = 0;
-  /** Behind its last character. */
+  /** The index after the token's last character. */
   end = 0;
   readonly #text: string;
   readonly #backslashes: boolean;
   readonly #comments: boolean;
-  /** Open parentheses: CREATE RULE has statements in them. */
+  /** Number of open parentheses: CREATE RULE has statements in them. */
   #depth = 0;
   readonly #routine = new RoutineBody();
 
@@ -81,7 +81,7 @@ export class SqlReader {
     this.#comments = comments;
   }
 
-  /** Goes to the next token and says of which kind it is. */
+  /** Moves to the next token and returns its kind. */
   next(): Kind {
     this.#read();
     if (this.kind === "comment") return this.kind;
@@ -90,14 +90,14 @@ export class SqlReader {
     return this.kind;
   }
 
-  /** As it is written. */
+  /** The token as it is written. */
   get text(): string {
     return this.#text.slice(this.start, this.end);
   }
 
   /**
-   * The identifier or keyword as the server reads it: without quotes and escapes, or in lower case; else the token as it
-   * is written. Keywords are words; a name in quotes is none.
+   * The identifier or keyword as the server reads it: without quotes and escapes, or in lower case. Any other token as
+   * it is written. Keywords have the kind `word`; a quoted name is never a keyword.
    */
   get name(): string {
     if (this.kind === "word") return lowerCase(this.text);
@@ -109,8 +109,8 @@ export class SqlReader {
   }
 
   /**
-   * What a string constant holds, where that is SQL of another language (`$$…$$`) or a word: without its quotes, and
-   * with no escape undone.
+   * The content of a string constant that is a body of code (`$$…$$`) or a word: without its quotes, and with its
+   * escapes as they are written.
    */
   get content(): string {
     const { text } = this;
@@ -164,12 +164,12 @@ export class SqlReader {
     this.#take("word", afterWord(text, start));
   }
 
-  /** `from`: behind the opening quote. */
+  /** `from` is the index after the opening quote. */
   #readString(from: number, backslashes: boolean): void {
     this.#take("text", backslashes ? afterEscapes(this.#text, from) : afterQuotes(this.#text, "'", from));
   }
 
-  /** A parameter, a string in dollar quotes, or a character that the server refuses. */
+  /** Reads a parameter, a string in dollar quotes, or a character that the server refuses. */
   #readDollar(start: number): void {
     const text = this.#text;
     let end = start + 1;
@@ -190,14 +190,14 @@ export class SqlReader {
     this.end = end;
   }
 
-  /** That of `U&"…" UESCAPE '!'`, which stands behind the name; E'\x21' and `'' ⏎ '!'` are the same. */
+  /** The escape character of `U&"…" UESCAPE '!'`, which follows the name. E'\x21' and `'' ⏎ '!'` mean the same. */
   #escapeCharacter(): string {
     const ahead = new SqlReader(this.#text);
     ahead.end = this.end;
     if (ahead.next() !== "word" || ahead.name !== "uescape") return "\\";
     let written = "";
     while (ahead.next() === "text") {
-      // Without its E the string's parts come one by one.
+      // Skips the E: without it the parts of the string come one by one.
       if ((ahead.text.charCodeAt(0) | 32) === LETTER_E) ahead.end = ahead.start + 1;
       else written += ahead.content;
     }
@@ -212,16 +212,18 @@ const LETTER_B = 98,
   LETTER_X = 120;
 
 /**
- * `create function … begin atomic …; …; end`: its semicolons end no statement of the text. Its END, and no other one,
- * follows a semicolon or ATOMIC, because the grammar wants a semicolon behind each statement of the body.
+ * `create function … begin atomic …; …; end`: its semicolons end no statement of the text. Its own END, and no other
+ * END, follows a semicolon or ATOMIC, because the grammar requires a semicolon after each statement of the body.
  */
 class RoutineBody {
   isOpen = false;
-  /** The keywords so far may become `create [or replace] function`, or they have. */
+  /** How far the tokens have matched `create [or replace] function`. */
   #state: "begins" | "creates" | "routine" | "other" = "begins";
   #before = "";
 
-  /** `depth`: within parentheses stand parameters, one of which may be called begin and be of a type atomic. */
+  /**
+   * `depth`: tokens in parentheses are skipped, since a parameter may be called begin and have a type called atomic.
+   */
   note(reader: SqlReader, depth: number): void {
     const { kind } = reader;
     if (kind === "semicolon" && !this.isOpen) this.#state = "begins";
@@ -240,8 +242,8 @@ class RoutineBody {
 }
 
 /**
- * The readings of a text: one, and where it has a backslash a second one, because what that means depends on a setting
- * of the session that the text's reader cannot be sure of.
+ * The readings of a text: one, and a second one if it has a backslash, whose meaning depends on a setting of the
+ * session that the caller cannot be sure of.
  */
 export function readings(text: string): SqlReader[] {
   const reader = new SqlReader(text);
@@ -249,8 +251,8 @@ export function readings(text: string): SqlReader[] {
 }
 
 /**
- * The first word of the first statement that is not empty, in lower case; `""` where a statement begins otherwise.
- * Nothing is made but the word: every call asks.
+ * The first word of the first statement that is not empty, in lower case; `""` if that statement does not begin with a
+ * word. Only the word is allocated, because this runs for every call.
  */
 export function firstWord(text: string): string {
   let at = 0;
@@ -274,7 +276,7 @@ function hasSecond(reader: SqlReader): boolean {
   return false;
 }
 
-/** Without the semicolons at its end, and the comments behind them. */
+/** Returns the text without the semicolons at its end, and without the comments after them. */
 export function withoutEnd(text: string): string {
   const reader = new SqlReader(text);
   while (reader.next() !== "end")
@@ -286,10 +288,10 @@ export function withoutEnd(text: string): string {
   return text;
 }
 
-// -- ends of tokens: each takes the place where a token begins, or goes on, and returns the place behind it -----------
+// -- ends of tokens: each takes the index where a token begins or continues, and returns the index after the token ----
 
 function classOf(code: number): number {
-  return code < 128 ? CLASSES[code]! : code >= 128 ? LETTER : OTHER; // NaN behind the end of the text
+  return code < 128 ? CLASSES[code]! : code >= 128 ? LETTER : OTHER; // NaN after the end of the text
 }
 
 function afterSpace(text: string, from: number): number {
@@ -298,7 +300,7 @@ function afterSpace(text: string, from: number): number {
   return at;
 }
 
-/** `from` itself where no comment begins. */
+/** Returns `from` itself if no comment begins there. */
 function afterComment(text: string, from: number): number {
   const code = text.charCodeAt(from);
   const next = text.charCodeAt(from + 1);
@@ -313,7 +315,7 @@ function afterLine(text: string, from: number): number {
   return at;
 }
 
-/** They nest. */
+/** Block comments nest. */
 function afterBlock(text: string, from: number): number {
   let depth = 0;
   for (let at = from; at < text.length;) {
@@ -338,12 +340,12 @@ function afterWord(text: string, from: number): number {
   return at;
 }
 
-/** PostgreSQL 16 has `0x1f`, `0o17` and `0b11`; before, `x1f` is a word of no meaning. */
+/** PostgreSQL 16 has `0x1f`, `0o17` and `0b11`. In earlier versions `x1f` is a word without a meaning. */
 const RADIX = /^(?:x[\da-f]|o[0-7]|b[01])/i;
 
 /**
- * Digits, a fraction and an exponent. A letter behind a digit begins a word: before PostgreSQL 15 `1into` is two tokens,
- * and from then on it is an error.
+ * Reads digits, a fraction and an exponent. A letter after a digit begins a word: before PostgreSQL 15 `1into` is two
+ * tokens, and since then it is an error.
  */
 function afterNumber(text: string, from: number): number {
   if (text.charCodeAt(from) === ZERO && RADIX.test(text.slice(from + 1, from + 3))) return afterWord(text, from + 1);
@@ -365,7 +367,7 @@ function afterDigits(text: string, from: number): number {
   }
 }
 
-/** A quote twice is a character of what is quoted. */
+/** A doubled quote is a character of the quoted text. */
 function afterQuotes(text: string, quote: string, from: number): number {
   for (let at = from; ;) {
     const close = text.indexOf(quote, at);
@@ -376,8 +378,8 @@ function afterQuotes(text: string, quote: string, from: number): number {
 }
 
 /**
- * Behind a string in which backslashes escape. It goes on behind blanks with a line's end in them, and the backslashes
- * there still escape: `E'a' ⏎ 'b\''`.
+ * Returns the index after a string in which backslashes escape. The string may continue after white space with a line
+ * end in it, and backslashes still escape there: `E'a' ⏎ 'b\''`.
  */
 function afterEscapes(text: string, from: number): number {
   for (let at = from; at < text.length;) {
@@ -394,7 +396,7 @@ function afterEscapes(text: string, from: number): number {
   return text.length;
 }
 
-/** Behind the quote with which a string goes on; -1 where it does not. */
+/** Returns the index after the quote with which a string continues, or -1 if it does not. */
 function continued(text: string, from: number): number {
   let hasLineEnd = false;
   for (let at = from; ;) {
@@ -411,7 +413,7 @@ function continued(text: string, from: number): number {
 
 // -- identifiers -----------------------------------------------------------------------------------------------------
 
-/** ASCII only, as the server does: `K` may be the Kelvin sign, whose lower case is `k`. */
+/** ASCII only, as in the server: `K` may be the Kelvin sign, whose lower case is `k`. */
 function lowerCase(word: string): string {
   if (!/[A-Z]/.test(word)) return word;
   // Nearly every word is ASCII, and needs no function call for each run of letters.
@@ -419,7 +421,7 @@ function lowerCase(word: string): string {
   return word.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-/** The one character that a string is, as E'…' may write it: `!`, `\x21`, `\41`, `\u0021`. */
+/** Returns the one character of a string, which E'…' may write as `!`, `\x21`, `\41`, `\u0021`. */
 function characterOf(written: string): string {
   if (!written.startsWith("\\")) return written;
   const kind = written.charCodeAt(1);
@@ -428,12 +430,12 @@ function characterOf(written: string): string {
   return classOf(kind) === DIGIT ? characterAt(parseInt(written.slice(1), 8)) : written.slice(1);
 }
 
-/** `""` where that is no character: the server refuses the text. */
+/** Returns `""` if the code is not a character: the server refuses the text. */
 function characterAt(code: number): string {
   return code <= 0x10ffff ? String.fromCodePoint(code) : "";
 }
 
-/** `\0061`, `\+000061` and `\\`, with any other character in the backslash's place. */
+/** Undoes `\0061`, `\+000061` and `\\`, where `escape` takes the place of the backslash. */
 function unescaped(name: string, escape: string): string {
   let plain = "";
   for (let at = 0; at < name.length;) {

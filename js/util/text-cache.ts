@@ -1,7 +1,7 @@
-// What was found out about texts, kept by the text: a program runs the same few again and again.
+// A cache of results by text: a program runs the same few texts again and again.
 //
-// Knows two bounds, entries and characters, so that neither many texts nor long ones fill the memory. The entry that
-// was put first goes first. Must not know what is kept.
+// Knows two bounds, entries and characters, so that neither many texts nor long ones fill the memory. It drops the
+// oldest entry first. Must not know what is kept.
 
 export class TextCache<Value> {
   // A Map iterates in the order of insertion.
@@ -10,7 +10,7 @@ export class TextCache<Value> {
   readonly #mostCharacters: number;
   #characters = 0;
 
-  /** The most entries, and the most characters of all their texts together. */
+  /** Maximum number of entries, and maximum number of characters of all their texts together. */
   constructor(most: number, mostCharacters: number) {
     this.#most = most;
     this.#mostCharacters = mostCharacters;
@@ -20,7 +20,7 @@ export class TextCache<Value> {
     return this.#values.get(text);
   }
 
-  /** Keeps the value, and forgets the oldest ones that are too many by it. A text over the bound is not kept. */
+  /** Keeps the value, and drops the oldest ones beyond the bounds. A text longer than the bound is not kept. */
   put(text: string, value: Value): Value {
     if (text.length > this.#mostCharacters || this.#values.has(text)) return value;
     this.#values.set(text, value);

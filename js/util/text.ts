@@ -1,19 +1,19 @@
-// What PostgreSQL's text can hold, asked of options, SQL and parameters alike; and text that is JSON already.
+// Checks text that PostgreSQL can hold, for options, SQL and parameters alike; and marks text that is JSON already.
 import { UsageError } from "./errors.ts";
 
 /**
- * Text without NUL, which would end it on the wire, and without unpaired surrogates, which UTF-8 would turn into
- * U+FFFD.
+ * Whether the value is text without NUL, which would end it on the wire, and without unpaired surrogates, which UTF-8
+ * would turn into U+FFFD.
  */
 export function isText(value: unknown): value is string {
-  // With the u flag a surrogate matches only when it is alone.
+  // With the u flag a surrogate matches only if it is unpaired.
   return typeof value === "string" && !/[\0\ud800-\udfff]/u.test(value);
 }
 
 /** The end of an error message about text that {@link isText} refuses. */
 export const MUST = "must be text without NUL and without unpaired surrogates.";
 
-/** A promise, or what else `await` would wait for, such as a query builder: as JSON it would be `{}`. */
+/** Whether `await` would wait for the value: a promise, or for example a query builder. As JSON it would be `{}`. */
 export function isThenable(value: unknown): boolean {
   return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
 }

@@ -1,10 +1,10 @@
-// Where a call was made and what it asked, added to its error when it leaves the driver.
+// Adds where a call was made and what it asked to its error, when the error leaves the driver.
 //
-// An error is made where the server's answer is read, far from the caller: its own stack says nothing of him. To record
-// the stack at each call would cost 3 to 5 us (measured). So it is recorded when the call has failed, in an async
-// function that the call's promise depends on: the engine then names who awaits that promise, at no cost before. V8
-// follows a promise that is resolved with another one (`rejecting`). JavaScriptCore follows async functions only
-// (`traced`), which costs a call that goes well three promises.
+// An error is created where the server's response is read, far from the caller: its own stack does not show the caller.
+// To record the stack at each call would cost 3 to 5 us (measured). So the stack is recorded after the call has failed,
+// in an async function that the call's promise depends on: the engine then names the function that awaits that promise,
+// and a call that succeeds pays nothing. V8 follows a promise that is resolved with another one (`rejecting`).
+// JavaScriptCore follows async functions only (`traced`), which costs a call that succeeds three promises.
 //
 // Knows errors and the engine's stacks. Must not know calls.
 import { PgzError, PostgresError } from "./errors.ts";
@@ -13,11 +13,11 @@ import type { Asked } from "./observer.ts";
 import { SqlReader } from "./sql-reader.ts";
 import { excerptOf, shownSql } from "./shown-sql.ts";
 
-/** Errors that are a call's already: what ends a connection ends all its calls with one error. */
+/** Errors that belong to a call already: one error ends a connection and all its calls. */
 const taken = new WeakSet<PgzError>();
 const located = new WeakSet<PgzError>();
 
-/** The call's own error: this one, or a copy if it is another call's too. */
+/** Returns the call's own error: this one, or a copy if it belongs to another call too. */
 export function errorOf(error: PgzError, asked: Asked, isDebug = false, trace?: Error): PgzError {
   const own = ownError(error);
   const { batch } = own;
@@ -28,7 +28,7 @@ export function errorOf(error: PgzError, asked: Asked, isDebug = false, trace?: 
   return own;
 }
 
-/** The error for one call: this one, or a copy if another call has it already. */
+/** Returns the error for one call: this one, or a copy if it belongs to another call already. */
 export function ownError<E>(error: E): E {
   if (!(error instanceof PgzError)) return error;
   const own = taken.has(error) ? copyOf(error) : error;
@@ -36,7 +36,7 @@ export function ownError<E>(error: E): E {
   return own;
 }
 
-/** Not enumerable: no logger that writes errors as JSON has asked for it. */
+/** Not enumerable, so that a logger that writes errors as JSON does not include it. */
 function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameters", value: unknown): void {
   Object.defineProperty(error, name, { value, configurable: true, writable: true });
 }
@@ -52,7 +52,7 @@ function describe(error: PgzError, text: string, { isRewritten, values = [] }: A
   if (advice) hide(error, "advice", advice);
 }
 
-/** Where `$n` stands first, in characters from 1, as the server counts. */
+/** The position of the first `$n`, in characters from 1, as the server counts. */
 function positionOf(parameter: number | undefined, text: string): string | undefined {
   if (parameter === undefined) return undefined;
   const reader = new SqlReader(text);
@@ -62,15 +62,15 @@ function positionOf(parameter: number | undefined, text: string): string | undef
   return undefined;
 }
 
-/** Rejects with the error, which has the stack of who awaits the promise that is resolved with this one. */
+/** Rejects with the error, with the stack of the function that awaits the promise that is resolved with this one. */
 export async function rejecting(error: unknown): Promise<never> {
-  // V8 ties the two promises together in a microtask of its own.
+  // V8 links the two promises in a microtask of its own.
   await undefined;
   await undefined;
   throw here(error, rejecting);
 }
 
-/** The promise's result, or its error with the stack of who awaits this. */
+/** Resolves like the promise, or rejects with its error, with the stack of the function that awaits this promise. */
 export async function traced<T>(promise: Promise<T>): Promise<T> {
   try {
     return await promise;
@@ -80,8 +80,8 @@ export async function traced<T>(promise: Promise<T>): Promise<T> {
 }
 
 /**
- * The error with the stack of who awaits the function that calls this, unless it is known where it belongs. Frames down
- * to `inside` are left out.
+ * Returns the error with the stack of the function that awaits the caller of this one, unless the error has such a
+ * stack already. Frames down to `inside` are left out.
  */
 export function here<T>(error: T, inside: (...values: never[]) => unknown = here): T {
   if (!(error instanceof PgzError) || located.has(error)) return error;
@@ -91,10 +91,10 @@ export function here<T>(error: T, inside: (...values: never[]) => unknown = here
   return withStack(error, holder.stack);
 }
 
-/** The frames of `stack` behind what the error says. */
+/** Puts the error's text and the frames of `stack` into the error's stack. */
 function withStack<E extends PgzError>(error: E, stack: unknown): E {
-  // Somebody's Error.prepareStackTrace may give anything; a limit of 0 gives no frames, Safari's have no header.
-  // Of a promise that nobody awaits by then an engine may know none: those of where the error was made are left.
+  // A custom Error.prepareStackTrace may give anything; a limit of 0 gives no frames; Safari's stack has no header. If
+  // no function awaits the promise by then, an engine may know no frames: the frames of the error's origin are kept.
   const frames = framesOf(stack) ?? framesOf(error.stack);
   if (frames === undefined) return error;
   const { name, message, excerpt, advice } = error;
@@ -108,7 +108,7 @@ function framesOf(stack: unknown): string | undefined {
   return typeof stack === "string" ? /\n {4}at [^]*/.exec(stack)?.[0] : undefined;
 }
 
-/** Another error of the same class that says the same, but for what `describe` and `debug` have said of one call. */
+/** A copy of the error, of the same class, without what `describe` and `debug` added for one call. */
 export function copyOf<E extends PgzError>(error: E): E {
   const copy = Reflect.construct(Error, [error.message], error.constructor) as E;
   const own: Record<string, PropertyDescriptor> = Object.getOwnPropertyDescriptors(error);

@@ -1,7 +1,7 @@
-// PostgreSQL's binary form of a value, where its type has one here: for Bind, and for COPY in binary.
+// Writes values in PostgreSQL's binary form, if this file has one for the type: for Bind, and for COPY in binary.
 //
-// A value becomes what the server would make of its text (text-values.ts), so COPY and INSERT agree; text whose meaning
-// depends on a setting of the session, or in a spelling that is not read here, is refused. Knows: the layouts of the
+// A value becomes what the server would make of its text (text-values.ts), so COPY and INSERT agree. Text is refused if
+// its meaning depends on a setting of the session, or if its spelling is not read here. Knows: the layouts of the
 // server's recv functions. Must not know: messages, columns.
 
 import type { Block } from "./block.ts";
@@ -34,14 +34,14 @@ import {
 import { DIMENSIONS, float4, integer, isJson, outOfRange, textOf, wrong, type Where } from "./text-values.ts";
 
 /**
- * Appends int32 length and the binary form of `value`, or -1 for `null`.
+ * Appends an int32 length and the binary form of `value`, or -1 for `null`.
  *
  * @throws UsageError `INVALID_PARAMETER`, `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`; an array may then be half
  * written
  */
 export type BinaryWriter = (block: Block, where: Where, value: unknown) => void;
 
-/** `undefined` where the type has no binary form here. */
+/** Returns `undefined` if the type has no binary form here. */
 export function binaryWriter(type: number): BinaryWriter | undefined {
   const written = elements[type] ?? type;
   const write = written === type ? writeBinary : writeArray;
@@ -50,19 +50,19 @@ export function binaryWriter(type: number): BinaryWriter | undefined {
   );
 }
 
-/** Whether any text is a value of the type, as it is. */
+/** Whether the type accepts any text unchanged. */
 export function takesText(type: number): boolean {
   return writers[type] === utf8;
 }
 
-/** For a type and a value that is not NULL of which the caller knows that they have a binary form. */
+/** Writes a value that is not NULL. The caller knows that the type has a binary form here. */
 export function writeBinary(block: Block, where: Where, type: number, value: unknown): void {
   writers[type]!(block, where, type, value);
 }
 
 type Write = (block: Block, where: Where, type: number, value: unknown) => void;
 
-/** Numbers, and what is one in binary. Two's complement: the upper half of oid has the same bits. */
+/** A writer for types that are a number in binary. Two's complement: the upper half of oid has the same bits. */
 function fixed(
   size: 1 | 2 | 4 | 8,
   of: (where: Where, type: number, value: unknown) => number | bigint,
@@ -98,7 +98,7 @@ const writers: Record<number, Write> = {
   [NAME]: utf8,
   [UNKNOWN]: utf8,
   [JSON_]: utf8,
-  // The version of the format, a byte, which is a character of its own.
+  // The version byte of the format, which is a character of its own.
   [JSONB]: (block, where, type, value) => block.text(`\x01${textOf(where, type, value)}`),
   [UUID](block, where, type, value) {
     const digits = textOf(where, type, value).replace(/^\{(.*)\}$/, "$1");
@@ -126,7 +126,9 @@ function bool(where: Where, type: number, value: unknown): number {
 
 // -- numbers ---------------------------------------------------------------------------------------------------------
 
-/** All of it, sign, digits before and behind the point, exponent; no digits in NaN and the infinities. */
+/**
+ * Matches the whole number: sign, digits before and after the point, exponent. NaN and the infinities have no digits.
+ */
 function decimal(where: Where, type: number, value: unknown): RegExpExecArray {
   const found = /^\s*([-+]?)(?:(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?|NaN|Infinity)\s*$/.exec(
     textOf(where, type, value),
@@ -144,8 +146,8 @@ function float(where: Where, type: number, value: unknown): number {
   }
   if (type !== FLOAT4) return number;
   float4(where, number);
-  // From text it is rounded twice. Where the first time has come to lie halfway between two of float4, what would
-  // decide is lost.
+  // A value from text is rounded twice: to a double, then to float4. If the double lies halfway between two float4
+  // values, the digits that would decide are lost, so the text is refused.
   const mirrored = 2 * number - Math.fround(number);
   if (number !== value && number !== mirrored && Math.fround(mirrored) === mirrored)
     wrong(where, value, "pass a number");
@@ -153,13 +155,13 @@ function float(where: Where, type: number, value: unknown): number {
 }
 
 /**
- * int16 number of digits · int16 weight, the power of 10000 of the first · int16 sign · int16 decimal digits behind the
- * point · n × int16, a digit of base 10000. The server drops zeros at both ends, and the sign of 0.
+ * int16 number of digits · int16 weight, the power of 10000 of the first digit · int16 sign · int16 decimal digits
+ * after the point · n × int16, a digit of base 10000. The server drops zeros at both ends, and the sign of 0.
  */
 function numeric(block: Block, where: Where, type: number, value: unknown): void {
   const [text, sign, whole, fraction = "", exponent = 0] = decimal(where, type, value);
   const scale = fraction.length - +exponent;
-  // As many zeros in front and behind as make the point fall between two digits of base 10000.
+  // Zeros are added at both ends, so that the point falls between two digits of base 10000.
   const all = (whole ?? "") + fraction;
   const point = all.length - scale;
   const padding = (4 - (point % 4)) % 4;
@@ -176,17 +178,21 @@ function numeric(block: Block, where: Where, type: number, value: unknown): void
 
 // -- dates and times -------------------------------------------------------------------------------------------------
 
-/** The start of 4714-11-24 BC, day 0 of the Julian calendar, and of 2000-01-01, in milliseconds as Date has them. */
+/**
+ * In milliseconds, as Date has them: the start of 4714-11-24 BC, day 0 of the Julian calendar, and that of 2000-01-01.
+ */
 const LEAST = -210_866_803_200_000;
 const EPOCH = 946_684_800_000;
 const DAY = 86_400_000;
-/** Year (there is none 0), month and day, clock, fraction (of seconds only: 12:30.5 is something else), zone, BC. */
+/**
+ * Year (there is no year 0), month and day, clock, fraction (only of seconds: 12:30.5 means something else), zone, BC.
+ */
 const MOMENT =
   /^(?!0+-)(\d{4,7})-(\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?=(\.\d+)?))?)\4(Z|[-+](?:0\d|1[0-5])(?::[0-5]\d)?)?)?( BC)?$/;
 
 /**
- * Days of a date, microseconds of the others, since 2000-01-01. As the server, a date takes no notice of a time, nor
- * what is without time zone of a zone.
+ * Days since 2000-01-01 for a date, microseconds for the other types. As in the server, a date ignores a time, and a
+ * type without time zone ignores a zone.
  */
 function moment(where: Where, type: number, value: unknown): number | bigint {
   const isTime = type === TIME;
@@ -202,22 +208,21 @@ function moment(where: Where, type: number, value: unknown): number | bigint {
   const [, year, day, clock = "00:00", fraction = 0, zone, bc] = MOMENT.exec(text) ?? [];
   if (!year || (isZoned && !zone))
     return wrong(where, value, `pass ISO 8601 text${isZoned ? " with its time zone" : ""}`);
-  // Date holds fewer years than PostgreSQL; every 400 are alike.
+  // Date has fewer years than PostgreSQL. The calendar repeats after 400 years, so the year moves by such cycles.
   const astronomical = bc ? 1 - +year : +year;
   const cycles = Math.floor(astronomical / 400) - 5;
   const date = `${astronomical - 400 * cycles}-${day}`;
   const milliseconds = Date.parse(`${date}T${clock}${isZoned ? zone!.replace(/^...$/, "$&:00") : "Z"}`) - EPOCH;
   const about = milliseconds + 146_097 * DAY * cycles;
   const midnight = new Date(date);
-  // Some engines take February 30.
+  // Some engines accept February 30.
   const exists =
     midnight.toJSON()?.slice(5, 10) === day &&
     about >= LEAST - EPOCH &&
     about < (isDate ? 1_853_307_603_936e5 : 92_233_713_312e5);
   if (!exists) outOfRange(where, "PostgreSQL has no such time");
   if (isDate) return (+midnight - EPOCH) / DAY + 146_097 * cycles;
-  // rint, as the server's: a number of this size has no place for what is behind the point, and a tie goes to the even
-  // one.
+  // Rounds like the server's rint: a number of this size has no bits for a fraction, and a tie goes to the even number.
   return (
     BigInt(milliseconds) * 1000n +
     BigInt(cycles) * 12_622_780_800_000_000n +
@@ -228,13 +233,13 @@ function moment(where: Where, type: number, value: unknown): number | bigint {
 // -- arrays ----------------------------------------------------------------------------------------------------------
 
 /**
- * int32 dimensions · int32 whether with NULL · int32 element type · dimensions × (int32 length, int32 lower bound) ·
- * elements. The first of each dimension says how long the others must be. The server looks for NULL itself, and makes
- * all without elements alike.
+ * int32 dimensions · int32 whether it has NULLs · int32 element type · dimensions × (int32 length, int32 lower bound) ·
+ * elements. The first array of each dimension sets the length of the others. The server looks for NULLs itself, and
+ * makes the same empty array of all arrays without elements.
  */
 function writeArray(block: Block, where: Where, element: number, value: unknown): void {
   const lengths: number[] = [];
-  // In json[] an inner array is a JSON array: there is one dimension.
+  // In json[] an inner array is a JSON array, so there is one dimension.
   for (let inner = value; Array.isArray(inner) && lengths.length < (isJson(element) ? 1 : 7); inner = inner[0])
     lengths.push(inner.length);
   const { length } = lengths;
@@ -248,7 +253,7 @@ function writeArray(block: Block, where: Where, element: number, value: unknown)
     if (depth === length) return items === null ? block.null() : writeBinary(block, where, element, items);
     if (!Array.isArray(items) || items.length !== lengths[depth])
       wrong(where, value, "pass arrays of equal length within a dimension");
-    // Not forEach, which leaves out holes.
+    // Not forEach, which skips holes.
     for (const item of items as unknown[]) write(item, depth + 1);
   };
   write(value, 0);

@@ -1,4 +1,4 @@
-// What a value becomes beyond number, boolean, text and JSON: the policies of docs/options.md, and the user's own
+// What a value becomes beyond number, boolean, text and JSON: by the policies of docs/options.md, and by the user's own
 // parsers per type.
 //
 // Knows types by OID and the text forms that the core writes for them. Must not know batches, rows or connections.
@@ -9,23 +9,23 @@ import { BYTEA, DATE, FLOAT4, FLOAT8, INT8, INTERVAL, NUMERIC, TIME, TIMESTAMP, 
 import { times } from "./text-values.ts";
 
 /**
- * A parser for a type: what it returns is put into the row. It gets each value that is not NULL: a number, boolean or
- * text as in JSON output, int8 and numeric as their options say, bytea as `\x…`, arrays and json parsed.
+ * A parser for a type: its result is put into the row. It is called with each value that is not NULL: a number, boolean
+ * or text as in JSON output, int8 and numeric as their options say, bytea as `\x…`, arrays and json parsed.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes depends on the type that the user names
 export type Parser = (value: any, column: Column) => unknown;
 
-/** The user's own. */
+/** The user's own parsers. */
 export interface Parsers {
-  /** As given, the one that wins last. */
+  /** By the names that the user gave. If two names mean one type, the last wins. */
   readonly byName: ReadonlyMap<string, Parser>;
-  /** Filled from them when the server has said what the names mean. */
+  /** Filled from `byName` when the server has resolved the names. */
   byOid: ReadonlyMap<number, Parser>;
 }
 
-/** How values become JavaScript's. */
+/** How values become JavaScript values. */
 export interface ValuePolicy {
-  /** `undefined`: text, as of `numeric`. */
+  /** `undefined`: text, as for `numeric`. */
   readonly int8: "string" | "number" | "bigint" | undefined;
   readonly numeric: "string" | "number" | undefined;
   readonly dates: "string" | "date" | "temporal";
@@ -36,8 +36,8 @@ export interface ValuePolicy {
 type Convert = (value: never) => unknown;
 
 /**
- * What is to be done with the values of a column that are not NULL; mostly nothing. `isJson`: they come parsed, not as
- * slots.
+ * Returns the conversion for a column's values that are not NULL, or `undefined`, as for most columns. `isJson`: the
+ * values come from parsed JSON, not from slots.
  */
 export function converter(
   column: Column,
@@ -46,11 +46,11 @@ export function converter(
 ): ((value: unknown) => unknown) | undefined {
   const { typeOid } = column;
   const parser = policy.parsers?.byOid.get(typeOid);
-  // The same values from the server's text, which have no slot of their own, as from binary.
+  // From the server's text, float8 values have no slot of their own. `Number` makes them the same as from binary.
   if (parser) return (value) => parser(isJson && typeOid === FLOAT8 ? Number(value) : value, column);
   const element = elements[typeOid];
   const convert = ofElement(element ?? typeOid, policy, isJson);
-  // The simple protocol leaves an array as the server's text, `{01/02/2024}`, where it cannot be read.
+  // With the simple query protocol an array that cannot be read stays the server's text, `{01/02/2024}`.
   return convert && ((value) => (element && !Array.isArray(value) ? value : each(value, convert)));
 }
 
@@ -62,7 +62,7 @@ function ofElement(
   switch (typeOid) {
     case FLOAT4:
     case FLOAT8:
-      // NaN and the infinities come as text where JSON has no number for them; float8 alone has a slot.
+      // NaN and the infinities, for which JSON has no number, come as text. Only float8 has a slot, which holds them.
       return isJson ? Number : undefined;
     case NUMERIC:
       return numeric === "number" ? Number : undefined;
@@ -83,7 +83,7 @@ function ofElement(
   return undefined;
 }
 
-/** Converts the texts among a value, or an array of any dimension. */
+/** Converts a text, or the texts in an array of any dimension. */
 function each(value: unknown, convert: Convert): unknown {
   if (typeof value === "string") return convert(value as never);
   return Array.isArray(value) ? value.map((item) => each(item, convert)) : value;
@@ -91,7 +91,7 @@ function each(value: unknown, convert: Convert): unknown {
 
 // -- bytea -----------------------------------------------------------------------------------------------------------
 
-/** From bytea's hex form, `\x` and two digits a byte. */
+/** Reads bytea's hex form: `\x` and two digits a byte. */
 export function fromHex(text: string): OwnBytes {
   const bytes = new Uint8Array((text.length - 2) / 2);
   for (let index = 0; index < bytes.length; index++) {
@@ -111,20 +111,20 @@ interface TemporalType {
   from(text: string): unknown;
 }
 
-/** The runtime's Temporal, where it has one. */
+/** The runtime's Temporal, if it has one. */
 export function temporal(): { readonly [type: string]: TemporalType } | undefined {
   return (globalThis as { Temporal?: { readonly [type: string]: TemporalType } }).Temporal;
 }
 
 /**
- * A Date cannot say infinity, nor all of the server's years: those stay text. A timestamp without time zone is read as
- * UTC.
+ * A Date has no infinity, and not all of the server's years: such values stay text. A timestamp without time zone is
+ * read as UTC.
  */
 function dateOf(typeOid: number): Convert {
   const zone = typeOid === TIMESTAMP ? "Z" : "";
   return (text: string) => {
-    // More digits than milliseconds are not ISO 8601 for every engine. Other DateStyles, of the simple protocol, an
-    // engine would read in its own way.
+    // Not every engine reads more digits than milliseconds as ISO 8601. With the simple query protocol there may be
+    // other DateStyles, which an engine would read in its own way.
     const date = new Date(isoOf(text).replace(/(\.\d{3})\d+/, "$1") + zone);
     return /^\d{4,}-/.test(text) && !Number.isNaN(date.getTime()) ? date : text;
   };
@@ -137,17 +137,17 @@ function temporalOf(typeOid: number): Convert {
     try {
       return type.from(iso(text));
     } catch {
-      return text; // infinity, 24:00:00, years that it does not have, an interval with parts of both signs
+      return text; // infinity, 24:00:00, years that Temporal does not have, an interval with parts of both signs
     }
   };
 }
 
-/** The server's `P-1Y-2M` has a sign at each part, ISO 8601 one for all. */
+/** The server's `P-1Y-2M` has a sign for each part, ISO 8601 has one sign for all. */
 function durationOf(text: string): string {
   return /\d/.test(text.replace(/-[\d.]+/g, "")) ? text : `-${text.replaceAll("-", "")}`;
 }
 
-/** The server's years: more than four digits, and ` BC` at the end, are `+012345` and `-000043` in ISO 8601. */
+/** The server writes years with more than four digits, and ` BC` at the end. ISO 8601 has `+012345` and `-000043`. */
 function isoOf(text: string): string {
   const [, year, rest, bc] = /^(\d{4,})(-\S+?)( BC)?$/.exec(text) ?? [];
   if (year === undefined || (year.length === 4 && !bc)) return text;

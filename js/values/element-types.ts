@@ -3,7 +3,7 @@
 //
 // Knows pg_type.dat and pg_range.dat. Must not know values.
 
-/** `array`: the OID of the array type, where elements are looked at. */
+/** `array` is the OID of the array type, if the shim looks at its elements. */
 const TYPES: readonly (readonly [oid: number, name: string, array?: number])[] = [
   [16, "bool", 1000],
   [17, "bytea", 1001],
@@ -40,11 +40,11 @@ const RANGES: readonly { range: number; bound: number; array: number; multirange
   { range: 3926, bound: 20, array: 3927, multirange: 4536 }, // int8range
 ];
 
-/** The name by OID. */
+/** Type names by OID. */
 export const names: Record<number, string> = {};
-/** The type of the elements by the OID of an array type. */
+/** The element type by the OID of an array type. */
 export const elements: Record<number, number> = {};
-/** The type of the bounds by the OID of a range, and the range by that of a multirange. */
+/** The type of the bounds by the OID of a range type, and the range type by the OID of a multirange type. */
 export const parts: Record<number, number> = {};
 
 for (const [oid, name, array] of TYPES) {

@@ -1,5 +1,5 @@
-// Values of a statement that nobody has described yet: as text, with what must hold of a parameter's type so that the
-// server makes of the text what it would make of the value's own form.
+// Writes the values of a statement that has not been described yet: as text, with rules for a parameter's type. If they
+// hold, the server makes of the text what it would make of the value's own form.
 //
 // Knows which values have such a text, and for which types the encoder (parameters.ts) would do something else. Must
 // not know connections, or how a type is asked for.
@@ -8,35 +8,35 @@ import { isText, jsonTextOf } from "../util/text.ts";
 import { Block } from "./block.ts";
 import { BOOL, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 
-/** For which types of a parameter a text stands for its value. */
+/** The types of a parameter for which a text means the same as its value. */
 export interface TypeRule {
   /** The parameter's number, from 1. */
   readonly parameter: number;
-  /** It must be one of these, or must not be. */
+  /** Whether the type must be one of `types`, or must not be. */
   readonly isOneOf: boolean;
   readonly types: readonly number[];
 }
 
 export interface FirstParameters {
-  /** The middle of Bind: all text. */
+  /** The middle of a Bind message, all values as text. */
   readonly parameters: Uint8Array;
-  /** Where every type would do there is none. */
+  /** No rule for a parameter of which every type would do. */
   readonly rules: readonly TypeRule[];
 }
 
-/** A value as text; `undefined`: it has none that the server would read as the encoder does. */
+/** A value as text. `undefined` if it has no text that the server would read as the encoder does. */
 type First = { readonly text: string; readonly isOneOf?: boolean; readonly types?: readonly number[] } | undefined;
 
-/** Bytes of a value whose hexadecimal digits, twice as many, travel rather than a question. */
+/** Maximum bytes of a value that is sent as hexadecimal digits, twice as many bytes, to save a Describe. */
 const LONGEST_BYTES = 16 << 10;
 
 const INTEGERS = [INT2, INT4, INT8, OID];
-/** The encoder refuses a number for these, and the server reads its digits as something. */
+/** For these types the encoder refuses a number, but the server would accept its digits. */
 const NOT_OF_NUMBERS = [BOOL, BYTEA, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL];
 
-/** `undefined`: one of the values wants the types to be known first. */
+/** Returns `undefined` if one of the values needs the types to be known first. */
 export function firstParameters(values: readonly unknown[]): FirstParameters | undefined {
-  // More than Bind can count: who encodes them says so.
+  // More values than Bind can count: the encoder throws for them.
   if (values.length > 0xffff) return undefined;
   const block = new Block();
   const rules: TypeRule[] = [];
@@ -75,21 +75,21 @@ function firstText(value: unknown): First {
 }
 
 /**
- * Text goes as it is, but for integers: there the encoder takes decimal digits only, and a server perhaps 0x1F, 1_000
- * or an octal 010.
+ * Text is sent unchanged, except for integers: there the encoder accepts decimal digits only, and a server may also
+ * accept 0x1F, 1_000 or an octal 010.
  */
 function ofText(text: string): First {
   const isPlain = !/^\s*[-+]?\d\w*\s*$/.test(text) || /^(0|[1-9]\d*)$/.test(text);
   return isPlain ? { text } : { text, types: INTEGERS };
 }
 
-/** -0 has another text than its value; a whole number beyond 2^53 is one that the encoder refuses for integers. */
+/** The text of -0 loses its sign. For integers the encoder refuses a whole number beyond 2^53. */
 function ofNumber(value: number): First {
   const isWhole = Number.isInteger(value);
   if (!Number.isFinite(value) || Object.is(value, -0) || (isWhole && !Number.isSafeInteger(value))) return undefined;
   const types = [...NOT_OF_NUMBERS];
   if (value < 0) types.push(OID);
-  // Rounded to float4 from its digits it may differ from what it is rounded to from its bits.
+  // A float4 rounded from the digits may differ from a float4 rounded from the bits.
   if (!isWhole) types.push(FLOAT4);
   return { text: String(value), types };
 }
@@ -101,10 +101,10 @@ function ofObject(value: object): First {
     const bytes = bytesOf(value);
     return bytes.length > LONGEST_BYTES ? undefined : { text: `\\x${hex(bytes)}`, isOneOf: true, types: [BYTEA] };
   }
-  // Other years are written in another way (text-values.ts).
+  // Other years are written differently (text-values.ts).
   const year = value instanceof Date ? value.getUTCFullYear() : NaN;
   if (year >= 1 && year <= 9999)
     return { text: (value as Date).toISOString(), isOneOf: true, types: [DATE, TIMESTAMP, TIMESTAMPTZ] };
-  // An array may be an array, a JSON array or a composite, an object even more.
+  // An array may be meant as an array, a JSON array or a composite, and an object has even more meanings.
   return undefined;
 }

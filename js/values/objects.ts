@@ -1,17 +1,17 @@
-// From batches as the core writes them (row format COLUMNS, src/encode/columns.rs) to JavaScript rows.
+// Turns batches as the core writes them (row format COLUMNS, src/encode/columns.rs) into JavaScript rows.
 //
-// Knows the layout of a batch and how objects are built. What a value becomes beyond number, boolean, text and JSON is
-// converters.ts' business. Must not know queries or connections. No code is generated: Workers forbid it.
+// Knows the layout of a batch and how objects are built. converters.ts decides what a value becomes beyond number,
+// boolean, text and JSON. Must not know queries or connections. No code is generated: Workers forbid it.
 import { converter, type ValuePolicy } from "./converters.ts";
 import { SLOT_BOOL, SLOT_FLOAT, SLOT_INT, SLOT_JSON, SLOT_TEXT, type Column } from "../wasm/boundary.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
 export type RowMode = "object" | "array";
-/** Rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. */
+/** Decodes the rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. */
 export type RowDecoder = (view: Uint8Array) => unknown[];
 
 /**
- * What decodes the rows of one result.
+ * Returns the decoder for the rows of one result.
  *
  * Objects are plain, with one own property per column name; of two columns with one name the last wins. In mode
  * `"array"` a row has all columns in order.
@@ -21,7 +21,7 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
   return (view) => {
     const batch = openBatch(view, policy.parsers !== undefined);
     const width = columns.length;
-    // The kinds are the same in each batch.
+    // The kinds are the same in each batch of a result.
     plan ??= planRows(columns, policy, mode, batch.slots.bytes.slice(4, 4 + width));
     return rowsOf(plan, batch, batch.count, { slot: headOf(width) >> 2, text: 0, json: 0 });
   };
@@ -35,11 +35,11 @@ export interface RowPlan {
   /** What the slots of each column hold: one of `SLOT_…`. */
   readonly kinds: Uint8Array;
   readonly asArrays: boolean;
-  /** One per column; none at all where no value needs one. */
+  /** One per column; empty if no value needs one. */
   readonly converters: readonly Converter[];
-  /** Objects are copies of it. */
+  /** Row objects are copies of this object. */
   template: Record<string, unknown> | undefined;
-  /** How many rows were built without one. */
+  /** How many rows were built without a template. */
   seen: number;
 }
 
@@ -58,14 +58,14 @@ export function planRows(
 
 /** Where the values of the next row of a batch begin. */
 export interface BatchPlace {
-  /** In numbers of four bytes. */
+  /** Index into the slots' 32-bit integers. */
   slot: number;
-  /** In UTF-16 units, or in bytes where a text is not UTF-8. */
+  /** In UTF-16 units; in bytes if a text is not UTF-8. */
   text: number;
   json: number;
 }
 
-/** The next `count` rows from `place` on, which moves on. */
+/** Builds the next `count` rows from `place` on, and advances `place`. */
 export function rowsOf(plan: RowPlan, batch: Batch, count: number, place: BatchPlace): unknown[] {
   const { names, kinds, asArrays, converters } = plan;
   if (!asArrays && (plan.seen += count) > FEW) plan.template ??= templateOf(names);
@@ -124,33 +124,33 @@ export function rowsOf(plan: RowPlan, batch: Batch, count: number, place: BatchP
   return rows;
 }
 
-/** Up to so many rows, of all batches and all runs, a template costs more than it saves. */
+/** Up to this many rows, over all batches and runs, a template costs more than it saves. */
 const FEW = 8;
 
 /**
- * An object with all the names. A copy of it, with values stored over its own, takes half the time of adding them one
- * by one to `{}` (measured); any number of columns keeps a hidden class; and a column named `__proto__` is as any
+ * An object with all the names. Copying it and overwriting its values takes half the time of adding them one by one to
+ * `{}` (measured). The copy keeps a hidden class for any number of columns. A column named `__proto__` is like any
  * other, since JSON.parse makes it an own property.
  */
 function templateOf(names: readonly string[]): Record<string, unknown> {
   return JSON.parse(`{${names.map((name) => `${JSON.stringify(name)}:null`).join()}}`) as Record<string, unknown>;
 }
 
-/** One batch, taken apart. */
+/** The parts of one batch. */
 export interface Batch {
-  /** Rows, or what else it counts. */
+  /** Number of rows, or of other things that the batch counts. */
   readonly count: number;
   readonly slots: Slots;
   readonly text: string;
   readonly json: readonly unknown[];
-  /** Where a text is not UTF-8: the text of these bytes. */
+  /** Set if a text is not UTF-8: returns the text of these bytes. */
   readonly textOf: ((from: number, to: number) => string) | undefined;
 }
 
-/** Head and slots, in memory that is aligned. */
+/** The batch's head and slots, in aligned memory. */
 export interface Slots {
   readonly bytes: Uint8Array;
-  /** Two per slot. */
+  /** Two integers per slot. */
   readonly ints: Int32Array;
   readonly floats: Float64Array;
 }
@@ -162,18 +162,18 @@ const slotsIn = (bytes: OwnBytes): Slots => ({
 });
 const headOf = (width: number) => (4 + width + 7) & ~7;
 
-/** The server's text keeps a leading U+FEFF; what is no UTF-8 shows as U+FFFD. */
+/** Keeps a leading U+FEFF, as in the server's text. Bytes that are not UTF-8 become U+FFFD. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
-/** Used again and again: new memory per batch costs more in collections than the copy. */
+/** Reused: new memory for each batch costs more in garbage collections than the copy. */
 let scratch = slotsIn(new Uint8Array(1 << 10));
 /** Larger batches have memory of their own. */
 const SCRATCH = 1 << 20;
 const NONE: readonly unknown[] = [];
 
 /**
- * Takes a batch apart, before its rows are built. What it returns is good until the next one is opened, unless `own`:
- * code of the user's runs meanwhile, which might get here again.
+ * Splits a batch into its parts, before its rows are built. The result is valid until the next batch is opened, unless
+ * `own`: then the user's code runs meanwhile, which might call this function again.
  */
 export function openBatch(view: Uint8Array, own: boolean): Batch {
   const end = view.length - 12;
@@ -201,7 +201,7 @@ function textsOf(bytes: Uint8Array): { readonly units: string; readonly textOf: 
   try {
     return { units: bytes.length ? strict.decode(bytes) : "", textOf: undefined };
   } catch {
-    // Not UTF-8, so the units are wrong: one by one.
+    // Not UTF-8, so the lengths in UTF-16 units are wrong: each text is decoded by itself.
     const kept = bytes.slice();
     return { units: "", textOf: (from, to) => decoder.decode(kept.subarray(from, to)) };
   }

@@ -1,6 +1,6 @@
 // OIDs of the types whose values the shim looks at, by pg_type.dat.
 //
-// Numbers only; what is known of a type beyond its OID is in element-types.ts.
+// Numbers only; what else is known of a type is in element-types.ts.
 
 export const BOOL = 16;
 export const BYTEA = 17;
@@ -28,5 +28,5 @@ export const RECORD_ARRAY = 2287;
 export const UUID = 2950;
 export const JSONB = 3802;
 
-/** OIDs below are the same in every database, and the core knows those that can be read. */
+/** OIDs below this are the same in every database, and the core knows those whose values can be read. */
 export const FIRST_OF_A_DATABASE = 10_000;

@@ -1,16 +1,16 @@
-// What the values of a statement may be, for the compiler.
+// The types of a statement's values, for the compiler.
 //
-// Types only. Knows what the encoder (parameters.ts) takes for which type: a text is taken for every one, as the server
-// reads it. Must not know rows.
+// Types only. Knows which values the encoder (parameters.ts) takes for which type. It takes text for every type, as the
+// server reads it. Must not know rows.
 
 import type { JsonText } from "../util/text.ts";
 
-/** Only in types: no row has such a member. */
+/** Exists only in types: no row has such a member. */
 declare const TAKES: unique symbol;
 
 /**
- * Of a row type: which values its statement takes, one for each `${…}` of the template. `pgz-edge types` writes it
- * (docs/sql-types.md).
+ * A row type that extends this says which values its statement takes, one for each `${…}` of the template. `pgz-edge
+ * types` writes it (docs/sql-types.md).
  *
  * @example
  * interface FindUser extends Takes<[id: Parameter<"int8">]> { name: string }
@@ -19,11 +19,11 @@ export interface Takes<Values extends readonly unknown[]> {
   readonly [TAKES]?: Values;
 }
 
-/** The values of a template that asks for this row type; anything where nobody has said it. */
+/** The values of a template that asks for this row type. Any values if the row type does not say. */
 export type TakenBy<Row> = [Row] extends [Takes<infer Values>] ? Values : readonly unknown[];
 
 /**
- * No promise, nor a query builder that was not awaited. The first form is for objects that are written out, whose
+ * An object, but no promise, and no query builder that was not awaited. The first form is for object literals, whose
  * members the compiler compares one by one.
  */
 type Plain = { readonly [member: string]: unknown; readonly then?: never } | (object & { readonly then?: never });
@@ -31,7 +31,9 @@ type Digits = number | bigint;
 type Words = number | bigint | boolean;
 type Bytes = ArrayBuffer | ArrayBufferView;
 
-/** By PostgreSQL's name, beside text and NULL. Dates and times take those of `Temporal` too. */
+/**
+ * Accepted values by PostgreSQL's type name, besides text and NULL. Dates and times also accept objects of `Temporal`.
+ */
 interface ParameterTypes {
   bool: boolean;
   int2: Digits;
@@ -63,8 +65,8 @@ interface ParameterTypes {
 }
 
 /**
- * A value for a parameter of this type, by PostgreSQL's name: `int8`, `text[]`. Of types that are not known here, such
- * as enums, domains and those of extensions, it is a text, a number, a boolean or an array.
+ * A value for a parameter of this type, by PostgreSQL's name: `int8`, `text[]`. A type that is not known here, such as
+ * an enum, a domain or a type of an extension, takes text, a number, a boolean or an array.
  *
  * @example
  * const id: Parameter<"int8"> = 7n;

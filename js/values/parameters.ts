@@ -1,9 +1,9 @@
-// From JavaScript values to the middle of a Bind message, each value encoded for the parameter's real type.
+// Encodes JavaScript values as the middle of a Bind message, each for the parameter's real type.
 //
 //   int16 n · n × int16 format code · int16 n · n × (int32 length, -1 for NULL · bytes)
 //
-// Knows: which values go in binary and which as text. What they become is in binary-values.ts and text-values.ts. Must
-// not know: connections, results. Errors name the parameter and its type, never the value, and come before anything is
+// Knows: which values are sent in binary and which as text. binary-values.ts and text-values.ts write them. Must not
+// know: connections, results. Errors name the parameter and its type, never the value, and come before anything is
 // sent.
 
 import { UsageError } from "../util/errors.ts";
@@ -19,9 +19,9 @@ export { Block } from "./block.ts";
 export type { Where } from "./text-values.ts";
 
 /**
- * The encoded block, which the next call writes over.
+ * Returns the encoded block, which the next call overwrites.
  *
- * What each type takes is the table of docs/queries.md.
+ * docs/queries.md has the table of what each type takes.
  *
  * @throws UsageError `INVALID_QUERY` (another number of values), `TOO_MANY_PARAMETERS`, `INVALID_PARAMETER`,
  * `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`
@@ -38,9 +38,9 @@ export function encodeParameters(values: readonly unknown[], types: ArrayLike<nu
   }
 }
 
-/** Used again and again: memory of its own for each call costs more than what is done with it. */
+/** Reused: memory of its own would cost each call more than the encoding. */
 let scratch = new Block();
-/** A value's own code runs meanwhile (toJSON), which might get here again. */
+/** Set while encoding. A value's own code runs meanwhile (toJSON), and might call this function again. */
 let busy = false;
 
 function encoded(block: Block, values: readonly unknown[], types: ArrayLike<number>): Uint8Array {
@@ -49,8 +49,8 @@ function encoded(block: Block, values: readonly unknown[], types: ArrayLike<numb
 }
 
 /**
- * The same behind what `block` holds already, for several executions in one buffer. When it throws, `block.length` is
- * the caller's to set back.
+ * Appends the encoded values to `block`, for several executions in one buffer. If it throws, the caller must set
+ * `block.length` back.
  */
 export function appendParameters(block: Block, values: readonly unknown[], types: ArrayLike<number>): void {
   const count = values.length;
@@ -61,7 +61,7 @@ export function appendParameters(block: Block, values: readonly unknown[], types
       `The statement has ${types.length} parameters, but ${count} values were given.`,
     );
   const start = block.reserve(4 + 2 * count);
-  // The room may have been used before: the format codes must be 0 to begin with.
+  // The memory may have been used before, and format codes are 0 by default.
   block.bytes.fill(0, start, block.length);
   block.view.setUint16(start, count);
   block.view.setUint16(start + 2 + 2 * count, count);
@@ -72,8 +72,8 @@ export function appendParameters(block: Block, values: readonly unknown[], types
 }
 
 /**
- * Writes one value; returns whether in binary. Text is left to the server, which knows more spellings, but for
- * integers.
+ * Writes one value. Returns whether it is in binary. Text is sent to the server unchanged, which knows more spellings;
+ * only integers are read here.
  */
 function append(block: Block, where: Where, value: unknown): boolean {
   const { type } = where;
@@ -81,23 +81,23 @@ function append(block: Block, where: Where, value: unknown): boolean {
   const binary = value !== null && kind !== undefined && (kind === "" || kind === typeof value);
   if (value === null) block.null();
   else if (binary) writeBinary(block, where, type, value);
-  // A text is taken as it is, whatever the type.
+  // A string is sent unchanged, whatever the type.
   else if (typeof value !== "string" || !block.ascii(value)) block.text(literal(where, value));
   return binary;
 }
 
-/** What the type's input reads. */
+/** Returns text that the type's input function reads. */
 export function literal(where: Where, value: unknown): string {
   const { type } = where;
-  // An array for a type that is known here not to be one cannot be meant.
+  // For a type that is known here and is no array type, an array must be a mistake.
   return Array.isArray(value) && !names[type] && !parts[type]
     ? arrayLiteral(where, elements[type] ?? 0, value, 1)
     : textOf(where, type, value);
 }
 
 /**
- * Before anything is sent: the counts of Bind are 16 bits wide, and a server that describes more parameters wraps its
- * own (seen).
+ * Called before anything is sent. The counts of Bind are 16 bits wide, and a server that describes more parameters
+ * wraps its own count (seen).
  *
  * @throws UsageError `TOO_MANY_PARAMETERS`
  */
@@ -106,7 +106,7 @@ export function checkCount({ length }: readonly unknown[]): void {
     throw new UsageError("TOO_MANY_PARAMETERS", `More than 65535 parameters: pass arrays, and unnest() them.`);
 }
 
-/** With the kind of value that goes in binary. */
+/** The types with values that are sent in binary, by the value's `typeof`. `""`: all values. */
 const BINARY: Record<number, string> = {
   [BOOL]: "boolean",
   [BYTEA]: "object",
@@ -118,7 +118,7 @@ const BINARY: Record<number, string> = {
   [FLOAT8]: "number",
 };
 
-/** Whether some values of the type go in binary, so that Parse must declare it. */
+/** Whether some values of the type are sent in binary, so that Parse must declare the type. */
 export function goesInBinary(typeOid: number): boolean {
   return typeOid in BINARY;
 }

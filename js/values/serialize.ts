@@ -1,15 +1,16 @@
-// Option `serialize`: what the user's own code makes of parameters before they are encoded.
+// Option `serialize`: the user's own code changes parameters before they are encoded.
 //
 // Knows arrays, whose elements are values too. Must not know types, which may not be known yet.
 import { UsageError } from "../util/errors.ts";
 
 /**
- * Makes a value that the driver takes of one of your own: it gets each that is not null, and each element of arrays.
+ * Turns one of your values into a value that the driver takes. It is called with each value that is not null, and with
+ * each element of an array.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes is what the user passes
 export type Serializer = (value: any) => unknown;
 
-/** Dimensions of an array, as in the server. What lies deeper is refused later. */
+/** Maximum dimensions of an array, as in the server. A deeper array is refused later. */
 const MOST_DIMENSIONS = 6;
 
 export function serialized(values: readonly unknown[], serialize: Serializer): unknown[] {

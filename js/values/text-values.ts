@@ -1,4 +1,4 @@
-// From JavaScript values to PostgreSQL's input text, and the refusals that every form of a value shares.
+// Turns JavaScript values into PostgreSQL's input text, and throws the errors that every form of a value shares.
 //
 // Knows: type OIDs, array literals. The declared type decides what a value becomes, never the value alone. Must not
 // know: messages, binary forms. Errors name the parameter and its type, never the value.
@@ -25,11 +25,11 @@ import {
   TIMESTAMPTZ,
 } from "./oid.ts";
 
-/** What an error names: the parameter, or what `name` says, and its declared type. */
+/** What an error names: the parameter, or the result of `name`, and the declared type. */
 export interface Where {
   readonly index: number;
   readonly type: number;
-  /** What it is called, such as `Row 7, column "total"`. */
+  /** Names the value, for example `Row 7, column "total"`. */
   readonly name?: () => string;
 }
 
@@ -41,8 +41,8 @@ export const integerRanges: Record<number, readonly [min: number | bigint, max: 
 };
 
 /**
- * `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. Nothing in it
- * would end it on the wire, or not arrive as it is.
+ * Returns `value` in the input syntax of `type`, which is the parameter's type or, inside an array, the element's. The
+ * text has no NUL, which would end it on the wire, and no unpaired surrogate, which would be replaced.
  */
 export function textOf(where: Where, type: number, value: unknown): string {
   const text = inputOf(where, type, value);
@@ -85,13 +85,13 @@ export function integer(where: Where, type: number, value: unknown): number | bi
 
 function digits(text: string): bigint | undefined {
   if (!/^\s*[-+]?\d+\s*$/.test(text)) return undefined;
-  // 2^63 has 19 digits; BigInt of a megabyte of them would take seconds.
+  // 2^63 has 19 digits. BigInt of a megabyte of digits would take seconds.
   return text.length < 64 ? BigInt(text) : 2n ** 64n;
 }
 
 export function float4(where: Where, value: number): number {
   const rounded = Math.fround(value);
-  // As float4in: what is too large or too small for float4 is an error, not Infinity or 0.
+  // Like float4in: a value that is too large or too small for float4 is an error, not Infinity or 0.
   if (Number.isFinite(value) && (!Number.isFinite(rounded) || (rounded === 0 && value !== 0)))
     return outOfRange(where, "float4 holds 1e-45 to 3.4e38");
   return value;
@@ -103,7 +103,7 @@ function json(where: Where, value: unknown): string {
   let text: string | undefined;
   let facts;
   try {
-    // A promise would be stored as {}.
+    // JSON.stringify would make {} of a promise.
     if (!isBytes(value) && !isThenable(value)) text = JSON.stringify(value);
   } catch (cause) {
     facts = { cause };
@@ -111,11 +111,11 @@ function json(where: Where, value: unknown): string {
   return text ?? wrong(where, value, "pass a value that JSON can represent", facts);
 }
 
-/** A type of dates or times, and the values besides text that a parameter of it takes. */
+/** A date or time type, and the values that its parameters take besides text. */
 interface TimeType {
-  /** The type of Temporal that its values are read as. */
+  /** The Temporal type that its values are read as. */
   readonly temporal: string;
-  /** By their tags, since a runtime may have Temporal from a library. */
+  /** By their tags, since Temporal may come from a library. */
   readonly takes: readonly string[];
 }
 
@@ -128,42 +128,42 @@ export const times: Readonly<Record<number, TimeType>> = {
 };
 
 /**
- * ISO 8601, of a Date in UTC, as PostgreSQL reads it: with BC for the years before 1, and signs behind an interval's P.
- * Whole, since a column may be a timestamptz by now.
+ * Returns ISO 8601 text, of a Date in UTC, as PostgreSQL reads it: with BC for the years before 1, and with signs after
+ * an interval's P. Never shortened to a date, since a column may have become a timestamptz by now.
  */
 function timeText(where: Where, value: unknown, { takes }: TimeType): string {
   const tag = tagOf(value);
-  // An invalid Date has no text. A ZonedDateTime rounds its zone's offset to minutes where it had seconds.
+  // An invalid Date has no text. A ZonedDateTime rounds its zone's offset to minutes if the offset has seconds.
   const text =
     takes.includes(tag) &&
     (tag === "Date"
       ? isoText(value as Date)
       : String((value as { toInstant?(): unknown }).toInstant?.() ?? value).replace(/\[.*/, ""));
   if (!text) return wrong(where, value, `pass text, or a valid ${takes.join(" or ")}`);
-  // Mostly a Date of the years 1 to 9999, which needs nothing.
+  // Most values are a Date of the years 1 to 9999, which needs no change.
   if (text.length === 24 && text > "0001") return text;
   if (text.startsWith("-P")) return text.slice(1).replace(/\d[\d.]*/g, "-$&");
-  const behindYear = text.indexOf("-", 1);
-  if (behindYear < 0) return text;
+  const afterYear = text.indexOf("-", 1);
+  if (afterYear < 0) return text;
   const year = parseInt(text);
-  const rest = text.slice(behindYear);
+  const rest = text.slice(afterYear);
   if (year < -4713 || (year === -4713 && rest < "-11-24")) return outOfRange(where, "PostgreSQL has no such time");
   return `${String(year > 0 ? year : 1 - year).padStart(4, "0")}${rest}${year > 0 ? "" : " BC"}`;
 }
 
-/** toJSON takes twice as long. */
+/** With toISOString, because toJSON takes twice as long. */
 function isoText(date: Date): string {
   return Number.isNaN(date.getTime()) ? "" : date.toISOString();
 }
 
 export const DIMENSIONS = "pass an array of at most 6 dimensions";
 
-/** `{"a",NULL,{"b"}}`; everything but NULL quoted, so that no content can mean anything else. */
+/** `{"a",NULL,{"b"}}`: everything except NULL is quoted, so that no content can mean anything else. */
 export function arrayLiteral(where: Where, element: number, array: readonly unknown[], depth: number): string {
   if (depth > 6) return wrong(where, array, DIMENSIONS);
   const items = Array.from(array, (item) => {
     if (item === null) return "NULL";
-    // In json[] an inner array is a JSON array, and one of multiranges it is one of these: there is one dimension.
+    // In json[] an inner array is a JSON array, and in an array of multiranges a multirange. Both have one dimension.
     if (Array.isArray(item) && !isJson(element) && !parts[parts[element]!])
       return arrayLiteral(where, element, item, depth + 1);
     return quoted(textOf(where, element, item));
@@ -172,8 +172,8 @@ export function arrayLiteral(where: Where, element: number, array: readonly unkn
 }
 
 /**
- * `["1","10")`, of `{ lower, upper, bounds }`. A bound that is not mentioned may be a slip, so it is never taken for
- * none.
+ * `["1","10")`, from `{ lower, upper, bounds }`. A missing bound may be a mistake, so it does not mean an infinite
+ * bound.
  */
 function rangeLiteral(where: Where, part: number, value: unknown): string {
   const {
@@ -214,7 +214,7 @@ export function wrong(where: Where, value: unknown, advice: string, facts?: Fact
   return fail(where, "INVALID_PARAMETER", `does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
 }
 
-/** `Undefined`, `Array`, `Temporal.Instant`. */
+/** Returns a tag such as `Undefined`, `Array` or `Temporal.Instant`. */
 function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }

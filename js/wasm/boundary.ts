@@ -1,7 +1,8 @@
-// All that crosses into wasm: the shape of `CoreConnection` (docs/boundary.md), and `Core`, the only caller of it.
+// Everything that crosses into wasm: the type of `CoreConnection` (docs/boundary.md), and `Core`, its only caller.
 //
 // `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into
 // one error for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
+import { BoundedMap } from "../util/bounded.ts";
 import type { LimitName, PgzError } from "../util/errors.ts";
 import {
   COMPLETE,
@@ -19,18 +20,18 @@ import {
 
 export * from "./numbers.ts";
 
-/** Caps of one operation, by the places `LIMIT_…`. */
+/** Caps of one operation, at the places `LIMIT_…`. */
 export type Limits = Float64Array;
 
 export const NO_LIMITS: Limits = new Float64Array();
 
-/** 0 or nothing: no limit. */
+/** Caps of one operation. 0 or `undefined`: no limit. */
 export interface Caps {
   readonly rows?: number | undefined;
   readonly bytes?: number | undefined;
   readonly fieldBytes?: number | undefined;
   readonly truncate?: boolean;
-  /** Rows of one Execute, whose portal then stays open. */
+  /** Maximum number of rows of one Execute, whose portal then stays open. */
   readonly fetch?: number;
 }
 
@@ -63,7 +64,7 @@ export interface Column {
 
 export type Fields = Readonly<Record<string, string>>;
 
-/** What is told of as JSON (src/connection/event.rs). tests/unit/boundary-events.ts compares the two sides. */
+/** Events that cross as JSON (src/connection/event.rs). tests/unit/boundary-events.ts compares the two sides. */
 export type JsonEvent =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
@@ -93,7 +94,7 @@ export type JsonEvent =
   | { kind: "unreadable"; code: string; message: string; detail: string }
   | { kind: "failure"; code: string; message: string; detail: string };
 
-/** What the core tells besides rows; of the last two, which every query brings, by numbers. */
+/** What the core reports besides rows. The last two come with every query, so they cross as numbers. */
 export type Event =
   | JsonEvent
   | { kind: "complete"; command: string; rowCount: number | null }
@@ -101,16 +102,16 @@ export type Event =
 
 export type EventOf<Kind extends Event["kind"]> = Extract<Event, { kind: Kind }>;
 
-/** What became of an item of a batch. */
+/** The outcome of an item of a batch. */
 export interface ItemOutcome {
   /** `null`: it failed. */
   readonly command: string | null;
   readonly rowCount: number | null;
-  /** Rows that became values, or bytes of output, that it has put out. */
+  /** Rows that became values, or bytes of output that the item has produced. */
   readonly output: number;
 }
 
-/** In the order of the items (src/connection/outcomes.rs). */
+/** Returns the outcomes in the order of the items (src/connection/outcomes.rs). */
 export function outcomesOf({ commands, items }: EventOf<"items">): ItemOutcome[] {
   const outcomes: ItemOutcome[] = [];
   for (let at = 0; at < items.length; at += 3) {
@@ -122,7 +123,7 @@ export function outcomesOf({ commands, items }: EventOf<"items">): ItemOutcome[]
 
 /** The wasm object, of the class that wasm-bindgen generates from src/wasm/lib.rs. */
 export interface CoreConnection {
-  /** Gives its memory back; only in the instance that made it, see module.ts. */
+  /** Frees its memory. May be called only in the instance that made it, see module.ts. */
   free(): void;
   request_tls(): number;
   start(
@@ -137,16 +138,16 @@ export interface CoreConnection {
     channelBinding: Uint8Array,
   ): number;
   prove(answer: Uint8Array): number;
-  /** Where `n` bytes may be put; 0: there is no memory for them, and the connection has failed. */
+  /** Returns the address for `n` bytes; 0: there is no memory for them, and the connection has failed. */
   input(n: number): number;
-  /** Also bits of what has ended with it. */
+  /** The status also has bits for what has ended with this input. */
   receive(n: number): number;
-  /** Of the command that is complete; -1: it counts no rows. */
+  /** The row count of the completed command; -1: the command counts no rows. */
   row_count(): number;
-  /** Its name, as the tag says it. */
+  /** The name of the completed command, as the tag has it. */
   command(): string;
   /**
-   * Runs `sql` in front of the next `describe`, `execute`, `first_run` or `batch`, in its flight, behind earlier
+   * Runs `sql` in front of the next `describe`, `execute`, `first_run` or `batch`, in its flight, after earlier
    * preludes.
    */
   prelude(sql: string): void;
@@ -154,21 +155,25 @@ export interface CoreConnection {
   rows_pointer(): number;
   rows_length(): number;
   rows_taken(): void;
-  /** All that wait, one per line. */
+  /** All waiting events, one per line. */
   take_events(): string;
-  /** `shapeId`: the statement stays prepared for it; 0: for none. */
+  /** `shapeId`: the shape that the statement stays prepared for; 0: none. */
   describe(sql: string, shapeId: number): number;
-  /** All types of the database that it is to know: src/types/catalog.rs says how. */
+  /** All types of the database that the core must know, in the layout of src/types/catalog.rs. */
   define_types(types: Uint32Array, attributes: Uint32Array, names: string): void;
-  /** Times may be floats in binary: from now on it asks for text and refuses binary where that shows. */
+  /** Times may be floats in binary: from now on the core requests text and refuses binary where that would show. */
   float_times(): void;
-  /** 1: can be read in binary. */
+  /** 1: the core can read the type in binary. */
   result_format(typeOid: number): number;
-  /** `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind; `shapeId` 0: it is not kept. */
+  /**
+   * `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind; `shapeId` 0: the statement is not
+   * kept.
+   */
   execute(shapeId: number, statement: Uint8Array, parameters: Uint8Array, rowForm: number, limits: Limits): number;
   /**
-   * `parameters`: the middle of Bind, of text alone; `check`: a statement, of which `sql` is the parameter or none;
-   * `checkShapeId`: by which it is known again, and prepared at its second use; 0: it is not kept.
+   * `parameters`: the middle of Bind, as text only. `check`: a statement that has no parameter, or `sql` as its
+   * parameter. `checkShapeId`: the id by which the check is recognised, and prepared at its second use; 0: it is not
+   * kept.
    */
   first_run(
     shapeId: number,
@@ -187,12 +192,12 @@ export interface CoreConnection {
   close_portal(): number;
   /** `copy`: COPY_NONE or the COPY that it may be. */
   simple_query(sql: string, copy: number, rowForm: number, limits: Limits): number;
-  /** What stands in front of so many bytes of data, as output; nothing when the server wants none. */
+  /** Puts the header of so many bytes of data into the output; puts nothing there if the server wants no more data. */
   copy_data(length: number): void;
   /** With a reason: CopyFail. */
   copy_end(reason: string | undefined): number;
   batch(isolated: boolean, rowForm: number, limits: Limits): number;
-  /** Its number in the batch. */
+  /** Returns the statement's number in the batch. */
   batch_statement(shapeId: number, statement: Uint8Array): number;
   /** Each item: int32 statement, int32 length, the middle of Bind. `end`: one of BATCH_…. */
   batch_items(items: Uint8Array, end: number): number;
@@ -211,16 +216,16 @@ export interface BoundaryStats {
   copiedBytes: number;
   /** Bytes that came from the socket. */
   receivedBytes: number;
-  /** The chunks that they came in. */
+  /** Chunks that came from the socket. */
   receivedChunks: number;
 }
 
-/** What module.ts lends to a `Core`: the instance it lives in. */
+/** The instance that a `Core` lives in, as module.ts lends it. */
 export interface Instance {
   readonly memory: WebAssembly.Memory;
-  /** A call threw: ends every connection of the instance and returns the error for it. */
+  /** Called when a call threw: ends every connection of the instance and returns the error for it. */
   poison(cause: unknown): PgzError;
-  /** Frees the core's object, which nobody calls any more. */
+  /** Frees the core's object, which is not called any more. */
   release(core: Core, handle: CoreConnection): void;
 }
 
@@ -232,10 +237,10 @@ const rowsLength = (handle: CoreConnection) => handle.rows_length();
 const rowsPointer = (handle: CoreConnection) => handle.rows_pointer();
 const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 
-/** Of a status: there is something for `takeEvents`. */
+/** The bits of a status that say that `takeEvents` has something to return. */
 export const TELLS = EVENT | COMPLETE | READY_IDLE | READY_IN_TRANSACTION | READY_FAILED;
 
-/** Texts of events that a connection remembers, and the longest. */
+/** Maximum number of event texts that a connection remembers, and of characters in one of them. */
 const MOST_KNOWN = 8;
 const LONGEST_KNOWN = 4_096;
 
@@ -245,10 +250,13 @@ export class Core {
   onTrap: (error: PgzError) => void = () => {};
   #handle: CoreConnection | undefined;
   readonly #instance: Instance;
-  /** The last that was asked for. */
+  /** The last command name that was asked for. */
   #command = "";
-  /** By their text: columns of a query that runs again stay the same object, by which its rows' decoder is found. */
-  readonly #known = new Map<string, readonly JsonEvent[]>();
+  /**
+   * Parsed events by their text: the columns of a repeated query stay the same object, by which the decoder of its rows
+   * is found.
+   */
+  readonly #known = new BoundedMap<string, readonly JsonEvent[]>(MOST_KNOWN);
   /** Why there is no handle any more. */
   #gone: PgzError | undefined;
 
@@ -257,10 +265,10 @@ export class Core {
     this.#instance = instance;
   }
 
-  /** One command, by name: `core.call((core) => core.describe(sql))`. Throws only after a trap. */
+  /** Runs one command, by name: `core.call((core) => core.describe(sql))`. Throws only after a trap. */
   call<T>(command: (handle: CoreConnection) => T): T {
     const handle = this.#handle;
-    // Who asks has not heard yet that the connection is over, which must not poison the others.
+    // The caller does not know yet that the connection is over. That must not poison the others.
     if (!handle) throw this.#gone ?? new Error("a call on a closed core");
     this.stats.boundaryCalls++;
     try {
@@ -280,7 +288,7 @@ export class Core {
     this.stats.receivedBytes += length;
     this.stats.receivedChunks++;
     const pointer = this.call((handle) => handle.input(length));
-    // Without memory for it there is no room: the core has failed, which `receive` tells.
+    // Without memory for the chunk there is no address: the core has failed, and `receive` reports it.
     if (pointer) new Uint8Array(this.#instance.memory.buffer, pointer, length).set(chunk);
     return this.call((handle) => handle.receive(length));
   }
@@ -295,7 +303,7 @@ export class Core {
     return bytes;
   }
 
-  /** All that this status tells of, oldest first. Not to be changed. */
+  /** Returns all events that this status reports, oldest first. The caller must not change them. */
   takeEvents(status: number): readonly Event[] {
     const events: Event[] = status & EVENT ? [...this.#jsonEvents()] : [];
     if (status & COMPLETE) {
@@ -314,7 +322,6 @@ export class Core {
     const known = this.#known.get(text);
     if (known) return known;
     const events = text.split("\n").map((line) => JSON.parse(line) as JsonEvent);
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
     if (text.length <= LONGEST_KNOWN) this.#known.set(text, events);
     return events;
   }
@@ -335,7 +342,7 @@ export class Core {
     this.call(rowsTaken);
   }
 
-  /** Gives the wasm memory back. May be called at any time, again too. Later calls throw `gone`. */
+  /** Frees the wasm memory. May be called at any time, and repeatedly. Later calls throw `gone`. */
   free(gone?: PgzError): void {
     const handle = this.#handle;
     if (!handle) return;
@@ -344,7 +351,7 @@ export class Core {
     this.#instance.release(this, handle);
   }
 
-  /** The instance is gone. */
+  /** Called when the instance is gone. */
   abandon(error: PgzError): void {
     this.#handle = undefined;
     this.#gone = error;

@@ -1,3 +1,3 @@
-// The type of `pgz-edge/pgz_edge_bg.wasm`, for those who import the file: what workerd and its bundlers make of it.
+// The type of `pgz-edge/pgz_edge_bg.wasm`, for code that imports the file: workerd and its bundlers make it a module.
 declare const wasm: WebAssembly.Module;
 export default wasm;

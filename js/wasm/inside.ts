@@ -1,11 +1,12 @@
-// The wasm of an entry whose file has it inside, as base64: bundlers and single-file compilers cannot lose it there.
+// Decodes the wasm of an entry whose file contains it as base64: bundlers and single-file compilers cannot lose it
+// there.
 //
-// It is decoded when the first connection wants it, and by the runtime: esbuild's own loader does it in JavaScript as
-// soon as the file is loaded, which took Node 9 ms of CPU at every start.
+// The runtime decodes it when the first connection needs it. esbuild's own loader decodes in JavaScript as soon as the
+// file is loaded, which took Node 9 ms of CPU at every start.
 
 interface Decoders {
   readonly Uint8Array: { fromBase64?(text: string): Uint8Array<ArrayBuffer> };
-  /** No global of every Deno, nor of browsers. */
+  /** Not a global in every Deno, nor in browsers. */
   readonly Buffer?: { from(text: string, encoding: "base64"): Uint8Array<ArrayBuffer> };
 }
 

@@ -1,8 +1,8 @@
 // The wasm instance of this isolate: made at the first connect, replaced after a trap.
 //
 // The generated glue (pkg/pgz_edge.js, docs/decisions/0009) holds one instance, which all connections share. So a trap
-// (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED, and another instance of
-// the same module takes its place, with a fresh memory. Must not know what a connection does.
+// (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED. Another instance of the
+// same module, with a fresh memory, then takes its place. Must not know what a connection does.
 import { CoreConnection as Handle, initSync, restart, restarted } from "../../pkg/pgz_edge.js";
 import type { Bytes } from "../util/bytes.ts";
 import { ConnectionError, UsageError, type PgzError } from "../util/errors.ts";
@@ -18,18 +18,18 @@ let broken = false;
 class CoreInstance implements Instance {
   readonly memory: WebAssembly.Memory;
   /**
-   * Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its
-   * memory back. (The glue frees a handle that was collected.) Workers with a compatibility date before May 2025 do not
-   * have the class.
+   * Held weakly: a Worker's request that ends without close() runs no code, and then only the garbage collector can
+   * free its memory. (The glue frees a handle that was collected.) Workers with a compatibility date before May 2025 do
+   * not have the class.
    */
   readonly #cores = new Set<{ deref(): Core | undefined }>();
 
   constructor() {
-    // The glue compiles and instantiates once; later it only returns the exports of the instance that it has.
+    // The glue compiles and instantiates once. Later it only returns the exports of the instance that it has.
     this.memory = instantiate((module ??= runtime().module())).memory;
   }
 
-  /** `handle`'s owner from now on. */
+  /** Returns the Core that owns `handle` from now on. */
   own(handle: CoreConnection): Core {
     const core = new Core(handle, this);
     this.#cores.add(globalThis.WeakRef ? new WeakRef(core) : { deref: () => core });
@@ -41,7 +41,7 @@ class CoreInstance implements Instance {
       current = undefined;
       broken = true;
       try {
-        // At once: the collector must not free the handles of this instance in it any more.
+        // At once, so that the garbage collector cannot free handles of this instance in it any more.
         renew();
       } catch {
         // No memory for another one: the next connect tries again.
@@ -61,7 +61,7 @@ class CoreInstance implements Instance {
       const other = one.deref();
       if (!other || other === core) this.#cores.delete(one);
     }
-    // After a trap all of it went at once, and at this address the next instance may hold a live object.
+    // After a trap all memory of the instance is gone, and the next instance may hold a live object at this address.
     if (current !== this) return;
     try {
       handle.free();
@@ -71,7 +71,7 @@ class CoreInstance implements Instance {
   }
 }
 
-/** Bytes have to be compiled, which is not allowed everywhere. */
+/** Bytes must be compiled, which is not allowed everywhere. */
 function instantiate(module: WebAssembly.Module | Bytes): { memory: WebAssembly.Memory } {
   try {
     return initSync({ module });
@@ -86,14 +86,14 @@ function instantiate(module: WebAssembly.Module | Bytes): { memory: WebAssembly.
   }
 }
 
-/** Another instance of the module in the place of the one that trapped. */
+/** Replaces the trapped instance with another instance of the same module. */
 function renew(): void {
   restart();
   restarted();
   broken = false;
 }
 
-/** A connection's state machine in the current instance. */
+/** Creates a connection's state machine in the current instance. */
 export function createCore(maxMessageBytes: number, statementPrefix: string, statementCacheSize: number): Core {
   if (broken) renew();
   const instance = (current ??= new CoreInstance());

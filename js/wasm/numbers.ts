@@ -4,57 +4,57 @@
 // Bits of the status that `receive` and every operation return.
 /** `take_output` has bytes. */
 export const OUTPUT = 0x1;
-/** Whole rows wait. */
+/** Whole rows are waiting. */
 export const ROWS = 0x2;
-/** `take_events` has at least one. */
+/** `take_events` has at least one event. */
 export const EVENT = 0x4;
-/** Input waits behind the event or behind many rows: call `receive(0)` when both are drained. */
+/** Input is waiting after an event or after many rows: call `receive(0)` when both are drained. */
 export const MORE = 0x8;
 /** Startup or an operation wants input. */
 export const BUSY = 0x10;
-/** Nothing more will come from this connection. The reason was an event. */
+/** Nothing more will come from this connection. An event has given the reason. */
 export const CLOSED = 0x20;
 /**
- * At least `flushBytes` of rows wait, or a first run holds enough. With MORE: the rows go to their consumer before
- * `receive(0)`, which waits until the consumer wants more.
+ * At least `flushBytes` of rows are waiting. With MORE: pass the rows to their consumer first, and call `receive(0)`
+ * only when the consumer wants more.
  */
 export const ROWS_FULL = 0x40;
 
-// Bits that only `receive` returns, beside those: what the last message that it read has ended. Events that wait came
-// before, and of two the command's end.
+// Bits that only `receive` adds to the status: what the last message that it read has ended. Waiting events came
+// before that message. If both a command and an operation have ended, the command ended first.
 /** A command is complete; `row_count` counts its rows. */
 export const COMPLETE = 0x100;
-/** With COMPLETE: another command than the last. `command` says which. */
+/** With COMPLETE: the command differs from the previous one. `command` returns its words. */
 export const NEW_COMMAND = 0x200;
-/** ReadyForQuery: outside a transaction. The first ends startup, each further one an operation. */
+/** ReadyForQuery outside a transaction. The first ReadyForQuery ends startup, each later one ends an operation. */
 export const READY_IDLE = 0x400;
-/** ReadyForQuery: in a transaction. */
+/** ReadyForQuery in a transaction. */
 export const READY_IN_TRANSACTION = 0x800;
-/** ReadyForQuery: in a transaction that has failed. */
+/** ReadyForQuery in a transaction that has failed. */
 export const READY_FAILED = 0x1000;
 
 // Bits that `receive` of a replication connection returns (src/replication/connection.rs).
-/** A command is over: `take_answer` has its rows, or its error. */
+/** A command is finished: `take_answer` has its rows, or its error. */
 export const CHANGES_ANSWERED = 0x1;
 /** START_REPLICATION has succeeded: changes follow. */
 export const CHANGES_STREAMING = 0x2;
-/** Whole changes wait. */
+/** Whole changes are waiting. */
 export const CHANGES_LINES = 0x4;
-/** The server has said where its log ends. */
+/** The server has reported the end of its log. */
 export const CHANGES_KEEPALIVE = 0x8;
-/** The server closes the connection if no status update comes soon. */
+/** The server closes the connection unless a status update arrives soon. */
 export const CHANGES_STATUS_WANTED = 0x10;
 /** The server has ended the stream; ANSWERED follows. */
 export const CHANGES_STREAM_OVER = 0x20;
 /** `failure` says why nothing more will come. */
 export const CHANGES_FAILED = 0x40;
-/** A table has types of the database: `take_wanted_types`, `define_types`, and then `receive(0)` goes on. */
+/** A table has types of the database: call `take_wanted_types` and `define_types`, then `receive(0)` to continue. */
 export const CHANGES_TYPES_WANTED = 0x80;
 
 // Versions of the protocol, for `start`.
-/** Every server and every pooler knows it. */
+/** Known to every server and every pooler. */
 export const VERSION_3_0 = 196608;
-/** Long cancel keys. From PostgreSQL 18 on. */
+/** Long cancel keys. PostgreSQL 18 and later. */
 export const VERSION_3_2 = 196610;
 
 // Bits of `options` of `start`: the methods of authentication that are allowed, then other options.
@@ -66,35 +66,35 @@ export const AUTH_CLEARTEXT = 0x2;
 export const AUTH_MD5 = 0x4;
 /** AuthenticationSASL with SCRAM-SHA-256. */
 export const AUTH_SCRAM_SHA_256 = 0x8;
-/** Cleartext is refused only because the link is not encrypted: the error then says so. */
+/** Cleartext is refused only because the link is not encrypted; the error then says so. */
 export const CLEARTEXT_WANTS_TLS = 0x10;
-/** Cleartext is refused only because the server's certificate was not verified: the error then says so. */
+/** Cleartext is refused only because the server's certificate was not verified; the error then says so. */
 export const CLEARTEXT_WANTS_VERIFIED_TLS = 0x100;
 /** SCRAM stops at a `keyDerivation` event and waits for `prove`. Without it the core derives the key. */
 export const EXTERNAL_KEY_DERIVATION = 0x20;
-/** Operations asked for before authentication is over go out behind the last password message. */
+/** Operations requested during authentication are sent directly after the last password message. */
 export const EARLY_QUERY = 0x40;
-/** Statements get a name at their first use, not at their second. */
+/** Statements get a name at their first use instead of their second. */
 export const NAME_FIRST_USE = 0x80;
-/** SASLInitialResponse for SCRAM-SHA-256 leaves with StartupMessage: the server is expected to ask for it. */
+/** SASLInitialResponse for SCRAM-SHA-256 is sent with StartupMessage, because the server is expected to request it. */
 export const SCRAM_FIRST = 0x200;
-/** PasswordMessage with the password in clear leaves with StartupMessage. */
+/** PasswordMessage with the password in clear text is sent with StartupMessage. */
 export const CLEARTEXT_FIRST = 0x400;
-/** With `SCRAM_FIRST`: for SCRAM-SHA-256-PLUS. Needs `channel_binding`. */
+/** With `SCRAM_FIRST`: use SCRAM-SHA-256-PLUS. Needs `channel_binding`. */
 export const SCRAM_PLUS_FIRST = 0x800;
-/** Nothing but SCRAM-SHA-256-PLUS lets anybody in. */
+/** Only a login by SCRAM-SHA-256-PLUS is accepted. */
 export const CHANNEL_BINDING_REQUIRED = 0x1000;
 
 // Row formats: the low byte of a row form.
 /** Rows are counted, not encoded. */
 export const ROWS_NONE = 0;
-/** An object per line. */
+/** One object per line. */
 export const ROWS_NDJSON = 1;
-/** A JSON array per line. */
+/** One JSON array per line. */
 export const ROWS_ARRAYS = 2;
 /** One array of objects. */
 export const ROWS_JSON = 3;
-/** Names once, rows as arrays. */
+/** The column names once, rows as arrays. */
 export const ROWS_COLUMNAR = 4;
 /** pgz's dialect of TOON. */
 export const ROWS_TOON = 5;
@@ -116,23 +116,25 @@ export const RENAME_DUPLICATES = 0x400;
 export const CSV_HEADER = 0x800;
 /** json and jsonb as text. */
 export const JSON_AS_STRING = 0x1000;
-/** Of `execute`: JavaScript has kept the shape's last `columns` event. Another comes only when they differ. */
+/**
+ * For `execute`: JavaScript has kept the shape's last `columns` event. Another one is sent only if the columns differ.
+ */
 export const COLUMNS_KNOWN = 0x2000;
-/** What a spreadsheet would take for a formula gets an apostrophe in CSV. */
+/** In CSV, text that a spreadsheet would take for a formula gets an apostrophe. */
 export const ESCAPE_FORMULAS = 0x4000;
 /** The column `created_at` becomes `createdAt`. */
 export const CAMEL_CASE = 0x8000;
 
-// Places in `limits`. There 0 means no limit, and so does an array without any.
-/** The most rows. */
+// Indexes into `limits`. 0 or a missing element means no limit.
+/** Maximum number of rows. */
 export const LIMIT_ROWS = 0;
-/** The most bytes of output, with what stands around the rows. */
+/** Maximum number of bytes of output, including the text around the rows. */
 export const LIMIT_BYTES = 1;
-/** The most bytes of one field, as the server sends it. */
+/** Maximum number of bytes of one field, as the server sends it. */
 export const LIMIT_FIELD_BYTES = 2;
 /** 1: a cap that trips ends the output properly instead of failing the operation. */
 export const LIMIT_TRUNCATE = 3;
-/** Of `execute`: rows of one Execute. The portal then stays open for `fetch`. */
+/** For `execute`: maximum number of rows per Execute. The portal then stays open for `fetch`. */
 export const LIMIT_FETCH = 4;
 
 // The COPY that `simple_query` is for.
@@ -140,21 +142,21 @@ export const LIMIT_FETCH = 4;
 export const COPY_NONE = 0;
 /** COPY FROM STDIN. */
 export const COPY_IN = 1;
-/** COPY TO STDOUT, whose data are the rows. */
+/** COPY TO STDOUT; its data is the rows. */
 export const COPY_OUT = 2;
-/** The same in binary, encoded as rows of the columns that were described last. */
+/** COPY TO STDOUT in binary, encoded as rows of the columns that were described last. */
 export const COPY_ROWS = 3;
 
-// What follows the items of `batch_items`.
-/** More items. */
+// The messages after the items of `batch_items`.
+/** None: more items follow. */
 export const BATCH_CONTINUES = 0;
-/** Sync: they were the last. */
+/** Sync: the items were the last. */
 export const BATCH_ENDS = 1;
-/** Sync behind an Execute that fails, so that the server undoes an atomic batch. */
+/** An Execute that fails, then Sync, so that the server undoes an atomic batch. */
 export const BATCH_IS_UNDONE = 2;
 
-// How a type of the database is made, for `define_types`.
-/** A domain, an enum, a type of an extension: it has the binary form of another type. */
+// Kinds of database types, for `define_types`.
+/** A domain, an enum or a type of an extension, with the binary form of the other type. */
 export const TYPE_SAME = 0;
 /** An array of the other type. */
 export const TYPE_ARRAY = 1;
@@ -165,7 +167,7 @@ export const TYPE_MULTIRANGE = 3;
 /** A composite type. */
 export const TYPE_COMPOSITE = 4;
 
-// In place of an OID: layouts that only types of extensions have.
+// Layouts that only types of extensions have, given in place of an OID.
 /** hstore. */
 export const LAYOUT_HSTORE = 1;
 /** vector of pgvector. */
@@ -178,21 +180,21 @@ export const CHANGE_LINE = 0;
 export const CHANGE_COLUMNS = 1;
 /** An inserted row. */
 export const CHANGE_INSERT = 2;
-/** An updated row, of which all values have come and no old one. */
+/** An updated row, of which all new values have arrived and no old row. */
 export const CHANGE_UPDATE = 3;
 /** A transaction begins. */
 export const CHANGE_BEGIN = 4;
-/** It ends. */
+/** A transaction commits. */
 export const CHANGE_COMMIT = 5;
 
 // Kinds of columns, in the head of a batch of slots (src/encode/columns.rs).
 /** i32 value, i32 1 for NULL. */
 export const SLOT_INT = 0;
-/** The same for a boolean. */
+/** The same as INT, for a boolean. */
 export const SLOT_BOOL = 1;
 /** f64. */
 export const SLOT_FLOAT = 2;
-/** i32 UTF-16 units, i32 bytes of the text block. */
+/** i32 number of UTF-16 units, i32 number of bytes in the text block. */
 export const SLOT_TEXT = 3;
 /** No slot: the next element of the JSON array. */
 export const SLOT_JSON = 4;
@@ -200,11 +202,11 @@ export const SLOT_JSON = 4;
 // Formats of encoded output by their names: how the core calls them, what HTTP calls them, and whether a result that
 // a cap has cut can say so.
 export const FORMATS = {
-  /** An object per line. */
+  /** One object per line. */
   ndjson: { code: ROWS_NDJSON, contentType: "application/x-ndjson; charset=utf-8", truncates: true },
   /** One array of objects. */
   json: { code: ROWS_JSON, contentType: "application/json", truncates: true },
-  /** Names once, rows as arrays. */
+  /** The column names once, rows as arrays. */
   columnar: { code: ROWS_COLUMNAR, contentType: "application/json", truncates: true },
   /** pgz's dialect of TOON. */
   toon: { code: ROWS_TOON, contentType: "text/plain; charset=utf-8", truncates: false },

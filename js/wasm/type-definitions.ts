@@ -1,32 +1,32 @@
-// How a core is told of a database's own types (src/types/catalog.rs).
+// Passes the definitions of a database's own types to a core (src/types/catalog.rs).
 //
 // Knows the layout of `define_types`. Must not know where definitions come from.
 import { encoder } from "../util/bytes.ts";
 import type { CoreConnection } from "./boundary.ts";
 
-/** One type. `code`, one of TYPE_…, says what `of` is to it (src/types/catalog.rs). */
+/** One type. `code`, one of TYPE_…, says what `of` means for it (src/types/catalog.rs). */
 export interface Definition {
   readonly oid: number;
   readonly code: number;
   readonly of: number;
-  /** The types that it is made of; those of a composite's attributes, in their order. */
+  /** The types that it is made of; for a composite the types of its attributes, in their order. */
   readonly parts: readonly number[];
   readonly names: readonly string[];
 }
 
-/** Tells a core of types that it does not know yet. `told`: those that it does. */
+/** Passes definitions to a core of types that it does not know yet. `known`: the definitions that it has received. */
 export function define(
   handle: CoreConnection,
-  told: Map<number, Definition>,
+  known: Map<number, Definition>,
   definitions: readonly Definition[],
 ): void {
-  if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
-  for (const definition of definitions) told.set(definition.oid, definition);
+  if (definitions.every((definition) => known.get(definition.oid) === definition)) return;
+  for (const definition of definitions) known.set(definition.oid, definition);
   const types: number[] = [];
   const attributes: number[] = [];
   let names = "";
   let length = 0;
-  for (const definition of [...told.values()].sort((a, b) => a.oid - b.oid)) {
+  for (const definition of [...known.values()].sort((a, b) => a.oid - b.oid)) {
     types.push(definition.oid, definition.code, definition.of, attributes.length / 3);
     definition.names.forEach((name, index) => {
       const start = length;

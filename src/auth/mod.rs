@@ -1,7 +1,7 @@
-//! Password proofs: what a frontend answers to AuthenticationSASL*. AuthenticationCleartextPassword needs nothing from
-//! here, and AuthenticationMD5Password is answered by JavaScript (docs/decisions/0008-md5-by-the-runtime.md).
+//! Password proofs: a frontend's answers to AuthenticationSASL*. AuthenticationCleartextPassword needs nothing from
+//! here, and JavaScript answers AuthenticationMD5Password (docs/decisions/0008-md5-by-the-runtime.md).
 //!
-//! Bytes in, bytes out. Nothing here knows message frames, which methods the caller allows, or
-//! where nonce and password come from; and nothing draws random numbers.
+//! Bytes in, bytes out. Must not know message frames, which methods the caller allows, or where nonce and password come
+//! from; and must not draw random numbers.
 
 pub mod scram;

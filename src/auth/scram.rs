@@ -7,12 +7,11 @@
 //!  server-final-message   v=<signature>  or  e=<error>                AuthenticationSASLFinal
 //! ```
 //!
-//! Knows the text of these four messages and the keys. Must not know message frames, the mechanism
-//! list, the clock or a random source; the password comes in as bytes that are already SASLprep'd.
-//! Nothing is kept that outlives its use: after client-final-message only the signature expected
-//! from the server remains.
+//! Knows the text of these four messages and the keys. Must not know message frames, the mechanism list, the clock or a
+//! random source. The password is given as bytes after SASLprep. Nothing is kept longer than it is needed: after
+//! client-final-message only the signature expected from the server remains.
 
-use crate::error::Reason;
+use crate::error::{Failure, Reason};
 use crate::protocol::writer::decimal;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -27,31 +26,30 @@ use sha2::{Digest, Sha256};
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// A server message that is longer is refused before it is read: PostgreSQL sends fewer than 100
-/// bytes, and the nonce in it goes back to the server (CVE-2026-6665 was a buffer overflow on a
-/// long nonce).
+/// Maximum length of a server message; a longer one is refused before it is read. PostgreSQL sends fewer than 100
+/// bytes, and the nonce in it goes back to the server (CVE-2026-6665 was a buffer overflow on a long nonce).
 const MAX_SERVER_MESSAGE: usize = 2048;
 
-/// An empty client nonce would make the replay check hold for every server nonce. Ours has 24
-/// characters (18 bytes).
+/// Minimum length of our nonce, which has 24 characters (18 bytes). An empty client nonce would let every server nonce
+/// pass the replay check.
 const MIN_CLIENT_NONCE: usize = 16;
 
-/// What client-first-message says of channel binding in its gs2 header (RFC 5802 section 7). client-final-message
-/// repeats it in base64 under the proof, so that nobody in between can change it.
+/// The statement about channel binding in the gs2 header of client-first-message (RFC 5802 section 7).
+/// client-final-message repeats it in base64 and the proof covers it, so nothing in between can change it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelBinding<'a> {
     /// `n`: not supported here.
     #[default]
     Unsupported,
-    /// `y`: supported here, and the server seems not to. One that does then knows that somebody took
-    /// SCRAM-SHA-256-PLUS out of its list, and refuses.
+    /// `y`: supported here, but apparently not by the server. A server that does support it then knows that an attacker
+    /// removed SCRAM-SHA-256-PLUS from its list, and refuses.
     NotOffered,
-    /// `p`: to TLS, by this hash of the server's certificate (tls-server-end-point, RFC 5929 section 4).
+    /// `p`: bound to TLS by this hash of the server's certificate (tls-server-end-point, RFC 5929 section 4).
     Certificate(&'a [u8]),
 }
 
 impl<'a> ChannelBinding<'a> {
-    /// `certificate`: its hash, empty without one; `offered`: the server has SCRAM-SHA-256-PLUS.
+    /// `certificate`: the certificate's hash, empty if there is none; `offered`: the server offers SCRAM-SHA-256-PLUS.
     pub fn of(certificate: &'a [u8], offered: bool) -> Self {
         match (certificate, offered) {
             (b"", _) => ChannelBinding::Unsupported,
@@ -78,7 +76,7 @@ impl<'a> ChannelBinding<'a> {
     }
 }
 
-/// What server-first-message asks for: derive [`salted_password`] with these, here or outside.
+/// The request in server-first-message: derive [`salted_password`] with these values, here or outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge<'a> {
     /// Never empty.
@@ -89,23 +87,21 @@ pub struct Challenge<'a> {
     pub iterations: u32,
 }
 
-/// One exchange. Each step works once and in order; after an error or an untimely call every
-/// further step is [`ScramError::OutOfOrder`], so that nothing a server sends can bring a failed
-/// exchange to success.
+/// One exchange. Each step works once and in order. After an error or a call at the wrong time, every further step
+/// returns [`ScramError::OutOfOrder`], so nothing a server sends can make a failed exchange succeed.
 #[derive(Default)]
 pub struct Scram {
     step: Step,
-    /// Ours, then the server's, which begins with ours.
+    /// Our nonce; later the server's, which begins with ours.
     nonce: Vec<u8>,
-    /// AuthMessage, as far as it has come:
-    /// client-first-message-bare `,` server-first-message `,` client-final-message-without-proof.
-    /// Emptied when both signatures over it are made.
+    /// The part of AuthMessage built so far: client-first-message-bare `,` server-first-message `,`
+    /// client-final-message-without-proof. Emptied when both signatures over it are made.
     auth_message: Vec<u8>,
-    /// What the server must send, from client-final-message on; comparing two takes constant time.
+    /// The signature that the server must send, known from client-final-message on. The comparison takes constant time.
     server_signature: Option<CtOutput<HmacSha256>>,
 }
 
-/// The step that fits.
+/// The step that is allowed next.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Step {
     #[default]
@@ -115,7 +111,7 @@ enum Step {
     Over,
 }
 
-/// Why an exchange failed. Holds nothing secret.
+/// Why an exchange failed. Contains nothing secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScramError {
     /// A step was called twice, too early, or after an error.
@@ -127,26 +123,25 @@ pub enum ScramError {
         /// What is wrong, for humans.
         problem: &'static str,
     },
-    /// The server demands an extension (`m=`); RFC 5802 wants failure then.
+    /// The server demands an extension (`m=`); RFC 5802 requires failure then.
     MandatoryExtension,
     /// The server's nonce does not continue ours: a replayed or foreign message.
     NonceMismatch,
     /// Iteration count 0, or more than allowed.
     IterationsOutOfRange {
-        /// What the server asked for, `u32::MAX` if more.
+        /// The count that the server asked for, `u32::MAX` if more.
         requested: u32,
-        /// What the caller allows.
+        /// The maximum that the caller allows.
         max_iterations: u32,
     },
-    /// Fewer iterations than the caller wants of a server that nothing else vouches for.
+    /// Fewer iterations than the caller demands from a server that nothing else verifies.
     TooFewIterations {
-        /// What the server asked for.
+        /// The count that the server asked for.
         requested: u32,
     },
     /// The server ended the exchange with `e=`.
     ServerError {
-        /// The server's word, such as `invalid-proof`; at most 100 characters, unprintable ones
-        /// replaced by `?`.
+        /// The server's error value, such as `invalid-proof`; at most 100 characters, unprintable ones replaced by `?`.
         value: String,
     },
     /// The server does not know the password's verifier: it is not the server it claims to be.
@@ -154,11 +149,10 @@ pub enum ScramError {
 }
 
 impl Scram {
-    /// An exchange that begins. `nonce`: at least 16 printable characters without a comma, fresh
-    /// random ones for each exchange. (One that breaks this makes [`Scram::server_first_message`]
-    /// fail.)
+    /// A new exchange. `nonce`: at least 16 printable characters without a comma, from fresh random bytes for each
+    /// exchange. (A nonce that breaks this makes [`Scram::server_first_message`] fail.)
     ///
-    /// The user name is left empty: PostgreSQL takes the one of StartupMessage.
+    /// The user name is left empty: PostgreSQL uses the one of StartupMessage.
     pub fn new(nonce: &str) -> Scram {
         Scram::with_user_name(b"", nonce.as_bytes())
     }
@@ -172,11 +166,11 @@ impl Scram {
         }
     }
 
-    /// Takes server-first-message, returns what to derive the salted password from.
-    /// `max_iterations` bounds the work a server may cause.
+    /// Takes server-first-message. Returns the values from which to derive the salted password. `max_iterations` bounds
+    /// the work that a server may cause.
     ///
-    /// Raises `NonceMismatch`, `IterationsOutOfRange`, `MandatoryExtension`, `ServerError` (some
-    /// servers refuse here already), `Malformed`, `ClientNonceTooShort`, `OutOfOrder`.
+    /// Raises `NonceMismatch`, `IterationsOutOfRange`, `MandatoryExtension`, `ServerError` (some servers refuse here
+    /// already), `Malformed`, `ClientNonceTooShort`, `OutOfOrder`.
     pub fn server_first_message<'a>(
         &mut self,
         message: &'a [u8],
@@ -227,8 +221,8 @@ impl Scram {
         })
     }
 
-    /// Returns client-final-message, with the proof that we know the password. `salted_password` is
-    /// not kept. `binding`: as in client-first-message.
+    /// Returns client-final-message, with the proof that we know the password. `salted_password` is not kept.
+    /// `binding`: the same as in client-first-message.
     ///
     /// Raises `OutOfOrder`.
     pub fn client_final_message(
@@ -257,11 +251,10 @@ impl Scram {
         Ok(message)
     }
 
-    /// `Ok` when the server has proved that it knows the password's verifier; only then may
-    /// AuthenticationOk be believed. Compares in constant time.
+    /// Returns `Ok` if the server has proved that it knows the password's verifier; only then may AuthenticationOk be
+    /// trusted. Compares in constant time.
     ///
-    /// Raises `ServerSignatureMismatch`, `ServerError`, `MandatoryExtension`, `Malformed`,
-    /// `OutOfOrder`.
+    /// Raises `ServerSignatureMismatch`, `ServerError`, `MandatoryExtension`, `Malformed`, `OutOfOrder`.
     pub fn server_final_message(&mut self, message: &[u8]) -> Result<(), ScramError> {
         self.take(Step::ServerFinal)?;
         let mut attributes = Attributes::new(message)?;
@@ -281,7 +274,7 @@ impl Scram {
         Ok(())
     }
 
-    /// Leaves `Over` behind; a step that succeeds puts its successor there.
+    /// Sets the step to `Over`; a step that succeeds then sets its successor.
     fn take(&mut self, step: Step) -> Result<(), ScramError> {
         if mem::replace(&mut self.step, Step::Over) == step {
             Ok(())
@@ -296,14 +289,23 @@ impl Scram {
         }
     }
 
-    /// What an exchange begins with.
+    /// The first message of an exchange.
     pub fn client_first_message(&self, binding: ChannelBinding<'_>) -> Vec<u8> {
         concat(&[binding.gs2_header(), &self.auth_message])
     }
 }
 
+impl From<ScramError> for Failure {
+    fn from(error: ScramError) -> Self {
+        Failure {
+            reason: error.reason(),
+            detail: error.detail(),
+        }
+    }
+}
+
 impl ScramError {
-    /// Stable name for programs, and what happened and what to do, for humans.
+    /// A stable code for programs, and for humans what happened and what to do.
     pub fn reason(&self) -> &'static Reason {
         match self {
             ScramError::OutOfOrder => &Reason {
@@ -355,7 +357,7 @@ impl ScramError {
         }
     }
 
-    /// What exactly was wrong; empty where the reason says all.
+    /// The details of the failure; empty if the reason says everything.
     pub fn detail(self) -> String {
         match self {
             ScramError::Malformed { problem } => problem.to_owned(),
@@ -367,8 +369,8 @@ impl ScramError {
     }
 }
 
-/// PBKDF2-HMAC-SHA-256, one block: `Hi(password, salt, iterations)` of RFC 5802. The caller has
-/// bounded `iterations`; 0 counts as 1.
+/// PBKDF2-HMAC-SHA-256, one block: `Hi(password, salt, iterations)` of RFC 5802. The caller has bounded `iterations`; 0
+/// counts as 1.
 pub fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> [u8; 32] {
     pbkdf2_hmac_array::<Sha256, 32>(password, salt, iterations)
 }
@@ -380,11 +382,11 @@ fn hmac(key: &[u8], message: &[u8]) -> CtOutput<HmacSha256> {
     mac.finalize()
 }
 
-/// What remains of `a=value,b=value`; `None` behind the last.
+/// The unread rest of `a=value,b=value`; `None` after the last attribute.
 struct Attributes<'a>(Option<&'a [u8]>);
 
 impl<'a> Attributes<'a> {
-    /// An error attribute or a mandatory extension in front decides the exchange, in each message.
+    /// In every message, an error attribute or a mandatory extension at the start decides the exchange.
     fn new(message: &'a [u8]) -> Result<Self, ScramError> {
         match message {
             _ if message.len() > MAX_SERVER_MESSAGE => {
@@ -400,8 +402,8 @@ impl<'a> Attributes<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.0?;
         let end = memchr(b',', rest);
-        let (attribute, behind) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-        self.0 = behind.get(1..);
+        let (attribute, after) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+        self.0 = after.get(1..);
         Some(attribute)
     }
 
@@ -413,8 +415,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// RFC 5802 section 5.1 allows extensions at the end, to be ignored. The names of this protocol's
-    /// own attributes are none: they stand where they do not belong.
+    /// Accepts only extensions up to the end, which RFC 5802 section 5.1 allows and ignores. The names of this
+    /// protocol's own attributes are not extensions: here they are misplaced.
     fn only_extensions(mut self) -> Result<(), ScramError> {
         while let Some(attribute) = self.next() {
             match attribute {
@@ -454,7 +456,7 @@ fn parse_iterations(digits: &[u8], max_iterations: u32) -> Result<u32, ScramErro
     })
 }
 
-/// The value ends up in logs and terminals.
+/// Makes the value printable, because it ends up in logs and terminals.
 fn server_error(message: &[u8]) -> ScramError {
     let mut value = String::new();
     for byte in message.iter().take(100) {
@@ -467,7 +469,7 @@ fn server_error(message: &[u8]) -> ScramError {
     ScramError::ServerError { value }
 }
 
-/// Padded, and no bits set where none belong (RFC 4648).
+/// Decodes strict base64: padded, and without stray bits (RFC 4648).
 fn decode(base64: &[u8]) -> Option<Vec<u8>> {
     Base64::decode_vec(str::from_utf8(base64).ok()?).ok()
 }

@@ -4,15 +4,15 @@
 //! item:      [Close …] [prelude …] [Parse n]  Bind "" n  [Describe P ""]  Execute ""
 //!   answer:  [CloseComplete …] [its]   [ParseComplete] BindComplete [RowDescription | NoData] DataRow … CommandComplete
 //!
-//! atomic:    item item … item Sync             an error undoes what was before it, and the server skips the rest
-//! isolated:  item Sync  item Sync  … item Sync   each stands alone
+//! atomic:    item item … item Sync             an error undoes the earlier items, and the server skips the rest
+//! isolated:  item Sync  item Sync  … item Sync   each is its own transaction
 //! ```
-//! Items may be added while answers come, so that a batch of any size needs no more memory than its window; the last
-//! Sync is written by [`Batch::end`]. What became of the items is told by one event for all of them, or whenever
-//! another event or other columns come: an event per item would cost more than the item.
+//! Items may be added while answers arrive, so a batch of any size needs no more memory than its window. [`Batch::end`]
+//! writes the last Sync. One event reports the outcomes of all items, or of those up to another event or to other
+//! columns: an event per item would cost more than the item.
 
 use super::event::{Event, Events, Part};
-use super::extended_query::Ahead;
+use super::extended_query::Preceding;
 use super::limits::RowSink;
 use super::outcomes::Outcomes;
 use super::statements::Statements;
@@ -27,15 +27,15 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-/// The answer that is awaited next.
+/// The answer that is expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// None: no item waits, and no Sync is written.
+    /// None: no item is waiting, and no Sync has been written.
     Idle,
     Parse,
     Bind,
     PortalColumns,
-    /// Rows of the first item, or its end; it may be that it has none.
+    /// Rows of the first item, or its end; the item may have no rows.
     Rows,
     Ready,
 }
@@ -46,7 +46,7 @@ enum Writing {
     /// The first item, with Closes and preludes in front.
     First,
     Items,
-    /// Behind an error of an atomic batch: nothing but the last Sync.
+    /// Only the last Sync, after an error in an atomic batch.
     LastSync,
     Nothing,
 }
@@ -60,7 +60,7 @@ enum Parsed {
     Yes,
 }
 
-/// What is known of a statement's columns.
+/// What is known about a statement's columns.
 enum Columns {
     Unknown,
     /// Describe has been written.
@@ -72,16 +72,16 @@ enum Columns {
     },
 }
 
-/// What an item executes.
+/// A statement of the batch.
 struct Statement {
     shape: u32,
-    /// The whole message.
+    /// The whole Parse message.
     parse: Vec<u8>,
     result_formats: Vec<u8>,
-    /// Of its name; 0: unnamed.
+    /// The number of its name; 0: unnamed.
     number: u32,
     name: Vec<u8>,
-    /// Of an unnamed one: whether it was parsed once.
+    /// For an unnamed statement: whether it was ever parsed.
     parsed: Parsed,
     columns: Columns,
 }
@@ -99,10 +99,10 @@ impl Statement {
     }
 }
 
-/// An execution whose answer has not come to its end.
+/// An execution that has not been answered completely.
 struct Item {
     statement: usize,
-    ahead: Ahead,
+    preceding: Preceding,
     parse: bool,
     describe: bool,
 }
@@ -110,20 +110,20 @@ struct Item {
 /// One operation: `batch`.
 pub(super) struct Batch {
     pub step: Step,
-    /// A Sync behind each item.
+    /// Whether a Sync follows each item.
     isolated: bool,
-    /// In front of each item that is isolated, else of the first: what they do may end at a Sync.
+    /// Run in front of each isolated item, else of the first item only: their effect may end at a Sync.
     preludes: Vec<Vec<u8>>,
     writing: Writing,
     statements: Vec<Statement>,
-    /// The statement that the server's unnamed one is.
+    /// The statement that is the server's unnamed statement now.
     unnamed: Option<usize>,
-    /// In the order of their answers.
+    /// The pending items, in the order of their answers.
     items: VecDeque<Item>,
     outcomes: Outcomes,
-    /// Whose rows the sink takes.
+    /// The statement whose rows the sink takes.
     current: usize,
-    /// Rows or bytes before the first item's.
+    /// Rows or bytes that were output before the first item.
     counted: u64,
     pub sink: RowSink,
 }
@@ -145,8 +145,8 @@ impl Batch {
         }
     }
 
-    /// Makes a statement known to the items that follow; its number. As many get a name as the cache holds, so that
-    /// none of them can push out another.
+    /// Adds a statement for later items, and returns its number. At most as many statements get a name as the cache
+    /// holds, so that none of them evicts another.
     pub fn statement(
         &mut self,
         shape: u32,
@@ -174,8 +174,8 @@ impl Batch {
         Ok(number)
     }
 
-    /// Writes executions: `items` is, for each, the number of its statement and the length of what follows (both int32,
-    /// big-endian), then the middle of Bind. What is not of that form is ours, and dropped.
+    /// Writes executions. `items` has for each execution the number of its statement, the length of what follows (both
+    /// int32, big-endian) and the middle of Bind. Anything else would be our own bug, and is dropped.
     pub fn add(
         &mut self,
         mut items: &[u8],
@@ -210,11 +210,12 @@ impl Batch {
         if self.isolated && !first {
             frontend::sync(flight)?;
         }
-        // Later the batch itself may use what somebody has given up meanwhile.
-        let ahead = match self.writing {
-            Writing::First => Ahead::write(flight, statements, &self.preludes)?,
-            _ if self.isolated => Ahead::write_preludes(flight, &self.preludes)?,
-            _ => Ahead::default(),
+        // Closes are written only in front of the first item: later, the batch itself may use a statement that others
+        // have given up meanwhile.
+        let preceding = match self.writing {
+            Writing::First => Preceding::write(flight, statements, &self.preludes)?,
+            _ if self.isolated => Preceding::write_preludes(flight, &self.preludes)?,
+            _ => Preceding::default(),
         };
         self.writing = Writing::Items;
         let name = &statement.name;
@@ -233,7 +234,7 @@ impl Batch {
             }
         }
         frontend::bind(flight, b"", name, parameters, &statement.result_formats)?;
-        // An isolated one may fail before its columns have come, and the next must have them.
+        // An isolated item may fail before its columns arrive, and the next item needs them.
         let is_asked = !matches!(statement.columns, Columns::Unknown);
         let describe = self.sink.format.is_some() && (self.isolated || !is_asked);
         if describe {
@@ -245,7 +246,7 @@ impl Batch {
         frontend::execute(flight, b"", 0)?;
         self.items.push_back(Item {
             statement: number,
-            ahead,
+            preceding,
             parse,
             describe,
         });
@@ -255,8 +256,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes the last Sync. `undo`: nobody wants an atomic batch any more, of which a part has left already; what no
-    /// portal has makes the server undo it, where a Sync alone would commit it.
+    /// Writes the last Sync. `undo`: an atomic batch was given up after a part of it was sent. A Sync alone would
+    /// commit that part, so Execute of a portal that does not exist makes the server undo it.
     pub fn end(&mut self, undo: bool, flight: &mut Vec<u8>) -> Result<(), TooLong> {
         if self.writing == Writing::Nothing {
             return Ok(());
@@ -271,12 +272,12 @@ impl Batch {
         frontend::sync(flight)
     }
 
-    /// What must come before the first item's own answers, for the walk over all states.
+    /// The answers that must come before the first item's own, for the walk over all states.
     #[cfg(test)]
     pub fn awaits(&self) -> (usize, usize) {
-        self.items
-            .front()
-            .map_or((0, 0), |item| (item.ahead.closes, item.ahead.preludes))
+        self.items.front().map_or((0, 0), |item| {
+            (item.preceding.closes, item.preceding.preludes)
+        })
     }
 
     #[cfg(test)]
@@ -296,14 +297,14 @@ impl Batch {
             self.error(fields, context);
             return Ok(Progress::Continue);
         }
-        // At Ready the first item is the next one, whose answers come behind ReadyForQuery.
+        // At Ready the first item is the next one, whose answers follow ReadyForQuery.
         if self.step != Step::Ready
             && let Some(item) = self.items.front_mut()
         {
-            if item.ahead.answered_by(&message) {
+            if item.preceding.answered_by(&message) {
                 return Ok(Progress::Continue);
             }
-            if !item.ahead.is_over() {
+            if !item.preceding.is_over() {
                 return Err(Failure::unexpected("batch", tag));
             }
         }
@@ -355,7 +356,10 @@ impl Batch {
     fn error(&mut self, fields: Fields<'_>, context: &mut Context) {
         let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
         let is_ahead = self.step != Step::Ready
-            && self.items.front().is_some_and(|item| !item.ahead.is_over());
+            && self
+                .items
+                .front()
+                .is_some_and(|item| !item.preceding.is_over());
         self.failed(fields.get(b'C'), &mut context.statements);
         self.tell(&mut context.events);
         if is_ahead {
@@ -381,7 +385,7 @@ impl Batch {
         };
     }
 
-    /// Rows where they become values, else bytes: what somebody needs who is to cut the output into items.
+    /// Rows if they become values, else bytes: the measure by which the output is cut into items.
     fn count(&self) -> u64 {
         match self.sink.format {
             Some(form) if !form.is_columns() => self.sink.bytes(),
@@ -412,7 +416,7 @@ impl Batch {
         }
     }
 
-    /// Rows of known columns may come. Values of other columns must have been taken before them.
+    /// Expects rows of known columns. Values of other columns must have been taken before.
     fn rows(&mut self, context: &mut Context) {
         self.step = Step::Rows;
         self.sink.plan = self.front().and_then(|statement| statement.plan());
@@ -436,7 +440,7 @@ impl Batch {
         }
     }
 
-    /// Nothing can change any more what became of the items before.
+    /// Begins the next item. The outcomes of the earlier items are final.
     fn next_item(&mut self, context: &mut Context) {
         if self.outcomes.are_many() {
             self.tell(&mut context.events);
@@ -444,11 +448,11 @@ impl Batch {
         self.begin_item();
     }
 
-    /// The server skips to the next Sync.
+    /// Handles an error: the server skips to the next Sync.
     fn failed(&mut self, code: Option<&[u8]>, statements: &mut Statements) {
         let step = self.step;
         let counted = self.count().saturating_sub(self.counted);
-        // At its Sync the item is complete already: its transaction could not be committed.
+        // At its Sync the item was already complete, but its transaction could not be committed.
         if step == Step::Ready && self.isolated {
             self.outcomes.take_back();
         }
@@ -459,7 +463,7 @@ impl Batch {
                 if step == Step::Parse && statement.parsed == Parsed::Asked {
                     statement.parsed = Parsed::No;
                 }
-                // A Parse that failed before explains the missing name too.
+                // The name may also be missing because an earlier Parse failed.
                 if (step, code) == (Step::Bind, Some(b"26000")) && statement.parsed == Parsed::Yes {
                     statements.names_are_unsafe();
                 }
@@ -474,7 +478,7 @@ impl Batch {
         }
     }
 
-    /// A Parse that was skipped or failed has left no statement.
+    /// Forgets statements whose Parse was skipped or failed: they do not exist on the server.
     fn forget_unparsed(&self, statements: &mut Statements) {
         for statement in &self.statements {
             if statement.parsed != Parsed::Yes {
@@ -483,7 +487,7 @@ impl Batch {
         }
     }
 
-    /// What has become of items since the last time.
+    /// Reports the outcomes of items since the last report.
     fn tell(&mut self, events: &mut Events) {
         if !self.outcomes.is_empty() {
             events.push(self.outcomes.event());

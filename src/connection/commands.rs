@@ -1,12 +1,12 @@
-//! What the caller may ask of a session: each command makes an operation, whose flight leaves at once or when the
-//! server has let us in.
+//! The commands of a session. Each makes an operation, whose flight is sent at once or as soon as the login allows it.
 //!
 //! Knows the conversations' beginnings and the queue. Must not know messages of the server.
 
 use super::batch::Batch;
+use super::caps::Caps;
 use super::extended_query::{ExtendedQuery, Request};
 use super::first_run::{self, FirstRun};
-use super::limits::{Caps, RowSink};
+use super::limits::RowSink;
 use super::simple_query::{Copy, SimpleQuery};
 use super::statements::Statements;
 use super::{Connection, Operation, Phase, State};
@@ -16,36 +16,36 @@ use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
-/// What the caller says of a first run.
+/// The caller's description of a first run.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstRequest<'a> {
-    /// The caller's number for it, by which it asks for rows that are held.
+    /// The caller's number for the statement, used to ask for held rows.
     pub shape: u32,
-    /// Its text.
+    /// Text of the statement.
     pub query: &'a str,
     /// The middle of Bind: values as text.
     pub parameters: &'a [u8],
-    /// A statement that fails where text would not mean what binary does.
+    /// A guard statement that fails if the text format could mean something else than the binary format.
     pub check: &'a str,
-    /// The caller's number for the check, equal only for equal text; 0: it is not kept.
+    /// The caller's number for the check, equal only for equal text. 0: the check is not cached.
     pub check_shape: u32,
-    /// The check has a parameter, the query's text.
+    /// Whether the check has a parameter: the query's text.
     pub checks_types: bool,
 }
 
-/// Whether a batch ends with these items.
+/// Whether a batch ends after these items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchEnd {
-    /// More follow.
+    /// More items follow.
     No,
-    /// They are the last.
+    /// These items are the last.
     Last,
-    /// Nothing of an atomic one is wanted any more.
+    /// The caller has given up an atomic batch: the server must undo it.
     Undo,
 }
 
 impl BatchEnd {
-    /// From its number among [`codes`].
+    /// Converts the number of one of the [`codes`].
     pub fn from_code(code: u32) -> BatchEnd {
         match code {
             codes::CONTINUES => BatchEnd::No,
@@ -56,8 +56,8 @@ impl BatchEnd {
 }
 
 impl Connection {
-    /// Learns the parameter types and columns of `sql`: a `shape` event. `shape`, where it is not 0: the statement
-    /// stays prepared for it.
+    /// Requests the parameter types and columns of `sql`, which arrive as a `shape` event. If `shape` is not 0, the
+    /// statement stays prepared under it.
     pub fn describe(&mut self, sql: &str, shape: u32) {
         let preludes = core::mem::take(&mut self.state.preludes);
         self.operate(|flight, statements| {
@@ -66,29 +66,34 @@ impl Connection {
         });
     }
 
-    /// Describes the database's own types; those of before are gone.
+    /// Describes the database's own types, and replaces all earlier descriptions.
     pub fn define_types(&mut self, types: Types) {
         let context = &mut self.state.context;
         context.types = types.with_float_times(context.types.float_times());
         context.plans.clear();
     }
 
-    /// The server has not reported `integer_datetimes` as `on`, as every PostgreSQL from 10 on does: it may write times
-    /// as seconds, a float8. From now on text is asked for where that would show, and binary refused.
+    /// Called if the server has not reported `integer_datetimes` as `on`, as every PostgreSQL from 10 on does: it may
+    /// send times as seconds in a float8. From now on the text format is requested where that would matter, and the
+    /// binary format is refused.
     pub fn float_times(&mut self) {
         let context = &mut self.state.context;
         context.types = core::mem::take(&mut context.types).with_float_times(true);
         context.plans.clear();
     }
 
-    /// The format to ask for: 1 where there is a decoder.
+    /// The result format to request for a type: 1 (binary) if there is a decoder.
     pub fn result_format(&self, type_oid: u32) -> u32 {
         self.state.context.types.has_binary_encoder(type_oid).into()
     }
 
-    /// Runs a statement, given as [`Statement`] reads it. `shape`: the caller's number for it, equal only for equal SQL
-    /// and types, 0 for one that is not kept; `parameters`: the middle of Bind; `format`: `None` counts rows without
-    /// encoding them. `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
+    /// Runs a statement, in the form that [`Statement`] reads.
+    ///
+    /// - `shape`: the caller's number for the statement, equal only for equal SQL and types; 0 if it is not cached.
+    /// - `parameters`: the middle of Bind.
+    /// - `format`: `None` counts rows without encoding them.
+    /// - `columns_known`: the caller has kept the last `columns` event of the shape, so another is sent only on a
+    ///   change.
     pub fn execute(
         &mut self,
         shape: u32,
@@ -112,7 +117,8 @@ impl Connection {
         });
     }
 
-    /// Runs a statement that nobody has described, with values and rows as text: a `shape` event comes before its rows.
+    /// Runs a statement that has not been described yet, with values and rows as text. A `shape` event arrives before
+    /// its rows.
     pub fn first_run(&mut self, request: &FirstRequest<'_>, format: Option<RowForm>, caps: Caps) {
         let preludes = core::mem::take(&mut self.state.preludes);
         let request = first_run::Request {
@@ -130,16 +136,16 @@ impl Connection {
         });
     }
 
-    /// The rows of the first run that has just told its shape wait for [`release`](Self::release), as long as they have
-    /// no more than `most` bytes.
+    /// Holds the rows of the first run that has just sent its `shape` event until [`release`](Self::release), as long
+    /// as they have at most `most` bytes.
     pub fn hold(&mut self, most: usize) {
         if let Some(Operation::FirstRun(operation)) = self.state.operations.front_mut() {
             operation.hold(most);
         }
     }
 
-    /// The types of these rows, whose run is over, are described as far as they can be: they are written by an
-    /// operation of their own, without a flight.
+    /// Releases the held rows of a finished run, whose types are now described as far as possible. A separate operation
+    /// without a flight writes them.
     pub fn release(&mut self, shape: u32) {
         let State {
             operations,
@@ -151,24 +157,24 @@ impl Connection {
             operation.release();
             operations.push_back(Operation::FirstRun(operation));
         }
-        // They are next, perhaps: then `receive(0)` writes them.
+        // If these rows are next, `receive(0)` writes them.
         context.events.parked = true;
     }
 
-    /// Nobody wants the rows of this first run any more.
+    /// Drops the held rows of this first run: the caller no longer wants them.
     pub fn drop_held(&mut self, shape: u32) {
         self.state.context.held.retain(|held| held.shape != shape);
     }
 
-    /// Runs `sql`, a statement without parameters or rows, in front of the next statement, in its flight and behind
-    /// earlier preludes: the server skips what follows where `sql` fails. In a batch of isolated items in front of
-    /// each.
+    /// Runs `sql`, a statement without parameters or rows, in front of the next statement, in the same flight and after
+    /// earlier preludes. If `sql` fails, the server skips the rest of the flight. In a batch of isolated items, `sql`
+    /// runs in front of each item.
     pub fn prelude(&mut self, sql: &str) {
         self.state.preludes.push(sql.as_bytes().to_vec());
     }
 
-    /// More rows of the portal that was left by [`execute`](Self::execute) with [`Caps::fetch`], when that operation is
-    /// over. The caps count on.
+    /// Fetches more rows of the portal that [`execute`](Self::execute) left open with [`Caps::fetch`], after that
+    /// operation is over. The caps continue to count.
     pub fn fetch(&mut self) {
         let sink = core::mem::take(&mut self.state.context.suspended);
         self.operate(|flight, statements| {
@@ -176,14 +182,14 @@ impl Connection {
         });
     }
 
-    /// Closes that portal.
+    /// Closes the portal that [`execute`](Self::execute) left open.
     pub fn close_portal(&mut self) {
         self.operate(|flight, statements| {
             ExtendedQuery::close_portal(flight, statements).map(Operation::Extended)
         });
     }
 
-    /// Runs any number of statements by the simple query protocol; `copy`: one of them is this COPY.
+    /// Runs any number of statements by the simple query protocol. `copy`: the COPY that is one of them.
     pub fn simple_query(&mut self, sql: &str, copy: Copy, format: Option<RowForm>, caps: Caps) {
         self.operate(|flight, _| {
             SimpleQuery::new(sql.as_bytes(), copy, RowSink::new(format, caps), flight)
@@ -191,8 +197,8 @@ impl Connection {
         });
     }
 
-    /// The header for so many bytes of data for COPY FROM STDIN, which has asked for them (a `copy` event); they follow
-    /// it. Nothing when it does not ask any more.
+    /// Writes the CopyData header for `length` bytes of COPY FROM STDIN, after the server asked for them (a `copy`
+    /// event). The caller sends the bytes after it. Writes nothing if the server no longer asks for data.
     pub fn copy_data(&mut self, length: u32) {
         if let Some((operation, output)) = self.copying()
             && operation.takes_data()
@@ -201,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// All data have been sent; or there will be no more, for this reason.
+    /// Ends the data: all have been sent or, with a `reason`, no more will come.
     pub fn copy_end(&mut self, reason: Option<&str>) {
         if let Some((operation, output)) = self.copying() {
             let written = operation.end_data(reason.map(str::as_bytes), output);
@@ -209,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// The statement whose data may travel now, and where they go.
+    /// The statement whose data may be sent now, and the output they are written to.
     fn copying(&mut self) -> Option<(&mut SimpleQuery, &mut Vec<u8>)> {
         let State {
             phase,
@@ -225,7 +231,7 @@ impl Connection {
         }
     }
 
-    /// Begins a batch, whose statements and items follow. `isolated`: each item in a transaction of its own.
+    /// Begins a batch, whose statements and items follow. `isolated`: each item runs in its own transaction.
     pub fn batch(&mut self, isolated: bool, format: Option<RowForm>, caps: Caps) {
         let preludes = core::mem::take(&mut self.state.preludes);
         self.operate(|_, _| {
@@ -234,7 +240,7 @@ impl Connection {
         });
     }
 
-    /// A statement of the batch, given as [`Statement`] reads it; its number there.
+    /// Adds a statement, in the form that [`Statement`] reads, to the batch. Returns its number there.
     pub fn batch_statement(&mut self, shape: u32, statement: &[u8]) -> usize {
         let State {
             operations,
@@ -252,7 +258,7 @@ impl Connection {
         })
     }
 
-    /// Executions of the batch, as [`Batch::add`] reads them.
+    /// Adds executions to the batch, in the form that [`Batch::add`] reads.
     pub fn batch_items(&mut self, items: &[u8], end: BatchEnd) {
         let State {
             operations,
@@ -271,13 +277,12 @@ impl Connection {
         self.settle(written);
     }
 
-    /// Drops the shape's named statement; its Close rides in front of the next flight.
+    /// Drops the shape's named statement. Its Close is sent at the start of the next flight.
     pub fn forget(&mut self, shape: u32) {
         self.state.context.statements.forget(shape);
     }
 
-    /// Rows of the current operation are no longer wanted: those that wait are dropped, those that come are read and
-    /// dropped.
+    /// Discards rows of the current operation: waiting rows are dropped, and later rows are read and dropped.
     pub fn discard(&mut self) {
         self.copy_end(Some("the call was cancelled"));
         self.state.context.rows.clear();
@@ -287,7 +292,7 @@ impl Connection {
         }
     }
 
-    /// Queues what `write` made, whose flight leaves at once or when the server has let us in.
+    /// Queues the operation that `write` makes. Its flight is sent at once or as soon as the login allows it.
     fn operate(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>, &mut Statements) -> Result<Operation, TooLong>,

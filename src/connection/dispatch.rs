@@ -1,6 +1,7 @@
-//! From a message to the conversation that awaits it; what may come at any time, and what ends the connection.
+//! Passes each message to the conversation that awaits it. Handles messages that may arrive at any time, and failures
+//! that end the connection.
 //!
-//! Knows the phases and the queue of operations. Must not know what a conversation makes of its messages.
+//! Knows the phases and the queue of operations. Must not know what a conversation does with its messages.
 
 use super::event::{Event, Text};
 use super::limits::{Arriving, MOST_ROW_BYTES, RowSink};
@@ -36,7 +37,7 @@ impl State {
         }
     }
 
-    /// Whether a flight may be written now: the server has let us in, or our last password message stands before it.
+    /// Whether a flight may be written now: login has succeeded, or our last password message is already in the output.
     fn accepts_flights(&self) -> bool {
         match self.phase {
             Phase::Ready => true,
@@ -60,8 +61,8 @@ impl State {
 
     #[inline(never)]
     pub(super) fn fail(&mut self, mut failure: Failure) {
-        // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the
-        // nonsense was.
+        // A peer whose very first message is nonsense is not a PostgreSQL server, and saying so helps more than
+        // describing the nonsense.
         if !self.heard && failure.is_nonsense() {
             failure = Failure::new(NOT_POSTGRESQL);
         }
@@ -80,8 +81,8 @@ impl State {
         }
     }
 
-    /// The one-byte answer to SSLRequest. Bytes behind `S` would be read as if they had come encrypted
-    /// (CVE-2021-23222), and the text behind `E` comes from whoever sits between us (CVE-2024-10977): both end the
+    /// Handles the one-byte answer to SSLRequest. Bytes after `S` would be read as if they had arrived encrypted
+    /// (CVE-2021-23222), and the text after `E` may come from an attacker in between (CVE-2024-10977): both end the
     /// connection.
     pub(super) fn tls_answer(&mut self, deframer: &mut Deframer) -> Result<(), Failure> {
         let Some(answer) = deframer.take_byte() else {
@@ -107,7 +108,7 @@ impl State {
         }
     }
 
-    /// The longest message that is accepted now.
+    /// Maximum length of a message at this time.
     pub(super) fn message_limit(&self) -> usize {
         match self.phase {
             Phase::Ready => self.max_message_bytes,
@@ -115,7 +116,7 @@ impl State {
         }
     }
 
-    /// Reads messages until they end, or an event or many rows park.
+    /// Reads messages until there are no more, or until an event or many rows park the input.
     pub(super) fn read(&mut self, frames: &mut Frames<'_>) -> Result<(), Failure> {
         while !self.context.events.parked && matches!(self.phase, Phase::Startup | Phase::Ready) {
             if self.has_released() {
@@ -128,7 +129,7 @@ impl State {
                 operation.give_up(&mut self.context.events);
                 break;
             }
-            // Rows that come together see to it themselves.
+            // Rows that arrive together check this themselves.
             if self.context.rows.byte_count() >= MOST_ROW_BYTES {
                 self.context.events.parked = true;
                 break;
@@ -158,8 +159,8 @@ impl State {
         Ok(())
     }
 
-    /// Looks at a message that is not whole, or longer than is accepted: one that nobody wants is skipped, whatever its
-    /// length. Whether there is anything more to read.
+    /// Looks at a message that is incomplete, or longer than the limit. A message that is not wanted is skipped,
+    /// whatever its length. Returns whether there is more to read.
     #[cold]
     #[inline(never)]
     fn arriving(&mut self, frames: &mut Frames<'_>) -> Result<bool, Failure> {
@@ -170,7 +171,7 @@ impl State {
             return Ok(false);
         }
         let limit = self.max_message_bytes;
-        // Beyond the limit nothing is looked at, so that what happens does not depend on how much came at once.
+        // Bytes beyond the limit are not examined, so that the result does not depend on how much arrived at once.
         let looked_at = Part {
             body: part.body.get(..limit).unwrap_or(part.body),
             ..part
@@ -201,7 +202,7 @@ impl State {
         match arriving {
             Arriving::Wanted => {
                 let accepted = accepted_length(part.tag, limit);
-                // A cap may still refuse it, which says more and costs less than the end of the connection.
+                // A cap may still refuse the row, which says more and costs less than ending the connection.
                 let is_over = if caps_bytes {
                     part.body.len() > limit
                 } else {
@@ -243,10 +244,10 @@ impl State {
         Ok(())
     }
 
-    /// The hot path: rows go to the front operation without a detour.
+    /// The hot path: passes rows directly to the front operation.
     #[inline]
-    fn data_rows<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>) -> Result<(), Failure> {
-        // Not `front_mut`, which stays a call: 3 % of a narrow row.
+    fn data_rows<'a>(&mut self, body: &'a [u8], following: &mut Frames<'a>) -> Result<(), Failure> {
+        // Not `front_mut`, which is not inlined: it costs 3 % for a narrow row.
         let sink = match (self.phase, self.operations.get_mut(0)) {
             (Phase::Ready, Some(operation)) => operation.row_sink(),
             _ => None,
@@ -254,12 +255,12 @@ impl State {
         let Some(sink) = sink else {
             return self.row_without_sink();
         };
-        let read = self.context.rows(body, behind, sink);
+        let read = self.context.rows(body, following, sink);
         read.or_else(|failure| self.unreadable(failure))
     }
 
-    /// A text of a first run that cannot be read says nothing of the messages behind it, which say whether the
-    /// statement has run.
+    /// Handles a value that cannot be read. In a first run, an unreadable text says nothing about the messages after
+    /// it, which report whether the statement has run.
     #[cold]
     #[inline(never)]
     fn unreadable(&mut self, failure: Failure) -> Result<(), Failure> {
@@ -277,7 +278,8 @@ impl State {
         }
     }
 
-    /// The check of a first run returns no rows, but a server that is no PostgreSQL may send some.
+    /// Handles a row where none is expected. The check of a first run returns no rows, but a server that is not
+    /// PostgreSQL may send some.
     #[cold]
     fn row_without_sink(&mut self) -> Result<(), Failure> {
         match self.operations.front_mut() {
@@ -286,12 +288,12 @@ impl State {
         }
     }
 
-    /// Rows that a first run has held are next: they need no input.
+    /// Whether released rows of a first run are next: they need no input.
     pub(super) fn has_released(&self) -> bool {
         matches!(self.operations.front(), Some(Operation::FirstRun(operation)) if operation.is_released())
     }
 
-    /// Reads them as if they came now.
+    /// Reads the released rows as if they arrived now.
     #[cold]
     fn read_released(&mut self) -> Result<(), Failure> {
         let Some(Operation::FirstRun(operation)) = self.operations.front_mut() else {
@@ -312,22 +314,24 @@ impl State {
         Ok(())
     }
 
-    /// COPY TO STDOUT is sending its data.
+    /// Whether COPY TO STDOUT is sending its data.
     fn copies_out(&self) -> bool {
         self.phase == Phase::Ready
             && matches!(self.operations.front(), Some(Operation::Simple(operation))
                 if operation.step == simple_query::Step::CopyOut)
     }
 
-    /// Data of COPY go to their operation as rows do, without a detour: those that come together are read in one loop.
-    fn copied<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>) -> Result<(), Failure> {
+    /// Passes COPY data directly to its operation, as with rows: data that arrives together is read in one loop.
+    fn copied<'a>(&mut self, body: &'a [u8], following: &mut Frames<'a>) -> Result<(), Failure> {
         match self.operations.front_mut() {
-            Some(Operation::Simple(operation)) => operation.data(body, behind, &mut self.context),
+            Some(Operation::Simple(operation)) => {
+                operation.data(body, following, &mut self.context)
+            }
             _ => Err(out_of_place()),
         }
     }
 
-    /// Messages that may come at any time.
+    /// Handles a message that may arrive at any time; returns whether it was one.
     fn asynchronous(&mut self, message: BackendMessage<'_>) -> bool {
         let event = match message {
             BackendMessage::NoticeResponse { fields } => Event::Notice { fields },
@@ -350,8 +354,8 @@ impl State {
         true
     }
 
-    /// Each conversation's `receive` stays a function of its own in the wasm, so that a new process compiles only those
-    /// that it meets (decision 0041). It is the same with the writing of events.
+    /// Passes the message to its conversation. Each conversation's `receive` stays a separate function in the wasm, so
+    /// that a new process compiles only those that it uses (decision 0041). The same applies to writing events.
     fn dispatch(&mut self, tag: u8, message: BackendMessage<'_>) -> Result<Progress, Failure> {
         let context = &mut self.context;
         if self.phase == Phase::Startup {
@@ -370,7 +374,7 @@ impl State {
             (Some(Operation::FirstRun(operation)), message) => {
                 operation.receive(tag, message, context)
             }
-            // An idle session that is ended by the administrator says so before it goes.
+            // When an administrator ends an idle session, the server sends an error before it closes.
             (None, BackendMessage::ErrorResponse { fields }) => {
                 context.events.error(false, fields);
                 Ok(Progress::Continue)
@@ -392,12 +396,12 @@ impl State {
     }
 }
 
-/// A DataRow where none may come.
+/// The failure for a DataRow where none is expected.
 fn out_of_place() -> Failure {
     Failure::unexpected("a conversation without rows", b'D')
 }
 
-/// The longest message of this type; rows and data of COPY may be as long as the caller says.
+/// Maximum length of a message of this type. Rows and COPY data may be as long as the caller's limit.
 fn accepted_length(tag: u8, limit: usize) -> usize {
     match tag {
         b'D' | b'd' => limit,
@@ -412,9 +416,10 @@ pub(super) fn unencrypted_bytes() -> Failure {
     })
 }
 
-/// Text crosses as UTF-8 both ways, so `SET client_encoding` would silently corrupt what is stored and what is read.
+/// Refuses any other client encoding. Text crosses as UTF-8 both ways, so `SET client_encoding` would silently corrupt
+/// what is stored and what is read.
 fn encoding_is_utf8(message: BackendMessage<'_>) -> Result<(), Failure> {
-    // Compared as slices: as patterns they are compared byte by byte.
+    // Compared as slices, because patterns are compared byte by byte.
     const UTF_8: [&[u8]; 3] = [b"UTF8", b"UTF-8", b"UNICODE"];
     match message {
         BackendMessage::ParameterStatus { name, value }
@@ -439,7 +444,7 @@ impl Operation {
         }
     }
 
-    /// The sink, where a DataRow may come now.
+    /// The sink, if a DataRow is allowed now.
     #[inline]
     fn row_sink(&mut self) -> Option<&mut RowSink> {
         match self {

@@ -1,33 +1,32 @@
-//! What can be said of a row against the caps on bytes before all of it is there, so that nothing is kept that will be
-//! refused.
+//! Checks an incomplete row against the caps on bytes, so that a row that will be refused is not kept.
 //!
-//! Goes through a DataRow body as it comes and remembers where it is. Where a row is refused, and with which number,
-//! depends on the row alone, not on the pieces it comes in. Knows lengths of fields; what a column's output may be is
-//! `types`' business.
+//! Scans a DataRow body as it arrives and remembers the position. Where a row is refused, and with which number,
+//! depends on the row alone and not on the pieces it arrives in. Knows lengths of fields; how short a column's output
+//! may be is the business of `types`.
 
-use super::limits::{Caps, over};
+use super::caps::{Caps, over};
 use crate::encode::{Plan, Shortest};
 
-/// Rows above this are looked at for the cap on output before they are whole: a shorter one costs nothing to keep, and
-/// its output can be counted exactly.
+/// Rows longer than this are checked against the cap on output before they are complete. A shorter row costs nothing to
+/// keep, and its output can be counted exactly.
 pub const LONG_ROW: usize = 1 << 14;
 
-/// How far a row has been looked at.
+/// How far a row has been examined.
 #[derive(Debug, Default)]
 pub struct Examination {
-    /// Bytes of the body; may lie beyond what has come.
+    /// Position in the body; may be past the bytes that have arrived.
     at: usize,
-    /// Of the field that is counted byte by byte: those still to come.
+    /// Remaining bytes of the field that is counted byte by byte.
     uncounted: usize,
-    /// Columns whose length has come.
+    /// Number of columns whose length has arrived.
     columns: usize,
     /// Bytes of output that are certain.
     least: u64,
-    /// No row of this plan: the encoder will say what is wrong with it.
+    /// Not a row of this plan. The encoder will say what is wrong with it.
     broken: bool,
 }
 
-/// A cap that a row is sure to cross.
+/// A cap that a row is certain to exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crossed {
     pub limit: &'static str,
@@ -36,8 +35,8 @@ pub struct Crossed {
 }
 
 impl Examination {
-    /// Looks at what has come since the last time. `body`: all of the row that is there; `length`: what it will be;
-    /// `written`: bytes of output before it and behind the last.
+    /// Examines what has arrived since the last call. `body`: the part of the row that has arrived; `length`: its full
+    /// length; `written`: bytes of output before this row and after the last one.
     pub fn go_on(
         &mut self,
         plan: &Plan,
@@ -59,7 +58,7 @@ impl Examination {
                     return Some(Crossed {
                         limit: "bytes",
                         value: most,
-                        // Whatever the piece that it was found in.
+                        // The same number, whichever piece it was found in.
                         observed: most.saturating_add(1),
                     });
                 }
@@ -109,7 +108,7 @@ impl Examination {
         None
     }
 
-    /// Counts what is there of the field whose bytes are counted.
+    /// Counts the bytes that have arrived of the field that is counted byte by byte.
     fn count(&mut self, body: &[u8]) {
         let there = body.get(self.at..).unwrap_or_default();
         let there = there.get(..self.uncounted).unwrap_or(there);

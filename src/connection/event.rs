@@ -1,9 +1,9 @@
-//! What the core tells JavaScript besides rows (docs/architecture.md, "Events").
+//! What the core reports to JavaScript besides rows (docs/architecture.md, "Events").
 //!
-//! Rare things cross as JSON, an object each, which serde writes. js/wasm/boundary.ts has the same shapes for
-//! TypeScript, and tests/unit/boundary-events.ts samples by which the compiler compares the two. What every query
-//! meets, the end of its command and of its operation, crosses as bits and a number. Errors cross as code and fields,
-//! never as a text to take apart.
+//! Rare events cross as JSON, one object each, which serde writes. js/wasm/boundary.ts has the same shapes for
+//! TypeScript, and tests/unit/boundary-events.ts has samples by which the compiler compares the two. What every query
+//! has, the end of its command and of its operation, crosses as bits and a number. Errors cross as a code and fields,
+//! never as text that must be parsed.
 
 use super::limits::Limit;
 use crate::boundary::ended;
@@ -16,7 +16,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Serialize, Serializer};
 
-/// One event that crosses as JSON. It borrows from the message that it tells of, and is written at once.
+/// One event that crosses as JSON. It borrows from the message that it reports, and is written at once.
 #[derive(Clone, Copy, Serialize)]
 #[serde(
     tag = "kind",
@@ -26,7 +26,7 @@ use serde::{Serialize, Serializer};
 pub(super) enum Event<'a> {
     /// The answer to SSLRequest.
     Tls { accepted: bool },
-    /// AuthenticationSASL, which is allowed: the mechanisms that the server offers, each with a NUL behind it.
+    /// AuthenticationSASL, if the method is allowed: the mechanisms that the server offers, each followed by a NUL.
     Sasl { mechanisms: Mechanisms<'a> },
     /// SCRAM waits for the salted password. `salt` is base64.
     KeyDerivation { salt: Text<'a>, iterations: u32 },
@@ -44,45 +44,44 @@ pub(super) enum Event<'a> {
         channel: Text<'a>,
         payload: Text<'a>,
     },
-    /// What `describe` learned: parameter types and columns, and the formats to ask for (binary where there is a
-    /// decoder).
+    /// The result of `describe`: parameter types, columns, and the formats to request (binary if there is a decoder).
     Shape {
         parameter_types: ParameterDescription<'a>,
         columns: RowDescription<'a>,
         result_formats: ResultFormats<'a>,
     },
-    /// RowDescription: before the first row. `shape`: of whose execution; 0 for none.
+    /// RowDescription, before the first row. `shape`: the shape of the execution, or 0.
     Columns {
         shape: u32,
         columns: RowDescription<'a>,
     },
-    /// The rows that were held until their types are known became too many: they are dropped.
+    /// The rows that are held until their types are known have become too many, and are dropped.
     TooManyHeld,
-    /// A first run was answered as no PostgreSQL does it, in front of the statement.
+    /// In front of the statement, a first run was answered as no PostgreSQL answers it.
     Odd,
-    /// PortalSuspended: there may be more.
+    /// PortalSuspended: there may be more rows.
     Suspended,
-    /// What became of items of a batch, in their order: outcomes.rs says how.
+    /// The outcomes of items of a batch, in order; outcomes.rs describes the format.
     Items {
         commands: &'a [String],
         items: &'a [i64],
     },
-    /// The rows that follow are of this statement of the batch, whose columns are known.
+    /// The rows that follow belong to this statement of the batch, whose columns are known.
     Switch { statement: usize },
-    /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read; or a value
-    /// holds a type that is not described. The rows are dropped.
+    /// The columns differ from those that `describe` saw, and one arrived in a form that cannot be read; or a value
+    /// contains a type that is not described. The rows are dropped.
     ShapeChanged { type_oid: u32 },
-    /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not
-    /// tell). `answered`: it was not the first answer to its operation. Of any other `part` the server has skipped the
-    /// statement.
+    /// ErrorResponse. `bound`: the statement may have run, because the error came after BindComplete (or the protocol
+    /// does not say when it came). `answered`: the error was not the first answer to its operation. If `part` is not
+    /// the statement, the server has skipped the statement.
     Error {
         bound: bool,
         answered: bool,
         part: Part,
         fields: Fields<'a>,
     },
-    /// A text of a first run is none of its type. The rows are dropped, and the run goes on to its end, so that the
-    /// caller can say what became of the statement.
+    /// A text value of a first run is invalid for its type. The rows are dropped, but the run continues to its end, so
+    /// that the caller can report the statement's outcome.
     Unreadable {
         code: &'static str,
         message: &'static str,
@@ -95,9 +94,9 @@ pub(super) enum Event<'a> {
         observed: u64,
         truncated: bool,
     },
-    /// The statement was COPY, which needs a call of its own.
+    /// The statement is COPY. In a call that was not made for it, COPY is refused or its data is dropped.
     Copy { direction: CopyDirection },
-    /// The connection is over.
+    /// The connection has failed and is closed.
     Failure {
         code: &'static str,
         message: &'static str,
@@ -105,19 +104,19 @@ pub(super) enum Event<'a> {
     },
 }
 
-/// What of a flight an error is of.
+/// The part of a flight that an error belongs to.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Part {
     Prelude,
-    /// In front of a first run.
+    /// The check in front of a first run's statement.
     Check,
-    /// In front of that.
+    /// The Close at the start of a first run.
     Close,
     Statement,
 }
 
-/// Where the data of a COPY go, as the server sees it.
+/// The direction of a COPY's data, as the server sees it.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum CopyDirection {
@@ -128,7 +127,7 @@ pub(super) enum CopyDirection {
 }
 
 impl Event<'_> {
-    /// Whether `receive` stops at this event, so that what came before it can be told from what comes after.
+    /// Whether `receive` stops at this event, so that the caller can tell what came before it from what comes after.
     fn parks(&self) -> bool {
         !matches!(
             self,
@@ -170,7 +169,7 @@ impl<'a> From<&'a Failure> for Event<'a> {
 
 // -- how members are written ------------------------------------------------------------------------------------------
 
-/// Text of the server, which need not be UTF-8: what is not shows as U+FFFD.
+/// Text from the server, which may be invalid UTF-8: invalid bytes become U+FFFD.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'a>(pub &'a [u8]);
 
@@ -180,7 +179,7 @@ impl Serialize for Text<'_> {
     }
 }
 
-/// Of AuthenticationSASL: those with a name, since the list ends with one that has none.
+/// The mechanisms of AuthenticationSASL that have a name, since the list ends with an empty one.
 #[derive(Clone, Copy)]
 pub(super) struct Mechanisms<'a>(pub &'a [u8]);
 
@@ -191,7 +190,7 @@ impl Serialize for Mechanisms<'_> {
     }
 }
 
-/// In wire order.
+/// The fields in wire order.
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter().map(|(name, text)| (name, Text(text))))
@@ -210,11 +209,11 @@ impl Serialize for RowDescription<'_> {
     }
 }
 
-/// For each of these columns the format to ask for, as long as nothing is known of a database's own types.
+/// The format to request for each of these columns, as long as the database's own types are unknown.
 #[derive(Clone, Copy)]
 pub(super) struct ResultFormats<'a> {
     pub columns: RowDescription<'a>,
-    /// Of [`Types::float_times`].
+    /// The value of [`Types::float_times`].
     pub float_times: bool,
 }
 
@@ -255,25 +254,25 @@ impl<'a> From<backend::Column<'a>> for Column<'a> {
     }
 }
 
-// -- what waits to be told --------------------------------------------------------------------------------------------
+// -- events that are not reported yet ---------------------------------------------------------------------------------
 
-/// What the caller has not been told yet.
+/// The events that have not been reported to the caller yet.
 #[derive(Default)]
 pub(super) struct Events {
-    /// As JSON, oldest first and a line each.
+    /// JSON, oldest first and one event per line.
     waiting: String,
-    /// Something about the current operation waits: no further message is read before the caller has seen it.
+    /// An event about the current operation is waiting: no further message is read before the caller has seen it.
     pub parked: bool,
     /// The current operation has had an answer.
     pub answered: bool,
-    /// Bits of [`ended`]. What they tell of came behind the events that wait.
+    /// Bits of [`ended`]. They report what came after the waiting events.
     ended: u32,
     /// The bit of the last ReadyForQuery.
     last_ready: u32,
     command: Command,
 }
 
-/// The command that was complete last.
+/// The last completed command.
 #[derive(Default)]
 struct Command {
     words: Vec<u8>,
@@ -286,21 +285,21 @@ impl Events {
     #[inline(never)] // see State::dispatch
     pub fn push(&mut self, event: Event<'_>) {
         self.parked |= event.parks();
-        // Only keys that are no text and a `Serialize` that fails by itself would be errors.
+        // Only a map key that is not text, or a `Serialize` that fails itself, would be an error.
         let Ok(json) = serde_json::to_string(&event) else {
             return;
         };
         if self.waiting.is_empty() {
             self.waiting = json;
         } else {
-            // No line of JSON has a newline within.
+            // serde writes no newline within an object.
             self.waiting.push('\n');
             self.waiting.push_str(&json);
         }
     }
 
-    /// What a statement takes and returns; `parameter_types`: the body of ParameterDescription; `float_times`: of
-    /// [`Types`].
+    /// Reports what a statement takes and returns. `parameter_types`: the body of ParameterDescription; `float_times`:
+    /// the value of [`Types::float_times`].
     pub fn shape(
         &mut self,
         parameter_types: &[u8],
@@ -319,7 +318,7 @@ impl Events {
         });
     }
 
-    /// ErrorResponse. `bound`: as of [`Event::Error`].
+    /// Reports an ErrorResponse. `bound`: as in [`Event::Error`].
     pub fn error(&mut self, bound: bool, fields: Fields<'_>) {
         self.push(Event::Error {
             bound,
@@ -329,7 +328,7 @@ impl Events {
         });
     }
 
-    /// ErrorResponse of what stands in front of the statement, none of which has run.
+    /// Reports an ErrorResponse to a part in front of the statement; the statement has not run.
     pub fn error_before(&mut self, part: Part, fields: Fields<'_>) {
         self.push(Event::Error {
             bound: false,
@@ -339,7 +338,7 @@ impl Events {
         });
     }
 
-    /// CommandComplete or EmptyQueryResponse has come, which is told by [`complete`](Self::complete).
+    /// Notes CommandComplete or EmptyQueryResponse, which [`complete`](Self::complete) will report.
     pub fn note_command(&mut self, command_tag: &[u8]) {
         let CommandTag { words, row_count } = CommandTag::parse(command_tag);
         self.command.row_count = row_count;
@@ -349,7 +348,7 @@ impl Events {
         }
     }
 
-    /// Tells of the command that was noted last.
+    /// Reports the command that was noted last.
     pub fn complete(&mut self) {
         self.parked = true;
         self.ended |= ended::COMPLETE;
@@ -358,7 +357,7 @@ impl Events {
         }
     }
 
-    /// ReadyForQuery.
+    /// Reports ReadyForQuery.
     pub fn ready(&mut self, status: TransactionStatus) {
         self.last_ready = match status {
             TransactionStatus::Idle => ended::READY_IDLE,
@@ -368,19 +367,19 @@ impl Events {
         self.ready_again();
     }
 
-    /// The end of an operation for which the server has nothing to say.
+    /// Reports the end of an operation for which the server sends nothing.
     pub fn ready_again(&mut self) {
         self.parked = true;
         self.ended |= self.last_ready;
     }
 
-    /// The caller has seen what has ended, and wants more.
+    /// Called when the caller has seen what has ended and wants more.
     pub fn go_on(&mut self) {
         self.parked = false;
         self.ended = 0;
     }
 
-    /// All events that wait.
+    /// Takes all waiting events.
     pub fn take(&mut self) -> String {
         core::mem::take(&mut self.waiting)
     }

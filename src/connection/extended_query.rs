@@ -8,13 +8,13 @@
 //!                                                          Execute ""                 Sync
 //!                                                          DataRow … CommandComplete  ReadyForQuery
 //! ```
-//! A prelude is a statement that must have run before, such as BEGIN: where it fails the server skips the rest.
+//! A prelude is a statement that must run first, such as BEGIN. If it fails, the server skips the rest.
 //!
 //! ```text
 //! prelude:   Parse ""  Bind "" ""  Execute ""
 //!   answer:  ParseComplete  BindComplete  CommandComplete
 //! ```
-//! With a number of rows, Execute leaves a named portal, which lives until the transaction ends:
+//! With a number of rows, Execute leaves a named portal open, which lives until the transaction ends:
 //!
 //! ```text
 //! execute:   … Bind portal n   Describe P portal   Execute portal rows   Sync
@@ -23,8 +23,8 @@
 //! close:     Close P portal   Sync
 //!   answer:  CloseComplete   ReadyForQuery
 //! ```
-//! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred
-//! constraint fails when Sync commits.
+//! An ErrorResponse may arrive anywhere; the server then skips to the Sync. It may even follow CommandComplete: a
+//! deferred constraint fails when Sync commits.
 
 use super::event::{CopyDirection, Event, Part};
 use super::limits::RowSink;
@@ -37,7 +37,7 @@ use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
-/// The answer that is awaited next. `Copy…`: the statement was COPY and is being refused.
+/// The answer that is expected next. `Copy…`: the statement was COPY and is being refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     DescribeParse,
@@ -47,42 +47,42 @@ pub(super) enum Step {
     Bind,
     PortalColumns,
     Rows,
-    /// The same for a statement that returns none.
+    /// Like `Rows`, for a statement that returns none.
     NoRows,
     CopyIn,
     CopyOut,
     Ready,
 }
 
-/// What an execution asks for.
+/// The arguments of an execution.
 pub(super) struct Request<'a> {
-    /// 0: it never gets a name.
+    /// 0: the statement never gets a name.
     pub shape: u32,
     pub statement: Statement<'a>,
     pub parameters: &'a [u8],
-    /// Statements without parameters or rows in front of it.
+    /// Statements without parameters or rows that run in front of this one.
     pub preludes: &'a [Vec<u8>],
-    /// The caller has kept the columns that it was told of last for this shape.
+    /// The caller has kept the columns that it last received for this shape.
     pub columns_known: bool,
 }
 
 /// One operation: `describe` or `execute`.
 pub(super) struct ExtendedQuery {
     pub step: Step,
-    pub ahead: Ahead,
+    pub preceding: Preceding,
     shape: u32,
     reference: Use,
     columns_known: bool,
     /// The body of ParameterDescription.
     parameter_types: Vec<u8>,
-    /// Its command is complete, which ReadyForQuery tells.
+    /// The command is complete; the caller is told at ReadyForQuery.
     complete: bool,
     pub sink: RowSink,
 }
 
 impl ExtendedQuery {
-    /// Writes the flight that learns a statement's types. Under a name it is there for `shape` from then on; 0: it is
-    /// not kept.
+    /// Writes the flight that learns a statement's types. If `shape` is not 0, the statement is prepared under a name
+    /// and kept for `shape`.
     pub fn describe(
         sql: &[u8],
         shape: u32,
@@ -94,7 +94,7 @@ impl ExtendedQuery {
             0 => Use::UNNAMED,
             shape => statements.touch_beside(shape, 0),
         };
-        let ahead = Ahead::write(flight, statements, preludes)?;
+        let preceding = Preceding::write(flight, statements, preludes)?;
         let name = statements.name(reference.number);
         let mut step = Step::Parameters;
         if reference.parse {
@@ -104,7 +104,7 @@ impl ExtendedQuery {
         frontend::describe_statement(flight, &name)?;
         frontend::sync(flight)?;
         Ok(ExtendedQuery {
-            ahead,
+            preceding,
             shape,
             reference,
             ..Self::new(step, RowSink::default())
@@ -122,7 +122,7 @@ impl ExtendedQuery {
             0 => Use::UNNAMED,
             shape => statements.touch(shape),
         };
-        let ahead = Ahead::write(flight, statements, request.preludes)?;
+        let preceding = Preceding::write(flight, statements, request.preludes)?;
         let name = statements.name(reference.number);
         let mut step = Step::Bind;
         if reference.parse {
@@ -140,7 +140,7 @@ impl ExtendedQuery {
         frontend::execute(flight, &portal, maximum_rows)?;
         frontend::sync(flight)?;
         Ok(ExtendedQuery {
-            ahead,
+            preceding,
             shape: request.shape,
             reference,
             columns_known: request.columns_known,
@@ -148,7 +148,7 @@ impl ExtendedQuery {
         })
     }
 
-    /// Writes the flight for more rows of the suspended portal, whose sink is handed on.
+    /// Writes the flight that fetches more rows of the suspended portal. `sink`: the portal's sink.
     pub fn fetch(
         sink: RowSink,
         flight: &mut Vec<u8>,
@@ -164,7 +164,7 @@ impl ExtendedQuery {
         frontend::close_portal(flight, &statements.portal())?;
         frontend::sync(flight)?;
         Ok(ExtendedQuery {
-            ahead: Ahead::CLOSE,
+            preceding: Preceding::CLOSE,
             ..Self::new(Step::Ready, RowSink::default())
         })
     }
@@ -172,7 +172,7 @@ impl ExtendedQuery {
     fn new(step: Step, sink: RowSink) -> Self {
         ExtendedQuery {
             step,
-            ahead: Ahead::default(),
+            preceding: Preceding::default(),
             shape: 0,
             reference: Use::UNNAMED,
             columns_known: false,
@@ -190,12 +190,12 @@ impl ExtendedQuery {
         context: &mut Context,
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
-        if self.ahead.answered_by(&message) {
+        if self.preceding.answered_by(&message) {
             return Ok(Progress::Continue);
         }
         self.step = match message {
             M::ErrorResponse { fields } => self.failed(fields, context),
-            _ if !self.ahead.is_over() => {
+            _ if !self.preceding.is_over() => {
                 return Err(Failure::unexpected("extended query", tag));
             }
             M::ReadyForQuery { status } if self.step == Step::Ready => {
@@ -207,7 +207,7 @@ impl ExtendedQuery {
         Ok(Progress::Continue)
     }
 
-    /// What each answer leads to, if there is neither an error nor the end.
+    /// The step after each answer that is neither an error nor the end.
     fn next(
         &mut self,
         tag: u8,
@@ -247,7 +247,7 @@ impl ExtendedQuery {
         })
     }
 
-    /// A describe ends: its columns, if it has any, with the parameters' types.
+    /// Ends a describe: reports the columns, if there are any, and the parameter types.
     fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
         context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
         let columns = columns.unwrap_or(RowDescription::NONE);
@@ -258,7 +258,7 @@ impl ExtendedQuery {
         Step::Ready
     }
 
-    /// The columns of the rows that follow; the caller is told of those that it does not know.
+    /// Takes the columns of the rows that follow. The caller is told unless it already has them.
     fn portal_columns(&mut self, columns: RowDescription<'_>, context: &mut Context) -> Step {
         let shape = self.shape;
         let known = context.plan(shape, columns, &mut self.sink);
@@ -274,8 +274,8 @@ impl ExtendedQuery {
         Step::Ready
     }
 
-    /// A COMMIT that travels behind others has no shape: whether it has committed is told at once, since ReadyForQuery
-    /// may never come.
+    /// Notes the end of the command. A pipelined COMMIT has no shape: its completion is reported at once, since
+    /// ReadyForQuery may never arrive.
     fn completed(&mut self, command_tag: &[u8], context: &mut Context) -> Step {
         context.events.note_command(command_tag);
         if self.shape == 0 {
@@ -285,7 +285,7 @@ impl ExtendedQuery {
         Step::Ready
     }
 
-    /// ReadyForQuery: the rows end, and the caller hears of the command.
+    /// Handles ReadyForQuery: ends the rows, and reports the command.
     fn ended(&mut self, status: TransactionStatus, context: &mut Context) {
         self.sink.finish(&mut context.rows);
         if self.complete {
@@ -294,25 +294,25 @@ impl ExtendedQuery {
         context.events.ready(status);
     }
 
-    /// The server skips to the Sync, over what is left of the Closes and of the preludes too.
+    /// Handles an error: the server skips to the Sync, including any remaining Closes and preludes.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
         self.blame(fields.get(b'C'), &mut context.statements);
-        if self.ahead.is_over() {
+        if self.preceding.is_over() {
             context.events.error(self.is_bound(), fields);
         } else {
             context.events.error_before(Part::Prelude, fields);
         }
-        self.ahead = Ahead::default();
+        self.preceding = Preceding::default();
         self.sink.discard = true;
         Step::Ready
     }
 
-    /// What the error says about the statement's name on the server.
+    /// Learns from the error whether the statement's name exists on the server.
     fn blame(&self, code: Option<&[u8]>, statements: &mut Statements) {
         if matches!(self.step, Step::DescribeParse | Step::Parse) {
             statements.parse_failed(self.reference.number);
         }
-        // A Parse that failed right before, in the same pipeline, explains the missing name too.
+        // The name may also be missing because an earlier Parse of the same pipeline failed.
         if !self.reference.parse
             && matches!(self.step, Step::Bind | Step::Parameters)
             && code == Some(b"26000")
@@ -322,7 +322,7 @@ impl ExtendedQuery {
         }
     }
 
-    /// The server has bound the statement, so it may have run some of it.
+    /// Whether the server has bound the statement, so some of it may have run.
     fn is_bound(&self) -> bool {
         !matches!(
             self.step,
@@ -331,14 +331,14 @@ impl ExtendedQuery {
     }
 }
 
-/// In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
+/// Refuses COPY FROM STDIN. In copy-in mode the server has swallowed our Sync, so CopyFail needs a new Sync after it.
 fn refuse_copy_in(context: &mut Context) -> Result<Step, Failure> {
     context.refuse_copy_in()?;
     frontend::sync(&mut context.output)?;
     Ok(Step::CopyIn)
 }
 
-/// COPY TO STDOUT cannot be refused, so its data is dropped.
+/// Drops the data of COPY TO STDOUT, which cannot be refused.
 fn drop_copy_out(context: &mut Context) -> Step {
     context.events.push(Event::Copy {
         direction: CopyDirection::Out,
@@ -346,48 +346,49 @@ fn drop_copy_out(context: &mut Context) -> Step {
     Step::CopyOut
 }
 
-/// Parse, Bind, Execute of a statement without parameters, whose rows nobody wants.
+/// Writes Parse, Bind and Execute of a statement without parameters, whose rows are not used.
 fn write_unseen(flight: &mut Vec<u8>, sql: &[u8]) -> Result<(), TooLong> {
     frontend::parse_untyped(flight, b"", sql)?;
     frontend::bind(flight, b"", b"", &[0; 4], &[0; 2])?;
     frontend::execute(flight, b"", 0)
 }
 
-/// What stands in front of a statement in its flight, and is answered first: Closes, then preludes.
+/// The messages of a flight that come before the statement and are answered first: Closes, then preludes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ahead {
-    /// CloseComplete messages still to come.
+pub(super) struct Preceding {
+    /// CloseComplete messages still expected.
     pub closes: usize,
-    /// Messages behind those, [`ANSWERS`] for each prelude.
+    /// Messages expected after those: [`ANSWERS`] for each prelude.
     pub preludes: usize,
-    /// The next prelude is BEGIN, and nothing else may have run in its place. (QuestDB runs a statement behind it twice.)
+    /// The next prelude is BEGIN, and no other statement may have run in its place. (QuestDB runs a statement after
+    /// BEGIN twice.)
     pub begins: bool,
 }
 
-/// What answers a prelude: ParseComplete, BindComplete, CommandComplete.
+/// Number of answers to a prelude: ParseComplete, BindComplete, CommandComplete.
 const ANSWERS: usize = 3;
 
-impl Ahead {
-    /// One Close.
-    const CLOSE: Ahead = Ahead {
+impl Preceding {
+    /// A single Close.
+    const CLOSE: Preceding = Preceding {
         closes: 1,
         preludes: 0,
         begins: false,
     };
-    /// One prelude.
-    pub const PRELUDE: Ahead = Ahead {
+    /// A single prelude.
+    pub const PRELUDE: Preceding = Preceding {
         closes: 0,
         preludes: ANSWERS,
         begins: false,
     };
-    /// The same for one that is prepared: BindComplete comes first.
-    pub const BOUND: Ahead = Ahead {
+    /// A single prelude that is already prepared: its first answer is BindComplete.
+    pub const BOUND: Preceding = Preceding {
         closes: 0,
         preludes: ANSWERS - 1,
         begins: false,
     };
 
-    /// Writes Closes for what the cache has pushed out, then the preludes.
+    /// Writes Closes for the statements that the cache has evicted, then the preludes.
     pub fn write(
         flight: &mut Vec<u8>,
         statements: &mut Statements,
@@ -397,26 +398,26 @@ impl Ahead {
         for number in &closing {
             frontend::close_statement(flight, &statements.name(*number))?;
         }
-        Ok(Ahead {
+        Ok(Preceding {
             closes: closing.len(),
             ..Self::write_preludes(flight, preludes)?
         })
     }
 
     /// The same with one more Close in front.
-    pub fn behind_close(self) -> Self {
-        Ahead {
+    pub fn after_close(self) -> Self {
+        Preceding {
             closes: self.closes.saturating_add(1),
             ..self
         }
     }
 
-    /// Writes statements without parameters, whose rows nobody wants.
+    /// Writes statements without parameters, whose rows are not used.
     pub fn write_preludes(flight: &mut Vec<u8>, preludes: &[Vec<u8>]) -> Result<Self, TooLong> {
         for sql in preludes {
             write_unseen(flight, sql)?;
         }
-        Ok(Ahead {
+        Ok(Preceding {
             closes: 0,
             preludes: ANSWERS * preludes.len(),
             begins: preludes
@@ -425,10 +426,10 @@ impl Ahead {
         })
     }
 
-    /// Whether this is the answer that comes next.
+    /// Whether `message` is the answer that is expected next; if so, counts it.
     pub fn answered_by(&mut self, message: &BackendMessage<'_>) -> bool {
         use BackendMessage as M;
-        let Ahead {
+        let Preceding {
             closes,
             preludes,
             begins,
@@ -446,8 +447,8 @@ impl Ahead {
         true
     }
 
-    /// The execution's own answers are next.
+    /// Whether everything is answered, so the execution's own answers are next.
     pub fn is_over(&self) -> bool {
-        *self == Ahead::default()
+        *self == Preceding::default()
     }
 }

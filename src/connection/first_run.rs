@@ -1,29 +1,31 @@
-//! The first run of a statement that nobody has described yet: one flight, with values and rows as text.
+//! The first run of a statement that has not been described yet: one flight, with values and rows as text.
 //!
 //! ```text
 //! Close S n  [Close …] [prelude …]  Parse n  [Parse c] Bind "" c Execute ""  Describe S n  Bind "" n  Execute ""  Sync
 //!   answer:  CloseComplete … [theirs]   ParseComplete   [ParseComplete] BindComplete CommandComplete
 //!            ParameterDescription   RowDescription | NoData   BindComplete   DataRow …   CommandComplete   ReadyForQuery
 //! ```
-//! Behind Parse stands a check: a statement that fails where text would not mean what binary means (which settings and
-//! parameter types those are, JavaScript knows). The server then skips the rest, so nothing has run. Many first runs
-//! have the same check, and planning it costs the server more than running it: where names are safe it gets one at its
-//! second use, as any statement does, and is only bound from the third on.
+//! After Parse comes a check: a guard statement that fails if the text format could mean something else than the binary
+//! format. (JavaScript knows which settings and parameter types matter.) The server then skips the rest, so the
+//! statement has not run. Many first runs share a check, and planning it costs the server more than running it. So,
+//! where names are safe, the check gets a name at its second use, like any statement, and is only bound from the third
+//! use on.
 //!
-//! Servers that only speak the protocol, and routers, answer Close and the check in ways of their own. These are taken,
-//! since what they say of the statement itself is in order, and the caller is told that the server is odd:
+//! Servers that only speak the protocol, and routers, answer Close and the check in their own ways. These answers are
+//! accepted, because the answers about the statement itself are in order. The caller is told that the server is odd:
 //!
 //! ```text
-//!   Close:  an error, or nothing, and the flight goes on        check:  rows, a description, or an error, and it goes on
+//!   Close:  an error, or nothing, and the flight continues    check:  rows, a description, or an error, and it continues
 //! ```
-//! The first ParameterDescription is that of the statement, whatever the check's answers were. All else that is out of
-//! place ends the connection: what came is not enough to say whether the statement has run.
+//! The first ParameterDescription is the statement's, whatever the answers to the check were. Any other message that is
+//! out of place ends the connection: the answers do not suffice to say whether the statement has run.
 //!
-//! A column may be of a type that only the catalog knows, which is asked when this flight is over. Its rows are held
-//! until then, as they came, within a bound of the caller's. Beyond it they are dropped, and the caller is told.
+//! A column may have a type that only the catalog knows. The catalog is asked after this flight. Until then the rows
+//! are held as they arrived, up to a limit set by the caller. Beyond the limit they are dropped, and the caller is
+//! told.
 
 use super::event::{Event, Events, Part};
-use super::extended_query::Ahead;
+use super::extended_query::Preceding;
 use super::limits::RowSink;
 use super::statements::{Statements, Use};
 use super::{Context, Progress};
@@ -34,74 +36,74 @@ use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
-/// The statement's name, since the unnamed statement may be the check's. All clients have the same one, and Close
-/// stands in front: behind a pooler at most one such statement is left on a server connection, whoever runs there next.
-/// Behind its run it would be closed too late for PgBouncer (1.21 to 1.25), which answers Close itself, and does so in
-/// the middle of a CommandComplete that reached it in two pieces.
+/// The statement's name, since the check may use the unnamed statement. All clients use the same name, and the flight
+/// starts with Close. So behind a pooler at most one such statement remains on a server connection, whoever runs there
+/// next. A Close after the run would come too late for PgBouncer (1.21 to 1.25): it answers Close itself, and does so
+/// in the middle of a CommandComplete that reached it in two pieces.
 const NAME: &[u8] = b"pgz_first_run";
 
-/// No shape is kept for it: its columns are read as text once only.
+/// No plan is cached for a first run: its columns are read as text only once.
 const NO_SHAPE: u32 = 0;
 
-/// The answer that is awaited next.
+/// The answer that is expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Parse,
-    /// All of the check's.
+    /// All answers to the check.
     Check,
-    /// An error came in place of CloseComplete (`ahead` still has the Close) or of one of the check's answers. The next
-    /// message says whether the server skips to the Sync.
+    /// An error came in place of CloseComplete (`preceding` still has the Close) or of an answer to the check. The next
+    /// message shows whether the server skips to the Sync.
     Refused,
     Parameters,
     Columns,
     Bind,
     Rows,
-    /// The same for a statement that returns none.
+    /// Like `Rows`, for a statement that returns none.
     NoRows,
     Ready,
 }
 
-/// What a first run asks for.
+/// The arguments of a first run.
 pub(super) struct Request<'a> {
-    /// The caller's number, by which it asks for rows that are held.
+    /// The caller's number for the statement, used to ask for held rows.
     pub shape: u32,
     pub query: &'a [u8],
-    /// The middle of Bind, of text alone.
+    /// The middle of Bind, with text values only.
     pub parameters: &'a [u8],
-    /// A statement without rows, whose parameter, if `checks_types` says that it has one, is the query's text.
+    /// A statement without rows. If `checks_types` is set, it has one parameter: the query's text.
     pub check: &'a [u8],
-    /// The caller's number for the check, equal only for equal text; 0: it gets no name.
+    /// The caller's number for the check, equal only for equal text. 0: the check gets no name.
     pub check_shape: u32,
     pub checks_types: bool,
-    /// A statement without parameters in front of it all; empty: none.
+    /// Statements without parameters that run in front of the statement; may be empty.
     pub preludes: &'a [Vec<u8>],
 }
 
 /// One operation.
 pub(super) struct FirstRun {
     pub step: Step,
-    pub ahead: Ahead,
+    pub preceding: Preceding,
     /// How the flight refers to the check.
     check: Use,
-    /// What is left of the check's answers.
-    pub check_answers: Ahead,
-    /// The fields of the error that [`Step::Refused`] is about.
+    /// The answers to the check that are still expected.
+    pub check_answers: Preceding,
+    /// The fields of the error that led to [`Step::Refused`].
     refusal: Vec<u8>,
     /// The caller has been told that the server is odd.
     is_odd: bool,
-    /// The caller's number.
+    /// The caller's number for the statement.
     pub shape: u32,
-    /// Values of its parameters.
+    /// Number of parameter values.
     value_count: usize,
     /// The body of ParameterDescription.
     parameter_types: Vec<u8>,
-    /// The body of RowDescription; `None`: it returns no rows.
+    /// The body of RowDescription; `None`: the statement returns no rows.
     columns: Option<Vec<u8>>,
-    /// Of CommandComplete, when it has come.
+    /// The tag of CommandComplete, once it has arrived.
     command_tag: Option<Vec<u8>>,
-    /// The sink has been readied for the columns of rows that were held.
+    /// The sink has been prepared for the columns of the held rows.
     is_planned: bool,
-    /// Whole messages, of rows that were held and are released, and how many bytes of them have been written.
+    /// Released rows as whole messages, and how many bytes of them have been written.
     waiting: Option<(Vec<u8>, usize)>,
     pub sink: RowSink,
 }
@@ -119,7 +121,7 @@ impl FirstRun {
             0 => Use::UNNAMED,
             shape => statements.touch(shape),
         };
-        let ahead = Ahead::write(flight, statements, request.preludes)?.behind_close();
+        let preceding = Preceding::write(flight, statements, request.preludes)?.after_close();
         statements.note_use(request.shape);
         frontend::parse_untyped(flight, NAME, request.query)?;
         write_check(request, check, flight, statements)?;
@@ -129,11 +131,11 @@ impl FirstRun {
         frontend::sync(flight)?;
         Ok(FirstRun {
             step: Step::Parse,
-            ahead,
+            preceding,
             check,
             check_answers: match check.parse {
-                true => Ahead::PRELUDE,
-                false => Ahead::BOUND,
+                true => Preceding::PRELUDE,
+                false => Preceding::BOUND,
             },
             refusal: Vec::new(),
             is_odd: false,
@@ -159,16 +161,16 @@ impl FirstRun {
         if self.step == Step::Refused {
             self.resume(tag, &message, context)?;
         }
-        if self.ahead.closes > 0 && message == M::ParseComplete {
+        if self.preceding.closes > 0 && message == M::ParseComplete {
             self.odd(context);
-            self.ahead.closes = 0;
+            self.preceding.closes = 0;
         }
-        if self.ahead.answered_by(&message) {
+        if self.preceding.answered_by(&message) {
             return Ok(Progress::Continue);
         }
         self.step = match message {
             M::ErrorResponse { fields } => self.failed(fields, context),
-            _ if !self.ahead.is_over() => return Err(unexpected(tag)),
+            _ if !self.preceding.is_over() => return Err(unexpected(tag)),
             M::ReadyForQuery { status } if self.step == Step::Ready => {
                 self.ended(status, context);
                 return Ok(Progress::Done);
@@ -224,7 +226,7 @@ impl FirstRun {
         })
     }
 
-    /// What stands behind an error in front of the statement.
+    /// Decides, by the message after an error in front of the statement, what the error meant.
     fn resume(
         &mut self,
         tag: u8,
@@ -234,9 +236,9 @@ impl FirstRun {
         use BackendMessage as M;
         match message {
             M::ReadyForQuery { .. } => self.tell_refusal(context),
-            _ if self.ahead.closes > 0 => {
+            _ if self.preceding.closes > 0 => {
                 self.odd(context);
-                self.ahead.closes = self.ahead.closes.saturating_sub(1);
+                self.preceding.closes = self.preceding.closes.saturating_sub(1);
                 self.step = Step::Parse;
             }
             M::ParameterDescription { .. } => {
@@ -253,9 +255,9 @@ impl FirstRun {
         Ok(())
     }
 
-    /// The server has skipped to the Sync, so nothing has run.
+    /// Reports the refusal: the server has skipped to the Sync, so nothing has run.
     fn tell_refusal(&mut self, context: &mut Context) {
-        let part = match self.ahead.closes {
+        let part = match self.preceding.closes {
             0 => Part::Check,
             _ => Part::Close,
         };
@@ -264,12 +266,12 @@ impl FirstRun {
         self.skip();
     }
 
-    /// The check's Execute is being answered.
+    /// Whether the answer to the check's Execute is expected.
     fn runs_check(&self) -> bool {
-        self.step == Step::Check && self.ahead.is_over() && self.check_answers.preludes == 1
+        self.step == Step::Check && self.preceding.is_over() && self.check_answers.preludes == 1
     }
 
-    /// A DataRow where none may come: nobody wants it if it is one of the check, which returns none.
+    /// Handles a DataRow where none is expected. The check returns no rows, so a row of the check is dropped.
     pub fn drop_row(&mut self, context: &mut Context) -> Result<(), Failure> {
         if !self.runs_check() {
             return Err(unexpected(b'D'));
@@ -278,7 +280,7 @@ impl FirstRun {
         Ok(())
     }
 
-    /// Tells once that the server answers as no PostgreSQL does.
+    /// Reports, once, that the server answers as no PostgreSQL does.
     fn odd(&mut self, context: &mut Context) {
         if !self.is_odd {
             self.is_odd = true;
@@ -286,7 +288,8 @@ impl FirstRun {
         }
     }
 
-    /// What the statement takes and returns. The caller may describe types, or have the rows held, before more is read.
+    /// Reports the statement's parameters and columns. Before more is read, the caller may describe types or hold the
+    /// rows.
     fn shape(&mut self, columns: RowDescription<'_>, context: &mut Context) -> Step {
         let float_times = context.types.float_times();
         context
@@ -295,27 +298,28 @@ impl FirstRun {
         Step::Bind
     }
 
-    /// The rows wait, as long as they have no more than `most` bytes.
+    /// Holds the rows, as long as they have at most `most` bytes.
     pub fn hold(&mut self, most: usize) {
         if self.step == Step::Bind {
             self.sink.hold(most);
         }
     }
 
-    /// The run is over, and the types of its columns are described, as far as they can be: what was held is read next.
+    /// Releases the held rows, to be read next. The run is over, and the types of its columns are described as far as
+    /// possible.
     pub fn release(&mut self) {
         self.waiting = Some((self.sink.take_held(), 0));
         self.step = Step::Rows;
     }
 
-    /// Rows that were held are next, before any message.
+    /// Whether released rows are next, before any message.
     pub fn is_released(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Those rows, once the caller has been told of their columns.
+    /// Takes the released rows, after the caller has been told of their columns.
     pub fn take_waiting(&mut self, context: &mut Context) -> (Vec<u8>, usize) {
-        // Once: columns that cannot be read leave no plan, and their rows are dropped.
+        // Only once: columns that cannot be read leave no plan, and their rows are dropped.
         if !self.is_planned {
             self.is_planned = true;
             self.plan(context);
@@ -326,7 +330,8 @@ impl FirstRun {
         self.waiting.take().unwrap_or_default()
     }
 
-    /// Of those rows the last `rest` bytes could not be written yet. Whether the run is over with them.
+    /// Puts back the last `rest` bytes of the released rows, which could not be written yet. Returns whether the run is
+    /// over.
     pub fn wrote(&mut self, rows: Vec<u8>, rest: usize, context: &mut Context) -> bool {
         if rest > 0 {
             let written = rows.len().saturating_sub(rest);
@@ -338,19 +343,20 @@ impl FirstRun {
         true
     }
 
-    /// Drops the rows, and those that are still to come.
+    /// Drops the held rows and all later ones.
     pub fn give_up(&mut self, events: &mut Events) {
         self.sink.drop_held();
         self.sink.discard = true;
         events.push(Event::TooManyHeld);
     }
 
-    /// Bind succeeds only with a value for each parameter. What was described would be another statement's.
+    /// Whether each described parameter has a value. Bind succeeds only then, so otherwise the description must belong
+    /// to another statement.
     fn has_all_values(&self) -> bool {
         self.parameter_types.len() / size_of::<u32>() == self.value_count
     }
 
-    /// Rows come next, if it returns any.
+    /// Handles BindComplete: rows come next, if the statement returns any.
     fn bound(&mut self, context: &mut Context) -> Step {
         if !self.sink.holds() {
             self.plan(context);
@@ -361,7 +367,7 @@ impl FirstRun {
         }
     }
 
-    /// Readies the sink for the columns, of which the caller is told.
+    /// Prepares the sink for the columns, and reports them.
     fn plan(&mut self, context: &mut Context) {
         let described = self.columns.as_deref();
         let described = described.and_then(|columns| RowDescription::parse(columns).ok());
@@ -382,7 +388,7 @@ impl FirstRun {
         }
     }
 
-    /// ReadyForQuery. What is held is not over with it.
+    /// Handles ReadyForQuery. A run with held rows is not over yet.
     fn ended(&mut self, status: TransactionStatus, context: &mut Context) {
         if !self.sink.holds() {
             self.complete(context);
@@ -390,24 +396,24 @@ impl FirstRun {
         context.events.ready(status);
     }
 
-    /// ErrorResponse. The server skips to the Sync, or so it should.
+    /// Handles ErrorResponse. The server should now skip to the Sync.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
         if self.step == Step::Refused {
             return Step::Refused;
         }
         self.blame(fields.get(b'C'), &mut context.statements);
-        // Behind a fatal one nothing comes.
-        if (self.ahead.closes > 0 || self.step == Step::Check) && !fields.are_fatal() {
+        // Nothing follows a fatal error.
+        if (self.preceding.closes > 0 || self.step == Step::Check) && !fields.are_fatal() {
             self.refusal = fields.body().to_vec();
             return Step::Refused;
         }
         let is_bound = matches!(self.step, Step::Rows | Step::NoRows | Step::Ready);
-        if !self.ahead.is_over() {
+        if !self.preceding.is_over() {
             context.events.error_before(Part::Prelude, fields);
         } else if self.step == Step::Check {
             context.events.error_before(Part::Check, fields);
         } else if self.step == Step::Parse && self.is_odd {
-            // The name may be taken, as it was not closed.
+            // The name may be taken, because it was not closed.
             context.events.error_before(Part::Close, fields);
         } else {
             context.events.error(is_bound, fields);
@@ -416,16 +422,16 @@ impl FirstRun {
         Step::Ready
     }
 
-    /// What the error says about the check's name on the server.
+    /// Learns from the error whether the check's name exists on the server.
     fn blame(&self, code: Option<&[u8]>, statements: &mut Statements) {
         let Use { number, parse } = self.check;
-        if parse && self.check_answers == Ahead::PRELUDE {
+        if parse && self.check_answers == Preceding::PRELUDE {
             statements.parse_failed(number);
         }
-        // A flight before this one that did not come to its Parse explains the missing name too.
+        // The name may also be missing because an earlier flight did not get to its Parse.
         if !parse
             && self.step == Step::Check
-            && self.check_answers == Ahead::BOUND
+            && self.check_answers == Preceding::BOUND
             && code == Some(b"26000")
             && statements.knows(number)
         {
@@ -435,14 +441,14 @@ impl FirstRun {
 
     fn skip(&mut self) {
         self.step = Step::Ready;
-        self.ahead = Ahead::default();
+        self.preceding = Preceding::default();
         self.command_tag = None;
         self.sink.drop_held();
         self.sink.discard = true;
     }
 }
 
-/// A message that says too little of the statement: it may have run.
+/// The failure for a message that says too little about the statement: it may have run.
 pub(super) fn unexpected(tag: u8) -> Failure {
     Failure::unexpected_for(
         &Reason {
@@ -455,7 +461,7 @@ pub(super) fn unexpected(tag: u8) -> Failure {
     )
 }
 
-/// Of the middle of Bind, which begins with the number of format codes: none, as all are text.
+/// Number of values in the middle of Bind, which begins with the number of format codes: none, since all are text.
 fn value_count(parameters: &[u8]) -> usize {
     match parameters {
         [0, 0, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
@@ -463,7 +469,7 @@ fn value_count(parameters: &[u8]) -> usize {
     }
 }
 
-/// Writes the check with its one value, if it takes any.
+/// Writes the check, with its one value if it takes any.
 fn write_check(
     request: &Request<'_>,
     check: Use,

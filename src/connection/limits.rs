@@ -1,11 +1,12 @@
-//! Rows on their way out: the buffer they gather in, and the caps that hold while they are framed.
+//! The output side of rows: the buffer that collects them, and the caps that apply while they are written.
 //!
-//! A cap of N lets exactly N rows pass; it trips at row N + 1. The row that would cross a cap of bytes is taken back
-//! before anybody sees it, and so is one with a field that is too long; where it can be said before all of the row is
-//! there, what has come of it is dropped and the rest is skipped. Whole rows only: `buffer` always ends at the end of a
-//! row. What stands before the first row comes with it, or at the successful end: a query that fails before has written
-//! nothing.
+//! A cap of N lets exactly N rows pass and trips at row N + 1. A row that would exceed the cap on bytes is removed
+//! before the caller sees it, and so is a row with a field that is too long. If that is certain before the row is
+//! complete, the part that has arrived is dropped and the rest is skipped. `buffer` always ends at the end of a row.
+//! The text in front of the first row is written with that row, or at the successful end, so a query that fails earlier
+//! has written nothing.
 
+use super::caps::{Caps, over};
 use super::early::{Crossed, Examination, LONG_ROW};
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
@@ -14,23 +15,23 @@ use crate::types::output::Target;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-/// Rows that wait before more messages are read: a numeric of ten bytes may be a text of 131,072, so one chunk could
-/// fill the memory.
+/// Number of waiting row bytes at which reading stops: a numeric of ten bytes may become a text of 131,072, so one
+/// chunk could fill the memory.
 pub const MOST_ROW_BYTES: usize = 4 << 20;
 
-/// Above this an empty buffer is given back.
+/// An empty buffer with more capacity than this is freed.
 const KEEP: usize = 4 << 20;
 
-/// Finished rows that nobody has taken yet.
+/// Finished rows that the caller has not taken yet.
 #[derive(Debug, Default)]
 pub struct Rows {
     buffer: Output,
-    /// What belongs to the slots in `buffer`, where rows become JavaScript values.
+    /// The text and JSON blocks that belong to the slots in `buffer`, when rows become JavaScript values.
     blocks: Blocks,
 }
 
 impl Rows {
-    /// The finished rows. A batch of values is closed by this: it is to be taken before more come.
+    /// The finished rows. This closes a batch of values, so the caller must take the batch before more rows are read.
     pub fn bytes(&mut self) -> &[u8] {
         if !self.blocks.is_empty() {
             self.blocks.seal(&mut self.buffer, &[], KEEP);
@@ -38,12 +39,13 @@ impl Rows {
         self.buffer.as_slice()
     }
 
-    /// Their bytes, as far as they are written.
+    /// Number of bytes of the rows written so far.
     pub fn byte_count(&self) -> usize {
         self.buffer.len().saturating_add(self.blocks.len())
     }
 
-    /// Makes room for the output of a long row: growing step by step, it would need up to three times as much.
+    /// Reserves room for the output of a long row: a buffer that grows step by step would need up to three times as
+    /// much.
     #[cold]
     #[inline(never)]
     fn expect(&mut self, length: usize, is_columns: bool) {
@@ -61,7 +63,7 @@ impl Rows {
         self.buffer.truncate(start);
     }
 
-    /// They have been taken (or are not wanted).
+    /// Clears the rows, after they were taken or because they are not wanted.
     pub fn clear(&mut self) {
         self.buffer.clear(KEEP);
         self.blocks.clear(KEEP);
@@ -75,87 +77,66 @@ pub struct Limit {
     pub limit: &'static str,
     /// The cap.
     pub value: u64,
-    /// What it would have become with the row that tripped it.
+    /// The count that would have resulted from the row that tripped the cap.
     pub observed: u64,
-    /// The output says that it ends here, and ends properly.
+    /// The output ends properly and says that it was truncated.
     pub truncated: bool,
 }
 
-/// Caps of one operation; 0 is none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Caps {
-    /// The most rows.
-    pub rows: u64,
-    /// The most bytes of output, what stands around the rows included.
-    pub bytes: u64,
-    /// The most bytes of one field, as the server sends it.
-    pub field_bytes: u64,
-    /// A cap that trips ends the output with a mark instead of failing the operation.
-    pub truncate: bool,
-    /// The most rows of one Execute, whose portal then stays open; 0: all of them.
-    pub fetch: u32,
-}
-
-/// What became of a row: a cap may have tripped.
+/// The outcome of a row: a cap may have tripped.
 pub type Taken = Result<Option<Limit>, RowError>;
 
-/// What is to become of a row of which only a part is there.
+/// What to do with a row that has arrived only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arriving {
-    /// It is kept until all of it is there.
+    /// Keep it until it is complete.
     Wanted,
-    /// Nobody wants it.
+    /// Skip it: the row is not wanted.
     Unwanted,
-    /// A cap has tripped.
+    /// Skip it: a cap has tripped.
     Refused(Limit),
 }
 
-/// Rows as they came.
+/// Rows in the form in which they arrived.
 #[derive(Debug, Default)]
 struct Held {
     /// Whole DataRow messages.
     messages: Vec<u8>,
     row_count: u64,
-    /// The most bytes of them.
+    /// Maximum number of bytes of `messages`.
     most: usize,
 }
 
-/// Where the rows of one operation go.
+/// The destination of one operation's rows.
 #[derive(Debug, Default)]
 pub struct RowSink {
-    /// How rows are to be written; `None`: they are counted.
+    /// The form in which rows are written; `None`: rows are only counted.
     pub format: Option<RowForm>,
-    /// How those of the columns that have come are written.
+    /// How rows of the current columns are written.
     pub plan: Option<Rc<Plan>>,
     /// Rows are read and dropped.
     pub discard: bool,
-    /// Data of COPY go out as they are.
+    /// COPY data is passed through unchanged.
     pub raw: bool,
-    /// Rows come in CopyData, not in DataRow.
+    /// Rows arrive in CopyData, not in DataRow.
     pub is_copied: bool,
-    /// Values that cannot be read from their text are strings of it.
+    /// A value whose text cannot be parsed becomes a string of that text.
     pub keeps_unread: bool,
-    /// Rows that wait until somebody can say how they are read.
+    /// Rows that are kept until it is known how to read them.
     held: Option<Held>,
     caps: Caps,
     row_count: u64,
     byte_count: u64,
-    /// A cap is near, or a row that is none.
+    /// Rows are taken one at a time, because a cap is near or one of the rows is malformed.
     one_by_one: bool,
-    /// Rows longer than this may cross a cap on bytes as it stands.
+    /// A row longer than this may, by its length, exceed a cap on bytes.
     examined_from: usize,
-    /// Of the row that is arriving.
+    /// State of the row that is arriving.
     examination: Examination,
 }
 
-/// More than a cap, of which 0 is none.
-#[inline(always)]
-pub(super) fn over(count: u64, cap: u64) -> bool {
-    cap != 0 && count > cap
-}
-
 impl RowSink {
-    /// A sink under `caps`.
+    /// A sink with `caps`.
     pub fn new(format: Option<RowForm>, caps: Caps) -> Self {
         let above = |cap: u64, bytes: usize| if cap == 0 { usize::MAX } else { bytes };
         let field_bytes = usize::try_from(caps.field_bytes).unwrap_or(usize::MAX);
@@ -167,12 +148,12 @@ impl RowSink {
         }
     }
 
-    /// Whether a row may be refused for its bytes before all of it is there.
+    /// Whether a row may be refused for its bytes before it is complete.
     pub fn caps_bytes(&self) -> bool {
         self.caps.bytes != 0 || self.caps.field_bytes != 0
     }
 
-    /// Rows are kept as they come from now on, as long as they have no more than `most` bytes.
+    /// Keeps later rows as they arrive, as long as they have at most `most` bytes.
     pub fn hold(&mut self, most: usize) {
         self.held = Some(Held {
             most,
@@ -180,51 +161,56 @@ impl RowSink {
         });
     }
 
-    /// Whether rows are kept as they come.
+    /// Whether rows are kept as they arrive.
     pub fn holds(&self) -> bool {
         self.held.is_some()
     }
 
-    /// They have more bytes than may be kept.
+    /// Whether the kept rows have more bytes than allowed.
     pub fn holds_too_much(&self) -> bool {
         self.held
             .as_ref()
             .is_some_and(|held| held.messages.len() > held.most)
     }
 
-    /// Those that were kept. Rows go their way from now on.
+    /// Takes the kept rows. Later rows are written as usual.
     pub fn take_held(&mut self) -> Vec<u8> {
         self.held.take().unwrap_or_default().messages
     }
 
-    /// Nobody wants those that were kept, nor others.
+    /// Drops the kept rows, and stops keeping later ones.
     pub fn drop_held(&mut self) {
         self.held = None;
     }
 
-    /// Rows of one Execute; 0: all.
+    /// Maximum number of rows per Execute; 0: all rows.
     pub fn maximum_rows(&self) -> u32 {
         self.caps.fetch
     }
 
-    /// Rows that have passed.
+    /// Number of rows that have passed.
     pub fn rows(&self) -> u64 {
         self.row_count
     }
 
-    /// Bytes of output that they made.
+    /// Number of bytes of output of those rows.
     pub fn bytes(&self) -> u64 {
         self.byte_count
     }
 
-    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so), and the rows `behind` it that need
-    /// not be looked at one by one. `Some(limit)`: the row did not go out and no further one will.
+    /// Takes one DataRow body (or, with `raw`, a row to pass through unchanged), together with the rows `following` it
+    /// that need no individual check. `Some(limit)`: the row was not written, and no later row will be.
     ///
-    /// Rows that come together are written together, as if there were no cap. When one of them turns out to trip a cap,
-    /// or to be none, they are all taken back and come one by one from then on, so that what happens does not depend on
-    /// what came together.
+    /// Rows that arrive together are written together, as if there were no cap. If one of them trips a cap or is
+    /// malformed, all of them are removed and taken again one at a time. So the result does not depend on which rows
+    /// arrived together.
     #[inline]
-    pub fn take<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>, rows: &mut Rows) -> Taken {
+    pub fn take<'a>(
+        &mut self,
+        body: &'a [u8],
+        following: &mut Frames<'a>,
+        rows: &mut Rows,
+    ) -> Taken {
         if self.discard {
             return Ok(None);
         }
@@ -238,7 +224,7 @@ impl RowSink {
         }
         let Some(plan) = &self.plan else {
             self.row_count = row_count;
-            return Ok(self.without_plan(body, behind, rows));
+            return Ok(self.without_plan(body, following, rows));
         };
         if body.len() > self.examined_from {
             let mut examination = core::mem::take(&mut self.examination);
@@ -248,12 +234,12 @@ impl RowSink {
         }
         let (start, mark) = (rows.buffer.len(), rows.blocks.mark());
         loop {
-            // A field is no longer than all that is there.
-            let alone = self.one_by_one || over(behind.unread() as u64, self.caps.field_bytes);
+            // A field cannot be longer than all unread bytes.
+            let alone = self.one_by_one || over(following.unread() as u64, self.caps.field_bytes);
             let mut others = if alone {
                 Bodies::default()
             } else {
-                behind.bodies(if self.is_copied { b'd' } else { b'D' })
+                following.bodies(if self.is_copied { b'd' } else { b'D' })
             };
             let (count, written, encoded) = self.write(plan, body, &mut others, rows);
             let row_count = before.saturating_add(count);
@@ -262,7 +248,7 @@ impl RowSink {
             let trips = over(with_tail, self.caps.bytes) || over(row_count, self.caps.rows);
             if !trips && encoded.is_ok() {
                 if !alone {
-                    behind.resume(&others);
+                    following.resume(&others);
                 }
                 (self.row_count, self.byte_count) = (row_count, byte_count);
                 return Ok(None);
@@ -276,8 +262,8 @@ impl RowSink {
         }
     }
 
-    /// Appends `body` and the `others`, and what stands before the first row of all. How many rows there were before
-    /// the error, if one ended them, and how many bytes they are.
+    /// Appends `body` and the `others`, with the text in front of the very first row if this is it. Returns how many
+    /// rows were written before the error, if there was one, how many bytes they have, and the error.
     #[inline(always)]
     fn write<'a>(
         &self,
@@ -286,7 +272,8 @@ impl RowSink {
         others: &mut Bodies<'a>,
         rows: &mut Rows,
     ) -> (u64, u64, Result<(), RowError>) {
-        // Each batch of values has a head; where one begins depends on when rows were taken, which the caps must not.
+        // Every batch of values has a head. Where a batch begins depends on when rows were taken, and the caps must not
+        // depend on that.
         let batch_head = if rows.buffer.is_empty() {
             plan.batch_head()
         } else {
@@ -322,8 +309,8 @@ impl RowSink {
         (count, written, encoded)
     }
 
-    /// Keeps a row that cannot be written yet; it is counted when it is written. The first row beyond the cap is kept
-    /// too where the output has to say that it ends there.
+    /// Keeps a row that cannot be written yet; the row is counted when it is written. The first row beyond the cap is
+    /// kept too if the output must say that it was truncated.
     #[cold]
     fn keep(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
         let Caps {
@@ -347,7 +334,7 @@ impl RowSink {
     fn without_plan<'a>(
         &mut self,
         body: &'a [u8],
-        behind: &mut Frames<'a>,
+        following: &mut Frames<'a>,
         rows: &mut Rows,
     ) -> Option<Limit> {
         if !self.takes_raw() {
@@ -358,21 +345,21 @@ impl RowSink {
             return Some(self.refuse(crossed, rows));
         }
         self.put_raw(body, rows);
-        // Under a cap each is looked at by itself.
+        // With a cap, each row is checked on its own.
         if self.caps == Caps::default() {
-            let mut others = behind.bodies(b'd');
+            let mut others = following.bodies(b'd');
             while rows.buffer.len() < MOST_ROW_BYTES
                 && let Some(body) = others.next()
             {
                 self.row_count = self.row_count.saturating_add(1);
                 self.put_raw(body, rows);
             }
-            behind.resume(&others);
+            following.resume(&others);
         }
         None
     }
 
-    /// A `CopyData` goes out as it is. A DataRow does not, in the same operation either.
+    /// Whether rows are passed through unchanged. That applies to CopyData, but not to a DataRow in the same operation.
     fn takes_raw(&self) -> bool {
         self.raw && self.is_copied
     }
@@ -382,8 +369,8 @@ impl RowSink {
         rows.buffer.write(|out| out.put_slice(body));
     }
 
-    /// What is to become of a row of which `part` is there: what [`RowSink::take`] would say, as far as it is certain
-    /// by now. Rows that are not [`Arriving::Wanted`] have been taken.
+    /// Decides about a row of which `part` has arrived: as [`RowSink::take`] would, as far as that is already certain.
+    /// A row that is not [`Arriving::Wanted`] counts as taken.
     #[cold]
     pub fn arriving(&mut self, part: Part<'_>, rows: &mut Rows) -> Arriving {
         if self.discard {
@@ -426,7 +413,7 @@ impl RowSink {
         examination.go_on(plan, &self.caps, written, body, length)
     }
 
-    /// The same for a row that goes out as it is.
+    /// Does the same for a row that is passed through unchanged.
     fn examine_raw(&self, length: usize) -> Option<Crossed> {
         let (length, byte_count) = (length as u64, self.byte_count.saturating_add(length as u64));
         if over(length, self.caps.field_bytes) {
@@ -458,7 +445,7 @@ impl RowSink {
         )
     }
 
-    /// The successful end: what stands behind the last row.
+    /// Writes the text after the last row, at the successful end.
     pub fn finish(&mut self, rows: &mut Rows) {
         if let (false, Some(plan)) = (self.discard, &self.plan) {
             plan.finish(self.row_count, &mut rows.buffer);

@@ -1,17 +1,18 @@
-//! The state machine of one connection, as its caller sees it. commands.rs begins operations, dispatch.rs hands
-//! messages on, each conversation has its file.
+//! The state machine of one connection, as its caller sees it. commands.rs begins operations, dispatch.rs passes
+//! messages on, and each conversation has its own file.
 //!
-//! Bytes go in by [`Connection::input`] and [`Connection::received`], out by [`Connection::take_output`]; rows and
-//! events wait until they are taken. Nothing here waits, retries or times out: JavaScript does, by the drain rule of
-//! docs/architecture.md.
+//! Bytes go in through [`Connection::input`] and [`Connection::received`], and out through [`Connection::take_output`].
+//! Rows and events are kept until they are taken. Nothing here waits, retries or times out: JavaScript does, by the
+//! drain rule of docs/architecture.md.
 //!
 //! ```text
 //! phase:  Fresh ─ request_tls ─> AwaitTls ─> Fresh ─ start ─> Startup ─> Ready ─ failure, terminate ─> Closed
 //! ```
-//! Operations queue: each wrote its flight when it was asked for (or keeps it in `pending` until the server has let us
-//! in), so the answers come in the same order, and the front one is the one that is being answered.
+//! Operations queue. Each wrote its flight when the caller asked for it, or keeps the flight in `pending` until the
+//! login allows it. So the answers arrive in the same order, and the front operation is the one being answered.
 
 mod batch;
+pub mod caps;
 mod commands;
 mod dispatch;
 mod early;
@@ -51,16 +52,18 @@ use simple_query::SimpleQuery;
 use startup::Startup;
 use statements::Statements;
 
-/// No startup message is longer; libpq refuses above 30,000. It bounds what an impostor can make us keep before it has
-/// authenticated.
+/// Maximum length of a message before the login has succeeded; libpq refuses more than 30,000 bytes. Bounds what an
+/// impostor can make us keep before it has authenticated.
 const STARTUP_MESSAGE_LIMIT: usize = 1 << 16;
 
-/// What is no row and no data of COPY is read whole, made into an event and parsed, so it costs several times its
-/// length. The longest that a server has reason to send quotes a value in an error.
+/// Maximum length of a message that is neither a row nor COPY data. Such a message is read whole, turned into an event
+/// and parsed, so it costs several times its length. The longest that a server has reason to send is an error that
+/// quotes a value.
 const EVENT_MESSAGE_LIMIT: usize = 1 << 24;
 
-/// Linux gives no larger ones (PID_MAX_LIMIT). Poolers make keys of their own, of random bytes (PgBouncer; one in a
-/// thousand looks like a server's): behind one, a statement's name may be missing on the next server connection.
+/// The largest process ID that Linux assigns (PID_MAX_LIMIT). Poolers make up their own keys from random bytes
+/// (PgBouncer; one in a thousand looks like a server's). Behind a pooler, a statement's name may be missing on the next
+/// server connection.
 const LARGEST_PROCESS_ID: u32 = 1 << 22;
 
 /// One session with a server, without its socket.
@@ -69,17 +72,17 @@ pub struct Connection {
     state: State,
 }
 
-/// All but the receive buffer, so that a frame can be borrowed from that while this changes.
+/// Everything except the receive buffer, so that a frame can be borrowed from the buffer while the state changes.
 struct State {
     phase: Phase,
     startup: Startup,
     max_message_bytes: usize,
-    /// A message that makes sense has come: the peer is a PostgreSQL server.
+    /// A valid message has arrived, so the peer is a PostgreSQL server.
     heard: bool,
     flush_bytes: usize,
-    /// What runs in front of the next statement, in this order.
+    /// Statements that run in front of the next statement, in this order.
     preludes: Vec<Vec<u8>>,
-    /// Flights asked for before the server has let us in.
+    /// Flights of operations that were requested before the login allowed them to be sent.
     pending: Vec<u8>,
     operations: VecDeque<Operation>,
     context: Context,
@@ -101,31 +104,31 @@ enum Operation {
     FirstRun(FirstRun),
 }
 
-/// What a conversation may touch.
+/// The state that a conversation may change.
 struct Context {
     output: Vec<u8>,
     events: Events,
     statements: Statements,
     plans: Plans,
     types: Types,
-    /// CancelRequest, when BackendKeyData has come.
+    /// CancelRequest, once BackendKeyData has arrived.
     cancel_request: Vec<u8>,
     rows: Rows,
-    /// Of the portal that was suspended last, for its further rows.
+    /// The sink of the last suspended portal, for its further rows.
     suspended: RowSink,
-    /// First runs that are over but for the rows that they hold.
+    /// First runs that are finished except for the rows they hold.
     held: Vec<FirstRun>,
-    /// Body of the RowDescription that was asked for last; empty for none.
+    /// Body of the RowDescription of the last describe; empty if there is none.
     described: Vec<u8>,
 }
 
-/// Where a conversation stands after a message.
+/// The state of a conversation after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Continue,
-    /// Its last message has come.
+    /// The conversation's last message has arrived.
     Done,
-    /// The server has refused us; nothing more will come.
+    /// The server has refused the login; nothing more will arrive.
     Closed,
 }
 
@@ -140,15 +143,15 @@ impl Context {
         Ok(())
     }
 
-    /// `body`, and of the rows `behind` it those that [`RowSink::take`] takes.
+    /// Passes `body` to the sink, together with those rows `following` it that [`RowSink::take`] takes.
     #[inline]
     fn rows<'a>(
         &mut self,
         body: &'a [u8],
-        behind: &mut Frames<'a>,
+        following: &mut Frames<'a>,
         sink: &mut RowSink,
     ) -> Result<(), Failure> {
-        match sink.take(body, behind, &mut self.rows) {
+        match sink.take(body, following, &mut self.rows) {
             Ok(None) => Ok(()),
             Ok(Some(limit)) => {
                 self.events.push(limit.into());
@@ -158,7 +161,7 @@ impl Context {
         }
     }
 
-    /// A type that nobody has described ends the operation, anything else the connection.
+    /// An undescribed type ends the operation; any other error ends the connection.
     #[cold]
     #[inline(never)]
     fn unreadable(&mut self, error: RowError, sink: &mut RowSink) -> Result<(), Failure> {
@@ -174,7 +177,7 @@ impl Context {
         }
     }
 
-    /// COPY FROM STDIN through a call that has no data: the server waits for ours, so it must be told.
+    /// Refuses COPY FROM STDIN in a call that has no data: the server waits for data, so it needs an answer.
     fn refuse_copy_in(&mut self) -> Result<(), TooLong> {
         self.events.push(Event::Copy {
             direction: CopyDirection::In,
@@ -184,7 +187,7 @@ impl Context {
 }
 
 impl Connection {
-    /// Nothing is written yet.
+    /// A new connection; nothing is written yet.
     pub fn new(settings: Settings) -> Self {
         let statements = Statements::new(settings.statement_prefix, settings.statement_cache_size);
         Connection {
@@ -214,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Writes SSLRequest; the answer is a `tls` event.
+    /// Writes SSLRequest. The answer arrives as a `tls` event.
     pub fn request_tls(&mut self) {
         let State { phase, context, .. } = &mut self.state;
         if *phase == Phase::Fresh {
@@ -224,8 +227,8 @@ impl Connection {
         }
     }
 
-    /// Writes StartupMessage. Nothing in `login` but its parameters may hold a NUL (the caller has refused it with a
-    /// better error).
+    /// Writes StartupMessage. Only `parameters` of `login` may contain a NUL; the caller has already refused any other,
+    /// with a better error.
     pub fn start(&mut self, login: &Login<'_>) {
         let state = &mut self.state;
         if state.phase != Phase::Fresh {
@@ -244,8 +247,8 @@ impl Connection {
         self.settle(written);
     }
 
-    /// The answer to a `keyDerivation` event (PBKDF2-HMAC-SHA-256 of the password, 32 bytes) or an `md5` event (the
-    /// text of PasswordMessage, 35 characters). At any other time, or in another length, it is dropped.
+    /// Takes the answer to a `keyDerivation` event (PBKDF2-HMAC-SHA-256 of the password, 32 bytes) or to an `md5` event
+    /// (the text of PasswordMessage, 35 characters). At any other time, or with another length, the answer is dropped.
     pub fn prove(&mut self, answer: &[u8]) {
         let state = &mut self.state;
         if state.phase == Phase::Startup {
@@ -255,8 +258,8 @@ impl Connection {
         }
     }
 
-    /// Room for `count` bytes from the socket; only the bytes count that [`received`](Self::received) names. Less than
-    /// `count`: there is no memory, and the connection has failed.
+    /// A buffer for `count` bytes from the socket. Only as many bytes count as [`received`](Self::received) is told. If
+    /// the buffer is shorter than `count`, memory ran out and the connection has failed.
     pub fn input(&mut self, count: usize) -> &mut [u8] {
         let room = self.deframer.input(count);
         if room.len() < count && self.state.phase != Phase::Closed {
@@ -265,9 +268,9 @@ impl Connection {
         room
     }
 
-    /// `count` bytes stand in the room that [`input`](Self::input) gave; 0 goes on with parked input. Stops at the
-    /// first event about the current operation, and where many rows wait. Returns what has ended with it, as bits of
-    /// [`ended`](crate::boundary::ended).
+    /// Reads `count` bytes from the buffer that [`input`](Self::input) returned; 0 continues with parked input. Stops
+    /// at the first event about the current operation, and when many rows are waiting. Returns what the last message
+    /// ended, as bits of [`ended`](crate::boundary::ended).
     pub fn received(&mut self, count: usize) -> u32 {
         self.deframer.received(count);
         self.state.context.events.go_on();
@@ -290,32 +293,32 @@ impl Connection {
         }
     }
 
-    /// CancelRequest for a second socket; empty before BackendKeyData has come.
+    /// CancelRequest for a second socket; empty until BackendKeyData arrives.
     pub fn cancel_request(&self) -> Vec<u8> {
         self.state.context.cancel_request.clone()
     }
 
-    /// Whether operations wait for the server to let us in, so that nothing of them is in the output.
+    /// Whether operations are waiting for the login, so that no part of them is in the output.
     pub fn holds_back(&self) -> bool {
         !self.state.pending.is_empty()
     }
 
-    /// What must be written to the socket.
+    /// The bytes that must be written to the socket.
     pub fn take_output(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.state.context.output)
     }
 
-    /// Finished rows, whole rows only.
+    /// The finished rows; whole rows only.
     pub fn rows(&mut self) -> &[u8] {
         self.state.context.rows.bytes()
     }
 
-    /// The rows have been taken.
+    /// Clears the rows after the caller has taken them.
     pub fn rows_taken(&mut self) {
         self.state.context.rows.clear();
     }
 
-    /// The events that wait, oldest first and a line each, as the JSON of docs/architecture.md.
+    /// Returns the waiting events, oldest first and one per line, as the JSON of docs/architecture.md.
     pub fn take_events(&mut self) -> String {
         self.state.context.events.take()
     }
@@ -325,12 +328,12 @@ impl Connection {
         self.state.context.events.command()
     }
 
-    /// How many rows the last command counted, where it counts any.
+    /// Number of rows that the last command counted, if it counts any.
     pub fn row_count(&self) -> Option<u64> {
         self.state.context.events.row_count()
     }
 
-    /// Bits of [`status`].
+    /// The bits of [`status`].
     pub fn status(&self) -> u32 {
         let state = &self.state;
         let Context { output, events, .. } = &state.context;
@@ -351,13 +354,14 @@ impl Connection {
             )
     }
 
-    /// Reads messages until the input ends, or an event or many rows park.
+    /// Reads messages until the input ends, or until an event or many rows park it.
     fn advance(&mut self) -> Result<(), Failure> {
         let Connection { deframer, state } = self;
         if state.phase == Phase::AwaitTls {
             state.tls_answer(deframer)?;
         }
-        // Nobody speaks before StartupMessage. Behind `S` such bytes were not encrypted, however late their chunk is.
+        // The server sends nothing before StartupMessage. After `S`, such bytes were not encrypted, however late their
+        // chunk arrives.
         if state.phase == Phase::Fresh && deframer.unread() > 0 {
             state.heard = true;
             return Err(unencrypted_bytes());

@@ -1,5 +1,5 @@
-//! What became of items of a batch, until it is told: one event for many items, since an event per item would cost more
-//! than the item.
+//! The outcomes of a batch's items until they are reported. One event covers many items, since an event per item would
+//! cost more than the item.
 //!
 //! ```text
 //! commands   INSERT SELECT                              each once
@@ -13,13 +13,13 @@ use crate::protocol::command_tag::CommandTag;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How many are told at a time: enough for one event to cost next to nothing for each, and few enough to keep it small.
+/// Maximum number of items per event: enough that the event costs almost nothing per item, few enough to keep it small.
 const MOST: usize = 1_000;
 
-/// Numbers of an item.
+/// Numbers per item.
 const NUMBERS: usize = 3;
 
-/// Items that are over, in their order.
+/// The finished items, in order.
 #[derive(Default)]
 pub(super) struct Outcomes {
     commands: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// `output`: rows or bytes that the item has put out.
+    /// Adds a completed item. `output`: rows or bytes that the item produced.
     pub fn complete(&mut self, command_tag: &[u8], output: u64) {
         let CommandTag { words, row_count } = CommandTag::parse(command_tag);
         let place = self.place(words) as i64;
@@ -39,7 +39,7 @@ impl Outcomes {
         self.items.extend([-1, -1, output as i64]);
     }
 
-    /// The last one has not been complete after all.
+    /// Removes the last item: it did not complete after all.
     pub fn take_back(&mut self) {
         let others = self.items.len().saturating_sub(NUMBERS);
         self.items.truncate(others);
@@ -60,9 +60,9 @@ impl Outcomes {
         }
     }
 
-    /// Where this command stands among all.
+    /// The index of this command in `commands`.
     fn place(&mut self, words: &[u8]) -> usize {
-        // Mostly it is that of the item before.
+        // It is usually the command of the previous item.
         let known = self
             .commands
             .iter()
@@ -79,7 +79,7 @@ impl Outcomes {
 mod tests {
     use super::NUMBERS;
     use crate::boundary::{ended, status};
-    use crate::connection::limits::Caps;
+    use crate::connection::caps::Caps;
     use crate::connection::{BatchEnd, Connection, Login, Settings};
     use alloc::vec;
     use alloc::vec::Vec;
@@ -88,7 +88,7 @@ mod tests {
     const ITEM: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
 
     #[test]
-    fn many_are_told_in_pieces_before_what_comes_behind_them() {
+    fn many_are_told_in_pieces_before_what_follows_them() {
         let mut connection = Connection::new(Settings::default());
         connection.start(&Login::default());
         let mut pieces: Vec<usize> = vec![];

@@ -1,7 +1,8 @@
-//! From the columns of a result to the plan by which its rows are written, for every conversation that awaits rows.
+//! Makes, from the columns of a result, the plan by which its rows are written, for every conversation that awaits
+//! rows.
 //!
-//! Plans are kept by shape, whether its statement has a name or not: behind a pooler every statement is unnamed, and
-//! making a plan costs more than the rest of a small query. Must not know which message told of the columns.
+//! Plans are cached by shape, whether or not the statement has a name: behind a pooler every statement is unnamed, and
+//! making a plan costs more than the rest of a small query. Must not know which message described the columns.
 
 use super::Context;
 use super::event::Event;
@@ -12,17 +13,17 @@ use crate::types::UnknownBinary;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-/// What one connection keeps, by [`KnownPlan::cost`]: some thousand plans of a few columns, or two of a table with as
-/// many as PostgreSQL allows.
+/// Maximum total [`KnownPlan::cost`] of one connection's plans: about a thousand plans of a few columns, or two of a
+/// table with as many columns as PostgreSQL allows.
 const MOST_BYTES: usize = 256 << 10;
 
-/// The shape of what comes once only: the results of a simple query.
+/// The shape of results that arrive only once: those of a simple query.
 const NO_SHAPE: u32 = 0;
 
-/// Of each plan, beside its RowDescription.
+/// The cost of a plan in addition to its RowDescription.
 const OVERHEAD: usize = 128;
 
-/// A plan and the RowDescription body it was made from: an equal body means equal columns.
+/// A plan and the RowDescription body it was made from: equal bodies mean equal columns.
 struct KnownPlan {
     shape: u32,
     row_description: Vec<u8>,
@@ -31,22 +32,23 @@ struct KnownPlan {
 }
 
 impl KnownPlan {
-    /// What it counts of [`MOST_BYTES`]. The plan itself is some four times as large as the RowDescription.
+    /// The plan's share of [`MOST_BYTES`]. The plan itself is about four times as large as the RowDescription.
     fn cost(&self) -> usize {
         self.row_description.len().saturating_add(OVERHEAD)
     }
 }
 
-/// The plans of one connection, one for a shape. Most recently used last; the others go when there is no room.
+/// The plans of one connection, one per shape. The most recently used is last; the least recently used are evicted when
+/// there is no room.
 #[derive(Default)]
 pub(super) struct Plans {
     known: Vec<KnownPlan>,
-    /// The costs of all.
+    /// Total cost of all plans.
     bytes: usize,
 }
 
 impl Plans {
-    /// The plan that was made for this shape, if the columns and what is asked of the rows are the same now.
+    /// Returns the plan that was made for this shape if the columns and the row form are still the same.
     fn get(&mut self, shape: u32, row_description: &[u8], form: RowForm) -> Option<Rc<Plan>> {
         let at = self.place(shape)?;
         let found = self.known.get(at)?;
@@ -59,7 +61,7 @@ impl Plans {
         Some(plan)
     }
 
-    /// Keeps a plan in the place of the shape's last one. One that is larger than all that may be kept is not.
+    /// Stores a plan and replaces the shape's previous one. A plan that is larger than the whole cache is not stored.
     fn keep(&mut self, new: KnownPlan) {
         if let Some(at) = self.place(new.shape) {
             self.remove(at);
@@ -75,12 +77,12 @@ impl Plans {
         self.known.push(new);
     }
 
-    /// All were made with what was known of types then.
+    /// Drops all plans: they were made with an older description of the types.
     pub fn clear(&mut self) {
         *self = Plans::default();
     }
 
-    /// Those that were used last are asked for most.
+    /// Searches from the end, because recently used plans are requested most.
     fn place(&self, shape: u32) -> Option<usize> {
         self.known.iter().rposition(|known| known.shape == shape)
     }
@@ -92,8 +94,8 @@ impl Plans {
 }
 
 impl Context {
-    /// Readies `sink` for rows of these columns; whether they are those that the shape had before. `None`: there is no
-    /// decoder for one of them, which the caller has been told.
+    /// Prepares `sink` for rows of these columns. Returns whether they are the columns that the shape had before, or
+    /// `None` if one of them has no decoder; the caller has been told by an event.
     pub(super) fn plan(
         &mut self,
         shape: u32,
@@ -119,8 +121,8 @@ impl Context {
         Some(false)
     }
 
-    /// The same for data of COPY in binary, which are rows of the columns that were described last. A sink that wants
-    /// none stays without a plan.
+    /// Does the same for COPY data in binary, which are rows of the columns that were described last. A sink that wants
+    /// no rows stays without a plan.
     pub(super) fn plan_copy(&mut self, sink: &mut RowSink) -> Option<()> {
         let described = core::mem::take(&mut self.described);
         if let Some(form) = sink.format
@@ -132,7 +134,7 @@ impl Context {
         Some(())
     }
 
-    /// `format_code`: at least this, whatever the columns say.
+    /// Makes the plan. `format_code`: the lowest format code of a column, whatever the column says.
     fn new_plan<'a>(
         &mut self,
         columns: RowDescription<'_>,
@@ -191,7 +193,7 @@ mod tests {
         assert!(plans.get(1, b"b", other).is_none());
     }
 
-    /// However many shapes there are and however wide; those that are used stay.
+    /// The cache is bounded, however many and wide the shapes are, and plans in use stay.
     #[test]
     fn what_is_kept_is_bounded() {
         let form = RowFormat::Ndjson.into();

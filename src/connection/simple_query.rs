@@ -3,16 +3,16 @@
 //! ```text
 //! Query ─> ( [RowDescription DataRow …] CommandComplete | EmptyQueryResponse )+  ReadyForQuery
 //! ```
-//! All values come in text format; where a session's settings have one in a form that is not read here, it stays the
-//! server's text. COPY travels this way too, where the call is for it:
+//! All values arrive in text format. A value that the session's settings print in a form we cannot parse stays the
+//! server's text. COPY uses this protocol too, in calls made for COPY:
 //!
 //! ```text
-//! COPY FROM STDIN ─> CopyInResponse      CopyData … CopyDone | CopyFail ─>   CommandComplete | ErrorResponse
-//! ReadyForQuery COPY TO STDOUT  ─> CopyOutResponse CopyData … CopyDone CommandComplete   ReadyForQuery
+//! COPY FROM STDIN ─> CopyInResponse  CopyData … CopyDone | CopyFail ─> CommandComplete | ErrorResponse  ReadyForQuery
+//! COPY TO STDOUT  ─> CopyOutResponse CopyData … CopyDone CommandComplete  ReadyForQuery
 //! ```
-//! The server sends one row per CopyData. In binary format that is a DataRow's body, but for a header in front of the
-//! first and `-1` behind the last. It may refuse what it gets at any time; what we go on sending until we know is
-//! dropped there.
+//! The server sends one row per CopyData. In binary format each is a DataRow's body, except that a header comes before
+//! the first row and `-1` after the last. The server may refuse our data at any time; it drops whatever we still send
+//! until we know.
 
 use super::event::{CopyDirection, Event};
 use super::limits::{Arriving, RowSink, Rows};
@@ -25,7 +25,7 @@ use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
-/// What may come next.
+/// What may arrive next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// The first result.
@@ -35,29 +35,29 @@ pub(super) enum Step {
     Rows,
     /// COPY FROM STDIN waits for our data.
     CopyIn,
-    /// It has got all of it, or has been refused.
+    /// COPY FROM STDIN has received all data, or has been refused.
     CopyInDone,
-    /// COPY TO STDOUT; its data are this call's only where it is for them.
+    /// COPY TO STDOUT. Its data belongs to this call only if the call was made for such a COPY.
     CopyOut,
-    /// After an error: only the end.
+    /// Only the end, after an error.
     Ready,
 }
 
 /// The COPY that a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copy {
-    /// None: one is refused.
+    /// None: a COPY is refused.
     No,
-    /// Data go to the server, once.
+    /// Data goes to the server, once.
     In,
-    /// Data come as they are.
+    /// Data is passed through unchanged.
     Out,
-    /// Rows come in binary, and are encoded as the columns that were described last.
+    /// Rows arrive in binary and are encoded with the columns that were described last.
     Rows,
 }
 
 impl Copy {
-    /// From its number among [`codes`].
+    /// Converts the number of one of the [`codes`].
     pub fn from_code(code: u32) -> Copy {
         match code {
             codes::IN => Copy::In,
@@ -74,7 +74,7 @@ const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 pub(super) struct SimpleQuery {
     pub step: Step,
     copy: Copy,
-    /// The server has asked for our data, or the header of binary data has come.
+    /// The server has asked for our data, or the header of binary data has arrived.
     begun: bool,
     pub sink: RowSink,
 }
@@ -99,18 +99,18 @@ impl SimpleQuery {
         })
     }
 
-    /// Data of ours were asked for, for the walk over all states.
+    /// Whether the server has asked for our data; for the walk over all states.
     #[cfg(test)]
     pub fn has_data(&self) -> bool {
         self.copy == Copy::In && self.begun
     }
 
-    /// The server waits for data of ours.
+    /// Whether the server is waiting for our data.
     pub fn takes_data(&self) -> bool {
         self.step == Step::CopyIn && self.begun
     }
 
-    /// Writes the end of the data: CopyFail for a reason, else CopyDone.
+    /// Writes the end of the data: CopyFail if there is a reason, else CopyDone.
     pub fn end_data(&mut self, reason: Option<&[u8]>, output: &mut Vec<u8>) -> Result<(), TooLong> {
         if !self.takes_data() {
             return Ok(());
@@ -154,7 +154,7 @@ impl SimpleQuery {
                 context.events.complete();
                 Step::Next
             }
-            // Data are for one COPY only.
+            // The call's data is for one COPY only.
             (Step::First | Step::Next, M::CopyInResponse)
                 if self.copy != Copy::In || self.begun || self.sink.discard =>
             {
@@ -187,7 +187,7 @@ impl SimpleQuery {
         Ok(Progress::Continue)
     }
 
-    /// Whether CommandComplete may come now: behind a refused COPY FROM STDIN only an error may.
+    /// Whether CommandComplete may arrive now. After a refused COPY FROM STDIN only an error may.
     fn may_complete(&self) -> bool {
         match self.step {
             Step::First | Step::Next | Step::Rows | Step::CopyOut => true,
@@ -196,7 +196,7 @@ impl SimpleQuery {
         }
     }
 
-    /// What is to become of CopyData of which `part` is there.
+    /// Decides about a CopyData of which `part` has arrived.
     pub fn data_arriving(&mut self, part: Part<'_>, rows: &mut Rows) -> Arriving {
         if self.step != Step::CopyOut {
             return Arriving::Wanted;
@@ -211,7 +211,7 @@ impl SimpleQuery {
                 let row = if self.begun {
                     Some(part.body)
                 } else {
-                    behind_header(part.body)
+                    after_header(part.body)
                 };
                 let length = row.map_or(0, |row| {
                     part.length
@@ -236,11 +236,11 @@ impl SimpleQuery {
         arriving
     }
 
-    /// The data of one CopyData, and those `behind` it that need not be looked at one by one.
+    /// Takes the data of one CopyData, together with the messages `following` it that need no individual check.
     pub fn data<'a>(
         &mut self,
         data: &'a [u8],
-        behind: &mut Frames<'a>,
+        following: &mut Frames<'a>,
         context: &mut Context,
     ) -> Result<(), Failure> {
         if self.sink.discard {
@@ -252,7 +252,7 @@ impl SimpleQuery {
             Copy::Rows => self.row_of(data)?,
         };
         match row {
-            Some(row) => context.rows(row, behind, &mut self.sink),
+            Some(row) => context.rows(row, following, &mut self.sink),
             None => Ok(()),
         }
     }
@@ -261,7 +261,7 @@ impl SimpleQuery {
         let row = if self.begun {
             Some(data)
         } else {
-            behind_header(data)
+            after_header(data)
         };
         self.begun = true;
         match row {
@@ -275,8 +275,9 @@ impl SimpleQuery {
     }
 }
 
-/// Signature, int32 flags, int32 length of an extension and the extension stand in front of the first row.
-fn behind_header(data: &[u8]) -> Option<&[u8]> {
+/// Skips what comes before the first row: the signature, int32 flags, the int32 length of an extension, and the
+/// extension.
+fn after_header(data: &[u8]) -> Option<&[u8]> {
     let rest = data.strip_prefix(BINARY_SIGNATURE)?.get(4..)?;
     let (length, rest) = rest.split_first_chunk()?;
     rest.get(u32::from_be_bytes(*length) as usize..)

@@ -6,19 +6,20 @@
 //!   ├─ MD5Password ─> [Md5] ──────── PasswordMessage ──────────────────> AuthenticationOk ─┤
 //!   └─ SASL ─> SaslContinue ─> [KeyDerivation] ── SASLResponse ─> SaslFinal ─> AuthenticationOk ─> Ready ─> done
 //! ```
-//! What the caller allowed decides, not what the server asks for: a refused method ends the connection before a byte of
-//! the password is sent. After SASL began, AuthenticationOk counts only behind a verified SASLFinal. In the brackets
-//! JavaScript computes.
+//! The methods that the caller allowed decide, not the method that the server requests: a refused method ends the
+//! connection before a byte of the password is sent. Once SASL has begun, AuthenticationOk counts only after a verified
+//! SASLFinal. JavaScript computes the steps in brackets.
 //!
-//! A guess saves a round trip: the answer leaves with StartupMessage, and the server reads it when it has asked.
+//! A probe answers the request that the server is expected to make. It is sent with StartupMessage, and the server reads
+//! it after it has asked. That saves a round trip.
 //!
 //! ```text
-//! guessed:    StartupMessage SASLInitialResponse ─> SASL SASLContinue ─> …
+//! probing:    StartupMessage SASLInitialResponse ─> SASL SASLContinue ─> …
 //! otherwise:  StartupMessage ─> SASL   SASLInitialResponse ─> SASLContinue ─> …
 //! ```
-//! A server that asks for something else takes the guess for the answer to that and fails the login (FATAL 08P01), so
-//! the connection ends here, and JavaScript opens another one without a guess. A guess of SCRAM holds a nonce and
-//! nothing of the password.
+//! A server that requests another method takes the probe for the answer to that method and fails the login (FATAL
+//! 08P01). So the connection ends here, and JavaScript opens another one without a probe. A probe of SCRAM contains a
+//! nonce and nothing derived from the password.
 
 use super::event::{Event, Mechanisms, Text};
 use super::{Context, Login, Progress};
@@ -43,25 +44,25 @@ pub(super) enum Step {
     Ready,
 }
 
-/// The answer that left with StartupMessage, before the server asked.
+/// The answer that was sent with StartupMessage, before the server asked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Guess {
+enum Probe {
     #[default]
     None,
     /// SASLInitialResponse.
     Scram,
-    /// PasswordMessage with the password in clear.
+    /// PasswordMessage with the password in clear text.
     Cleartext,
 }
 
 const SCRAM_SHA_256: &[u8] = b"SCRAM-SHA-256";
 const SCRAM_SHA_256_PLUS: &[u8] = b"SCRAM-SHA-256-PLUS";
 
-/// The conversation, and who logs in how.
+/// The conversation, with the user's password and the allowed ways to log in.
 #[derive(Default)]
 pub(super) struct Startup {
     pub step: Step,
-    guess: Guess,
+    probe: Probe,
     protocol_version: u32,
     password: Option<Vec<u8>>,
     /// Bits of [`login`].
@@ -69,7 +70,7 @@ pub(super) struct Startup {
     min_iterations: u32,
     max_iterations: u32,
     scram: Scram,
-    /// The hash of the server's certificate; empty without one.
+    /// The hash of the server's certificate; empty if there is none.
     certificate: Vec<u8>,
     /// SCRAM-SHA-256-PLUS was chosen.
     is_bound: bool,
@@ -79,7 +80,7 @@ impl Startup {
     pub fn new(login: &Login<'_>) -> Self {
         Startup {
             step: Step::Authentication,
-            guess: Guess::None,
+            probe: Probe::None,
             protocol_version: login.protocol_version,
             password: login.password.map(|text| text.as_bytes().to_vec()),
             options: login.options,
@@ -91,46 +92,45 @@ impl Startup {
         }
     }
 
-    /// Writes StartupMessage, and the guess where one is wanted and there is a password.
+    /// Writes StartupMessage, and the probe if one is wanted and there is a password.
     pub fn begin(&mut self, parameters: &[u8], output: &mut Vec<u8>) -> Result<(), TooLong> {
         frontend::startup_message(output, self.protocol_version, parameters)?;
         let Some(password) = &self.password else {
             return Ok(());
         };
         if self.options & login::SCRAM_FIRST != 0 {
-            self.guess = Guess::Scram;
+            self.probe = Probe::Scram;
             self.is_bound = self.options & login::SCRAM_PLUS_FIRST != 0;
             return self.sasl_initial_response(output);
         }
         if self.options & login::CLEARTEXT_FIRST != 0 {
-            self.guess = Guess::Cleartext;
+            self.probe = Probe::Cleartext;
             return frontend::password_message(output, password);
         }
         Ok(())
     }
 
-    /// The answer to every password request has left or lies in the output: operations may follow behind it (early
-    /// query).
+    /// Whether the answer to every password request has been written, so that operations may follow it (early query).
     pub fn has_answered(&self) -> bool {
         match self.step {
             Step::SaslFinal | Step::AuthenticationOk | Step::Ready => true,
-            Step::Authentication => self.guess == Guess::Cleartext,
+            Step::Authentication => self.probe == Probe::Cleartext,
             Step::Md5 | Step::SaslContinue | Step::KeyDerivation => false,
         }
     }
 
-    /// For the walk over all states.
+    /// Name of the state, for the walk over all states.
     #[cfg(test)]
     pub fn state(&self) -> alloc::string::String {
-        let guess = match (self.step, self.guess) {
-            (Step::Authentication, Guess::Scram) => " behind SASLInitialResponse",
-            (Step::Authentication, Guess::Cleartext) => " behind PasswordMessage",
+        let probe = match (self.step, self.probe) {
+            (Step::Authentication, Probe::Scram) => " after SASLInitialResponse",
+            (Step::Authentication, Probe::Cleartext) => " after PasswordMessage",
             _ => "",
         };
-        alloc::format!("startup {:?}{guess}", self.step)
+        alloc::format!("startup {:?}{probe}", self.step)
     }
 
-    /// The first ReadyForQuery has come: nothing secret is needed any more.
+    /// Drops the password after the first ReadyForQuery: it is not needed again.
     pub fn forget(&mut self) {
         self.password = None;
     }
@@ -158,7 +158,7 @@ impl Startup {
         Ok(Progress::Continue)
     }
 
-    /// The server says what it wants as authentication.
+    /// Handles the server's request for an authentication method.
     fn requested(
         &mut self,
         tag: u8,
@@ -179,7 +179,7 @@ impl Startup {
         }
     }
 
-    /// The server goes on with the method that it has asked for, or with the session.
+    /// Handles later messages: of the method that the server has requested, or of the session.
     fn answered(
         &mut self,
         tag: u8,
@@ -213,8 +213,8 @@ impl Startup {
         }
     }
 
-    /// The answer to a `keyDerivation` event (32 bytes) or an `md5` event (35 characters); anything else is dropped,
-    /// and the connection's deadline then says that nobody answered.
+    /// Takes the answer to a `keyDerivation` event (32 bytes) or an `md5` event (35 characters). Any other answer is
+    /// dropped, and the connection's deadline then reports that none arrived.
     pub fn prove(&mut self, answer: &[u8], context: &mut Context) -> Result<(), Failure> {
         match (self.step, answer.len()) {
             (Step::KeyDerivation, 32) => self.step = self.respond(answer, context)?,
@@ -227,7 +227,8 @@ impl Startup {
         Ok(())
     }
 
-    /// The server may go down to 3.0, not up, and cannot miss options that we never send (those named `_pq_.…`).
+    /// The server may choose a lower version down to 3.0, but not a higher one. It cannot report unrecognized options,
+    /// because we never send any (those named `_pq_.…`).
     fn negotiate(&self, version: u32, unrecognized_options: u32) -> Result<Step, Failure> {
         if (protocol::VERSION_3_0..=self.protocol_version).contains(&version)
             && unrecognized_options == 0
@@ -241,19 +242,19 @@ impl Startup {
     }
 
     fn trust(&self) -> Result<Step, Failure> {
-        self.asked(login::AUTH_TRUST, Guess::None)?;
+        self.asked(login::AUTH_TRUST, Probe::None)?;
         Ok(Step::Ready)
     }
 
     fn cleartext(&self, context: &mut Context) -> Result<Step, Failure> {
-        if !self.asked(login::AUTH_CLEARTEXT, Guess::Cleartext)? {
+        if !self.asked(login::AUTH_CLEARTEXT, Probe::Cleartext)? {
             frontend::password_message(&mut context.output, self.password()?)?;
         }
         Ok(Step::AuthenticationOk)
     }
 
     fn md5(&self, salt: u32, context: &mut Context) -> Result<Step, Failure> {
-        self.asked(login::AUTH_MD5, Guess::None)?;
+        self.asked(login::AUTH_MD5, Probe::None)?;
         self.password()?;
         context.events.push(Event::Notice { fields: MD5_NOTICE });
         context.events.push(Event::Md5 { salt });
@@ -276,7 +277,7 @@ impl Startup {
                 }));
             }
         }
-        let is_answered = self.asked(login::AUTH_SCRAM_SHA_256, Guess::Scram)?;
+        let is_answered = self.asked(login::AUTH_SCRAM_SHA_256, Probe::Scram)?;
         if is_answered && is_bound != self.is_bound {
             return Err(Failure::new(&WRONG_GUESS));
         }
@@ -302,7 +303,7 @@ impl Startup {
         frontend::sasl_initial_response(output, mechanism, &data)
     }
 
-    /// The server would let us in without channel binding.
+    /// Fails if channel binding is required. Called when the server would accept a login without it.
     fn unbound(&self) -> Result<(), Failure> {
         if self.options & login::CHANNEL_BINDING_REQUIRED == 0 {
             return Ok(());
@@ -316,8 +317,8 @@ impl Startup {
 
     fn challenge(&mut self, data: &[u8], context: &mut Context) -> Result<Step, Failure> {
         let challenge = self.scram.server_first_message(data, self.max_iterations)?;
-        // Before the proof is made, here or from a key that JavaScript has kept: with few iterations an impostor could
-        // find the password by trying.
+        // Checked before the proof is made, here or from a key that JavaScript has cached: with few iterations an
+        // impostor could find the password by trying.
         if challenge.iterations < self.min_iterations {
             return Err(ScramError::TooFewIterations {
                 requested: challenge.iterations,
@@ -342,13 +343,14 @@ impl Startup {
         Ok(Step::SaslFinal)
     }
 
-    /// The server asks for `method`, which `guess` answers. Whether the answer has left already.
-    fn asked(&self, method: u32, guess: Guess) -> Result<bool, Failure> {
+    /// Checks that `method`, which the server requests and `probe` answers, is allowed. Returns whether the answer has
+    /// been sent already.
+    fn asked(&self, method: u32, probe: Probe) -> Result<bool, Failure> {
         self.allow(method)?;
-        if self.guess != Guess::None && self.guess != guess {
+        if self.probe != Probe::None && self.probe != probe {
             return Err(Failure::new(&WRONG_GUESS));
         }
-        Ok(self.guess != Guess::None)
+        Ok(self.probe != Probe::None)
     }
 
     #[inline(never)]

@@ -1,14 +1,14 @@
 //! Which prepared statements this connection has on the server: a bounded, least-recently-used set of names.
 //!
 //! A shape is executed unnamed the first time and named from its second use on, so that one-off queries cost no Close
-//! and cannot push out what is used often. What is pushed out is closed in front of the next flight:
+//! and cannot evict frequent ones. An evicted statement is closed in front of the next flight:
 //!
 //! ```text
 //! use 1: Parse ""   Bind ""        use 2: Parse "p1" Bind "p1"        use 3: Bind "p1"        pushed out: Close "p1" …
 //! ```
 //! Behind a pooler in transaction mode a name may be missing on the next server connection (SQLSTATE 26000): from then
-//! on everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's
-//! fault 1).
+//! on every statement is unnamed. Names are never reused and carry a random prefix, so the names of two clients cannot
+//! collide (pgz's fault 1).
 
 use crate::protocol::writer::decimal;
 use alloc::string::String;
@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 /// How an execution refers to its statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Use {
-    /// What [`Statements::name`] makes a name of; 0: the unnamed statement.
+    /// The number that [`Statements::name`] turns into a name; 0: the unnamed statement.
     pub number: u32,
-    /// Parse must come first: the server does not have it.
+    /// Parse must come first, because the server does not have the statement.
     pub parse: bool,
 }
 
@@ -36,23 +36,23 @@ struct Named {
     number: u32,
 }
 
-/// The statement cache of one connection. Most recently used last, in both lists.
+/// The statement cache of one connection. In both lists the most recently used entry is last.
 pub struct Statements {
     prefix: String,
     capacity: usize,
-    /// Named from the first use on.
+    /// Statements are named from the first use on.
     at_first_use: bool,
     counter: u32,
-    /// The number of the last portal that was opened by a name.
+    /// The number of the last portal that was opened with a name.
     portal: u32,
-    /// Used once so far, unnamed.
+    /// Shapes used once so far, unnamed.
     seen: Vec<u32>,
     named: Vec<Named>,
     closing: Vec<u32>,
 }
 
 impl Statements {
-    /// `capacity` 0: everything stays unnamed.
+    /// An empty cache. With `capacity` 0 every statement stays unnamed.
     pub fn new(prefix: String, capacity: usize) -> Self {
         Statements {
             prefix,
@@ -66,24 +66,25 @@ impl Statements {
         }
     }
 
-    /// For callers who know that every statement comes again.
+    /// Names statements at their first use, for callers who know that every statement is used again.
     pub fn name_first_use(&mut self) {
         self.at_first_use = true;
     }
 
-    /// Notes one more use of `shape` and says how to refer to it.
+    /// Records one more use of `shape` and returns how to refer to it.
     pub fn touch(&mut self, shape: u32) -> Use {
         self.number(shape, self.at_first_use)
     }
 
-    /// Notes a use that had its own way to refer to the statement.
+    /// Records a use that refers to the statement in its own way.
     pub fn note_use(&mut self, shape: u32) {
         if !self.at_first_use {
             self.number(shape, false);
         }
     }
 
-    /// The same for one that gets its name at once, beside as many others that must not be pushed out by it.
+    /// Like [`touch`](Self::touch), but names the statement at once, unless the cache is full of `others` statements
+    /// that it must not evict.
     pub fn touch_beside(&mut self, shape: u32, others: usize) -> Use {
         if others >= self.capacity && !self.named.iter().any(|entry| entry.shape == shape) {
             return Use::UNNAMED;
@@ -135,7 +136,7 @@ impl Statements {
         self.counter
     }
 
-    /// As it stands in messages.
+    /// The name as it appears in messages.
     pub fn name(&self, number: u32) -> Vec<u8> {
         if number == 0 {
             return Vec::new();
@@ -143,28 +144,28 @@ impl Statements {
         [self.prefix.as_bytes(), decimal(number).as_bytes()].concat()
     }
 
-    /// Names the portal that is to be opened. Portals and statements have names of their own each; one counter serves
-    /// both.
+    /// Names the portal that is about to be opened. Portals and statements have separate name spaces; one counter
+    /// serves both.
     pub fn open_portal(&mut self) -> Vec<u8> {
         self.portal = self.new_number();
         self.portal()
     }
 
-    /// The name of the last one.
+    /// The name of the last portal.
     pub fn portal(&self) -> Vec<u8> {
         self.name(self.portal)
     }
 
-    /// Drops the shape's statement; its Close goes out with the next flight. Closing what the server does not have is
-    /// no error there.
+    /// Drops the shape's statement. Its Close is sent with the next flight. Closing a statement that the server does
+    /// not have is not an error.
     pub fn forget(&mut self, shape: u32) {
         if let Some(entry) = self.take(shape) {
             self.closing.push(entry.number);
         }
     }
 
-    /// The Parse of this number failed, or the server did not come to it: there is no such statement. Its shape may have
-    /// another number by now.
+    /// Parse failed for this number, or the server skipped it: the statement does not exist. Its shape may have another
+    /// number by now.
     pub fn parse_failed(&mut self, number: u32) {
         self.named.retain(|entry| entry.number != number);
     }
@@ -175,12 +176,13 @@ impl Statements {
         Some(self.named.remove(at))
     }
 
-    /// Whether the statement of this number should be on the server.
+    /// Whether the server should have the statement of this number.
     pub(super) fn knows(&self, number: u32) -> bool {
         self.named.iter().any(|entry| entry.number == number)
     }
 
-    /// The server does not know a name that was parsed: something between us changes server connections.
+    /// Stops using names: the server does not know a name that was parsed, so something between us switches server
+    /// connections.
     pub fn names_are_unsafe(&mut self) {
         self.capacity = 0;
         self.named.clear();
@@ -188,14 +190,15 @@ impl Statements {
         self.closing.clear();
     }
 
-    /// The same, where it was seen before any statement was used; not where the caller has asked for names.
+    /// Does the same if the pooler was noticed before any statement was used, but not if the caller has asked for
+    /// names.
     pub fn no_backend(&mut self) {
         if !self.at_first_use {
             self.names_are_unsafe();
         }
     }
 
-    /// Numbers of the statements to Close in front of the next flight.
+    /// Takes the numbers of the statements to Close in front of the next flight.
     pub fn take_closing(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.closing)
     }

@@ -1,5 +1,5 @@
-//! Every backend message in every state: a move that [`WALK`] lists, or a failure with the right code. Never a panic,
-//! never anything else.
+//! Feeds every backend message to every state. The result is a move listed in [`WALK`] or a failure with the right
+//! code, never a panic or anything else.
 //!
 //! A new message or step must be entered in walk/table.rs, and a way into a new state in walk/states.rs.
 
@@ -13,7 +13,7 @@ use states::{LOGIN, bytes, feed, reach, state};
 use std::println;
 use table::{ANY_STATE, MESSAGES, WALK};
 
-/// The code of the failure among the events, or the state that was reached.
+/// The code of the failure among the events or, if there is none, the state that was reached.
 fn outcome(connection: &Connection, events: &[String]) -> String {
     let codes: Vec<String> = events
         .iter()
@@ -64,7 +64,7 @@ fn every_message_in_every_state() {
     );
 }
 
-/// The very first message decides whether the other side is PostgreSQL at all.
+/// The very first message decides whether the peer is PostgreSQL.
 #[test]
 fn every_message_as_the_first() {
     for (message, ..) in MESSAGES {
@@ -85,7 +85,7 @@ fn every_message_as_the_first() {
     }
 }
 
-/// Before StartupMessage only the one byte that answers SSLRequest may come.
+/// Before StartupMessage only the one byte that answers SSLRequest may arrive.
 #[test]
 fn every_byte_for_an_answer_to_ssl_request() {
     for byte in 0..=255 {
@@ -109,7 +109,7 @@ fn every_byte_for_an_answer_to_ssl_request() {
     }
 }
 
-/// Whatever one message did, a second one finds a state of the table or a closed connection.
+/// Whatever the first message did, a second one finds a state of the table or a closed connection.
 #[test]
 fn every_pair_of_messages_in_every_state() {
     let mut pairs = 0;
@@ -131,8 +131,8 @@ fn every_pair_of_messages_in_every_state() {
     println!("{pairs} pairs of messages");
 }
 
-/// An answer that JavaScript computes counts in the state that asked for it, once, in its length; at any other time
-/// nothing happens.
+/// An answer that JavaScript computes is accepted once, in the state that asked for it and with the right length. At
+/// any other time nothing happens.
 #[test]
 fn every_answer_in_every_state() {
     for (name, _) in WALK {

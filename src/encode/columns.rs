@@ -1,26 +1,26 @@
-//! Rows on their way to JavaScript values: a slot of eight bytes per value, and what is longer in one text and one JSON
-//! array per batch.
+//! Encodes rows for conversion to JavaScript values: a slot of eight bytes per value, and longer values in one text and
+//! one JSON array per batch.
 //!
-//! JavaScript decodes each block with one call, which is what makes it fast; it knows no types, only the kinds of the
-//! head. One batch:
+//! JavaScript decodes each block with one call, which makes this format fast. It knows no types, only the kinds in the
+//! head. The layout of one batch:
 //!
 //! ```text
 //! head     u32 columns, a kind per column, zeros up to a multiple of 8
 //! slots    8 bytes per row and column that is not of kind Json, little-endian:
 //!          Int, Bool   i32 value, i32 1 for NULL         Float   f64; NULL is the NaN with 1 in its low word
 //!          Text        i32 UTF-16 units (-1 NULL), i32 bytes
-//! text     the texts of these rows, one behind the other
-//! json     [v,v,…]: the values of all columns of kind Json, row by row, NULL as null; nothing without such a column
+//! text     the texts of these rows, concatenated
+//! json     [v,v,…]: the values of all columns of kind Json, row by row, NULL as null; empty without such a column
 //! tail     u32 rows, u32 bytes of text, u32 bytes of json
 //! ```
-//! While rows come, text and json grow in buffers of their own; [`Blocks::seal`] puts them together.
+//! While rows arrive, text and json grow in their own buffers; [`Blocks::seal`] appends them to the slots.
 
 use super::{Plan, RowError};
 use crate::boundary::slots;
 use crate::types::output::{BLOCK, Output, Target, Writer};
 use crate::types::{Cell, Encoder, InvalidValue, Strings, oid};
 
-/// What the slots of a batch point to.
+/// The text and the JSON that belong to the slots of a batch.
 #[derive(Debug, Default)]
 pub struct Blocks {
     text: Output,
@@ -28,7 +28,7 @@ pub struct Blocks {
     row_count: u32,
 }
 
-/// Where a batch ended before a row.
+/// The end of a batch before a row was added.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     text: usize,
@@ -36,7 +36,7 @@ pub struct Mark {
     row_count: u32,
 }
 
-/// What becomes of a column's values.
+/// How a column's values are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Int2,
@@ -45,11 +45,11 @@ pub(crate) enum Kind {
     Oid,
     Int8,
     Float8,
-    /// The bytes are the text.
+    /// The value's bytes are the text.
     Text,
-    /// As `Text`, behind jsonb's version.
+    /// As `Text`, after jsonb's version byte.
     JsonbText,
-    /// The text is the JSON string without its quotes, and ASCII.
+    /// The text is the JSON string without its quotes, and is ASCII.
     Plain,
     Json,
 }
@@ -73,7 +73,7 @@ impl Kind {
             oid::OID if binary => Kind::Oid,
             oid::INT8 if binary && !strings.int8 => Kind::Int8,
             oid::FLOAT8 if binary => Kind::Float8,
-            // Digits between quotes.
+            // Their JSON is digits between quotes.
             oid::INT8 if strings.int8 => Kind::Plain,
             oid::NUMERIC if strings.numeric => Kind::Plain,
             oid::JSON if strings.json => Kind::Text,
@@ -88,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// As JavaScript knows it.
+    /// Returns the number by which JavaScript knows the kind.
     pub(crate) fn code(self) -> u8 {
         match self {
             Kind::Int2 | Kind::Int4 => slots::INT,
@@ -101,28 +101,28 @@ impl Kind {
 }
 
 impl Blocks {
-    /// Bytes of both.
+    /// Number of bytes in both blocks together.
     pub fn len(&self) -> usize {
         self.text.len().saturating_add(self.json.len())
     }
 
-    /// Whether all that was written has found room, and will behind `slots`.
+    /// Returns whether everything written so far has found room, and the blocks will find room after `slots`.
     pub fn have_room(&mut self, slots: &mut Output) -> bool {
         let sealed = self.len().saturating_add(BLOCK);
         self.text.has_room(0) && self.json.has_room(0) && slots.has_room(sealed)
     }
 
-    /// Makes room for a text of so many bytes.
+    /// Makes room for a text of this many bytes.
     pub fn expect(&mut self, bytes: usize) {
         self.text.has_room(bytes);
     }
 
-    /// Whether a batch waits for its tail.
+    /// Returns whether the batch has no rows. A batch that has rows waits for its tail.
     pub fn is_empty(&self) -> bool {
         self.row_count == 0
     }
 
-    /// Where it ends now.
+    /// Returns the current end of the batch.
     pub fn mark(&self) -> Mark {
         Mark {
             text: self.text.len(),
@@ -131,21 +131,21 @@ impl Blocks {
         }
     }
 
-    /// Takes back what came behind `mark`.
+    /// Drops everything added after `mark`.
     pub fn take_back(&mut self, mark: Mark) {
         self.text.truncate(mark.text);
         self.json.truncate(mark.json);
         self.row_count = mark.row_count;
     }
 
-    /// Empties it; of the room at most `keep` bytes per block stay.
+    /// Empties the blocks. Each keeps at most `keep` bytes of its room.
     pub fn clear(&mut self, keep: usize) {
         self.text.clear(keep);
         self.json.clear(keep);
         self.row_count = 0;
     }
 
-    /// Puts the blocks behind the slots, which then are a whole batch. `texts` go in front of those of the rows.
+    /// Appends the blocks to the slots, which then are a whole batch. `texts` come before the texts of the rows.
     pub fn seal(&mut self, slots: &mut Output, texts: &[u8], keep: usize) {
         let text_length = texts.len().wrapping_add(self.text.len());
         slots.write(|out| {
@@ -163,15 +163,15 @@ impl Blocks {
     }
 }
 
-/// Of changes, whose rows have no plan.
+/// For changes of tables, whose rows have no plan.
 #[cfg(feature = "replication")]
 impl Blocks {
-    /// Counts one more.
+    /// Counts one more row.
     pub(crate) fn count(&mut self) {
         self.row_count = self.row_count.saturating_add(1);
     }
 
-    /// The next element of the JSON array.
+    /// Appends the next element of the JSON array.
     pub(crate) fn element(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
         self.json.write(|json| {
             put_comma(json);
@@ -193,12 +193,13 @@ impl Blocks {
 }
 
 impl Plan {
-    /// Appends one whole row, and the rows `behind` it until all have `most` bytes: the slots to `slots`, the rest to
-    /// `blocks`. How many there were before the error, if one ended them; of that row nothing stays.
+    /// Appends `body`, then the rows in `following`, until slots and blocks together have `most` bytes. Slots go to
+    /// `slots`, everything else to `blocks`. Returns the number of rows appended, and the error if one ended them;
+    /// nothing of the failed row remains.
     pub fn encode_values<'a>(
         &self,
         mut body: &'a [u8],
-        behind: &mut impl Iterator<Item = &'a [u8]>,
+        following: &mut impl Iterator<Item = &'a [u8]>,
         most: usize,
         slots: &mut Output,
         blocks: &mut Blocks,
@@ -236,12 +237,12 @@ impl Plan {
                             return encoded;
                         }
                         count = count.wrapping_add(1);
-                        // All lie in memory: no overflow.
+                        // All these bytes are in memory, so the sums cannot overflow.
                         let bytes = text.position().wrapping_add(json.position());
                         if slots.position().wrapping_add(bytes) >= most {
                             return Ok(());
                         }
-                        match behind.next() {
+                        match following.next() {
                             Some(next) => body = next,
                             None => return Ok(()),
                         }
@@ -262,7 +263,7 @@ impl Plan {
     }
 }
 
-/// Where one row goes.
+/// The destination of one row.
 pub(crate) struct Row<'a, 'slots, 'text, 'json> {
     slots: &'a mut Writer<'slots>,
     text: &'a mut Writer<'text>,
@@ -284,10 +285,10 @@ impl Row<'_, '_, '_, '_> {
             Kind::Int2 => int(i16::from_be_bytes(fixed(encoder, value)?).into()),
             Kind::Bool => int(i32::from(fixed(encoder, value)? != [0])),
             Kind::Oid => f64::from(u32::from_be_bytes(fixed(encoder, value)?)).to_bits(),
-            // Whoever asks for numbers accepts that those beyond 2^53 are rounded.
+            // A caller that asks for numbers accepts that those beyond 2^53 are rounded.
             Kind::Int8 => (i64::from_be_bytes(fixed(encoder, value)?) as f64).to_bits(),
             Kind::Float8 => match f64::from_be_bytes(fixed(encoder, value)?) {
-                // The server's may be any; one of them is our NULL.
+                // The server may send any NaN, and one of them is our NULL.
                 value if value.is_nan() => f64::NAN.to_bits(),
                 value => value.to_bits(),
             },
@@ -349,8 +350,8 @@ fn fixed<const N: usize>(encoder: &Encoder, value: &[u8]) -> Result<[u8; N], Inv
         .map_err(|_| encoder.invalid("wrong length for its type"))
 }
 
-/// Units of UTF-16 of a text in UTF-8: a character has one, that of four bytes two. What is no UTF-8 (a database in
-/// SQL_ASCII) JavaScript notices.
+/// Returns the number of UTF-16 units of a UTF-8 text: one per character, two for a character of four bytes. JavaScript
+/// notices text that is not UTF-8 (from a database in SQL_ASCII).
 #[inline(always)]
 fn utf16_units(text: &[u8]) -> usize {
     if text.is_ascii() {

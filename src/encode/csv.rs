@@ -1,7 +1,7 @@
-//! A value as a cell of CSV (RFC 4180): the text that its JSON form stands for, between quotes where it must be.
+//! Writes a value as a cell of CSV (RFC 4180): the text that its JSON form stands for.
 //!
-//! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape
-//! characters.
+//! A cell is quoted if it contains a quote, a comma, CR or LF, or if it is the empty text, which would otherwise be a
+//! NULL. There are no escape characters.
 
 use super::Column;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -9,21 +9,21 @@ use crate::types::output::vector;
 use crate::types::output::{BLOCK, Writer, padded, picked, places, put_short};
 use crate::types::{Cell, Encoder, InvalidValue, oid};
 
-/// What a column's value is in CSV.
+/// How the values of a column are written in CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// Its JSON.
+    /// As their JSON.
     Json,
-    /// Its JSON, without quotes where it has some: NaN, and numbers as strings.
+    /// As their JSON, without the quotes that NaN and numbers as strings have.
     Number,
-    /// The text that it is.
+    /// As their own bytes, which are the text.
     Text,
-    /// What [`append`] makes of it.
+    /// As [`append`] writes them.
     Cell,
 }
 
 impl Style {
-    /// `escape`: no value may be a formula.
+    /// `escape`: no value may begin like a formula.
     pub(super) fn new(type_oid: u32, encoder: &Encoder, escape: bool) -> Style {
         if escape {
             return Style::Cell;
@@ -37,7 +37,7 @@ impl Style {
     }
 }
 
-/// Takes the quotes from the number that was written since `start`, if there are any.
+/// Removes the quotes around the number that was written since `start`, if there are any.
 #[inline(always)]
 pub(super) fn unquote_number(out: &mut Writer<'_>, start: usize) {
     if out.is_quote(start) {
@@ -45,7 +45,8 @@ pub(super) fn unquote_number(out: &mut Writer<'_>, start: usize) {
     }
 }
 
-/// Appends one value that is not NULL. Where formulas are escaped, what begins like one gets an apostrophe.
+/// Appends one value that is not NULL. Where formulas are escaped, a value that begins like a formula gets an
+/// apostrophe.
 #[inline(never)]
 pub(super) fn append(
     column: &Column,
@@ -88,9 +89,9 @@ pub(super) fn append_name(out: &mut Writer<'_>, name: &[u8], escape: bool) {
     }
 }
 
-/// Puts an apostrophe in front of the cell's text that was written since `start`, and quotes around both, if a
-/// spreadsheet would take the text for a formula (OWASP, "CSV Injection"). A tab or a line break in front of a formula
-/// is skipped by some.
+/// Puts an apostrophe before the cell's text that was written since `start`, and quotes around both, if a spreadsheet
+/// would take the text for a formula (OWASP, "CSV Injection"). Some spreadsheets skip a tab or a line break before a
+/// formula.
 fn escape_formula(out: &mut Writer<'_>, start: usize) {
     let cell = out.written_since(start);
     let text = cell.strip_prefix(b"\"").unwrap_or(cell);
@@ -108,7 +109,8 @@ fn escape_formula(out: &mut Writer<'_>, start: usize) {
     out.put_block(b"\"", usize::from(!is_quoted));
 }
 
-/// A json: its text, without the line breaks between its tokens. Few have some; of those a copy is made.
+/// Appends the text of a json value, without the line breaks between its tokens. Only the few values that have some are
+/// copied.
 fn append_json(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
     if !value.is_empty() && !has_line_breaks(value) {
         append_text(out, value);
@@ -128,7 +130,8 @@ fn has_line_breaks(text: &[u8]) -> bool {
     blocks.iter().any(in_block) || in_block(&padded(rest))
 }
 
-/// An array that needs quotes only around it, and these only where it has a comma: nearly always.
+/// Appends an array in whose JSON there is no quote: the cell needs quotes only around it, and only if it contains a
+/// comma, as nearly all arrays do.
 fn append_array(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
     let start = out.position();
     out.put(b"\"");
@@ -148,8 +151,8 @@ fn append_array(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result
     Ok(())
 }
 
-/// Appends a text; `readable` begins with it and may go on behind it, as a row does behind a field: then a short one is
-/// one load.
+/// Appends a text. `readable` begins with `text` and may continue after it, as a row does after a field: then a short
+/// text is one load.
 #[inline(always)]
 pub(super) fn append_within(out: &mut Writer<'_>, text: &[u8], readable: &[u8]) {
     let length = text.len();
@@ -163,7 +166,7 @@ pub(super) fn append_within(out: &mut Writer<'_>, text: &[u8], readable: &[u8]) 
     }
 }
 
-/// Appends a text: as it is until something in it wants quotes, then once more from its start, between them.
+/// Appends a text unquoted. If a byte in it requires quotes, starts again from the beginning of the text, with quotes.
 #[inline(never)]
 pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
     out.lend(|out| {
@@ -171,8 +174,8 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
         let mut rest = text;
         let mut plain = !text.is_empty();
         while plain {
-            let Some((block, behind)) = rest.split_first_chunk() else {
-                // The zeros behind the text are not special.
+            let Some((block, after)) = rest.split_first_chunk() else {
+                // The zeros after the text are not special.
                 let last = padded(rest);
                 if special(&last) != 0 {
                     break;
@@ -180,23 +183,23 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
                 return out.put_block(&last, rest.len());
             };
             out.put(block);
-            rest = behind;
+            rest = after;
             plain = special(block) == 0;
         }
         out.truncate(start);
         out.put(b"\"");
         rest = text;
-        while let Some((block, behind)) = rest.split_first_chunk() {
+        while let Some((block, after)) = rest.split_first_chunk() {
             append_doubled(out, block, BLOCK);
-            rest = behind;
+            rest = after;
         }
         append_doubled(out, &padded(rest), rest.len());
         out.put(b"\"");
     });
 }
 
-/// Which bytes of the block make a text want quotes: bit i is byte i. The low halves of the four differ, so a table of
-/// sixteen says which of them a byte could be.
+/// Returns which bytes of the block make a text require quotes: bit i is byte i. The low halves of the four special
+/// bytes differ, so a table of sixteen says which of them a byte could be.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 fn special(block: &[u8; BLOCK]) -> u32 {
@@ -215,8 +218,8 @@ fn special(block: &[u8; BLOCK]) -> u32 {
     places(block, b'"') | places(block, b',') | places(block, b'\r') | places(block, b'\n')
 }
 
-/// Appends the first `length` bytes of `block`, quotes twice. JSON is full of them: eight bytes at a time, however many
-/// of these there are, beat the way from quote to quote.
+/// Appends the first `length` bytes of `block`, each quote doubled. JSON is full of quotes: taking eight bytes at a
+/// time, however many of them are quotes, was faster than going from quote to quote.
 #[inline(always)]
 fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     let mut quotes = places(block, b'"');
@@ -234,8 +237,8 @@ fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
                 .copied()
                 .unwrap_or(0);
             let high = high | 0x0404_0404_0404_0404;
-            // Four to eight bytes of the first four; what `high` has beyond its own is overwritten. In two steps, as a
-            // shift by 64 is none.
+            // The first four bytes become four to eight; what `high` has beyond its own bytes is overwritten. The shift
+            // is made in two steps, because a shift by 64 shifts by 0.
             let half = 16_u32.wrapping_add(4 * (quotes % 16).count_ones());
             let indices = [
                 low | high.wrapping_shl(half).wrapping_shl(half) | first,
@@ -251,7 +254,7 @@ fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     out.truncate(end);
 }
 
-/// Which of four bytes come, and twice where a bit says so.
+/// For each mask of four bytes: the indices of these bytes, twice where the mask has a bit.
 #[expect(
     clippy::indexing_slicing,
     reason = "the compiler evaluates it: an index out of bounds does not build"
@@ -276,7 +279,7 @@ const DOUBLED: [u64; 16] = {
     doubled
 };
 
-/// Turns the JSON that was written since `start` into a cell, in its place.
+/// Turns the JSON that was written since `start` into a cell, in place.
 #[inline(never)]
 fn unquote_json(out: &mut Writer<'_>, start: usize) {
     let json = out.written_since(start);
@@ -293,15 +296,15 @@ fn unquote_json(out: &mut Writer<'_>, start: usize) {
     {
         return;
     }
-    // It grows, so it is written again from a copy: the one place that allocates per value (arrays and what JSON has
-    // escaped).
+    // The cell grows, so it is written again from a copy. This allocates per value, for arrays and for text that JSON
+    // has escaped.
     let text = out.written_since(start).to_vec();
     out.truncate(start);
     append_text(out, &text);
 }
 
-/// From a JSON string, quotes and all, to its text, at the front of the same bytes. The escapes are our own: of one
-/// byte each, in lower-case hexadecimal where it has no letter.
+/// Decodes a JSON string, quotes included, to its text at the front of the same bytes; returns the text's length. The
+/// escapes are those that we write: of one byte each, in lower-case hexadecimal if the byte has no letter.
 fn unescape(json: &mut [u8]) -> usize {
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     let (mut from, mut to) = (1, 0);
@@ -343,7 +346,7 @@ mod tests {
         String::from_utf8(Vec::from(out)).unwrap()
     }
 
-    /// As RFC 4180 says it, byte by byte.
+    /// The cell as RFC 4180 defines it.
     fn expected(text: &str) -> String {
         if text.is_empty() || text.contains(['"', ',', '\r', '\n']) {
             ["\"", &text.replace('"', "\"\""), "\""].concat()

@@ -1,14 +1,13 @@
-//! What a caller asks of the rows of one result: their format and its options, and the number as which both cross the
-//! boundary.
+//! The caller's choices for the rows of one result: their format and its options, and the number that carries both
+//! across the boundary.
 //!
-//! [`RowFormat::facts`] is the table of formats: what is the same whatever the columns are. All that differs from
-//! format to format is in it, so a new one is a row there (HACKING.md, "An output mode"). Must not know how a value
-//! becomes text.
+//! [`RowFormat::facts`] is the table of formats. It holds everything that depends on the format and not on the columns,
+//! so a new format is a new row there (HACKING.md, "An output mode"). Must not know how a value becomes text.
 
 use crate::boundary::{form, rows};
 use crate::types::Strings;
 
-/// How rows are written. Two rows of `id`, `n m`:
+/// How rows are written. The examples are two rows with the columns `id` and `n m`:
 ///
 /// ```text
 /// Ndjson     {"id":1,"n m":"x"}\n{"id":2,"n m":null}\n
@@ -18,49 +17,50 @@ use crate::types::Strings;
 /// Toon       [?]{id,"n m"}\n1,"x"\n2,null\n
 /// Csv        id,n m\r\n1,x\r\n2,\r\n
 /// ```
-/// The four of pgz to the byte; CSV by RFC 4180, where an empty text is `""` and NULL is nothing.
+/// Ndjson, Json, Columnar and Toon equal pgz's output to the byte. Csv follows RFC 4180: an empty text is `""`, and
+/// NULL is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above says it")]
 pub enum RowFormat {
     Ndjson,
-    /// What JavaScript reads the catalog from.
+    /// The format from which JavaScript reads the catalog.
     Arrays,
     Json,
     Columnar,
     Toon,
     Csv,
-    /// What JavaScript makes its values from, by the batch: slots and blocks, see [`super::columns`].
+    /// The format from which JavaScript makes its values, batch by batch: slots and blocks, see [`super::columns`].
     Columns,
 }
 
-/// What is the same in all results of one format.
+/// The properties of a format that are the same in all its results.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// One of [`rows`].
     pub code: u32,
-    /// What a caller calls it, and how; `None`: it is only for JavaScript's own use.
+    /// The caller's name for the format, and its content type; `None`: only JavaScript's own code uses it.
     pub public: Option<Public>,
     /// How a value is written.
     pub(super) values: Values,
-    /// What stands before the first row, with the names of the columns.
+    /// The bytes before the first row, with the names of the columns.
     pub(super) head: Option<Head>,
-    /// Rows begin with a comma, and that of the first becomes the `[` around all of them.
+    /// Each row begins with a comma, and that of the first row becomes the `[` around all rows.
     pub(super) is_bracketed: bool,
-    /// In front of the first value of a row.
+    /// Bytes before the first value of a row.
     pub(super) opening: &'static [u8],
-    /// Each value has the name of its column in front.
+    /// Each value is preceded by the name of its column.
     pub(super) has_keys: bool,
-    /// Behind the last value of a row: at most four bytes.
+    /// Bytes after the last value of a row: at most four.
     pub(super) closing: &'static [u8],
     /// A row without columns: at most four bytes.
     pub(super) empty: &'static [u8],
-    /// Behind the last row.
+    /// Bytes after the last row.
     pub(super) tail: &'static [u8],
-    /// How the output says that rows are missing; `None`: it has no place for that, and a cap is an error.
+    /// How the output marks that rows are missing; `None`: it has no place for a mark, and reaching a cap is an error.
     pub(super) mark: Option<Mark>,
 }
 
-/// What a caller must know of a format.
+/// The part of a format that a caller must know.
 #[derive(Clone, Copy, Debug)]
 pub struct Public {
     /// Its name in option `format`.
@@ -80,7 +80,7 @@ pub(super) enum Values {
     Slots,
 }
 
-/// The names of the columns before the first row.
+/// The names of the columns, written before the first row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub before: &'static [u8],
@@ -89,28 +89,28 @@ pub(super) struct Head {
     pub after: &'static [u8],
 }
 
-/// How a name is written there.
+/// How a name in the head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Names {
     /// As a JSON string.
     Json,
-    /// The same, without quotes where none are needed.
+    /// As a JSON string, but without quotes where none are needed.
     Toon,
-    /// As a cell, if the caller wants names.
+    /// As a CSV cell, if the caller wants names.
     Csv,
 }
 
-/// `"$truncated":{…}` and what stands around it.
+/// `"$truncated":{…}` and the bytes around it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// Its comma leaves where no row stands before it.
+    /// Its leading comma is dropped if there are no rows.
     pub before: &'static [u8],
     pub after: &'static [u8],
-    /// Behind the last row, in place of the usual one.
+    /// Replaces the usual bytes after the last row.
     pub tail: &'static [u8],
 }
 
-/// A line of JSON per row, for JavaScript's own use: what most formats change a little.
+/// The values that most formats share: one line of JSON per row, for JavaScript's own use.
 const LINES: Facts = Facts {
     code: rows::NONE,
     public: None,
@@ -235,7 +235,7 @@ const COLUMNS: Facts = Facts {
 };
 
 impl RowFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [RowFormat; 7] = [
         RowFormat::Ndjson,
         RowFormat::Arrays,
@@ -246,7 +246,7 @@ impl RowFormat {
         RowFormat::Columns,
     ];
 
-    /// Its row of the table.
+    /// Returns the format's row of the table.
     pub const fn facts(self) -> &'static Facts {
         match self {
             RowFormat::Ndjson => &NDJSON,
@@ -259,7 +259,7 @@ impl RowFormat {
         }
     }
 
-    /// That of this number.
+    /// Returns the format with this number.
     fn from_code(code: u32) -> Option<RowFormat> {
         let mut all = RowFormat::ALL.into_iter();
         all.find(|format| format.facts().code == code)
@@ -267,31 +267,31 @@ impl RowFormat {
 }
 
 impl Facts {
-    /// A result that a cap has cut can say so.
+    /// Returns whether a result that a cap has cut can say so.
     pub fn can_truncate(&self) -> bool {
         self.mark.is_some()
     }
 }
 
-/// What a caller asks of the rows of one result.
+/// The caller's choices for the rows of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowForm {
     /// How rows are written.
     pub format: RowFormat,
-    /// int8 and numeric between quotes, for readers whose numbers are doubles.
+    /// The types that are written as strings, for readers whose numbers are doubles.
     pub strings: Strings,
     /// The column `created_at` becomes `createdAt`.
     pub camel_case: bool,
-    /// The second column `id` becomes `id_2`; else both keep their name, as in the server's JSON.
+    /// The second column `id` becomes `id_2`. Otherwise both keep their name, as in the server's JSON.
     pub rename_duplicates: bool,
-    /// CSV starts with the names of the columns.
+    /// CSV begins with the names of the columns.
     pub csv_header: bool,
-    /// What a spreadsheet would take for a formula gets an apostrophe in CSV.
+    /// In CSV, text that a spreadsheet would take for a formula gets an apostrophe.
     pub escape_formulas: bool,
 }
 
 impl RowForm {
-    /// As it crosses the boundary: one of [`rows`] and bits of [`form`]. `None`: no rows are wanted.
+    /// Decodes the number that crosses the boundary: one of [`rows`] and bits of [`form`]. `None`: no rows are wanted.
     #[inline(never)]
     pub fn from_code(code: u32) -> Option<RowForm> {
         let option = |bit: u32| code & bit != 0;
@@ -309,14 +309,14 @@ impl RowForm {
         })
     }
 
-    /// Rows become JavaScript's values, in batches of slots.
+    /// Returns whether rows become JavaScript values, in batches of slots.
     pub fn is_columns(self) -> bool {
         self.format.facts().values == Values::Slots
     }
 }
 
 impl From<RowFormat> for RowForm {
-    /// The server's own JSON; names in front of CSV.
+    /// The server's own JSON; CSV begins with the names of the columns.
     fn from(format: RowFormat) -> RowForm {
         RowForm {
             format,

@@ -1,4 +1,4 @@
-//! What stands before the first row: the names of the columns, in the style of the format.
+//! The bytes before the first row: the names of the columns, in the style of the format.
 
 use super::form::Names;
 use super::{ColumnDescription, RowForm, csv};
@@ -9,11 +9,12 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The names to use: in camel case where the form says so. With `rename_duplicates` each is used once: the second `id`
-/// becomes `id_2`, or the next number that is free.
+/// Returns the names to use, in camel case if the form says so. With `rename_duplicates` each name is used once: the
+/// second `id` becomes `id_2`, or takes the next number that is free.
 pub(super) fn names<'a>(columns: &[ColumnDescription<'a>], form: RowForm) -> Vec<Cow<'a, [u8]>> {
     let mut used: Vec<Cow<'a, [u8]>> = Vec::new();
-    // Of each the number up to which all of it are taken: looked for from 2 on, 1,600 columns of one name took seconds.
+    // For each name, the number up to which all its variants are taken. Searching from 2 on took seconds for 1,600
+    // columns of one name.
     let mut numbers = Vec::new();
     for &ColumnDescription { name, .. } in columns {
         let name = if form.camel_case {
@@ -37,8 +38,8 @@ pub(super) fn names<'a>(columns: &[ColumnDescription<'a>], form: RowForm) -> Vec
     used
 }
 
-/// An underscore between a letter or digit and a small letter, all ASCII, goes and makes the letter a capital:
-/// `created_at` is `createdAt`. Others stay: `_id`, `a__b`, `line_2`.
+/// Converts a name to camel case: drops an underscore between a letter or digit and a lower-case letter, all ASCII, and
+/// makes that letter a capital. `created_at` becomes `createdAt`. Other underscores stay: `_id`, `a__b`, `line_2`.
 pub(crate) fn camel_case(name: &[u8]) -> Cow<'_, [u8]> {
     if !name.contains(&b'_') {
         return Cow::Borrowed(name);
@@ -67,12 +68,12 @@ fn place(names: &[Cow<'_, [u8]>], name: &[u8]) -> Option<usize> {
     names.iter().position(|known| **known == *name)
 }
 
-/// All that stands before the rows, up to but not including the `[` around them.
+/// Returns the bytes before the rows, up to but not including the `[` around them.
 pub(super) fn head(form: RowForm, names: &[Cow<'_, [u8]>]) -> Box<[u8]> {
     let Some(head) = form.format.facts().head else {
         return Box::default();
     };
-    // A statement without columns gives no line of CSV at all.
+    // A statement without columns gets no header line in CSV.
     if head.names == Names::Csv && (names.is_empty() || !form.csv_header) {
         return Box::default();
     }
@@ -94,7 +95,7 @@ pub(super) fn head(form: RowForm, names: &[Cow<'_, [u8]>]) -> Box<[u8]> {
     Vec::from(text).into()
 }
 
-/// pgz's rule for TOON.
+/// Returns whether TOON writes the name without quotes, by pgz's rule.
 fn is_bare(name: &[u8]) -> bool {
     let special = |byte: &u8| {
         matches!(
@@ -182,7 +183,7 @@ mod tests {
         ("", ""),
     ];
 
-    /// PostgreSQL allows 1,664; each had looked at all numbers before its own.
+    /// PostgreSQL allows 1,664 columns. An earlier search tried, for each of them, all numbers before its own.
     #[test]
     fn many_columns_of_one_name_are_renamed_at_once() {
         let names = renamed(&["a"; 1_664]);

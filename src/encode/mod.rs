@@ -1,8 +1,9 @@
-//! From DataRow to one row of the output: a line of NDJSON, an element of a JSON array, a line of TOON or CSV.
+//! Encodes a DataRow as one row of the output: a line of NDJSON, an element of a JSON array, a line of TOON or CSV.
 //!
-//! A [`Plan`] is made once per RowDescription and holds all that does not change from row to row: one encoder per
-//! column, each key escaped already, and what stands before the first row and behind the last. It knows rows and
-//! columns; what a value looks like is `types`' business, where the row goes and whether it may the caller's.
+//! A [`Plan`] is made once per RowDescription and holds everything that is the same for all rows: one encoder per
+//! column, each key already escaped, and the bytes before the first row and after the last. It knows rows and columns.
+//! Must not know what a value looks like, which `types` knows, nor whether a row is accepted and where it goes, which
+//! the caller decides.
 
 pub mod columns;
 mod csv;
@@ -24,7 +25,7 @@ use form::{Mark, Values};
 #[cfg(feature = "replication")]
 pub(crate) use header::camel_case;
 
-/// What a plan must know of a column of RowDescription.
+/// The part of a column's description in RowDescription that a plan needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnDescription<'a> {
     /// Name, in UTF-8.
@@ -35,50 +36,51 @@ pub struct ColumnDescription<'a> {
     pub format_code: i16,
 }
 
-/// Why a row could not be encoded. All of them mean that the server's message is broken.
+/// Why a row could not be encoded. The server's message is broken, except for [`RowError::TooLarge`] and values that
+/// contain an unknown type ([`InvalidValue::is_unknown_type`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowError {
-    /// The row has another number of columns than RowDescription; `found` is -1 where not even the number is there.
+    /// The row has a different number of columns than RowDescription. `found` is -1 if even the number is missing.
     FieldCount {
-        /// Columns of the plan.
+        /// Number of columns in the plan.
         expected: usize,
-        /// What the row says.
+        /// Number of columns that the row states.
         found: i16,
     },
-    /// The field's length is negative (and not -1) or runs past the end of the row.
+    /// The field's length is negative (and not -1), or runs past the end of the row.
     FieldLength {
-        /// From 0.
+        /// Index of the column, from 0.
         column: usize,
     },
-    /// Bytes behind the last field.
+    /// There are bytes after the last field.
     TrailingBytes,
-    /// What it becomes does not fit into memory.
+    /// The output of the row does not fit into memory.
     TooLarge,
-    /// The field's bytes are no value of its type.
+    /// The field's bytes are not a value of its type.
     Value {
-        /// From 0.
+        /// Index of the column, from 0.
         column: usize,
         /// What is wrong.
         error: InvalidValue,
     },
 }
 
-/// How the rows of one result become JSON.
+/// Describes how the rows of one result are encoded.
 #[derive(Clone, Debug)]
 pub struct Plan {
     columns: Box<[Column]>,
     facts: &'static Facts,
-    /// Before the first row.
+    /// Bytes before the first row.
     head: Box<[u8]>,
-    /// Behind each row.
+    /// Bytes after each row.
     closing: Few,
-    /// A row without columns.
+    /// The output of a row without columns.
     empty: Few,
-    /// How much of `null` a NULL is: nothing in CSV.
+    /// How many bytes of `null` are written for a NULL: none in CSV.
     null: usize,
 }
 
-/// At most four bytes: one store.
+/// At most four bytes, appended with one store.
 #[derive(Clone, Copy, Debug)]
 struct Few {
     bytes: [u8; 4],
@@ -105,12 +107,12 @@ struct Column {
     encoder: Encoder,
     kind: Kind,
     style: Style,
-    /// In CSV.
+    /// Only for CSV.
     escape_formulas: bool,
 }
 
-/// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that
-/// writing a usual one is one store.
+/// The bytes between the previous value and this one: `{"id":`, `,"n m":`, `[`, `,`. They are stored in whole blocks,
+/// so that a lead of the usual length is appended with one store.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
     first: [u8; BLOCK],
@@ -119,8 +121,8 @@ pub(crate) struct Lead {
 }
 
 impl Lead {
-    /// `scratch`: the room to write it in. One for all columns, since new room is zeroed: that cost more than all else
-    /// of a plan.
+    /// Composes the lead in `scratch`. All columns share that buffer, because new room is zeroed first: that cost more
+    /// than everything else in making a plan.
     pub(crate) fn new(opening: &[u8], key: Option<&[u8]>, scratch: &mut Output) -> Lead {
         scratch.truncate(0);
         scratch.write(|out| {
@@ -150,7 +152,7 @@ impl Lead {
         if self.length <= BLOCK {
             return out.put_block(&self.first, self.length);
         }
-        // Both lie in memory: no overflow.
+        // Both are lengths of bytes in memory, so the sum cannot overflow.
         let end = out.position().wrapping_add(self.length);
         out.put(&self.first);
         for block in &self.further {
@@ -161,7 +163,8 @@ impl Lead {
 }
 
 impl Plan {
-    /// The plan for columns in the order of RowDescription. The error: a column in a binary form that nobody asked for.
+    /// Makes the plan for columns in the order of RowDescription. Fails for a column in a binary form that Bind did not
+    /// ask for.
     pub fn new<'a>(
         columns: impl Iterator<Item = ColumnDescription<'a>>,
         form: RowForm,
@@ -169,7 +172,7 @@ impl Plan {
         Plan::with_types(&columns.collect::<Vec<_>>(), form, &Types::default())
     }
 
-    /// The same where more types are known than the built-in ones.
+    /// Like [`Plan::new`], with more known types than the built-in ones.
     pub fn with_types(
         columns: &[ColumnDescription<'_>],
         form: RowForm,
@@ -192,7 +195,7 @@ impl Plan {
                 ..
             } = column;
             let encoder = Encoder::with_types(type_oid, format_code, form.strings, types)?;
-            // What numbers and dates look like is the server's: -5 stays a number.
+            // The server decides what numbers and dates look like, so they are not escaped: -5 stays a number.
             let escape_formulas = form.escape_formulas && encoder.can_hold_text();
             plans.push(Column {
                 lead: Lead::new(opening, facts.has_keys.then_some(name), &mut scratch),
@@ -216,24 +219,25 @@ impl Plan {
         })
     }
 
-    /// Text that cannot be read becomes a string of it: see [`Encoder::keep_unread`].
+    /// From now on, text that cannot be read becomes a string of that text; see [`Encoder::keep_unread`].
     pub fn keep_unread(&mut self) {
         for column in &mut self.columns {
             column.encoder.keep_unread();
         }
     }
 
-    /// What [`Plan::finish`] writes behind the last row.
+    /// The bytes that [`Plan::finish`] writes after the last row.
     pub fn tail(&self) -> &'static [u8] {
         self.facts.tail
     }
 
-    /// Appends what stands before the first row.
+    /// Appends the bytes before the first row.
     pub fn begin(&self, out: &mut impl Target) {
         out.write(|out| out.put_slice(&self.head));
     }
 
-    /// The first row stands from `start` on: its comma becomes the bracket around all of them.
+    /// Replaces the comma of the first row, which begins at `start`, with the bracket around all rows, if the format
+    /// is bracketed.
     pub fn bracket(&self, out: &mut impl Target, start: usize) {
         if self.facts.is_bracketed {
             out.write(|out| {
@@ -244,13 +248,13 @@ impl Plan {
         }
     }
 
-    /// Appends what stands behind the last of `row_count` rows; without any, what stands before them too.
+    /// Appends the bytes after the last of `row_count` rows. If there are no rows, first appends the bytes before them.
     pub fn finish(&self, row_count: u64, out: &mut impl Target) {
         self.end(row_count, self.facts.tail, out);
     }
 
-    /// As [`Plan::finish`], with a mark that rows are missing: in NDJSON and JSON as a last element, in columnar form
-    /// as a member.
+    /// Like [`Plan::finish`], with a mark that rows are missing: in NDJSON and JSON a last element, in columnar form a
+    /// member.
     pub fn truncate(&self, limit: &str, value: u64, row_count: u64, out: &mut impl Target) {
         let Some(Mark {
             before,
@@ -290,12 +294,12 @@ impl Plan {
         });
     }
 
-    /// Rows go to [`Plan::encode_values`].
+    /// Returns whether rows go to [`Plan::encode_values`].
     pub fn is_columns(&self) -> bool {
         self.facts.values == Values::Slots
     }
 
-    /// Bytes in front of a batch of values; 0 for other formats.
+    /// Number of bytes before the values of a batch; 0 for other formats.
     pub(crate) fn batch_head(&self) -> usize {
         if self.is_columns() {
             self.columns.len().saturating_add(4).next_multiple_of(8)
@@ -304,30 +308,31 @@ impl Plan {
         }
     }
 
-    /// Columns per row.
+    /// Number of columns per row.
     pub fn column_count(&self) -> usize {
         self.columns.len()
     }
 
-    /// How short the output of a column's value may be.
+    /// Returns how short the output of a column's value may be.
     pub(crate) fn shortest(&self, column: usize) -> Shortest {
         self.columns
             .get(column)
             .map_or(Shortest::Unknown, |column| column.encoder.shortest())
     }
 
-    /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1:
-    /// NULL) and bytes. On an error `out` is as before.
+    /// Appends one row with the bytes of every row but the first (see [`Plan::bracket`]). `body` is that of DataRow:
+    /// int16 count, then per column int32 length (-1: NULL) and bytes. On an error `out` is unchanged.
     pub fn encode_row(&self, body: &[u8], out: &mut impl Target) -> Result<(), RowError> {
         self.encode_rows(body, &mut core::iter::empty(), 0, out).1
     }
 
-    /// Appends `body` as [`Plan::encode_row`] does, and the rows `behind` it until `out` has `most` bytes. How many
-    /// there were before the error, if one ended them: the position in `out` stays in a register from row to row.
+    /// Appends `body` like [`Plan::encode_row`], then the rows in `following`, until `out` has `most` bytes. Returns the
+    /// number of rows appended, and the error if one ended them. One call takes many rows so that the position in `out`
+    /// stays in a register from row to row.
     pub fn encode_rows<'a>(
         &self,
         mut body: &'a [u8],
-        behind: &mut impl Iterator<Item = &'a [u8]>,
+        following: &mut impl Iterator<Item = &'a [u8]>,
         most: usize,
         out: &mut impl Target,
     ) -> (u64, Result<(), RowError>) {
@@ -343,7 +348,7 @@ impl Plan {
                 if out.position() >= most {
                     return (count, Ok(()));
                 }
-                match behind.next() {
+                match following.next() {
                     Some(next) => body = next,
                     None => return (count, Ok(())),
                 }
@@ -386,7 +391,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Each field of the row: its bytes (`None`: NULL), and with what follows them.
+    /// Calls `take` for each field of the row, with the field's bytes (`None`: NULL) and the row from those bytes to
+    /// its end.
     #[inline(always)]
     fn for_each_field(
         &self,
@@ -404,7 +410,7 @@ impl Plan {
         if usize::try_from(found) != Ok(expected) {
             return Err(RowError::FieldCount { expected, found });
         }
-        // A slice that gets shorter: under opt-level "z" `next` of an iterator with a counter is a call per column.
+        // A slice that shrinks: under opt-level "z", `next` of an iterator with a counter is a call per column.
         let mut columns = &*self.columns;
         while let [column, others @ ..] = columns {
             let index = expected.wrapping_sub(columns.len());
@@ -412,22 +418,22 @@ impl Plan {
                 return Err(RowError::FieldLength { column: index });
             };
             let length = i32::from_be_bytes(*length);
-            let (value, behind) = if length == -1 {
+            let (value, following) = if length == -1 {
                 (None, fields)
             } else {
-                let Some((value, behind)) = usize::try_from(length)
+                let Some((value, following)) = usize::try_from(length)
                     .ok()
                     .and_then(|length| fields.split_at_checked(length))
                 else {
                     return Err(RowError::FieldLength { column: index });
                 };
-                (Some(value), behind)
+                (Some(value), following)
             };
             take(column, value, fields).map_err(|error| RowError::Value {
                 column: index,
                 error,
             })?;
-            (rest, columns) = (behind, others);
+            (rest, columns) = (following, others);
         }
         if !rest.is_empty() {
             return Err(RowError::TrailingBytes);

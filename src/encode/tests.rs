@@ -62,7 +62,7 @@ fn formats() {
     }
 }
 
-/// NaN, and a number that is to be a string, have quotes in JSON.
+/// NaN, and a number that is written as a string, have quotes in JSON.
 #[test]
 fn a_number_has_no_quotes_in_csv() {
     let form = RowForm {
@@ -86,7 +86,7 @@ fn a_number_has_no_quotes_in_csv() {
     assert_eq!(whole(&plan, &[row]), "n,n,n,n\r\n7,NaN,0.5,NaN\r\n");
 }
 
-/// A cap acts early on json in CSV too, which writes it as it is.
+/// A cap on bytes acts early on json in CSV too, because CSV writes json as it is.
 #[test]
 fn how_short_a_value_may_become() {
     for format in RowFormat::ALL {
@@ -111,7 +111,7 @@ fn how_short_a_value_may_become() {
     }
 }
 
-/// The first bytes that OWASP names; a text that has quotes anyway gets them once.
+/// The first bytes are those that OWASP names. A text that is quoted anyway gets quotes only once.
 #[test]
 fn formulas_in_csv() {
     let form = RowForm {
@@ -149,11 +149,11 @@ fn formulas_in_csv() {
     }
     assert_eq!(one(oid::JSONB, 1, b"\x01-5"), "\"'-5\"");
     assert_eq!(one(oid::CHAR, 1, b"="), "\"'=\"");
-    // An enum or a type that nobody knows comes as text.
+    // An enum, or a type that has not been described, comes as text.
     assert_eq!(one(99_999, 0, b"=1"), "\"'=1\"");
 }
 
-/// What they look like is the server's.
+/// The server decides what numbers and dates look like.
 #[test]
 fn numbers_and_dates_are_no_formulas() {
     let strings = Strings::ALL;
@@ -386,7 +386,7 @@ proptest! {
         }
     }
 
-    /// What stands behind a field in its row never shows in it.
+    /// The bytes after a field in its row never show in its output.
     #[test]
     fn neighbours_do_not_matter(values in prop::collection::vec("\\PC{0,40}", 1..6)) {
         let columns: Vec<(String, u32)> = (0..values.len()).map(|i| (format!("c{i}"), oid::TEXT)).collect();

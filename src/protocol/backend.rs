@@ -1,21 +1,20 @@
 //! Messages the backend sends: decoded from a frame, borrowed from the receive buffer.
 //!
 //! [`BackendMessage::parse`] is total: every frame is a message or a [`DecodeError`]. DataRow stays raw here, because
-//! its columns are decoded by `encode` in one pass.
+//! `encode` decodes its columns in one pass.
 
 use super::fields::Fields;
 use super::frame::Frame;
 use super::reader::{Malformed, Reader};
 
-/// Why a frame is no message.
+/// Why a frame is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
     /// No backend message has this type byte.
     UnknownType(u8),
     /// The body does not have the layout of its type.
     Malformed(u8),
-    /// An authentication request of a kind that the protocol does not list or that needs what no edge runtime has (GSS,
-    /// SSPI).
+    /// An authentication request that the protocol does not list, or that needs what no edge runtime has (GSS, SSPI).
     UnknownAuthentication(i32),
 }
 
@@ -30,9 +29,9 @@ pub enum BackendMessage<'a> {
     AuthenticationOk,
     /// `AuthenticationCleartextPassword`
     AuthenticationCleartextPassword,
-    /// `AuthenticationMD5Password`; the salt's four bytes as they stand, big-endian.
+    /// `AuthenticationMD5Password`; the salt's four bytes as a big-endian number.
     AuthenticationMd5Password { salt: u32 },
-    /// `AuthenticationSASL`: the mechanisms offered, NUL-ended each, ended by an empty one.
+    /// `AuthenticationSASL`: the mechanisms offered, each ending in a NUL; an empty one ends the list.
     AuthenticationSasl { mechanisms: &'a [u8] },
     /// `AuthenticationSASLContinue`
     AuthenticationSaslContinue { data: &'a [u8] },
@@ -59,13 +58,13 @@ pub enum BackendMessage<'a> {
     CopyOutResponse,
     /// `CopyBothResponse` (replication only)
     CopyBothResponse,
-    /// `DataRow`: int16 number of columns, then int32 length (-1 NULL) and bytes of each
+    /// `DataRow`: int16 number of columns, then for each column its int32 length (-1 for NULL) and its bytes
     DataRow { body: &'a [u8] },
     /// `EmptyQueryResponse`
     EmptyQueryResponse,
     /// `ErrorResponse`
     ErrorResponse { fields: Fields<'a> },
-    /// `NegotiateProtocolVersion`: the newest version that the server has, written as in StartupMessage, and how many
+    /// `NegotiateProtocolVersion`: the newest version that the server has, encoded as in StartupMessage, and how many
     /// of our options it does not know.
     NegotiateProtocolVersion {
         version: u32,
@@ -125,10 +124,10 @@ impl TransactionStatus {
     }
 }
 
-/// The body of ParameterDescription: int16 count, then the OID of each parameter's type. Checked on parsing.
+/// The body of ParameterDescription: int16 count, then the OID of each parameter's type. Checked by `parse`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParameterDescription<'a> {
-    /// Four bytes each.
+    /// Four bytes per OID.
     pub(crate) oids: &'a [u8],
 }
 
@@ -156,9 +155,9 @@ impl<'a> ParameterDescription<'a> {
 pub struct Column<'a> {
     /// The column's name; at most 63 bytes unless the server was built otherwise.
     pub name: &'a [u8],
-    /// The table it comes from, or 0.
+    /// The table that the column comes from, or 0.
     pub table_oid: u32,
-    /// Its number in that table, or 0.
+    /// The column's number in that table, or 0.
     pub column_attribute_number: i16,
     /// The OID of its type (a domain shows its base type).
     pub type_oid: u32,
@@ -170,20 +169,20 @@ pub struct Column<'a> {
     pub format_code: i16,
 }
 
-/// The body of RowDescription. Checked on parsing.
+/// The body of RowDescription. Checked by `parse`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowDescription<'a> {
     body: &'a [u8],
 }
 
 impl<'a> RowDescription<'a> {
-    /// No columns, as NoData has it.
+    /// No columns, as NoData means.
     pub const NONE: RowDescription<'static> = RowDescription { body: &[0, 0] };
 
-    /// Checks every column once; [`iter`](Self::iter) then cannot fail.
+    /// Checks every column once, so that [`iter`](Self::iter) cannot fail.
     pub fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
-        // PostgreSQL allows 1,664 columns; a negative count is a server that is none.
+        // PostgreSQL allows 1,664 columns; a negative count is not from a PostgreSQL server.
         let count = usize::try_from(reader.i16()?).map_err(|_| Malformed)?;
         for _ in 0..count {
             column(&mut reader)?;
@@ -214,7 +213,7 @@ fn column<'a>(reader: &mut Reader<'a>) -> Result<Column<'a>, Malformed> {
         type_modifier: reader.i32()?,
         format_code: reader.i16()?,
     };
-    // 0 and 1 are all there is.
+    // Only 0 and 1 exist.
     if !(0..=1).contains(&column.format_code) {
         return Err(Malformed);
     }
@@ -236,7 +235,8 @@ impl<'a> BackendMessage<'a> {
         }
     }
 
-    /// The message at the start of the body, which must end behind it; `None`: there is no such type.
+    /// Reads the message at the start of the body; the caller checks that the body ends after it. `None`: there is no
+    /// such type.
     fn read(tag: u8, reader: &mut Reader<'a>) -> Result<Option<Self>, Malformed> {
         Ok(Some(match tag {
             b'1' => BackendMessage::ParseComplete,
@@ -315,7 +315,7 @@ fn authentication<'a>(reader: &mut Reader<'a>) -> Result<Option<BackendMessage<'
     }))
 }
 
-/// int8 overall format, int16 number of columns, int16 format of each: checked, and not needed.
+/// int8 overall format, int16 number of columns, int16 format of each column: checked, but not used.
 fn copy_response<'a>(
     reader: &mut Reader<'a>,
     message: BackendMessage<'a>,

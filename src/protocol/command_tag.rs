@@ -4,17 +4,17 @@
 //! SELECT 3      INSERT 0 5      CREATE TABLE
 //! ```
 
-/// A tag in its two parts.
+/// A tag, split into its two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandTag<'a> {
-    /// The words, as they stand. Empty for EmptyQueryResponse, which has no tag.
+    /// The words, unchanged. Empty for EmptyQueryResponse, which has no tag.
     pub words: &'a [u8],
     /// `None`: the command counts no rows, or more than a `u64` holds.
     pub row_count: Option<u64>,
 }
 
 impl<'a> CommandTag<'a> {
-    /// Takes any tag.
+    /// Splits any tag; cannot fail.
     pub fn parse(tag: &'a [u8]) -> Self {
         let is_word = |byte: &u8| !matches!(byte, b'0'..=b'9' | b' ');
         let end = tag.iter().rposition(is_word).map_or(0, |last| last + 1);

@@ -1,12 +1,11 @@
-//! The fields of ErrorResponse and NoticeResponse: a code byte and a string each, ended by a zero byte.
+//! The fields of ErrorResponse and NoticeResponse: a code byte and a string each. A zero byte ends the list.
 //!
 //! Source: protocol chapter, section "Error and Notice Message Fields". Unknown codes are skipped, as that page asks.
 
 use super::reader::{Malformed, Reader};
 
-/// Code and name of each field, in the order in which the documentation lists them; the names are the ones users see.
-/// `S` (localised severity) gives way to `V`, which is never translated (PostgreSQL 9.6 and later; poolers send `S`
-/// alone).
+/// Code and name of each field, in the order of the documentation; users see these names. `V`, which is never
+/// translated, takes precedence over `S` (localised severity). PostgreSQL sends `V` since 9.6; poolers send `S` alone.
 const NAMES: [(u8, &str); 17] = [
     (b'V', "severity"),
     (b'C', "code"),
@@ -34,12 +33,12 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Fields of our own making: `body` must be as [`parse`](Self::parse) wants it.
+    /// Fields that we made ourselves: `body` must be valid for [`parse`](Self::parse).
     pub(crate) const fn of(body: &'a [u8]) -> Self {
         Fields { body }
     }
 
-    /// Checks the whole body once; the getters below then cannot fail.
+    /// Checks the whole body once, so that the getters below cannot fail.
     pub fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         while reader.u8()? != 0 {
@@ -49,8 +48,8 @@ impl<'a> Fields<'a> {
         Ok(Fields { body })
     }
 
-    /// Name and text of each field that is known, in wire order. Text before the session's encoding is settled may be
-    /// anything, UTF-8 or not.
+    /// Name and text of each known field, in wire order. Until the session's encoding is settled, the text may be in
+    /// any encoding.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'a [u8])> + use<'a> {
         let untranslated = self.get(b'V').is_some();
         self.all().filter_map(move |(code, text)| {
@@ -64,12 +63,12 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// As they came.
+    /// The body as it arrived.
     pub(crate) const fn body(&self) -> &'a [u8] {
         self.body
     }
 
-    /// The server ends the session with them.
+    /// Whether the server ends the session with this error.
     pub(crate) fn are_fatal(&self) -> bool {
         let severity = self.get(b'V').or_else(|| self.get(b'S'));
         matches!(severity, Some(b"FATAL" | b"PANIC"))
@@ -106,7 +105,7 @@ mod tests {
         assert_eq!(names, ["severity", "code", "message"]);
     }
 
-    /// Each field's text here is the name that users see.
+    /// The text of each field here is the name that users see.
     #[test]
     fn every_documented_field_has_its_name() {
         let body = b"Vseverity\0Ccode\0Mmessage\0Ddetail\0Hhint\0Pposition\0pinternalPosition\0\

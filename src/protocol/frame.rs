@@ -1,25 +1,27 @@
 //! Cuts the byte stream from the server into messages, whatever pieces it arrives in.
 //!
-//! One buffer holds what has arrived and is not yet consumed; the socket's next chunk is copied behind it, so a message
-//! is always contiguous and is decoded in place:
+//! One buffer holds the bytes that have arrived and are not consumed yet. The socket's next chunk is copied after them,
+//! so a message is always contiguous and is decoded in place:
 //!
 //! ```text
 //! buffer: | consumed … | start: unread messages … | part of one | end: free space, `input` hands it out |
 //! ```
-//! The buffer grows with the bytes that have come, never because a length promises more. Of a message that nobody wants
-//! ([`Frames::skip`]) nothing is kept: its bytes are dropped as they come.
+//! The buffer grows with the bytes that have arrived, never because a length promises more. Nothing is kept of a
+//! message that is skipped ([`Frames::skip`]): its bytes are dropped as they arrive.
 //!
-//! Knows only frames: a type byte and a length. What a type means is `backend`'s, when it may come is `connection`'s.
+//! Knows only frames: a type byte and a length. Must not know what a type means (`backend`) or when it may come
+//! (`connection`).
 
+use super::messages::HEADER;
 use crate::memory;
 use alloc::vec::Vec;
 
-/// A frame's header cannot be right, or names more bytes than this connection accepts.
+/// Why a frame's header is invalid or not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
     /// The length field is below 4: it must at least count itself.
     Length(i32),
-    /// The message is longer than the limit. Found from its header, before any of its body is kept.
+    /// The message is longer than the limit. Its header shows that before any of its body is kept.
     TooLarge {
         /// Its type byte.
         tag: u8,
@@ -28,17 +30,17 @@ pub enum FrameError {
     },
 }
 
-/// One message: its type byte and where its body stands in the buffer.
+/// One message: its type byte, and its body within the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The type byte, for example `b'D'` for DataRow.
     pub tag: u8,
-    /// What follows the length field.
+    /// The bytes after the length field.
     pub body: &'a [u8],
 }
 
 impl Frame<'_> {
-    /// The whole message as it came. Its length was one.
+    /// Appends the whole message as it arrived. The cast is exact, because the length was read from an int32.
     pub fn append_to(self, buffer: &mut Vec<u8>) {
         let length = self.body.len().saturating_add(4) as u32;
         buffer.push(self.tag);
@@ -47,22 +49,19 @@ impl Frame<'_> {
     }
 }
 
-/// A message that is not all there, or longer than the limit.
+/// A message that is incomplete, or longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'a> {
     /// The type byte.
     pub tag: u8,
-    /// How long its body is to be.
+    /// Full length of its body.
     pub length: usize,
-    /// What of that has come.
+    /// The bytes of the body that have arrived.
     pub body: &'a [u8],
 }
 
-/// Above this the buffer is given back once it is empty, so one huge message does not keep its memory.
+/// An empty buffer larger than this is freed, so that one huge message does not keep its memory.
 const KEEP: usize = 1 << 20;
-
-/// `'D' int32`: a frame's header.
-const HEADER: usize = 5;
 
 /// The receive buffer.
 #[derive(Debug, Default)]
@@ -70,18 +69,19 @@ pub struct Deframer {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes still to come of a message that is skipped.
+    /// Number of bytes still to arrive of a message that is skipped.
     skip: usize,
 }
 
 impl Deframer {
-    /// Room for `count` bytes behind what is already there; nothing where there is no memory for it, and then all that
-    /// was there is lost. Moves the unread rest (less than one message in a drained buffer) to the front first.
+    /// A buffer for `count` bytes after the bytes already there. If there is no memory for it, returns an empty buffer
+    /// and loses all bytes that were there. First moves the unread rest (less than one message in a drained buffer) to
+    /// the front.
     pub fn input(&mut self, count: usize) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.start > 0 {
-            // `start..end` lies inside the buffer: `received` and `next_frame` keep it there.
+            // `start..end` is inside the buffer: `received` and `next_frame` keep it there.
             self.buffer.copy_within(self.start..self.end, 0);
             self.end = self.end.saturating_sub(self.start);
             self.start = 0;
@@ -90,7 +90,8 @@ impl Deframer {
         let wanted = self.end.saturating_add(count);
         if self.buffer.len() < wanted {
             if self.buffer.capacity() < wanted {
-                // Twice as much, so that growing is rare; but no more than the message that has begun will need.
+                // Doubles the capacity, so that growing is rare, but allocates no more than the message that has begun
+                // will need.
                 let twice = self.buffer.capacity().saturating_mul(2);
                 let capacity = twice
                     .min(self.announced().saturating_add(count))
@@ -105,46 +106,46 @@ impl Deframer {
         self.buffer.get_mut(self.end..wanted).unwrap_or_default()
     }
 
-    /// How long the first message says that it is.
+    /// Length of the first message, according to its header.
     fn announced(&self) -> usize {
         let part = self.frames(usize::MAX).part();
         part.map_or(0, |part| part.length.saturating_add(HEADER))
     }
 
-    /// The first `count` bytes of the last [`input`](Self::input) now hold data. More than was handed out is a bug of
-    /// the caller and is cut to what there is.
+    /// The first `count` bytes of the last [`input`](Self::input) now contain data. A `count` larger than that buffer
+    /// is a bug of the caller and is reduced to its length.
     pub fn received(&mut self, count: usize) {
         self.end = self.end.saturating_add(count).min(self.buffer.len());
-        // While there is something to skip, nothing is in front of it.
+        // While bytes must be skipped, no unread bytes are in front of them.
         let skipped = self.skip.min(self.unread());
         self.start = self.start.saturating_add(skipped);
         self.skip = self.skip.saturating_sub(skipped);
     }
 
-    /// How many bytes wait: messages and parts of one.
+    /// Number of unread bytes: messages and parts of one.
     pub fn unread(&self) -> usize {
         self.end.saturating_sub(self.start)
     }
 
-    /// The next raw byte, before any message: the one-byte answer to SSLRequest.
+    /// Takes the next raw byte, before any message: the one-byte answer to SSLRequest.
     pub fn take_byte(&mut self) -> Option<u8> {
         let byte = self.unread_bytes().first().copied()?;
         self.start = self.start.saturating_add(1);
         Some(byte)
     }
 
-    /// The first unread bytes, for a look at what no PostgreSQL server would send.
+    /// The unread bytes, to examine what no PostgreSQL server would send.
     pub fn unread_bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Forgets everything that has arrived, and gives its memory back.
+    /// Drops everything that has arrived, and frees the memory.
     pub fn clear(&mut self) {
         *self = Deframer::default();
     }
 
-    /// What waits, as messages; `limit`: the longest that is accepted, in bytes of its body. Afterwards
-    /// [`Deframer::leave`].
+    /// The unread bytes as messages. `limit`: maximum number of bytes of a message's body. Call [`Deframer::leave`]
+    /// afterwards.
     pub fn frames(&self, limit: usize) -> Frames<'_> {
         Frames {
             rest: self.unread_bytes(),
@@ -153,7 +154,8 @@ impl Deframer {
         }
     }
 
-    /// All but the last `unread` bytes have been taken, and the next `skip` are not wanted ([`Frames::skipping`]).
+    /// Notes that all but the last `unread` bytes have been taken, and that the next `skip` are not wanted
+    /// ([`Frames::skipping`]).
     pub fn leave(&mut self, unread: usize, skip: usize) {
         self.start = self.end.saturating_sub(unread).max(self.start);
         self.skip = self.skip.saturating_add(skip);
@@ -164,7 +166,7 @@ impl Deframer {
     }
 }
 
-/// The messages in a piece of the stream, one behind the other.
+/// The messages in a piece of the stream, one after the other.
 #[derive(Debug, Default)]
 pub struct Frames<'a> {
     rest: &'a [u8],
@@ -182,12 +184,12 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Changes the longest message accepted.
+    /// Changes the maximum length of a message's body.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Bytes behind the last message that was taken.
+    /// Number of bytes after the last message that was taken.
     pub fn unread(&self) -> usize {
         self.rest.len()
     }
@@ -218,8 +220,8 @@ impl<'a> Frames<'a> {
         Ok(Some(Frame { tag, body }))
     }
 
-    /// The message that comes next, whatever of its body is there: `None` until its header is. What is no length at
-    /// all, [`Frames::next_frame`] refuses.
+    /// The next message, with the part of its body that has arrived. `None` until its header is complete, and for an
+    /// invalid length, which [`Frames::next_frame`] refuses.
     pub fn part(&self) -> Option<Part<'a>> {
         let (&[tag, a, b, c, d], rest) = self.rest.split_first_chunk::<HEADER>()?;
         let length = usize::try_from(i32::from_be_bytes([a, b, c, d]))
@@ -229,7 +231,7 @@ impl<'a> Frames<'a> {
         Some(Part { tag, length, body })
     }
 
-    /// Goes on behind that message; what has not come of it is skipped when it comes.
+    /// Continues after that message. The part that has not arrived is skipped when it arrives.
     pub fn skip(&mut self) {
         if let Some(Part { length, body, .. }) = self.part() {
             self.rest = self
@@ -240,12 +242,12 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Bytes of a skipped message that are still to come.
+    /// Number of bytes of a skipped message that are still to arrive.
     pub fn skipping(&self) -> usize {
         self.skip
     }
 
-    /// The bodies of the messages of this type that come next. Afterwards [`Frames::resume`].
+    /// The bodies of the next messages of this type. Call [`Frames::resume`] afterwards.
     #[inline(always)]
     pub fn bodies(&self, tag: u8) -> Bodies<'a> {
         Bodies {
@@ -255,17 +257,17 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Goes on behind what was taken as bodies.
+    /// Continues after the messages that were taken as bodies.
     #[inline(always)]
     pub fn resume(&mut self, bodies: &Bodies<'a>) {
         self.rest = bodies.rest;
     }
 }
 
-/// What rows are read by: on the way of any message, a narrow one would cost twice what it does. Ends in front of what
-/// [`Frames::next_frame`] has to look at: another type, a part of a message, a length that cannot be.
+/// Iterates over the bodies of rows. Reading rows like any other message would double the cost of a narrow row. Ends
+/// before anything that [`Frames::next_frame`] must look at: another type, an incomplete message, an invalid length.
 ///
-/// A copy of what `Frames` knows, so that it can live in registers.
+/// A copy of the fields of `Frames`, so that it can stay in registers.
 #[derive(Debug, Default)]
 pub struct Bodies<'a> {
     rest: &'a [u8],
@@ -279,7 +281,7 @@ impl<'a> Iterator for Bodies<'a> {
     #[inline(always)]
     fn next(&mut self) -> Option<&'a [u8]> {
         let (&[tag, a, b, c, d], rest) = self.rest.split_first_chunk::<HEADER>()?;
-        // Below 4 it becomes more than there can be.
+        // A length below 4 wraps to more bytes than there can be.
         let length = (u32::from_be_bytes([a, b, c, d]) as usize).wrapping_sub(4);
         if tag != self.tag || length > self.limit {
             return None;

@@ -1,22 +1,23 @@
 //! Messages the frontend sends, one function each, in the order of the protocol chapter's list.
 //!
-//! Each appends one whole message to `buffer`. Strings must hold no NUL: `connection` checks what came from outside.
+//! Each appends one whole message to `buffer`. Strings must contain no NUL: `connection` checks what came from outside.
 
 use super::writer::{TooLong, message};
 use alloc::vec::Vec;
 
-/// `CancelRequest`, `SSLRequest` and `StartupMessage` have no type byte; these codes stand where a version would.
+/// `CancelRequest`, `SSLRequest` and `StartupMessage` have no type byte; the first two have these codes in place of a
+/// version.
 const CANCEL_REQUEST_CODE: u32 = (1234 << 16) | 5678;
 const SSL_REQUEST_CODE: u32 = (1234 << 16) | 5679;
 
-/// What Bind and Parse of a statement end with, which its caller has encoded once:
+/// The ends of a statement's Bind and Parse, which the caller has encoded once:
 ///
 /// ```text
 /// Bind    int16 number · int16 format code of each column of the result
 /// Parse   query · int16 number · int32 type of each parameter
 /// ```
-/// A code for each column, not the short form of one for all: when the number of columns has changed the server then
-/// says so.
+/// Bind has a format code for each column, not the short form of one code for all, so that the server reports a changed
+/// number of columns.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement<'a> {
     /// The end of Bind.
@@ -26,7 +27,7 @@ pub struct Statement<'a> {
 }
 
 impl<'a> Statement<'a> {
-    /// The two parts of what was encoded.
+    /// Splits the encoded statement into its two parts.
     pub fn new(encoded: &'a [u8]) -> Self {
         let [high, low] = encoded.first_chunk().copied().unwrap_or_default();
         let length = 2 + 2 * usize::from(u16::from_be_bytes([high, low]));
@@ -56,7 +57,7 @@ pub fn bind(
     })
 }
 
-/// `CancelRequest`, sent alone on a connection of its own.
+/// `CancelRequest`, sent alone on a separate connection.
 pub fn cancel_request(
     buffer: &mut Vec<u8>,
     process_id: u32,
@@ -79,7 +80,8 @@ pub fn close_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Resul
     of(buffer, b'C', b'S', prepared_statement)
 }
 
-/// What stands in front of so many bytes of `CopyData`, which never come here: they would be copied twice more.
+/// The header of a `CopyData` with `length` bytes of data. The data itself does not pass through here, which would copy
+/// it twice more.
 pub fn copy_data_header(buffer: &mut Vec<u8>, length: u32) {
     buffer.push(b'd');
     buffer.extend_from_slice(&length.saturating_add(4).to_be_bytes());
@@ -113,7 +115,7 @@ pub fn execute(buffer: &mut Vec<u8>, portal: &[u8], maximum_rows: u32) -> Result
     })
 }
 
-/// `Parse` of a [`Statement`]: a type of 0 is the server's to infer.
+/// `Parse` of a [`Statement`]: the server infers a type of 0.
 pub fn parse(
     buffer: &mut Vec<u8>,
     prepared_statement: &[u8],
@@ -125,7 +127,7 @@ pub fn parse(
     })
 }
 
-/// `Parse` of a query whose parameters are of no declared types.
+/// `Parse` of a query whose parameters have no declared types.
 pub fn parse_untyped(
     buffer: &mut Vec<u8>,
     prepared_statement: &[u8],
@@ -171,7 +173,7 @@ pub fn ssl_request(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
     message(buffer, None, |body| body.int32(SSL_REQUEST_CODE))
 }
 
-/// `StartupMessage`; `parameters`: each name and each value with a NUL behind it.
+/// `StartupMessage`; `parameters`: each name and each value, followed by a NUL.
 pub fn startup_message(
     buffer: &mut Vec<u8>,
     protocol_version: u32,
@@ -184,7 +186,7 @@ pub fn startup_message(
     })
 }
 
-/// `Sync`: ends a flight. The server answers it with ReadyForQuery whatever happened before.
+/// `Sync`: ends a flight. The server answers it with ReadyForQuery, whatever happened before.
 pub fn sync(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
     message(buffer, Some(b'S'), |_| {})
 }
@@ -194,7 +196,7 @@ pub fn terminate(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
     message(buffer, Some(b'X'), |_| {})
 }
 
-/// `Close` or `Describe`: of what, and its name.
+/// `Close` or `Describe` of a portal or statement. `what`: its kind; `name`: its name.
 #[inline(never)]
 fn of(buffer: &mut Vec<u8>, tag: u8, what: u8, name: &[u8]) -> Result<(), TooLong> {
     message(buffer, Some(tag), |body| {

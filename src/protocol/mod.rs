@@ -1,12 +1,13 @@
-//! The frontend/backend protocol as bytes: frames and messages, version 3.0 and 3.2.
+//! The frontend/backend protocol as bytes: frames and messages, versions 3.0 and 3.2.
 //!
 //! Knows how each message is laid out (PostgreSQL documentation, chapter "Frontend/Backend Protocol", section "Message
-//! Formats") and nothing else: not when a message may come, not what a value means. Names are PostgreSQL's own.
+//! Formats"). Must not know when a message may come, or what a value means. Names are PostgreSQL's own.
 
 pub mod backend;
 pub mod command_tag;
 pub mod fields;
 pub mod frame;
 pub mod frontend;
+pub mod messages;
 pub mod reader;
 pub mod writer;

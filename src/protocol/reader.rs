@@ -1,9 +1,9 @@
-//! A cursor over one message body. Every read is checked against the bytes that remain; none can panic.
+//! A cursor over one message body. Every read is checked against the remaining bytes; no read can panic.
 //!
-//! Integers on the wire are big-endian ("network byte order"). Strings end in a NUL that must lie inside the message:
-//! a reader that looks for it further has been a bug in other drivers (CVE-2022-41862 in libpq).
+//! Integers on the wire are big-endian ("network byte order"). Strings end in a NUL that must be inside the message:
+//! searching beyond the message has been a bug in other drivers (CVE-2022-41862 in libpq).
 
-/// The message body ended, or held more or other bytes, than its layout says.
+/// The message body is shorter or longer than its layout says, or has other bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 

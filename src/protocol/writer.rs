@@ -3,14 +3,14 @@
 //! ```text
 //! 'P' | int32 length, counts itself but not the type byte | body …
 //! ```
-//! A message is whole or absent: one that cannot be written (too long) leaves the buffer as it was, so a failed command
-//! never leaves half a Bind for the next one to send.
+//! A message is written whole or not at all. If it is too long, the buffer stays as it was, so a failed command never
+//! leaves half a Bind in front of the next message.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// PostgreSQL takes no message longer than this (`PQ_LARGE_MESSAGE_LIMIT` is MaxAllocSize - 1).
-/// The check is made before a byte is sent: a length that wraps at 2^32 is how CVE-2024-27304 smuggled messages.
+/// Maximum length of a message that PostgreSQL accepts (`PQ_LARGE_MESSAGE_LIMIT` is MaxAllocSize - 1). The check is
+/// made before a byte is sent: CVE-2024-27304 smuggled messages by a length that wraps at 2^32.
 pub const MAX_MESSAGE_LENGTH: usize = 0x3fff_ffff - 1;
 
 /// A message would be longer than PostgreSQL accepts.
@@ -29,7 +29,7 @@ impl Body<'_> {
         self.buffer.push(value);
     }
 
-    /// A big-endian int16; counts above 65,535 are the caller's to refuse.
+    /// A big-endian int16. The caller must refuse counts above 65,535.
     #[inline(never)]
     pub fn int16(&mut self, value: u16) {
         self.buffer.extend_from_slice(&value.to_be_bytes());
@@ -41,13 +41,14 @@ impl Body<'_> {
         self.buffer.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// Bytes as they are.
+    /// Bytes, unchanged.
     #[inline(never)]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// A string and its NUL. The text itself holds none: the boundary refuses it (it would smuggle a second string).
+    /// A string and its NUL. The text itself contains no NUL: the boundary refuses it, because it would smuggle a
+    /// second string.
     #[inline(never)]
     pub fn string(&mut self, text: &[u8]) {
         self.buffer.extend_from_slice(text);
@@ -55,7 +56,7 @@ impl Body<'_> {
     }
 }
 
-/// Appends one message of type `tag` (`None`: the untyped startup messages) whose body `write` fills.
+/// Appends one message of type `tag` (`None`: the startup messages, which have no type byte). `write` fills its body.
 pub fn message(
     buffer: &mut Vec<u8>,
     tag: Option<u8>,
@@ -66,7 +67,7 @@ pub fn message(
     end(buffer, at, tag)
 }
 
-/// Type byte and room for the length, which stands where it says.
+/// Appends the type byte and room for the length. Returns the position of the length.
 #[inline(never)]
 fn begin(buffer: &mut Vec<u8>, tag: Option<u8>) -> usize {
     if let Some(tag) = tag {
@@ -90,7 +91,7 @@ fn end(buffer: &mut Vec<u8>, at: usize, tag: Option<u8>) -> Result<(), TooLong> 
     Ok(())
 }
 
-/// `number` in decimal. Values of rows go by `types::digits`, which writes into a row's buffer without a copy.
+/// `number` in decimal. Row values use `types::digits` instead, which writes into a row's buffer without a copy.
 pub(crate) fn decimal(number: impl itoa::Integer) -> String {
     itoa::Buffer::new().format(number).into()
 }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// PostgreSQL's own limit. Memory that nobody touches stands in for the body: a gigabyte of it would cost seconds.
+    /// PostgreSQL's own limit. Untouched memory replaces the body: filling a gigabyte would cost seconds.
     #[test]
     fn the_longest_message_goes_and_one_that_is_longer_leaves_the_buffer_as_it_was() {
         for (tag, start) in [(None, 1), (Some(b'Q'), 2)] {

@@ -1,14 +1,14 @@
-//! Changes on their way to JavaScript objects: a head of 32 bytes per change, and the values of its row in slots, as
+//! Changes on their way to JavaScript objects: a head of 32 bytes per change, and the values of its row in slots, like
 //! those of a query (src/encode/columns.rs). JSON.parse of lines takes three times as long.
 //!
 //! ```text
 //! before   u32 bytes of the heads' texts, u32 0
 //! heads    u32 kind | u32 of | u32 xid, 0: none | u32 subxid, 0: none | u32 bytes of the position | u32 bytes as they came | u64 0
-//!          LINE            the next element of json is all of it: an object, as its line of NDJSON has it
-//!          COLUMNS         no change: table `of` has columns of these kinds, the next element of json, from here on
+//!          LINE            the next element of json is the whole change: an object, the same as its line of NDJSON
+//!          COLUMNS         not a change: from here on table `of` has columns of these kinds, the next element of json
 //!          INSERT, UPDATE  of table `of`: `new` is the next slots, texts and elements of json
-//!          BEGIN, COMMIT   `of`: bytes of `committedAt`, the text behind the position
-//! slots    as of src/encode/columns.rs
+//!          BEGIN, COMMIT   `of`: bytes of `committedAt`, the text after the position
+//! slots    as in src/encode/columns.rs
 //! text     the heads' texts, which are ASCII, then those of the rows
 //! json     [v,v,…]
 //! tail     u32 heads, u32 bytes of text, u32 bytes of json
@@ -25,7 +25,7 @@ use crate::protocol::reader::Malformed;
 use crate::types::output::{Output, Target, Writer};
 use crate::types::{Encoder, Strings, oid};
 
-/// What a head says of a change beside its kind.
+/// The members of a head, except its kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub position: Position,
@@ -33,21 +33,21 @@ pub(super) struct Head {
     pub xid: u32,
     /// 0: none.
     pub subxid: u32,
-    /// Bytes of the message.
+    /// Number of bytes of the message.
     pub bytes: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Batch {
     heads: Output,
-    /// Of the heads: positions and times.
+    /// The heads' texts: positions and times.
     texts: Output,
     slots: Output,
     blocks: Blocks,
     timestamp: Option<Encoder>,
 }
 
-/// Where it ended before a change.
+/// The end of the batch before a change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
     heads: usize,
@@ -80,7 +80,7 @@ impl Batch {
         }
     }
 
-    /// Takes back what came behind `end`.
+    /// Removes everything after `end`.
     pub fn take_back(&mut self, end: End) {
         self.heads.truncate(end.heads);
         self.texts.truncate(end.texts);
@@ -88,7 +88,7 @@ impl Batch {
         self.blocks.take_back(end.blocks);
     }
 
-    /// A change as an object of JSON.
+    /// Appends a change as a JSON object.
     pub fn line(&mut self, object: &[u8], bytes: usize) {
         let head = Head {
             position: 0,
@@ -100,14 +100,14 @@ impl Batch {
         self.blocks.element(|json| json.put_slice(object));
     }
 
-    /// The beginning or the end of a transaction.
+    /// Appends the beginning or the end of a transaction.
     pub fn of_transaction(&mut self, kind: u32, committed_at: &Timestamp, head: Head) {
         let since = self.texts.len();
         self.texts.write(|out| append_lsn(out, head.position));
         let position = self.texts.len().saturating_sub(since);
         if let Some(encoder) = &self.timestamp {
             self.texts.write(|out| {
-                // It has the length of its type, so there is no error.
+                // The value has the length of its type, so there can be no error.
                 let _ = out.without_quotes(|out| encoder.append_rarely(committed_at, out));
             });
         }
@@ -119,7 +119,8 @@ impl Batch {
         self.head(kind, time as u32, position, head);
     }
 
-    /// A row of `count` values of `relation`. `false`, and nothing is written: one of them is no text.
+    /// Appends a row of `count` values of `relation`. Returns `false`, and writes nothing, if one of the values is not
+    /// text.
     pub fn row<'a>(
         &mut self,
         kind: u32,
@@ -144,7 +145,7 @@ impl Batch {
         Ok(true)
     }
 
-    /// Says of which kinds the columns are, where it was not said yet.
+    /// Appends the kinds of the columns, unless JavaScript already knows them.
     fn columns(&mut self, relation: &Relation) {
         if relation.is_told {
             return;
@@ -160,7 +161,7 @@ impl Batch {
             json.put(b"[");
             for (index, code) in relation.kinds().enumerate() {
                 json.put_block(b",", usize::from(index > 0));
-                // There are five.
+                // A code has one digit: there are five.
                 json.put(&[b'0'.wrapping_add(code)]);
             }
             json.put(b"]");
@@ -182,7 +183,7 @@ impl Batch {
         self.blocks.count();
     }
 
-    /// Puts its parts together. Empties all but what is returned.
+    /// Joins all parts into one batch in `heads`, and empties the other parts.
     pub fn seal(&mut self, keep: usize) {
         if self.heads.is_empty() {
             return;
@@ -203,16 +204,16 @@ impl Batch {
         self.heads.as_slice()
     }
 
-    /// What was sealed has been taken.
+    /// Drops the sealed batch after it has been taken.
     pub fn clear(&mut self, keep: usize) {
         self.heads.clear(keep);
     }
 }
 
-/// What stands before the heads.
+/// Number of bytes in front of the heads.
 const BEFORE: usize = 8;
 
-/// A pg_lsn without quotes.
+/// Appends a pg_lsn without quotes.
 fn append_lsn(out: &mut Writer<'_>, position: Position) {
     let _: Result<(), ()> = out.without_quotes(|out| {
         put_position(out, position);

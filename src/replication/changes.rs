@@ -1,11 +1,11 @@
-//! The stream of a replication connection: what CopyData brings, and the status that goes back.
+//! The stream of a replication connection: the contents of CopyData, and the status updates that go back.
 //!
 //! ```text
 //! XLogData  'w' | int64 start | int64 end of the log | int64 clock | a message of pgoutput
 //! keepalive 'k' | int64 end of the log | int64 clock | byte: 1 = answer at once
 //! status    'r' | int64 written | int64 flushed | int64 applied | int64 clock | byte
 //! ```
-//! Knows to which transaction a message belongs. Must not know sockets, or what of the lines has been read.
+//! Knows the transaction to which a message belongs. Must not know sockets, or which lines have been read.
 //!
 //! ```text
 //! outside ── Begin, BeginPrepare ──> transaction ── Commit, Prepare ──> outside
@@ -17,7 +17,7 @@ mod snapshot;
 pub use snapshot::Table;
 
 use super::batch::{Batch, Head};
-use super::line::{COMMITTED_AT, Lines};
+use super::line::{Begun, COMMITTED_AT, Lines};
 use super::message::{Message, Old, Position, Prepared, RelationMessage, Timestamp, Tuple};
 use super::relation::{Relation, RowOptions, Which};
 use crate::boundary::change_kinds as kind;
@@ -32,24 +32,24 @@ use alloc::vec::Vec;
 /// How changes are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// As batches for objects, in place of lines.
+    /// Writes batches for objects instead of lines.
     pub objects: bool,
-    /// Numbers that are written as strings.
+    /// Types whose values are written as strings.
     pub strings: Strings,
     /// `created_at` becomes `createdAt`.
     pub camel_case: bool,
 }
 
-/// What the server says between changes.
+/// A keepalive: the server's message between changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
     /// The end of its log.
     pub end: Position,
-    /// It closes the connection if no status update comes.
+    /// The server closes the connection unless a status update arrives.
     pub wants_status: bool,
 }
 
-/// Where the stream is.
+/// The position in the stream, relative to transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Outside,
@@ -57,22 +57,12 @@ enum Place {
     Transaction {
         xid: u32,
     },
-    /// The same of a transaction that has been yielded before: it is read and dropped.
+    /// Inside a transaction that was yielded earlier: its messages are read and dropped.
     Known,
     /// Between StreamStart and StreamStop.
     Part {
         xid: u32,
     },
-}
-
-/// A transaction that follows.
-#[derive(Debug)]
-pub(super) struct Begun {
-    pub final_position: Position,
-    pub at: Timestamp,
-    pub xid: u32,
-    /// The name of one that was prepared; empty of others.
-    pub gid: Box<[u8]>,
 }
 
 /// Reads changes and writes their lines.
@@ -81,30 +71,31 @@ pub struct Changes {
     options: RowOptions,
     types: Types,
     relations: BTreeMap<u32, Relation>,
-    /// By the OID of the table: the description as it came.
+    /// Each table's description as it arrived, by the table's OID.
     described: BTreeMap<u32, Box<[u8]>>,
-    /// Types of the tables that were described last which nobody has described: their values stay text until then.
+    /// Types of recently described tables that are not described yet: until then their values stay text.
     wanted: Vec<u32>,
     lines: Lines,
-    /// Where changes go as objects: what has no form of its own there goes by way of its line.
+    /// The destination of changes as objects. A change without a form of its own there is written as a line first.
     batch: Option<Batch>,
-    /// Bytes of the message that is read.
+    /// Number of bytes of the message that is being read.
     message_bytes: usize,
     place: Place,
-    /// Its line is written with the next message: that may be an Origin, which is a member of the line.
+    /// The transaction whose line is written with the next message, because that may be an Origin, a member of the
+    /// line.
     begun: Option<Begun>,
-    /// Of the last line: the server gives no place of a table's description.
+    /// Position of the last line. Used for a table's description, for which the server gives no position.
     last: Position,
-    /// Commits up to here have been yielded before.
+    /// Commits up to here were yielded earlier.
     yielded: Position,
-    /// Behind the last commit that was read.
+    /// Position after the last commit that was read.
     committed: Position,
-    /// The end of the server's log, as far as it has said.
+    /// The end of the server's log, as last reported.
     end: Position,
 }
 
 impl Changes {
-    /// At the beginning of a stream.
+    /// The state at the beginning of a stream.
     pub fn new(options: Options) -> Changes {
         let Options {
             objects,
@@ -132,8 +123,8 @@ impl Changes {
         }
     }
 
-    /// A new connection: the stream begins again, and transactions whose commit ends at `yielded` or before are
-    /// dropped. Tables are known already; those that are still the same are not told of again.
+    /// Restarts the stream on a new connection. Transactions whose commit ends at or before `yielded` are dropped.
+    /// Tables stay known, and unchanged ones are not reported again.
     pub fn restart(&mut self, yielded: Position) {
         self.place = Place::Outside;
         self.begun = None;
@@ -141,7 +132,7 @@ impl Changes {
         self.yielded = yielded;
     }
 
-    /// More types are known from now on.
+    /// Takes new descriptions of types, which apply from now on.
     pub fn define_types(&mut self, types: Types) {
         self.types = types;
         for relation in self.relations.values_mut() {
@@ -149,7 +140,7 @@ impl Changes {
         }
     }
 
-    /// Reads the body of one CopyData. Of a keepalive it returns what it says.
+    /// Reads the body of one CopyData. Returns the content of a keepalive.
     pub fn receive(&mut self, body: &[u8]) -> Result<Option<Keepalive>, Failure> {
         let mut reader = Reader::new(body);
         match reader.u8() {
@@ -163,17 +154,17 @@ impl Changes {
         }
     }
 
-    /// Types to describe before the next message is read. Each table asks once for its own.
+    /// Takes the types to describe before the next message is read. Each table asks once for its own types.
     pub fn take_wanted(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.wanted)
     }
 
-    /// Whether there are some.
+    /// Whether there are types to describe.
     pub fn wants_types(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Whether something was written.
+    /// Whether there is any output.
     pub fn has_output(&self) -> bool {
         match &self.batch {
             Some(batch) => !batch.is_empty(),
@@ -181,14 +172,14 @@ impl Changes {
         }
     }
 
-    /// Makes what was written so far one piece, which is to be taken before more is read.
+    /// Completes the output written so far. The caller must take it before more is read.
     pub fn seal(&mut self, keep: usize) {
         if let Some(batch) = &mut self.batch {
             batch.seal(keep);
         }
     }
 
-    /// The lines so far, or the batch that was sealed.
+    /// The lines so far, or the sealed batch.
     pub fn output(&self) -> &[u8] {
         match &self.batch {
             Some(batch) => batch.sealed(),
@@ -196,7 +187,7 @@ impl Changes {
         }
     }
 
-    /// It has been taken. At most `keep` bytes of its room stay.
+    /// Drops the output after it has been taken. Keeps at most `keep` bytes of capacity.
     pub fn output_taken(&mut self, keep: usize) {
         match &mut self.batch {
             Some(batch) => batch.clear(keep),
@@ -209,12 +200,12 @@ impl Changes {
         self.place == Place::Outside
     }
 
-    /// Behind the last commit that was read; 0 before the first.
+    /// Position after the last commit that was read; 0 before the first.
     pub fn committed(&self) -> Position {
         self.committed
     }
 
-    /// The end of the server's log, as far as it has said.
+    /// The end of the server's log, as last reported.
     pub fn end(&self) -> Position {
         self.end
     }
@@ -253,7 +244,7 @@ impl Changes {
         outcome
     }
 
-    /// Where objects are asked for, the line that was written becomes one.
+    /// If objects are requested, turns the line that was written into an element of the batch.
     fn line_is_over(&mut self) {
         let Some(batch) = &mut self.batch else {
             return;
@@ -345,7 +336,8 @@ impl Changes {
 
     // -- transactions ------------------------------------------------------------------------------------------------
 
-    /// `final_position` is where the commit record begins, so a transaction that was yielded ends behind it.
+    /// `final_position` is where the commit record begins, so the end position of the commit is higher. The transaction
+    /// was yielded earlier if `final_position` is below `yielded`.
     fn begin(
         &mut self,
         xid: u32,
@@ -371,7 +363,7 @@ impl Changes {
         Ok(())
     }
 
-    /// An Origin behind a Begin is a member of its line.
+    /// Writes the beginning of a transaction. An Origin after Begin is a member of its line.
     fn begun(&mut self, begun: &Begun, next: &Message<'_>) {
         let has_more = !begun.gid.is_empty() || matches!(next, Message::Origin { .. });
         match &mut self.batch {
@@ -454,7 +446,7 @@ impl Changes {
         })
     }
 
-    /// A line that ends a transaction, unless it was yielded before.
+    /// Writes the line that ends a transaction, unless it was yielded earlier.
     fn ends(
         &mut self,
         kind: &'static str,
@@ -475,7 +467,7 @@ impl Changes {
 
     // -- changes -----------------------------------------------------------------------------------------------------
 
-    /// The server describes each table once per connection, and again when it has changed.
+    /// Takes a table's description. The server sends it once per connection, and again after a change of the table.
     fn relation(
         &mut self,
         message: &RelationMessage<'_>,
@@ -483,7 +475,7 @@ impl Changes {
         body: &[u8],
     ) -> Result<(), Failure> {
         let oid = message.oid;
-        // A part of a transaction has the transaction's id in front.
+        // In a part of a transaction, the transaction's id comes first.
         let described = body
             .get(1 + 4 * usize::from(at.subxid.is_some())..)
             .unwrap_or_default();
@@ -506,7 +498,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Asks for those that are not known, also again: the last connection may have been lost before the answer came.
+    /// Requests the table's unknown types, even if they were requested before: the last connection may have been lost
+    /// before the answer arrived.
     fn want_types(&mut self, relation: u32) {
         let Some(relation) = self.relations.get(&relation) else {
             return;
@@ -516,7 +509,7 @@ impl Changes {
             .extend(type_oids.filter(|oid| self.types.is_unknown(*oid)));
     }
 
-    /// Puts a row in slots. `false`: it needs a line.
+    /// Puts a row into slots. `false`: it needs a line.
     fn row(&mut self, kind: u32, oid: u32, new: &Tuple<'_>, at: Where) -> Result<bool, Failure> {
         let (position, xid) = (self.position(at), self.xid());
         let (Some(batch), Some(xid)) = (&mut self.batch, xid) else {
@@ -608,7 +601,7 @@ impl Changes {
         self.lines.end();
     }
 
-    /// Of a change; what has no place of its own has that of the one before.
+    /// The position of a change. A change without its own position has that of the previous change.
     fn position(&mut self, at: Where) -> Position {
         if at.start != 0 {
             self.last = at.start;
@@ -616,7 +609,7 @@ impl Changes {
         self.last
     }
 
-    /// Of the transaction to which a change belongs.
+    /// The id of the transaction to which a change belongs.
     fn xid(&self) -> Option<u32> {
         match self.place {
             Place::Transaction { xid } | Place::Part { xid } => Some(xid),
@@ -624,7 +617,7 @@ impl Changes {
         }
     }
 
-    /// What each line of a change begins with.
+    /// Writes the beginning of a change's line.
     fn head(&mut self, kind: &'static str, at: Where) {
         let position = self.position(at);
         self.lines.begin(kind, position);
@@ -640,7 +633,7 @@ impl Changes {
     }
 }
 
-/// Appends a status update in a CopyData. What is flushed the server need not keep any more.
+/// Appends a status update in a CopyData. The server may discard the log up to `flushed`.
 pub fn status_update(buffer: &mut Vec<u8>, flushed: Position, clock: i64, wants_answer: bool) {
     frontend::copy_data_header(buffer, STATUS_LENGTH);
     buffer.push(b'r');
@@ -659,10 +652,10 @@ const GID: &[u8] = b",\"gid\":";
 const OLD: &[u8; 7] = b",\"old\":";
 const NEW: &[u8; 7] = b",\"new\":";
 
-/// Of the room for a line that becomes an object so much stays.
+/// Capacity that is kept of the buffer for a line that becomes an object.
 const LINE_ROOM: usize = 1 << 16;
 
-/// Of one message: where it is in the log, and the transaction id in front of it.
+/// The position of one message in the log, and the transaction id in front of it.
 #[derive(Debug, Clone, Copy)]
 struct Where {
     start: Position,

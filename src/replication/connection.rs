@@ -25,7 +25,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
 
-/// Room for lines that stays when they have been taken.
+/// Capacity of the output buffer that is kept after the lines were taken.
 const KEEP: usize = 1 << 18;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum State {
     Failed,
 }
 
-/// The answer to a command, as JavaScript gets it.
+/// The answer to a command, as JavaScript receives it.
 #[derive(Debug, Default, Serialize)]
 struct Answer {
     /// The rows of its result, as text.
@@ -46,7 +46,7 @@ struct Answer {
     error: Option<BTreeMap<&'static str, String>>,
 }
 
-/// Why the connection ends from our side, as JavaScript gets it.
+/// The reason why our side ends the connection, as JavaScript receives it.
 #[derive(Serialize)]
 struct Told<'a> {
     code: &'static str,
@@ -62,7 +62,7 @@ pub struct Replication {
     max_message_bytes: usize,
     changes: Changes,
     answer: Answer,
-    /// The rows of this command are those of a table, and become lines.
+    /// The table whose rows this command returns; they become lines.
     rows_of: Option<u32>,
     failure: Option<Failure>,
     output: Vec<u8>,
@@ -71,7 +71,7 @@ pub struct Replication {
 }
 
 impl Replication {
-    /// After the login's ReadyForQuery.
+    /// The state after the login's ReadyForQuery.
     pub fn new(max_message_bytes: usize, options: Options) -> Replication {
         Replication {
             state: State::Idle,
@@ -86,7 +86,7 @@ impl Replication {
         }
     }
 
-    /// The next connection of the same stream: see [`Changes::restart`].
+    /// Starts the next connection of the same stream: see [`Changes::restart`].
     pub fn restart(&mut self, yielded: Position) {
         self.state = State::Idle;
         self.deframer.clear();
@@ -101,12 +101,12 @@ impl Replication {
         self.changes.define_types(types);
     }
 
-    /// Types to describe. Then `received(0)` goes on.
+    /// Takes the types to describe. After that, call `received(0)` to continue.
     pub fn take_wanted_types(&mut self) -> Vec<u32> {
         self.changes.take_wanted()
     }
 
-    /// Sends a command. One at a time.
+    /// Sends a command. Only one may be pending.
     pub fn command(&mut self, text: &str) {
         self.state = State::Command;
         self.answer = Answer::default();
@@ -116,25 +116,25 @@ impl Replication {
         }
     }
 
-    /// A table whose rows [`Replication::select`] asks for next. The slot begins at `at`.
+    /// Describes a table whose rows [`Replication::select`] requests next. The slot begins at `at`.
     pub fn snapshot_table(&mut self, table: Table<'_>, at: Position) {
         if let Err(failure) = self.changes.snapshot_table(table, at) {
             self.fail(failure);
         }
     }
 
-    /// Sends a query whose rows are those of a table, and become lines.
+    /// Sends a query that returns rows of a table, which become lines.
     pub fn select(&mut self, text: &str, relation: u32) {
         self.command(text);
         self.rows_of = Some(relation);
     }
 
-    /// All tables have been read.
+    /// Ends the snapshot: all tables have been read.
     pub fn snapshot_over(&mut self, at: Position) {
         self.changes.snapshot_over(at);
     }
 
-    /// Sends a status update: the server need not keep what is before `flushed`.
+    /// Sends a status update: the server may discard the log before `flushed`.
     pub fn update_status(&mut self, flushed: Position, clock: i64, wants_answer: bool) {
         if self.state == State::Streaming {
             status_update(&mut self.output, flushed, clock, wants_answer);
@@ -144,25 +144,25 @@ impl Replication {
     /// Ends the connection.
     pub fn terminate(&mut self) {
         self.state = State::Failed;
-        // It has no body.
+        // Terminate has no body, so it cannot be too long.
         let _ = frontend::terminate(&mut self.output);
     }
 
-    /// What must be written to the socket.
+    /// The bytes that must be written to the socket.
     pub fn take_output(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.output)
     }
 
-    /// Room for `count` bytes of the socket; nothing where there is no memory.
+    /// A buffer for `count` bytes from the socket; empty if there is no memory.
     pub fn input(&mut self, count: usize) -> &mut [u8] {
         self.deframer.input(count)
     }
 
-    /// `count` bytes stand there now. Bits of [`status`].
+    /// Reads `count` bytes from that buffer. Returns bits of [`status`].
     pub fn received(&mut self, count: usize) -> u32 {
         self.happened = 0;
         self.deframer.received(count);
-        // The buffer is lent to the messages while they are read.
+        // Taken out, so that messages can borrow the buffer while `self` changes.
         let deframer = core::mem::take(&mut self.deframer);
         let mut frames = deframer.frames(self.max_message_bytes);
         while self.state != State::Failed && !self.changes.wants_types() {
@@ -184,33 +184,33 @@ impl Replication {
         self.happened
     }
 
-    /// There was no memory for what the server has sent.
+    /// Fails because there was no memory for what the server has sent.
     pub fn has_no_memory(&mut self) {
         self.fail(Failure::new(NO_MEMORY));
     }
 
-    /// Makes the changes that were read one piece: their lines, or a batch. Its length.
+    /// Completes the output for the changes read so far: their lines, or a batch. Returns its length.
     pub fn seal(&mut self) -> usize {
         self.changes.seal(KEEP);
         self.changes().len()
     }
 
-    /// That piece.
+    /// The completed output.
     pub fn changes(&self) -> &[u8] {
         self.changes.output()
     }
 
-    /// It has been taken.
+    /// Drops that output after it has been taken.
     pub fn changes_taken(&mut self) {
         self.changes.output_taken(KEEP);
     }
 
-    /// The end of the server's log, as far as it has said.
+    /// The end of the server's log, as last reported.
     pub fn end(&self) -> Position {
         self.changes.end()
     }
 
-    /// Behind the last commit that was read.
+    /// Position after the last commit that was read.
     pub fn committed(&self) -> Position {
         self.changes.committed()
     }
@@ -220,12 +220,12 @@ impl Replication {
         self.changes.is_outside()
     }
 
-    /// The answer to the last command, as JSON.
+    /// Takes the answer to the last command, as JSON.
     pub fn take_answer(&mut self) -> String {
         json(&core::mem::take(&mut self.answer))
     }
 
-    /// Why the connection has failed, as JSON; empty where it has not.
+    /// Why the connection has failed, as JSON; empty if it has not.
     pub fn failure(&self) -> String {
         let told = |failure: &Failure| {
             json(&Told {
@@ -279,7 +279,8 @@ impl Replication {
                 self.state = S::Command;
                 self.happened |= status::STREAM_OVER;
             }
-            // A server that shuts down says no more: WalSndDone() sends it without CopyDone, and ends the process.
+            // A server that shuts down sends nothing more: WalSndDone() sends CommandComplete without CopyDone and ends
+            // the process.
             (S::Streaming, M::CommandComplete { .. }) => {}
             (S::Command, M::ReadyForQuery { .. }) => {
                 self.state = S::Idle;
@@ -302,7 +303,7 @@ impl Replication {
         }
     }
 
-    /// Also FATAL, which nothing follows.
+    /// Handles ErrorResponse. Nothing follows a FATAL error.
     fn error(&mut self, fields: Fields<'_>) {
         let all = fields.iter();
         self.answer.error = Some(all.map(|(name, text)| (name, lossy(text))).collect());
@@ -325,7 +326,7 @@ impl Replication {
     }
 }
 
-/// DataRow with values as text.
+/// Reads a DataRow with values as text.
 fn row(body: &[u8]) -> Result<Vec<Option<String>>, Malformed> {
     let mut reader = Reader::new(body);
     let values = (0..reader.u16()?).map(|_| match reader.i32()? {
@@ -342,7 +343,7 @@ fn lossy(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Texts and lists always can be written.
+/// Serializes texts and lists, which cannot fail.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

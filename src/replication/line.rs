@@ -13,18 +13,28 @@
 //! ```
 //! Knows members and their order. Must not know in which order messages come.
 
-use super::changes::Begun;
 use super::message::{Message, Position, Timestamp};
 use super::position::put_position;
 use super::relation::Relation;
 use crate::types::digits;
 use crate::types::output::{Output, Target, put_short};
 use crate::types::{Encoder, Strings, json_string, oid};
+use alloc::boxed::Box;
 
-/// When a transaction was committed.
+/// The time of a transaction's commit.
 pub(super) const COMMITTED_AT: &[u8] = b",\"committedAt\":";
 
-/// Writes lines. Holds the encoders of what most lines have; built-in types have one.
+/// A transaction that has begun.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub final_position: Position,
+    pub at: Timestamp,
+    pub xid: u32,
+    /// The name of a prepared transaction; empty for others.
+    pub gid: Box<[u8]>,
+}
+
+/// Writes lines. Holds the encoders that most lines need; built-in types always have an encoder.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub out: Output,
@@ -52,7 +62,7 @@ impl Lines {
         });
     }
 
-    /// The line of a Begin; an Origin behind it is a member of it.
+    /// The line of a Begin. If `next` is an Origin, it becomes a member of the line.
     pub fn begun(&mut self, begun: &Begun, next: &Message<'_>) {
         let is_prepared = !begun.gid.is_empty();
         let kind = if is_prepared { "beginPrepare" } else { "begin" };
@@ -108,7 +118,7 @@ impl Lines {
         self.out.write(|out| json_string::append(out, text));
     }
 
-    /// `,"content":"hello"`; what is no UTF-8 is `,"bytes":"\\xff"`.
+    /// `,"content":"hello"`; content that is not UTF-8 becomes `,"bytes":"\\xff"`.
     pub fn content(&mut self, content: &[u8]) {
         if core::str::from_utf8(content).is_ok() {
             return self.text(b",\"content\":", content);
@@ -159,7 +169,7 @@ impl Lines {
         self.put(b"]");
     }
 
-    /// Appends what is known here.
+    /// Appends bytes whose length is known at compile time.
     pub fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.out.write(|out| out.put(bytes));
     }
@@ -169,7 +179,7 @@ impl Lines {
     }
 }
 
-/// Appends a value that has the length of its type, so that there is no error.
+/// Appends a value that has the length of its type, so there can be no error.
 fn append(encoder: &Option<Encoder>, value: &[u8], out: &mut Output) {
     let written = encoder
         .as_ref()
@@ -179,7 +189,7 @@ fn append(encoder: &Option<Encoder>, value: &[u8], out: &mut Output) {
     }
 }
 
-/// `pg_class.relreplident` by the word of ALTER TABLE.
+/// The word of ALTER TABLE for `pg_class.relreplident`.
 fn identity(letter: u8) -> &'static [u8] {
     match letter {
         b'd' => b"default",

@@ -1,21 +1,21 @@
 //! The messages of pgoutput as data: versions 1 to 4 of its protocol.
 //!
-//! Knows the layout of each message. Must not know in which order messages come, or what becomes of them.
+//! Knows the layout of each message. Must not know in which order messages come, or how they are used.
 
 use crate::protocol::reader::{Malformed, Reader};
 
-/// A place in the server's write-ahead log, an LSN: `0/16B3748` is 0x16b3748.
+/// A position in the server's write-ahead log, an LSN: `0/16B3748` is 0x16b3748.
 pub type Position = u64;
 
-/// Microseconds since 2000-01-01 00:00 UTC as they came: the binary form of a timestamptz.
+/// Microseconds since 2000-01-01 00:00 UTC as they arrived: the binary form of a timestamptz.
 pub type Timestamp = [u8; 8];
 
 /// One message of pgoutput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// `B`: a transaction that has committed follows.
+    /// `B`: begins a transaction that has committed.
     Begin {
-        /// Where its commit is in the log.
+        /// Position of its commit record in the log.
         final_position: Position,
         /// When it was committed.
         committed_at: Timestamp,
@@ -24,9 +24,9 @@ pub enum Message<'a> {
     },
     /// `C`
     Commit {
-        /// Of the commit record.
+        /// Position of the commit record.
         commit_position: Position,
-        /// Behind the commit record: what to acknowledge.
+        /// Position after the commit record: the one to acknowledge.
         end_position: Position,
         /// When it was committed.
         committed_at: Timestamp,
@@ -36,18 +36,18 @@ pub enum Message<'a> {
         /// Its name.
         name: &'a [u8],
     },
-    /// `M`: of `pg_logical_emit_message`.
+    /// `M`: a message of `pg_logical_emit_message`.
     Logical {
-        /// It belongs to its transaction. Others come at once.
+        /// The message belongs to its transaction. Other messages are sent at once.
         is_transactional: bool,
-        /// Where it is in the log.
+        /// Its position in the log.
         position: Position,
         /// The first argument.
         prefix: &'a [u8],
         /// The second argument.
         content: &'a [u8],
     },
-    /// `R`: what the next rows of a table are.
+    /// `R`: describes the table of later rows.
     Relation(RelationMessage<'a>),
     /// `Y`: the name of a type that is not built in.
     Type {
@@ -69,57 +69,57 @@ pub enum Message<'a> {
     Update {
         /// OID of the table.
         relation: u32,
-        /// What the replica identity gives of the row before.
+        /// The previous row, as far as the replica identity covers it.
         old: Option<Old<'a>>,
-        /// The row as it is now.
+        /// The new row.
         new: Tuple<'a>,
     },
     /// `D`
     Delete {
         /// OID of the table.
         relation: u32,
-        /// What the replica identity gives of the row.
+        /// The deleted row, as far as the replica identity covers it.
         old: Old<'a>,
     },
     /// `T`
     Truncate {
-        /// Of each table its OID, four bytes each.
+        /// The OID of each table, four bytes each.
         relations: &'a [[u8; 4]],
         /// CASCADE
         cascade: bool,
         /// RESTART IDENTITY
         restart_identity: bool,
     },
-    /// `S`: a part of a transaction that is not over follows (`streaming`).
+    /// `S`: begins a part of a transaction that is still running (`streaming`).
     StreamStart {
         /// Its id.
         xid: u32,
-        /// It is its first part.
+        /// The part is the transaction's first.
         is_first: bool,
     },
     /// `E`: the end of that part.
     StreamStop,
-    /// `c`: a transaction that came in parts has committed.
+    /// `c`: a transaction that was sent in parts has committed.
     StreamCommit {
         /// Its id.
         xid: u32,
-        /// Behind the commit record.
+        /// Position after the commit record.
         end_position: Position,
         /// When it was committed.
         committed_at: Timestamp,
     },
-    /// `A`: a transaction that came in parts, or a subtransaction of it, was rolled back.
+    /// `A`: a transaction that was sent in parts, or one of its subtransactions, was rolled back.
     StreamAbort {
         /// The transaction.
         xid: u32,
-        /// What was rolled back of it: itself, or a subtransaction.
+        /// The part that was rolled back: the transaction itself, or a subtransaction.
         subxid: u32,
     },
-    /// `b`: a transaction that was prepared follows (`twoPhase`).
+    /// `b`: begins a transaction that was prepared (`twoPhase`).
     BeginPrepare(Prepared<'a>),
-    /// `P`: it is prepared.
+    /// `P`: the transaction is prepared.
     Prepare(Prepared<'a>),
-    /// `p`: a transaction that came in parts is prepared.
+    /// `p`: a transaction that was sent in parts is prepared.
     StreamPrepare(Prepared<'a>),
     /// `K`: COMMIT PREPARED
     CommitPrepared(Prepared<'a>),
@@ -130,9 +130,9 @@ pub enum Message<'a> {
 /// A transaction of two-phase commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared<'a> {
-    /// Behind the record of what happened.
+    /// Position after the record of the event.
     pub end_position: Position,
-    /// When it happened.
+    /// Time of the event.
     pub at: Timestamp,
     /// Its id.
     pub xid: u32,
@@ -145,7 +145,7 @@ pub struct Prepared<'a> {
 pub struct RelationMessage<'a> {
     /// OID
     pub oid: u32,
-    /// Its schema. The server leaves `pg_catalog` out.
+    /// Its schema. The server omits `pg_catalog`.
     pub schema: &'a [u8],
     /// Its name.
     pub name: &'a [u8],
@@ -158,7 +158,7 @@ pub struct RelationMessage<'a> {
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnOfRelation<'a> {
-    /// It belongs to the replica identity.
+    /// The column belongs to the replica identity.
     pub is_key: bool,
     /// Its name.
     pub name: &'a [u8],
@@ -168,25 +168,26 @@ pub struct ColumnOfRelation<'a> {
     pub type_modifier: i32,
 }
 
-/// What the replica identity gives of a row that is no more.
+/// The part of an old row that the replica identity covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Old<'a> {
-    /// Only the columns of the key have their values; the others are NULL.
+    /// Only the key columns have their values; the others are NULL.
     pub is_key: bool,
     /// The row.
     pub tuple: Tuple<'a>,
 }
 
-/// TupleData: the values of a row. Where it is the last part of its message they are read once, by who wants them: to
-/// read them here too costs a tenth of a line.
+/// TupleData: the values of a row. If the row is the last part of its message, its values are read only once, by their
+/// consumer: reading them here too would cost a tenth of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuple<'a> {
-    /// How many there are.
+    /// Number of values.
     pub count: usize,
     values: &'a [u8],
 }
 
-/// The values of a row, in the order of the table's columns: so many, then nothing, or what is wrong.
+/// Iterates over the values of a row, in the order of the table's columns. Yields as many as the count says, or an
+/// error if the message is malformed.
 #[derive(Debug, Clone)]
 pub struct Values<'a> {
     reader: Reader<'a>,
@@ -198,17 +199,17 @@ pub struct Values<'a> {
 pub enum Value<'a> {
     /// NULL
     Null,
-    /// It is TOASTed and has not changed, so the server has not sent it.
+    /// The value is TOASTed and unchanged, so the server has not sent it.
     Unchanged,
-    /// As text.
+    /// The text format.
     Text(&'a [u8]),
-    /// In binary.
+    /// The binary format.
     Binary(&'a [u8]),
 }
 
 impl<'a> Message<'a> {
-    /// Reads a whole message, but for the values of its last row ([`Tuple::values`]). `is_streamed`: it is a part of a
-    /// transaction that is not over, so changes have a transaction id in front.
+    /// Reads a whole message, except the values of its last row ([`Tuple::values`]). `is_streamed`: the message belongs
+    /// to a transaction that is still running, so a transaction id comes in front of each change.
     pub fn parse(
         body: &'a [u8],
         is_streamed: bool,
@@ -274,7 +275,7 @@ impl<'a> Message<'a> {
             b'c' => stream_commit(reader)?,
             b'A' => {
                 let (xid, subxid) = (reader.u32()?, reader.u32()?);
-                // From version 4 on: where the rollback is in the log, and when it was. Nobody needs them.
+                // From version 4 on: the position and time of the rollback, which are not used.
                 let more = reader.remaining();
                 if !matches!(more.len(), 0 | 16) {
                     return Err(Malformed);
@@ -336,7 +337,7 @@ fn stream_commit<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, Malformed> 
     })
 }
 
-/// Where it was prepared and when stands in front of the same of the rollback.
+/// The position and time of the PREPARE come before those of the rollback.
 fn rollback_prepared<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
     reader.u8()?;
     position(reader)?;
@@ -379,7 +380,7 @@ impl<'a> RelationMessage<'a> {
         Ok(message)
     }
 
-    /// Its columns, in their order.
+    /// Its columns, in order.
     pub fn columns(&self) -> impl Iterator<Item = ColumnOfRelation<'a>> + use<'a> {
         let mut reader = Reader::new(self.columns);
         let count = reader.u16().unwrap_or_default();
@@ -405,7 +406,7 @@ fn old<'a>(reader: &mut Reader<'a>) -> Result<Old<'a>, Malformed> {
     Ok(Old { is_key, tuple })
 }
 
-/// Nothing where the tag is that of a new row.
+/// `None` if the tag is that of a new row.
 fn is_key(tag: u8) -> Option<bool> {
     match tag {
         b'K' => Some(true),
@@ -422,14 +423,14 @@ fn new_tuple<'a>(tag: u8, reader: &mut Reader<'a>) -> Result<Tuple<'a>, Malforme
 }
 
 impl<'a> Tuple<'a> {
-    /// What follows is its message's last part.
+    /// Reads a row that is the last part of its message.
     fn last(reader: &mut Reader<'a>) -> Result<Tuple<'a>, Malformed> {
         let count = reader.u16()?.into();
         let values = reader.remaining();
         Ok(Tuple { count, values })
     }
 
-    /// Something stands behind it.
+    /// Reads a row with other parts after it.
     fn read(reader: &mut Reader<'a>) -> Result<Tuple<'a>, Malformed> {
         let count = reader.u16()?.into();
         let mut behind = reader.clone();
@@ -444,7 +445,7 @@ impl<'a> Tuple<'a> {
         Ok(Tuple { count, values })
     }
 
-    /// In the order of the table's columns. The error: the message is broken.
+    /// The values in the order of the table's columns. An error means that the message is malformed.
     pub fn values(&self) -> Values<'a> {
         Values {
             reader: Reader::new(self.values),
@@ -479,7 +480,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// int32 length, and so many bytes.
+/// An int32 length, and as many bytes.
 #[inline(always)]
 fn counted<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     let length = reader.u32()? as usize;

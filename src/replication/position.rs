@@ -1,5 +1,5 @@
-//! A position in JSON: each change has one, so it is written by arithmetic. The driver's core, where a pg_lsn is met
-//! rarely and size counts, has its own way (src/types/rare.rs).
+//! A position in JSON. Each change has a position, so it is written by arithmetic. The driver's core, where a pg_lsn is
+//! rare and size counts, writes it differently (src/types/rare.rs).
 
 use super::message::Position;
 use crate::types::digits::hex;
@@ -23,7 +23,7 @@ pub(super) fn put_position(out: &mut Writer<'_>, position: Position) {
 fn short_hex(number: u32) -> ([u8; 8], usize) {
     let zeros = ((number | 1).leading_zeros() / 4) as usize;
     let text = u64::from_le_bytes(hex(number.to_be_bytes()));
-    // A letter has the bit of 0x40, and a digit has not; without that of 0x20 it is upper case.
+    // A letter has bit 0x40 set, a digit does not. Clearing bit 0x20 makes the letter upper case.
     let text = text.wrapping_sub((text >> 1) & 0x2020_2020_2020_2020);
     (
         (text >> (8 * zeros)).to_le_bytes(),

@@ -26,13 +26,13 @@ pub(super) struct Relation {
     pub place: Box<[u8]>,
     pub replica_identity: u8,
     pub columns: Box<[Column]>,
-    /// JavaScript knows the kinds of its columns.
+    /// JavaScript has been told the kinds of the columns.
     pub is_told: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Column {
-    /// As a JSON string.
+    /// The name as a JSON string.
     pub name: Box<[u8]>,
     /// `,"name":`
     lead: Lead,
@@ -42,14 +42,14 @@ pub(super) struct Column {
     form: Form,
 }
 
-/// What writes the values of a column.
+/// The encoders for the values of a column.
 #[derive(Debug)]
 struct Form {
     text: Encoder,
-    /// Of text in slots.
+    /// The kind of slot for a value in text format.
     kind: Kind,
-    /// `None`: a type whose binary form is not known here. The server was asked for binary where it can, so its rows
-    /// cannot be read.
+    /// `None`: the binary form of the type is not known here. The server was asked for binary where it can send it, and
+    /// such rows cannot be read.
     binary: Option<Encoder>,
 }
 
@@ -57,7 +57,7 @@ struct Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// Those of the replica identity.
+    /// The columns of the replica identity.
     Key,
 }
 
@@ -90,7 +90,7 @@ impl Relation {
         }
     }
 
-    /// More types are known now.
+    /// Takes new descriptions of types into account.
     pub fn learn(&mut self, strings: Strings, types: &Types) {
         for column in &mut self.columns {
             column.form = Form::new(column.type_oid, strings, types);
@@ -98,12 +98,12 @@ impl Relation {
         self.is_told = false;
     }
 
-    /// How the columns' values are put in slots.
+    /// The kinds of slots for the columns' values.
     pub fn kinds(&self) -> impl Iterator<Item = u8> {
         self.columns.iter().map(|column| column.form.kind.code())
     }
 
-    /// Appends a row in slots. `false`: one of its values is no text, and the row is not whole.
+    /// Appends a row in slots. `false`: one of its values is not text, so the row was not written completely.
     pub fn append_cells<'a>(
         &self,
         count: usize,
@@ -142,7 +142,7 @@ impl Relation {
         })
     }
 
-    /// [`Relation::append_row`] of a row of pgoutput.
+    /// Appends a row of pgoutput with [`Relation::append_row`].
     pub fn append_tuple(
         &self,
         tuple: &Tuple<'_>,
@@ -152,7 +152,8 @@ impl Relation {
         self.append_row(tuple.count, tuple.values(), which, out)
     }
 
-    /// Appends a row of `count` values as a JSON object; unchanged ones are left out. Whether there was one.
+    /// Appends a row of `count` values as a JSON object, without unchanged values. Returns whether there were unchanged
+    /// values.
     pub fn append_row<'a>(
         &self,
         count: usize,
@@ -164,7 +165,7 @@ impl Relation {
         out.write(|out| self.append_values(values, which, out))
     }
 
-    /// The comma before the first value becomes the brace.
+    /// Appends the values. The comma in front of the first value becomes the brace.
     fn append_values<'a>(
         &self,
         mut values: impl Iterator<Item = Result<Value<'a>, Malformed>>,
@@ -246,14 +247,14 @@ impl Form {
     }
 }
 
-/// What cannot be read stays the server's text.
+/// The encoder for text format. A value that cannot be read stays the server's text.
 fn text_encoder(type_oid: u32, strings: Strings, types: &Types) -> Encoder {
     let mut encoder = Encoder::of_text(type_oid, strings, types);
     encoder.keep_unread();
     encoder
 }
 
-/// The server leaves the name of the schema `pg_catalog` out.
+/// `,"schema":…,"table":…`. The server omits the name of the schema `pg_catalog`.
 fn place(message: &RelationMessage<'_>) -> Box<[u8]> {
     let schema = match message.schema {
         b"" => b"pg_catalog",

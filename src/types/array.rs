@@ -1,4 +1,4 @@
-//! Arrays of any built-in element, any number of dimensions: nested JSON arrays; NULL is `null`, lower bounds are
+//! Arrays of any built-in element and any number of dimensions, as nested JSON arrays. NULL is `null`; lower bounds are
 //! dropped.
 //!
 //! ```text
@@ -17,8 +17,8 @@ const MAX_DIMENSIONS: usize = 6;
 const BAD_HEADER: &str = "array header out of range";
 const BAD_ELEMENT: &str = "array element runs past the end of the value";
 
-/// Appends the binary form; its text form is a plain string. `append_element` writes one element that is not NULL; int4
-/// in one dimension, by far the most frequent, has a loop of its own.
+/// Appends the binary form. `append_element` writes one element that is not NULL. int4 in one dimension, by far the
+/// most frequent array, has a loop of its own.
 #[inline(always)]
 pub(super) fn append(
     out: &mut Writer<'_>,
@@ -42,7 +42,7 @@ pub(super) fn append(
     }
 }
 
-/// As [`append`], where size counts and not speed.
+/// Like [`append`], where size matters and not speed.
 pub(super) fn append_rare(
     out: &mut Writer<'_>,
     value: &[u8],
@@ -91,8 +91,8 @@ fn append_int4_row<'a>(out: &mut Writer<'_>, shape: &Shape<'a>) -> Result<&'a [u
     Ok(elements)
 }
 
-/// Any number of dimensions: inside the outermost bracket, others open and close where the index is a multiple of what
-/// one holds.
+/// Handles any number of dimensions. Inside the outermost bracket, a bracket opens and closes where the index is a
+/// multiple of the number of elements that it contains.
 #[inline(always)]
 fn append_elements<'a>(
     out: &mut Writer<'_>,
@@ -123,7 +123,7 @@ fn append_elements<'a>(
     Ok(elements)
 }
 
-/// Writes the first of `elements`; returns the others.
+/// Writes the first of `elements` and returns the others.
 #[inline(always)]
 fn append_next<'a>(
     out: &mut Writer<'_>,
@@ -142,10 +142,10 @@ fn append_next<'a>(
     Ok(rest)
 }
 
-/// What the header says, checked against the bytes that are there.
+/// The values in the header, checked against the bytes that are there.
 struct Shape<'a> {
     dimensions: usize,
-    /// Outermost first; 1 behind the last.
+    /// Outermost first; 1 after the last dimension.
     sizes: [usize; MAX_DIMENSIONS],
     /// The product of the sizes, 0 without dimensions.
     count: usize,
@@ -167,13 +167,13 @@ impl<'a> Shape<'a> {
         let mut sizes = [1; MAX_DIMENSIONS];
         let mut count = usize::from(dimensions > 0);
         for size in sizes.iter_mut().take(dimensions) {
-            let (&[a, b, c, d, _, _, _, _], behind) =
+            let (&[a, b, c, d, _, _, _, _], after) =
                 rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
             *size = u32::from_be_bytes([a, b, c, d]) as usize;
             count = count.checked_mul(*size).ok_or(BAD_HEADER)?;
-            rest = behind;
+            rest = after;
         }
-        // Each element takes at least its length field: a lie about the count costs nothing.
+        // Each element takes at least its length field, so a false count is refused before it costs anything.
         if count > rest.len() / 4 {
             return Err(BAD_HEADER);
         }
@@ -185,7 +185,8 @@ impl<'a> Shape<'a> {
         })
     }
 
-    /// Elements inside one bracket of each depth, outermost first: the count of all, then divided by each size in turn.
+    /// Returns the number of elements inside one bracket of each depth, outermost first: the count of all elements,
+    /// then divided by each size in turn.
     fn spans(&self) -> [usize; MAX_DIMENSIONS] {
         let mut span = self.count;
         self.sizes.map(|size| {

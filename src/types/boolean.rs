@@ -19,7 +19,7 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 /// Appends the text form.
 pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Option<()> {
     match value {
-        // The longer words are not PostgreSQL's: immudb sends them, and `pg` reads them.
+        // PostgreSQL does not write the longer words: immudb sends them, and `pg` reads them.
         b"t" | b"true" => put(out, "true"),
         b"f" | b"false" => put(out, "false"),
         _ => return None,

@@ -3,7 +3,7 @@
 use super::output::{Writer, padded};
 use super::{Outcome, digits};
 
-/// Appends the binary form; its text form is a plain string.
+/// Appends the binary form.
 #[inline(always)]
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     out.put(b"\"\\\\x");

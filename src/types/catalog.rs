@@ -1,8 +1,8 @@
-//! Which type is made of which: the built-in arrays and ranges, and the types of a database as its catalog describes
+//! Which types are made of which: the built-in arrays and ranges, and the types of a database as its catalog describes
 //! them.
 //!
-//! What an OID from 10,000 on means, only its server knows: JavaScript asks there on first need and says so by
-//! [`Types::new`]. A type that is not described has no binary form here, and comes as the server's text.
+//! Only its server knows what an OID from 10,000 on means. JavaScript asks the server on first need and passes the
+//! answer to [`Types::new`]. A type that is not described has no binary form here, and arrives as the server's text.
 
 use super::rare::Rare;
 use super::{Scalar, oid};
@@ -10,36 +10,37 @@ use crate::boundary::types as codes;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-/// `FirstGenbkiObjectId`: what has a smaller OID has it everywhere.
+/// `FirstGenbkiObjectId`: a type with a smaller OID has the same OID on every server.
 #[cfg(feature = "replication")]
 const FIRST_OF_A_DATABASE: u32 = 10_000;
 
-/// Domains, arrays and composites do not nest deeper in a description.
+/// Maximum depth of domains, arrays and composites in a description.
 const MAX_DEPTH: u32 = 32;
 
-/// All that a type is made of, however often: thirty composites, each of two of the next, are a billion.
+/// Maximum number of parts of a type, repeated parts included: thirty composites, each made of two of the next, have a
+/// billion.
 const MOST_PARTS: u32 = 100_000;
 
-/// How a type's binary form is made of others'.
+/// How a type's binary form is made of those of other types.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind<'a> {
     Scalar(Scalar),
     /// The element.
     Array(u32),
-    /// int2vector and oidvector, by their element: in binary an array, in text none.
+    /// int2vector and oidvector, by their element: an array in binary, but not in text.
     Vector(u32),
     /// The subtype.
     Range(u32),
     /// The range.
     Multirange(u32),
-    /// The attributes; `None` of `record`, whose values say it themselves.
+    /// The attributes; `None` for `record`, whose values describe their own fields.
     Composite(Option<&'a [Attribute]>),
 }
 
-/// Type, start and end of its name in `names`.
+/// The type of an attribute, and the start and end of its name in `names`.
 pub(super) type Attribute = [u32; 3];
 
-/// What is known of a database's own types, and of how the server writes times. Cheap to clone.
+/// The known types of a database, and how its server writes times. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
     tables: Option<Rc<Tables>>,
@@ -54,7 +55,8 @@ struct Tables {
 }
 
 impl Types {
-    /// Types as their catalog describes them, sorted by OID; what is not sorted or leads nowhere is not known. `types`:
+    /// Takes the types as the catalog describes them, sorted by OID. A type that is out of order, or that refers to an
+    /// entry that does not exist, counts as unknown. The layout of `types`:
     ///
     /// ```text
     /// OID, SAME, OID whose binary form it has (a domain's base, text for an enum), 0
@@ -63,7 +65,7 @@ impl Types {
     /// OID, MULTIRANGE, range of a multirange, 0
     /// OID, COMPOSITE, number of a composite's attributes, index of the first in `attributes`
     /// ```
-    /// The words are numbers of [`codes`]. An attribute is its type's OID and where its name starts and ends in
+    /// The words are numbers of [`codes`]. An attribute is the OID of its type, and the start and end of its name in
     /// `names`.
     pub fn new(types: &[u32], attributes: &[u32], names: &str) -> Types {
         Types {
@@ -76,8 +78,9 @@ impl Types {
         }
     }
 
-    /// The same types on a server whose times are seconds as float8 in binary, or may be. Text is asked for there,
-    /// except of what is the same everywhere: bool, integers, and floats, whose text may lack digits.
+    /// The same types on a server whose times in binary are, or may be, seconds as float8. There we ask for text,
+    /// except for types whose binary form is the same everywhere: bool, integers, and floats, whose text may lack
+    /// digits.
     #[must_use]
     pub fn with_float_times(self, float_times: bool) -> Types {
         Types {
@@ -86,18 +89,18 @@ impl Types {
         }
     }
 
-    /// Whether it is a type of a database that nobody has described.
+    /// Returns whether it is a type of a database that has not been described.
     #[cfg(feature = "replication")]
     pub(crate) fn is_unknown(&self, type_oid: u32) -> bool {
         type_oid >= FIRST_OF_A_DATABASE && self.kind(type_oid).is_none()
     }
 
-    /// Whether binary times are not to be trusted.
+    /// Returns whether binary times cannot be trusted.
     pub fn float_times(&self) -> bool {
         self.float_times
     }
 
-    /// Of an attribute.
+    /// Returns the name of an attribute.
     pub(super) fn name(&self, &[_, start, end]: &Attribute) -> &[u8] {
         let name = self
             .tables
@@ -106,7 +109,8 @@ impl Types {
         name.unwrap_or_default()
     }
 
-    /// Whether Bind should ask for the binary form of a type: we can read it, and all that it is made of.
+    /// Returns whether Bind should ask for the binary form of a type: whether we can read it and everything it is made
+    /// of.
     pub fn has_binary_encoder(&self, type_oid: u32) -> bool {
         if !self.float_times {
             return self.is_readable(type_oid);
@@ -117,24 +121,25 @@ impl Types {
         }
     }
 
-    /// Whether there is a decoder for it and all that it is made of.
+    /// Returns whether there is a decoder for a type and everything it is made of.
     pub(super) fn is_readable(&self, type_oid: u32) -> bool {
         self.is_made_of(type_oid, |_| true)
     }
 
-    /// Neither form of it can be trusted: the binary one for its times, the text for the digits of its floats.
+    /// Returns whether neither form of a type can be trusted: not binary because of its times, not text because its
+    /// floats may lack digits.
     pub(super) fn is_ambiguous(&self, type_oid: u32) -> bool {
         self.float_times
             && !self.is_made_of(type_oid, no_time)
             && !self.is_made_of(type_oid, no_float)
     }
 
-    /// Whether it can be read, and is made of scalars that fit alone.
+    /// Returns whether a type can be read and is made only of scalars for which `fits` is true.
     fn is_made_of(&self, type_oid: u32, fits: fn(Scalar) -> bool) -> bool {
         self.walk(type_oid, fits, MAX_DEPTH, &mut { MOST_PARTS })
     }
 
-    /// `false` ends the walk, so `parts` bounds it.
+    /// The first `false` ends the walk, so `parts` bounds it.
     fn walk(&self, type_oid: u32, fits: fn(Scalar) -> bool, depth: u32, parts: &mut u32) -> bool {
         let (Some(depth), Some(others)) = (depth.checked_sub(1), parts.checked_sub(1)) else {
             return false;
@@ -154,7 +159,7 @@ impl Types {
         }
     }
 
-    /// Whether its text, or that of a part, is another under other settings or after an `ALTER TYPE`.
+    /// Returns whether the text of a type, or of a part of it, differs under other settings or after an `ALTER TYPE`.
     pub(super) fn has_other_texts(&self, type_oid: u32) -> bool {
         let mut type_oid = type_oid;
         for _ in 0..MAX_DEPTH {
@@ -170,7 +175,7 @@ impl Types {
         false
     }
 
-    /// The subtype of a range, if its text form can be told from its JSON.
+    /// Returns the subtype of a range, if the subtype's text form can be derived from its JSON.
     pub(super) fn subtype(&self, type_oid: u32) -> Option<Scalar> {
         match self.kind(type_oid) {
             Some(Kind::Scalar(
@@ -245,7 +250,7 @@ fn built_in(type_oid: u32) -> Option<Kind<'static>> {
     (type_oid == oid::RECORD).then_some(Kind::Composite(None))
 }
 
-/// What stands beside a type in a sorted list.
+/// Returns the type that is paired with `type_oid` in a sorted list.
 #[inline(never)]
 fn pair(list: &[(u16, u16)], type_oid: u32) -> Option<u32> {
     let at = list.binary_search_by_key(&type_oid, |(one, _)| u32::from(*one));

@@ -1,7 +1,8 @@
 //! date, time, timetz, timestamp, timestamptz, as `to_json` writes them with TimeZone UTC and DateStyle ISO.
 //!
-//! Epoch 2000-01-01, microseconds; the extremes of the integers are the infinities. Two styles, the server's own: date
-//! and the timestamps are XML's (`T`, `+00:00`), time and timetz are ISO's (`+00`). Years before 1 are `0044-… BC`.
+//! The epoch is 2000-01-01. A date counts days, all others microseconds; the extremes of the integers are the
+//! infinities. There are two styles, both the server's: date and the timestamps have XML's (`T`, `+00:00`), time and
+//! timetz have ISO's (`+00`). Years before 1 are written `0044-… BC`.
 
 use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits};
@@ -16,7 +17,7 @@ const END_DAY: i32 = 2_147_483_494 - 2_451_545;
 const MIN_TIMESTAMP: i64 = MIN_DAY as i64 * MICROSECONDS_PER_DAY as i64;
 /// 294277-01-01, the first moment that a timestamp cannot hold.
 const END_TIMESTAMP: i64 = 9_223_371_331_200_000_000;
-/// Offsets go to 15:59:59 on both sides.
+/// Offsets reach 15:59:59 in both directions.
 const ZONE_LIMIT: u32 = 16 * 3600;
 
 const OUT_OF_RANGE: &str = "date or time out of range";
@@ -41,7 +42,7 @@ pub(super) fn append_date(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Appends a time: 00:00:00 to 24:00:00, that last one included.
+/// Appends a time: 00:00:00 to 24:00:00, both included.
 #[inline(always)]
 pub(super) fn append_time(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let time = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
@@ -118,15 +119,16 @@ struct Date {
 }
 
 impl Date {
-    /// `days` from 2000-01-01, at least `MIN_DAY`. Years begin in March here, so that the leap day is the last of its
-    /// year; the multiplications are divisions by a year of 365.25 days and a month of 30.6 (Neri and Schneider,
-    /// "Euclidean affine functions and their application to calendar algorithms", 2022).
+    /// Converts `days` from 2000-01-01, at least `MIN_DAY`. Years begin in March here, so that the leap day is the last
+    /// day of its year. The multiplications are divisions by a year of 365.25 days and a month of 30.6 days (Neri and
+    /// Schneider, "Euclidean affine functions and their application to calendar algorithms", 2022).
     #[inline(always)]
     fn from_days(days: i32) -> Date {
         const DAYS_PER_ERA: u32 = 146_097;
         /// Days from 0000-03-01 to 2000-01-01.
         const EPOCH: i32 = 730_425;
-        /// Whole eras of 400 years added, so that all is unsigned: Julian day 0 lies in the twelfth before year 0.
+        /// Whole eras of 400 years that are added to make everything unsigned: Julian day 0 lies in the twelfth era
+        /// before year 0.
         const ERAS: i32 = 12;
         let days = days.wrapping_add(EPOCH + ERAS * DAYS_PER_ERA as i32) as u32;
         let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
@@ -148,8 +150,8 @@ impl Date {
         }
     }
 
-    /// `2024-02-29`; a year before 1 is counted backwards from 1 BC, and [`Date::append_era`] says so at the end of the
-    /// value.
+    /// Appends `2024-02-29`. A year before 1 is counted backwards from 1 BC, and [`Date::append_era`] marks it at the
+    /// end of the value.
     #[inline(always)]
     fn append(&self, out: &mut Short<'_>) {
         let year = if self.year > 0 {
@@ -175,7 +177,8 @@ impl Date {
     }
 }
 
-/// Microseconds since midnight, the next one included; a negative time is far too large.
+/// Checks microseconds since midnight, up to and including the next midnight. A negative time, read as unsigned,
+/// is far too large.
 #[inline(always)]
 fn time_of_day(time: u64) -> Result<u64, &'static str> {
     if time <= MICROSECONDS_PER_DAY {
@@ -185,10 +188,10 @@ fn time_of_day(time: u64) -> Result<u64, &'static str> {
     }
 }
 
-/// `03:04:05`, and a fraction without trailing zeros where there is one.
+/// Appends `03:04:05`, and the fraction without trailing zeros if it is not zero.
 #[inline(always)]
 fn append_time_of_day(out: &mut Short<'_>, time: u64) {
-    // 1,000,000 = 64 * 15,625: what is left after the shift fits 32 bits, which divide faster.
+    // 1,000,000 = 64 * 15,625: the time after the shift fits 32 bits, which divide faster.
     let seconds = (time >> 6) as u32 / 15_625;
     let fraction = (time - u64::from(seconds) * MICROSECONDS_PER_SECOND) as u32;
     let ([a, b], [c, d], [e, f]) = (
@@ -202,17 +205,17 @@ fn append_time_of_day(out: &mut Short<'_>, time: u64) {
     }
 }
 
-/// `.12` for 120,000 microseconds. Below one second; zero has no fraction.
+/// Appends `.12` for 120,000 microseconds. They must be less than a second and not zero.
 #[inline(always)]
 pub(super) fn append_fraction(out: &mut Short<'_>, microseconds: u32) {
     let [_, _, a, b, c, d, e, f] = digits::eight(microseconds);
     let digits = u64::from_le_bytes([b'.', a, b, c, d, e, f, 0]);
-    // The lowest bits of '0' are zeros: what remains of the last bytes is the significant part.
+    // The low bits of '0' are zero, so the leading zero bytes under the mask are the trailing zeros of the fraction.
     let zeros = (digits & 0x000f_0f0f_0f0f_0f0f).leading_zeros() / 8 - 1;
     out.put_block(&digits.to_le_bytes(), 7 - zeros as usize);
 }
 
-/// `+00`, `-05:30`, `+05:30:15`: the sign is east's, the seconds count westwards.
+/// Appends `+00`, `-05:30` or `+05:30:15`. East has a plus, while the seconds count westwards.
 #[inline(always)]
 fn append_offset(out: &mut Short<'_>, west: i32) {
     let seconds = west.unsigned_abs();
@@ -256,7 +259,7 @@ mod tests {
         refused(DATE, &[0; 3]);
     }
 
-    /// Day after day, counted by hand, over two eras and the turn of the eras.
+    /// Counts every day by hand, over two eras of 400 years and the change from BC to AD.
     #[test]
     fn the_calendar_has_no_gaps() {
         let (mut year, mut month, mut day) = (-404_i32, 1, 1);

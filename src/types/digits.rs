@@ -5,14 +5,14 @@
 
 use super::output::Short;
 
-/// Eight digits' worth.
+/// The number of values that eight digits have.
 const EIGHT: u64 = 100_000_000;
 const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Eight digit values, one per byte, of a number below 100,000,000.
+/// Returns eight digit values, one per byte, of a number below 100,000,000.
 ///
-/// Halves, quarters and digits are split in parallel lanes; `10486 >> 20` is the division by 100 (exact below 10,000)
-/// and `103 >> 10` that by 10 (exact below 100). No lane can overflow into its neighbour for inputs in range.
+/// Halves, quarters and digits are split in parallel lanes. `10486 >> 20` divides by 100 (exact below 10,000),
+/// and `103 >> 10` divides by 10 (exact below 100). No lane can overflow into its neighbour for inputs in range.
 #[inline(always)]
 fn eight_digit_values(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | (u64::from(number % 10_000) << 32);
@@ -22,13 +22,13 @@ fn eight_digit_values(number: u32) -> u64 {
     tens | (twos.wrapping_sub(tens.wrapping_mul(10)) << 8)
 }
 
-/// Eight characters of a number below 100,000,000, zeros in front.
+/// Returns the eight characters of a number below 100,000,000, with leading zeros.
 #[inline(always)]
 pub(crate) fn eight(number: u32) -> [u8; 8] {
     (eight_digit_values(number) | ASCII_ZEROS).to_le_bytes()
 }
 
-/// Four characters of a number below 10,000, zeros in front.
+/// Returns the four characters of a number below 10,000, with leading zeros.
 #[inline(always)]
 pub(crate) fn four(number: u32) -> [u8; 4] {
     let twos = (number / 100) | ((number % 100) << 16);
@@ -36,7 +36,7 @@ pub(crate) fn four(number: u32) -> [u8; 4] {
     ((tens | (twos.wrapping_sub(tens.wrapping_mul(10)) << 8)) | 0x3030_3030).to_le_bytes()
 }
 
-/// Two characters of a number below 100.
+/// Returns the two characters of a number below 100.
 #[inline(always)]
 pub(crate) fn two(number: u32) -> [u8; 2] {
     let tens = (number.wrapping_mul(103) >> 10) & 0x0f;
@@ -46,7 +46,7 @@ pub(crate) fn two(number: u32) -> [u8; 2] {
     ]
 }
 
-/// Up to eight digits without leading zeros: the text and its length.
+/// Returns up to eight digits without leading zeros: the text and its length.
 #[inline(always)]
 pub(crate) fn short(number: u32) -> ([u8; 8], usize) {
     let digits = eight_digit_values(number);
@@ -58,7 +58,7 @@ pub(crate) fn short(number: u32) -> ([u8; 8], usize) {
     )
 }
 
-/// Appends the sixteen digits of a number below 10^16, zeros in front but none at the end.
+/// Appends the sixteen digits of a number below 10^16, with leading zeros but without trailing ones.
 #[inline(always)]
 pub(crate) fn append_sixteen_without_trailing_zeros(out: &mut Short<'_>, number: u64) {
     let (high, low) = (
@@ -140,15 +140,15 @@ fn append_large(mut out: Short<'_>, number: u64) -> usize {
     out.length()
 }
 
-/// The eight lower-case hexadecimal characters of four bytes.
+/// Returns the eight lower-case hexadecimal characters of four bytes.
 #[inline(always)]
 pub(crate) fn hex(bytes: [u8; 4]) -> [u8; 8] {
-    // Bytes to 16-bit lanes, lanes to nibbles, first nibble lowest.
+    // Bytes become 16-bit lanes, and lanes become nibbles, the first nibble lowest.
     let word = u64::from(u32::from_le_bytes(bytes));
     let pairs = (word | (word << 16)) & 0x0000_ffff_0000_ffff;
     let lanes = (pairs | (pairs << 8)) & 0x00ff_00ff_00ff_00ff;
     let nibbles = ((lanes >> 4) | (lanes << 8)) & 0x0f0f_0f0f_0f0f_0f0f;
-    // 39 is the way from ':' behind '9' to 'a'.
+    // 39 is the distance from ':', which follows '9', to 'a'.
     let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
     (nibbles + ASCII_ZEROS + letters * 39).to_le_bytes()
 }

@@ -1,7 +1,7 @@
-//! What writes the values of one column, in any format, and what can be said of them before they are there.
+//! Writes the values of one column, in any format, and says what is known of values before they have arrived.
 //!
-//! An [`Encoder`] is made once for a column and asked for each of its values: the types that most rows hold are a
-//! `match` away, inlined into the loop over a row; all others are behind a call, so that the loop stays small.
+//! An [`Encoder`] is made once per column and called for each of its values. The types that most rows hold are a
+//! `match` away, inlined into the loop over a row. All others are behind a call, so that the loop stays small.
 
 use super::catalog::Kind;
 use super::layout::{Layout, Text};
@@ -15,28 +15,28 @@ use super::{boolean, float, integer, json, json_string, text};
 pub(crate) enum Cell<'a> {
     /// This text.
     Text(&'a [u8]),
-    /// The JSON string without its quotes: it holds nothing that CSV or JSON escape.
+    /// The JSON string without its quotes: it contains nothing that CSV or JSON escape.
     Plain,
-    /// The JSON of an array, in which there is no quote.
+    /// The JSON of an array, which contains no quote.
     Array,
-    /// The JSON as it is: json's own text.
+    /// The JSON itself: json's own text.
     JsonText,
-    /// What the JSON stands for.
+    /// The text that the JSON stands for.
     Json,
 }
 
-/// How short a value's output may be, for a cap on the output that is to act before the value is there.
+/// How short a value's output may be. A cap on the output uses it before the value has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortest {
-    /// No shorter than the value, less one byte: jsonb has a version in front.
+    /// No shorter than the value minus one byte: jsonb has a version in front.
     Value,
-    /// The same without CR and LF, which json leaves out.
+    /// The same, without counting CR and LF, which json leaves out.
     WithoutLineBreaks,
-    /// Nothing can be said: a numeric, an array.
+    /// Unknown, as for a numeric or an array.
     Unknown,
 }
 
-/// What writes the values of one column.
+/// Writes the values of one column.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     type_oid: u32,
@@ -47,8 +47,9 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// The encoder of a column as RowDescription describes it. `format_code` 0 (text) always has one; 1 (binary) those
-    /// of [`has_binary_encoder`]. Any other code is treated as an unknown binary form.
+    /// Makes the encoder of a column as RowDescription describes it. `format_code` 0 (text) always has an encoder; 1
+    /// (binary) has one for the types of [`Types::has_binary_encoder`]. Any other code is treated as an unknown binary
+    /// form.
     pub fn new(
         type_oid: u32,
         format_code: i16,
@@ -57,7 +58,7 @@ impl Encoder {
         Encoder::with_types(type_oid, format_code, strings, &Types::default())
     }
 
-    /// The same where more types are known than the built-in ones.
+    /// Like [`Encoder::new`], with more known types than the built-in ones.
     pub fn with_types(
         type_oid: u32,
         format_code: i16,
@@ -72,7 +73,7 @@ impl Encoder {
         Ok(Encoder::of_layout(type_oid, layout, strings, types))
     }
 
-    /// The encoder of values in the server's text form: every type has one.
+    /// Makes the encoder of values in the server's text form; every type has one.
     pub fn of_text(type_oid: u32, strings: Strings, types: &Types) -> Encoder {
         Encoder::of_layout(type_oid, Layout::of_text(type_oid, types), strings, types)
     }
@@ -87,20 +88,20 @@ impl Encoder {
         }
     }
 
-    /// A text that cannot be read becomes a string of that text, not an error: for sessions in which anybody may set
-    /// another DateStyle, and where nobody asks the catalog what a composite is made of by now. Other types have the
-    /// same text in every session, so for them nothing changes, nor for the binary form.
+    /// From now on, a text that cannot be read becomes a string of that text, not an error. This is for sessions in
+    /// which any client may set another DateStyle, and in which the catalog is not asked again what a composite is made
+    /// of. Types whose text is the same in every session are not affected, nor is the binary form.
     pub fn keep_unread(&mut self) {
         self.keeps_unread =
             matches!(self.layout, Layout::Text(_)) && self.types.has_other_texts(self.type_oid);
     }
 
-    /// Appends one value that is not NULL. On an error `out` may end in a part of it.
+    /// Appends one value that is not NULL. After an error `out` may end with a part of it.
     pub fn encode(&self, value: &[u8], out: &mut impl Target) -> Result<(), InvalidValue> {
         out.write(|out| self.append(value, value, out))
     }
 
-    /// How a value becomes a cell of CSV.
+    /// Returns how a value becomes a cell of CSV.
     pub(crate) fn cell<'a>(&self, value: &'a [u8]) -> Cell<'a> {
         use Scalar as S;
         match (self.layout, value) {
@@ -119,7 +120,7 @@ impl Encoder {
                 ),
                 _,
             ) => Cell::Plain,
-            // Dates may be kept as they are.
+            // Dates are not here, because their text may be kept unread.
             (Layout::Text(Text::Read), _)
                 if let Some(S::Uuid | S::Time | S::Timetz) = self.scalar() =>
             {
@@ -137,7 +138,8 @@ impl Encoder {
         }
     }
 
-    /// Whether a value can hold text that a user chose. What numbers, dates and the like look like is the server's.
+    /// Returns whether a value can contain text that a user chose. The server decides what numbers, dates and the like
+    /// look like.
     pub(crate) fn can_hold_text(&self) -> bool {
         use Scalar as S;
         let is_of_server = matches!(
@@ -155,7 +157,7 @@ impl Encoder {
         !(is_of_server || self.is_number() || self.type_oid == oid::MONEY)
     }
 
-    /// Whether it is one for PostgreSQL, or a bool.
+    /// Returns whether the type is a number of PostgreSQL's, or bool.
     fn is_number(&self) -> bool {
         use Scalar as S;
         matches!(
@@ -173,7 +175,7 @@ impl Encoder {
         }
     }
 
-    /// How short the output of a value may be, in every format.
+    /// Returns how short the output of a value may be, in every format.
     pub(crate) fn shortest(&self) -> Shortest {
         match self.layout {
             Layout::Binary(Scalar::Text | Scalar::Bytea | Scalar::Jsonb)
@@ -183,7 +185,7 @@ impl Encoder {
         }
     }
 
-    /// A verdict of the caller's on one of its values.
+    /// Makes the caller's error about one of the column's values.
     pub(crate) fn invalid(&self, reason: &'static str) -> InvalidValue {
         InvalidValue {
             type_oid: self.type_oid,
@@ -191,7 +193,7 @@ impl Encoder {
         }
     }
 
-    /// As [`Encoder::encode`], for who can spare a call.
+    /// Like [`Encoder::encode`], for callers that can afford a call.
     pub(crate) fn append_rarely(
         &self,
         value: &[u8],
@@ -208,7 +210,7 @@ impl Encoder {
             })
     }
 
-    /// What is made of others, or read from text.
+    /// Appends a value that is made of other values, or is read from text.
     #[inline(never)]
     fn append_nested(&self, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
         let nest = Nest::new(&self.types, self.strings);
@@ -232,7 +234,7 @@ impl Encoder {
         })
     }
 
-    /// As [`Encoder::encode`]; `readable` begins with `value` and may go on behind it, as a row does behind a field.
+    /// Like [`Encoder::encode`]. `readable` begins with `value` and may continue after it, as a row does after a field.
     #[inline(always)]
     pub(crate) fn append(
         &self,

@@ -1,15 +1,15 @@
 //! float4 and float8: the shortest text that reads back as the same number, in the server's style (`extra_float_digits`
 //! above 0).
 //!
-//! zmij finds the digits; the server differs from it in style (no `.0`, exponent form below 1e-4 and from 1e15 or 1e6,
-//! exponents of two digits at least) and in one rule: a decimal exactly halfway between two floats never stands for
-//! either of them, even where round-half-even would read it back right. `1e23` is printed as `9.999999999999999e+22`
-//! for that reason (float8), and `8.5e9` as `8.4999997e+09` (float4).
+//! zmij finds the digits. The server differs from zmij in style (no `.0`, exponent form below 1e-4 and from 1e15 or,
+//! for a float4, 1e6, exponents of at least two digits) and in one rule: a decimal exactly halfway between two floats
+//! never stands for either of them, even where round-half-even would read it back correctly. For that reason `1e23` is
+//! printed as `9.999999999999999e+22` (float8), and `8.5e9` as `8.4999997e+09` (float4).
 
 use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits};
 
-/// What the formatting must know of a binary format.
+/// The properties of a binary format that the formatting needs.
 struct Layout {
     fraction_bits: u32,
     exponent_bias: i32,
@@ -57,7 +57,7 @@ pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// A number from 1e-4 up to 1e15, where the shortest digits need no approximation: all products fit 128 bits.
+/// Appends a number from 1e-4 up to 1e15, where the shortest digits need no approximation: all products fit 128 bits.
 ///
 /// ```text
 /// |v| = m / 2^s                          m below 2^53, 3 <= s <= 66
@@ -66,10 +66,10 @@ pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 /// x * 10^d = q + f / 2^t                 t = s - d, because 10^d = 5^d * 2^d
 /// every y with |x - y| * 10^d < 5^d / 2^(t+1) reads back as v
 /// ```
-/// So among the decimals of d-1 digits behind the point at most one lies inside the interval. If it does, it is the
-/// shortest (its trailing zeros go); if not, the nearest of d digits is. A power of two has a narrower interval below
-/// it, but in this range it is a decimal of at most d-1 digits itself. (Schubfach's idea, Raffaello Giulietti 2020;
-/// with exact products, as Ryu has.)
+/// So among the decimals with d-1 digits after the point, at most one lies inside the interval. If one does, it is the
+/// shortest (its trailing zeros are dropped). If not, the shortest is the nearest decimal with d digits. A power of two
+/// has a narrower interval below it, but in this range it is itself a decimal of at most d-1 digits. (Schubfach's idea,
+/// Raffaello Giulietti 2020; with exact products, as Ryu has.)
 #[inline(always)]
 fn append_positional(out: &mut Short<'_>, bits: u64, layout: &Layout) {
     let exponent_field =
@@ -82,7 +82,7 @@ fn append_positional(out: &mut Short<'_>, bits: u64, layout: &Layout) {
     out.lend(|out| append_shifted(out, mantissa, shift));
 }
 
-/// `mantissa / 2^shift`.
+/// Appends `mantissa / 2^shift`. Returns the new length.
 #[inline(never)]
 fn append_shifted(mut out: Short<'_>, mantissa: u64, shift: u32) -> usize {
     let whole = mantissa.checked_shr(shift).unwrap_or(0);
@@ -101,8 +101,8 @@ fn append_shifted(mut out: Short<'_>, mantissa: u64, shift: u32) -> usize {
     out.length()
 }
 
-/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`]. Nothing wraps: shift
-/// is 2 to 46, the quotient below 10^17, and what is compared below 2^51.
+/// Returns `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`]. Nothing
+/// wraps: the shift is 2 to 46, the quotient is below 10^17, and the compared values are below 2^51.
 #[inline(always)]
 fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
     let (high, low) = multiply(fraction, five);
@@ -119,14 +119,14 @@ fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
     } else if to_upper << 1 < five {
         lower.wrapping_add(10)
     } else {
-        // To the nearest, to the even one of two.
+        // Rounds to the nearest decimal, or to the even one of two.
         let above_half = (rest << 1) | (quotient & 1) > 1_u64.wrapping_shl(shift);
         quotient.wrapping_add(u64::from(above_half))
     }
 }
 
-/// `.` and `number` as that many digits, without the zeros at the end. `ten` is 10^(16 - digits), or above 16 digits
-/// 10^(digits - 16).
+/// Appends `.` and `number` with that many digits, without the trailing zeros. `ten` is 10^(16 - digits), or for more
+/// than 16 digits 10^(digits - 16).
 #[inline(always)]
 fn append_digits(out: &mut Short<'_>, number: u64, digits: u32, ten: u64) {
     out.put(b".");
@@ -142,7 +142,7 @@ fn append_digits(out: &mut Short<'_>, number: u64, digits: u32, ten: u64) {
     digits::append_sixteen_without_trailing_zeros(out, sixteen);
 }
 
-/// (5^d, 10^|16 - d|) for d digits behind the point.
+/// (5^d, 10^|16 - d|) for d digits after the point.
 #[expect(
     clippy::indexing_slicing,
     reason = "the compiler evaluates it: an index out of bounds does not build"
@@ -157,8 +157,8 @@ const POWERS: [(u64, u64); 21] = {
     powers
 };
 
-/// The 128-bit product, high and low half. By hand, because wasm calls a function for `u128`; `a` is below 2^53 and `b`
-/// below 2^47.
+/// Returns the 128-bit product, high and low half. It is computed by hand, because wasm calls a function for `u128`.
+/// `a` is below 2^53 and `b` below 2^47.
 #[inline(always)]
 fn multiply(a: u64, b: u64) -> (u64, u64) {
     const LOW: u64 = 0xffff_ffff;
@@ -174,14 +174,14 @@ fn multiply(a: u64, b: u64) -> (u64, u64) {
     )
 }
 
-/// `number % 10` by 32-bit steps: 2^32 leaves 6.
+/// Returns `number % 10` in 32-bit steps: 2^32 leaves 6.
 #[inline(always)]
 fn remainder_of_ten(number: u64) -> u64 {
     let (high, low) = ((number >> 32) as u32, number as u32);
     u64::from((6 * (high % 10) + low % 10) % 10)
 }
 
-/// Zero, what is not finite, and all that takes an exponent.
+/// Appends zero, numbers that are not finite, and all numbers that take an exponent.
 #[cold]
 #[inline(never)]
 fn append_rare(mut out: Short<'_>, number: f64, is_float4: bool) -> usize {
@@ -200,7 +200,7 @@ fn append_rare(mut out: Short<'_>, number: f64, is_float4: bool) -> usize {
         } else {
             let mut buffer = zmij::Buffer::new();
             let decimal = if is_float4 {
-                // Exact: it came from a float4.
+                // Exact: the number was a float4.
                 let number = number as f32;
                 let decimal = Decimal::parse(buffer.format_finite(number).as_bytes());
                 decimal.off_boundary(number.to_bits().into(), &FLOAT4)
@@ -214,7 +214,7 @@ fn append_rare(mut out: Short<'_>, number: f64, is_float4: bool) -> usize {
     out.length()
 }
 
-/// significand * 10^exponent, without trailing zeros in the significand.
+/// significand * 10^exponent; the significand has no trailing zeros.
 struct Decimal {
     significand: u64,
     exponent: i32,
@@ -231,7 +231,7 @@ impl Decimal {
         let mut bytes = text.iter();
         for &byte in bytes.by_ref() {
             match byte {
-                // At most 17 digits, or 16 with a `0` behind them: below 2^64.
+                // At most 17 digits, or 16 and a trailing `0`: below 2^64.
                 b'0'..=b'9' => {
                     let digit = u64::from(byte & 0x0f);
                     decimal.significand = decimal.significand.wrapping_mul(10).wrapping_add(digit);
@@ -261,14 +261,14 @@ impl Decimal {
         decimal
     }
 
-    /// The same number, or where it lies exactly halfway between two floats the shortest that does not (and of these
-    /// the nearest).
+    /// Returns the same number. If it lies exactly halfway between two floats, returns instead the shortest decimal
+    /// that does not, and the nearest of these.
     ///
     /// ```text
     /// v = m * 2^e;  the boundaries are (2m +- 1) * 2^(e-1);  the decimal is s * 10^k = s * 5^k * 2^k
     /// ```
-    /// Equal only if 5^k divides 2m +- 1 (so 0 <= k <= 23) and s is the quotient shifted left. A decimal with k < 0
-    /// would need 17 digits, and then a neighbour inside the interval is no longer.
+    /// They are equal only if 5^k divides 2m +- 1 (so 0 <= k <= 23) and s is the quotient shifted left. A decimal with
+    /// k < 0 would need 17 digits, and then a neighbour inside the interval has no more digits.
     fn off_boundary(self, bits: u64, layout: &Layout) -> Decimal {
         let fraction = bits & ((1 << layout.fraction_bits) - 1);
         // Subnormals (exponent field 0) are far too small to matter.
@@ -293,15 +293,15 @@ impl Decimal {
         if !above && !is_boundary((mantissa << 1).wrapping_sub(1)) {
             return self;
         }
-        // v is half a unit in the last place inwards. In units of 10^(k - j) the nearest whole step to it is inside the
-        // interval as soon as it is not zero.
+        // v is half a unit in the last place away, towards the inside of the interval. In units of 10^(k - j), the
+        // whole step that is nearest to this distance ends inside the interval as soon as it is not zero.
         let (mut step, mut decimal) =
             (power(2.0, half_exponent) / power(10.0, self.exponent), self);
         loop {
             step *= 10.0;
             decimal.significand = decimal.significand.wrapping_mul(10);
             decimal.exponent = decimal.exponent.wrapping_sub(1);
-            // Up to 10 * 2^52, exact; the significand stays below 10^18.
+            // At most 10 * 2^52, so exact; the significand stays below 10^18.
             let whole = (step + 0.5) as u64;
             if step > 0.5 && whole > 0 {
                 decimal.significand = if above {
@@ -316,7 +316,7 @@ impl Decimal {
 
     /// `1e+23`, `1.5e-07`.
     fn append_exponent_form(&self, out: &mut Short<'_>) {
-        // All digits, moved one to the right behind the first, where the point goes.
+        // Moves all digits after the first to the right by one, which makes room for the point.
         let start = out.length();
         digits::append_u64(out, self.significand);
         let count = out.length() - start;
@@ -337,7 +337,7 @@ impl Decimal {
     }
 }
 
-/// `base` to a small power; `core` has no `powi`.
+/// Returns `base` to a small power; `core` has no `powi`.
 fn power(base: f64, exponent: i32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }

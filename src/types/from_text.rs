@@ -1,10 +1,11 @@
-//! Values in the server's text form: the same JSON, byte for byte, as from their binary form.
+//! Values in the server's text form: they become the same JSON, byte for byte, as their binary form.
 //!
-//! Text comes where nobody asked for binary (the simple query protocol) or could (a statement that is not known yet).
-//! It depends on settings of the session. Read here are: DateStyle ISO in any order, any TimeZone, IntervalStyle
-//! postgres or iso_8601, extra_float_digits of 1 or more, both of bytea_output. All else is refused, as is what no
-//! output function of the server writes: bytes that were changed on their way are an error, not another value. An
-//! anonymous record does not say in its text what it is made of: it stays the text, as a string.
+//! Text arrives where binary was not asked for (the simple query protocol) or could not be (a statement that is not
+//! known yet). It depends on settings of the session. These are read: DateStyle ISO in any order, any TimeZone,
+//! IntervalStyle postgres or iso_8601, extra_float_digits of 1 or more, both settings of bytea_output. Everything else
+//! is refused, and so is any text that no output function of the server writes: bytes that were changed on their way
+//! are an error, not another value. The text of an anonymous record does not say which types it contains, so it stays
+//! text, as a string.
 //!
 //! ```text
 //! scanner.rs      characters and digits
@@ -12,11 +13,11 @@
 //! numbers.rs      integers, numeric, floats
 //! bytes.rs        bytea
 //! times.rs        dates and times; intervals.rs
-//! forms.rs        types of few forms: uuid, addresses, bit strings, …; geometry.rs
-//! arrays.rs       arrays; nested.rs: what else is made of other types
+//! forms.rs         types with few forms: uuid, addresses, bit strings, …; geometry.rs
+//! arrays.rs        arrays; nested.rs: everything else made of other types
 //! ```
-//! Any text is a text, and a json is the server's, as in binary: these are not looked at. Neither are types of which
-//! the text is all that is known here (xml, tsvector, names of objects).
+//! Any text is a valid text, and a json value is the server's, as in binary, so these are not checked. Neither are
+//! types of which only the text is known here (xml, tsvector, names of objects).
 
 mod arrays;
 mod bytes;
@@ -36,10 +37,10 @@ use super::rare::Rare;
 use super::scalar::{Scalar, quoted};
 use super::{Outcome, UNKNOWN_TYPE, boolean, json, json_string};
 
-pub(super) const NOT_READ: &str = "not in a text form that is read here";
+pub(super) const NOT_READ: &str = "not in a supported text form";
 
 impl Nest<'_> {
-    /// As [`Nest::append`], from text.
+    /// Like [`Nest::append`], from text.
     pub(super) fn append_text(&self, type_oid: u32, text: &[u8], out: &mut Writer<'_>) -> Outcome {
         self.read(type_oid, text, out, 0)
             .ok_or(if self.unknown.get() == 0 {
@@ -54,7 +55,8 @@ impl Nest<'_> {
         None
     }
 
-    /// Inside of other values at `depth`. Nothing where it is none, or where [`Nest::unknown`] says so.
+    /// Reads a value inside other values at `depth`. Returns `None` if `text` is not a value of the type, or if a type
+    /// is unknown: then [`Nest::unknown`] is that type.
     #[inline(never)]
     fn read(&self, type_oid: u32, text: &[u8], out: &mut Writer<'_>, depth: u32) -> Option<()> {
         if depth > MAX_DEPTH {
@@ -131,7 +133,7 @@ fn append_rare(scalar: Scalar, rare: Rare, text: &[u8], out: &mut Writer<'_>) ->
     }
 }
 
-/// Appends the binary value, of which `text` must be the text.
+/// Appends the binary value. Returns `None` if its text is not `text`.
 #[inline(never)]
 fn append_same(scalar: Scalar, binary: &[u8], out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     let start = out.position();

@@ -13,7 +13,7 @@ use super::output::Writer;
 use super::rare::{bare, put};
 use super::{Outcome, Scalar, WRONG_LENGTH};
 
-/// Which of them.
+/// The geometric types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Geometry {
     Point,
@@ -57,7 +57,7 @@ pub(super) fn append(out: &mut Writer<'_>, geometry: Geometry, value: &[u8]) -> 
     Ok(())
 }
 
-/// The points behind their number, which is at least one.
+/// Returns the points after their number, which is at least one.
 fn counted(value: &[u8]) -> Result<&[u8], &'static str> {
     let (count, points) = value.split_first_chunk().ok_or(WRONG_LENGTH)?;
     let count = u32::from_be_bytes(*count) as usize;

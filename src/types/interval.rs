@@ -4,8 +4,8 @@
 //! ```text
 //! int64 microseconds | int32 days | int32 months
 //! ```
-//! The three parts are independent, each with its own sign; hours are never carried into days. A sign stands at every
-//! component, and seconds carry it even where only their fraction is not zero (`PT-0.5S`).
+//! The three parts are independent, each with its own sign; hours are never carried into days. Every component has the
+//! sign of its part, and seconds have it even if only their fraction is not zero (`PT-0.5S`).
 
 use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, datetime, digits};
@@ -14,7 +14,7 @@ const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 const MICROSECONDS_PER_MINUTE: i64 = 60_000_000;
 const MICROSECONDS_PER_HOUR: i64 = 60 * MICROSECONDS_PER_MINUTE;
 
-/// Appends the binary form; its text form is a plain string.
+/// Appends the binary form.
 #[inline(always)]
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let &[a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = value.as_array().ok_or(WRONG_LENGTH)?;
@@ -107,7 +107,7 @@ mod tests {
             ((360_000_000_000, 0, 0), "PT100H"),
             ((0, i32::MIN, i32::MIN), "P-178956970Y-8M-2147483648D"),
             ((i64::MIN, 0, 0), "PT-2562047788H-54.775808S"),
-            // As long as one can be.
+            // The longest interval.
             (
                 (i64::MIN + 54_775_809, i32::MIN, i32::MIN + 9),
                 "P-178956969Y-11M-2147483648DT-2562047787H-59M-59.999999S",

@@ -1,4 +1,4 @@
-//! json and jsonb: raw. The server has checked the syntax; we only keep a row on one line.
+//! json and jsonb, passed on raw. The server has checked the syntax; we only keep a row on one line.
 
 use super::Outcome;
 use super::output::{BLOCK, Writer, padded, places};
@@ -6,7 +6,7 @@ use super::output::{BLOCK, Writer, padded, places};
 /// The only version of jsonb's binary form.
 const VERSION: u8 = 1;
 
-/// Appends a json value, CR and LF dropped. They can only stand between tokens: a JSON string holds no raw control
+/// Appends a json value without its CR and LF. They occur only between tokens: a JSON string contains no raw control
 /// character.
 #[inline(never)]
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
@@ -23,7 +23,7 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Appends the first `length` bytes of `block`, CR and LF dropped.
+/// Appends the first `length` bytes of `block` without CR and LF.
 #[inline(always)]
 fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     if places(block, b'\r') | places(block, b'\n') == 0 {
@@ -35,7 +35,7 @@ fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
 }
 
 /// Appends the binary form of a jsonb value: a version byte, then the text, which the server writes on one line.
-/// `readable` begins with `value` and may go on behind it.
+/// `readable` begins with `value` and may continue after it.
 #[inline(always)]
 pub(super) fn append_jsonb(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) -> Outcome {
     match (value, readable) {

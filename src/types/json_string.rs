@@ -1,13 +1,14 @@
-//! JSON strings, escaped exactly as PostgreSQL's `escape_json` does: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`, other
-//! bytes below 0x20 as `\u00xx` (lower-case hexadecimal); everything else, 0x7f and all of UTF-8 included, as it is.
+//! JSON strings, escaped exactly as PostgreSQL's `escape_json` does: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`, and
+//! other bytes below 0x20 as `\u00xx` (lower-case hexadecimal). Everything else is unchanged, including 0x7f and all of
+//! UTF-8.
 //!
-//! Works on blocks of 16 bytes: one look at a block says which of its bytes need an escape (mostly none), and the block
-//! goes out as a whole, or as the runs between its escapes. Knows nothing of types; what the bytes mean is the caller's
-//! business.
+//! Works on blocks of 16 bytes. One look at a block says which of its bytes need an escape (mostly none). The block is
+//! then written as a whole, or as the runs between its escapes. Knows nothing of types; the caller knows what the bytes
+//! mean.
 
 use super::output::{BLOCK, Writer, padded, put_short};
 
-/// Appends `value` as a JSON string. `readable` begins with `value` and may go on behind it, as a row does behind a
+/// Appends `value` as a JSON string. `readable` begins with `value` and may continue after it, as a row does after a
 /// field: then a short value is one load, whatever its length.
 #[inline(always)]
 pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) {
@@ -17,7 +18,7 @@ pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8])
     }
 }
 
-/// Appends the first `length` bytes of `block`; what follows them is not looked at.
+/// Appends the first `length` bytes of `block` as a JSON string; the bytes after them are ignored.
 #[inline(always)]
 fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     let mask = escape_mask(block) & !(u32::MAX << length);
@@ -38,28 +39,29 @@ pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
     out.lend(|out| {
         out.put(b"\"");
         let mut rest = value;
-        while let Some((block, behind)) = rest.split_first_chunk::<BLOCK>() {
+        while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
             let mask = escape_mask(block);
             if mask == 0 {
                 out.put(block);
-                rest = behind;
+                rest = after;
                 continue;
             }
             if let Some(window) = rest.first_chunk()
                 && has_letters(block, mask)
             {
                 append_letters(out, window, mask);
-                rest = behind;
+                rest = after;
                 continue;
             }
-            // On with the byte behind the escape, wherever that is: cheaper than going through the block byte by byte.
+            // Continues at the byte after the escape, wherever that is: cheaper than going through the block byte by
+            // byte.
             let clean = mask.trailing_zeros() as usize;
             out.put_block(block, clean);
-            let Some((&byte, behind)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
+            let Some((&byte, after)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
                 break;
             };
             append_escape(out, byte);
-            rest = behind;
+            rest = after;
         }
         let block = padded(rest);
         let mask = escape_mask(&block) & !(u32::MAX << rest.len());
@@ -72,7 +74,7 @@ pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
     });
 }
 
-/// Places of a mask, the first one first.
+/// Returns the positions of the bits in a mask, lowest first.
 #[inline(always)]
 fn places_of(mask: u32) -> impl Iterator<Item = usize> {
     core::iter::successors(Some(mask), |mask| Some(mask & mask.wrapping_sub(1)))
@@ -80,13 +82,13 @@ fn places_of(mask: u32) -> impl Iterator<Item = usize> {
         .map(|mask| mask.trailing_zeros() as usize)
 }
 
-/// No escape of the block is one by number, so that it takes two bytes for one at most.
+/// Returns whether no escape in the block is one by number: then each escape takes only two bytes.
 #[inline(always)]
 fn has_letters(block: &[u8; BLOCK], mask: u32) -> bool {
     places_of(mask).all(|place| letter(byte_at(block, place)) != b'u')
 }
 
-/// Appends the first block of the window, whose escapes `mask` has: run, escape, run, escape …
+/// Appends the first block of the window. `mask` has its escapes: run, escape, run, escape …
 #[inline(always)]
 fn append_letters(out: &mut Writer<'_>, window: &[u8; 2 * BLOCK], mask: u32) {
     put_short!(out, |out| {
@@ -100,13 +102,13 @@ fn append_letters(out: &mut Writer<'_>, window: &[u8; 2 * BLOCK], mask: u32) {
     });
 }
 
-/// `place` is one of a block's: the remainder changes nothing, and spares a check.
+/// `place` is a position in a block: the remainder never changes it, and saves a check.
 #[inline(always)]
 fn byte_at<const N: usize>(bytes: &[u8; N], place: usize) -> u8 {
     bytes.get(place % BLOCK).copied().unwrap_or_default()
 }
 
-/// The block that begins at `start`, which is a place of the first one, or right behind it.
+/// Returns the block that begins at `start`, which is a position in the first block or right after it.
 #[inline(always)]
 fn block_at(window: &[u8; 2 * BLOCK], start: usize) -> &[u8; BLOCK] {
     let block = window.get(start..).and_then(<[u8]>::first_chunk);
@@ -118,7 +120,7 @@ fn letter(byte: u8) -> u8 {
     LETTERS.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
-/// By byte: the letter behind the backslash, `u` for an escape by number, 0 for a byte that stands for itself.
+/// For each byte: the letter after the backslash, `u` for an escape by number, 0 for a byte that is not escaped.
 #[expect(clippy::indexing_slicing, reason = "runs in the compiler")]
 const LETTERS: [u8; 256] = {
     let mut letters = [0; 256];
@@ -137,7 +139,7 @@ const LETTERS: [u8; 256] = {
     letters
 };
 
-/// Appends a block of which at least one byte is to be escaped: bit i of `mask` is byte i.
+/// Appends a block in which at least one byte must be escaped: bit i of `mask` is byte i.
 #[inline(always)]
 fn append_masked(out: &mut Writer<'_>, block: &[u8], mask: u32) {
     for (position, &byte) in block.iter().enumerate() {
@@ -172,7 +174,7 @@ fn append_escape(out: &mut Writer<'_>, byte: u8) {
     ]);
 }
 
-/// Which bytes of the block need an escape: bit i is byte i.
+/// Returns which bytes of the block need an escape: bit i is byte i.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 fn escape_mask(block: &[u8; BLOCK]) -> u32 {
@@ -184,7 +186,7 @@ fn escape_mask(block: &[u8; BLOCK]) -> u32 {
     u32::from(u8x16_bitmask(v128_or(v128_or(quote, backslash), control)))
 }
 
-/// Which bytes of the block need an escape: bit i is byte i.
+/// Returns which bytes of the block need an escape: bit i is byte i.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 #[inline(always)]
 fn escape_mask(block: &[u8; BLOCK]) -> u32 {
@@ -194,8 +196,8 @@ fn escape_mask(block: &[u8; BLOCK]) -> u32 {
     })
 }
 
-/// Eight bytes at once in one word. Exact for every byte: no carry crosses a byte because the top bits are set aside
-/// first.
+/// Handles eight bytes at once, in one word. Exact for every byte: no carry crosses into another byte, because the
+/// top bits are set aside first.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 #[inline(always)]
 fn escape_mask_word(word: u64) -> u32 {
@@ -204,7 +206,7 @@ fn escape_mask_word(word: u64) -> u32 {
     let at_least = |bytes: u64, minimum: u64| ((bytes & LOW) + (0x80 - minimum) * ONES) | bytes;
     let differs = |byte: u8| at_least(word ^ (u64::from(byte) * ONES), 1);
     let hits = !(at_least(word, 0x20) & differs(b'"') & differs(b'\\')) & !LOW;
-    // The eight top bits, gathered in one byte, first byte lowest.
+    // Gathers the eight top bits in one byte, first byte lowest.
     ((hits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
 }
 
@@ -257,7 +259,7 @@ mod tests {
         }
     }
 
-    /// One byte after the other.
+    /// Escapes one byte after the other.
     fn plainly(value: &[u8]) -> Vec<u8> {
         let mut text = alloc::vec![b'"'];
         for &byte in value {
@@ -277,7 +279,7 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks of which many bytes are escaped, by letter and by number, beside such with none.
+        /// Blocks in which many bytes are escaped, by letter and by number, next to blocks with no escape.
         #[test]
         fn dense_or_not(value in proptest::collection::vec(
             prop_oneof![8 => Just(b'x'), 4 => Just(b'"'), 2 => Just(b'\\'), 1 => Just(b'\n'), 1 => any::<u8>()],

@@ -1,6 +1,6 @@
-//! How the values of a column lie on the wire, in binary or as the server's text, and what is put around them.
+//! The layout of a column's values on the wire, in binary or as the server's text, and what is put around them.
 //!
-//! It is chosen once for a column, by its type, its format code and which numbers the caller wants as strings.
+//! It is chosen once per column, by its type, its format code and the types that the caller wants as strings.
 
 use super::catalog::Kind;
 use super::from_text::{NOT_READ, forms};
@@ -13,26 +13,26 @@ use super::{array, json, text};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Layout {
     Binary(Scalar),
-    /// Between quotes: int8 and numeric on their way to JavaScript.
+    /// Written between quotes: int8 and numeric for JavaScript.
     QuotedBinary(Scalar),
     Array {
         element_oid: u32,
         element: Scalar,
         quoted: bool,
     },
-    /// All that is made of other types.
+    /// Everything else that is made of other types.
     Nested,
     Text(Text),
 }
 
-/// What can be said of a value in the server's text form.
+/// How a value in the server's text form is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Text {
-    /// It passes as it is, as a string.
+    /// As it is, as a string.
     String,
-    /// It is JSON.
+    /// As it is: it is JSON.
     Json,
-    /// What `from_text.rs` makes of it.
+    /// As `from_text.rs` reads it.
     Read,
     /// As `String`, if it has the form of its type.
     Checked(fn(&[u8]) -> bool),
@@ -94,7 +94,7 @@ impl Layout {
                     element.append(value, out)
                 }
             }),
-            // Never: the encoder has seen to it.
+            // Never reached: the encoder handles these layouts itself.
             Layout::Nested | Layout::Text(Text::Read) => Err(UNKNOWN_TYPE),
             Layout::Text(Text::String) => text::append(out, value),
             Layout::Text(Text::Checked(is_form)) => {

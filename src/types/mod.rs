@@ -1,20 +1,20 @@
-//! From a column's wire value to JSON bytes, type by type.
+//! Encodes a column's value from the wire as JSON bytes, type by type.
 //!
 //! The result is, byte for byte, the server's `to_json` in a session with TimeZone UTC, IntervalStyle iso_8601,
-//! DateStyle ISO, bytea_output hex and extra_float_digits 1, whatever the session's settings are: we ask for the binary
-//! form, which knows no settings. From text comes the same, under the settings that `from_text.rs` names. Differences:
-//! oid is a bare unsigned number, CR and LF between the tokens of a json value are dropped, and an anonymous record has
-//! no names (docs/types.md).
+//! DateStyle ISO, bytea_output hex and extra_float_digits 1. The session's own settings do not matter: we ask for the
+//! binary form, which depends on none of them. The text form gives the same result under the settings that
+//! `from_text.rs` lists. There are three differences from `to_json`: an oid is a bare unsigned number, CR and LF
+//! between the tokens of a json value are dropped, and an anonymous record has no names (docs/types.md).
 //!
 //! ```text
 //! encoder.rs   an Encoder for each column
 //!     layout.rs    binary or text, strings or numbers ──> catalog.rs (which type is made of which), nested.rs
-//!                                                         from_text.rs (all that text alone does not say)
+//!                                                         from_text.rs (text forms that must be parsed)
 //!         scalar.rs    OID -> built-in type -> family
 //!             integer.rs, float.rs, datetime.rs …   one file per family
 //! ```
-//! A family turns bytes into JSON and knows nothing of columns, rows or the protocol; every length and every field is
-//! checked, so nonsense from the wire is an [`InvalidValue`], never a panic and never made-up output.
+//! A family turns bytes into JSON and knows nothing of columns, rows or the protocol. It checks every length and every
+//! field, so nonsense from the wire is an [`InvalidValue`], never a panic and never made-up output.
 
 mod array;
 mod boolean;
@@ -47,29 +47,30 @@ pub(crate) use encoder::Cell;
 pub use encoder::{Encoder, Shortest};
 use scalar::Scalar;
 
-/// A family's verdict on one value; the reason of a refusal is for humans.
+/// The result of encoding one value. The reason of an error is for humans.
 type Outcome = Result<(), &'static str>;
 
 const WRONG_LENGTH: &str = "wrong length for its type";
-const UNKNOWN_TYPE: &str = "of a type that is not known, or not any more";
+const UNKNOWN_TYPE: &str = "of a type that is unknown or has changed";
 
-/// The bytes are no value of the column's type.
+/// The bytes are not a value of the column's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidValue {
-    /// The column's type; behind [`InvalidValue::is_unknown_type`] the one inside it.
+    /// The column's type. If [`InvalidValue::is_unknown_type`], the unknown type inside the value.
     pub type_oid: u32,
     /// What is wrong with the bytes.
     pub reason: &'static str,
 }
 
 impl InvalidValue {
-    /// The bytes may be right: the value holds a type that nobody has described, or has described otherwise.
+    /// Returns whether the value contains a type that has not been described, or no longer fits its description. The
+    /// bytes may be right.
     pub fn is_unknown_type(&self) -> bool {
         self.reason == UNKNOWN_TYPE
     }
 }
 
-/// The server answered in binary for a type of which we know only the text form. Never the case when Bind asked as
+/// The server sent the binary form of a type of which we know only the text form. This cannot happen when Bind asked as
 /// [`has_binary_encoder`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownBinary {
@@ -77,25 +78,26 @@ pub struct UnknownBinary {
     pub type_oid: u32,
 }
 
-/// Which numbers are written as strings, also inside arrays: those of which a JavaScript number would lose digits.
+/// The types whose values are written as strings, also inside arrays: int8 and numeric, because a JavaScript number
+/// would lose digits, and json.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Strings {
     /// int8.
     pub int8: bool,
     /// numeric.
     pub numeric: bool,
-    /// json and jsonb: their text as a string.
+    /// json and jsonb: the string is their text.
     pub json: bool,
 }
 
 impl Strings {
-    /// Both.
+    /// All numbers that a JavaScript number would round.
     pub const ALL: Strings = Strings {
         int8: true,
         numeric: true,
         json: false,
     };
-    /// The server's own JSON.
+    /// No additional strings: the server's own JSON.
     pub const NONE: Strings = Strings {
         int8: false,
         numeric: false,
@@ -107,7 +109,7 @@ impl Strings {
     }
 }
 
-/// Whether Bind should ask for the binary form of a built-in type; all others come as text.
+/// Returns whether Bind should ask for the binary form of a built-in type. All other types come as text.
 pub fn has_binary_encoder(type_oid: u32) -> bool {
     Types::default().has_binary_encoder(type_oid)
 }

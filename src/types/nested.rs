@@ -1,10 +1,10 @@
-//! Values made of other values, of any depth: arrays, composites and records; ranges are range.rs's.
+//! Values made of other values, to any depth: arrays, composites and records. Ranges are in range.rs.
 //!
 //! ```text
 //! record       int32 number of fields, per field: uint32 type, int32 length (-1: NULL), bytes
 //! ```
-//! A record is an object, with the names of its type or `f1`, `f2`, …. Arrays and records say of which types they are
-//! made: of others than the catalog said, the type has changed.
+//! A record is an object whose keys are the attributes of its type, or `f1`, `f2`, …. Arrays and records state the
+//! types they are made of. If these are not the types that the catalog stated, the type has changed.
 
 use super::catalog::{Attribute, Kind, Types};
 use super::output::Writer;
@@ -13,14 +13,14 @@ use super::{Outcome, Strings, UNKNOWN_TYPE, array, json_string};
 use alloc::vec::Vec;
 use core::cell::Cell;
 
-/// Deeper than any type that people make, shallower than the stack.
+/// Deeper than any type in use, shallow enough for the stack.
 pub(super) const MAX_DEPTH: u32 = 64;
 
-/// What holds at every depth of one value.
+/// The values that are the same at every depth of one value.
 pub(super) struct Nest<'a> {
     pub types: &'a Types,
     pub strings: Strings,
-    /// Behind [`UNKNOWN_TYPE`]: which one.
+    /// The unknown type, after [`UNKNOWN_TYPE`].
     pub unknown: Cell<u32>,
 }
 
@@ -132,9 +132,9 @@ pub(super) mod tests {
         bytes
     }
 
-    /// 20000 a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of text
-    /// and 20005 its multirange, 20006 a domain over itself, 20007 a composite with a type that nobody knows, 20008 one
-    /// whose names lead nowhere.
+    /// 20000 is a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of
+    /// text, 20005 its multirange, 20006 a domain over itself, 20007 a composite with an undescribed type, 20008 a
+    /// composite whose attributes do not exist.
     #[rustfmt::skip]
     fn types() -> Types {
         Types::new(

@@ -4,8 +4,8 @@
 //! inet, cidr   uint8 family (2: IPv4, 3: IPv6) | uint8 bits | uint8 is cidr | uint8 length | the address
 //! macaddr      6 bytes, macaddr8 8
 //! ```
-//! IPv6 as the server's `inet_net_ntop` (BIND's): the first of the longest runs of at least two zero words is `::`, and
-//! what looks like an IPv4 address inside it ends in dots.
+//! IPv6 is written like the server's `inet_net_ntop` (BIND's) writes it: the first of the longest runs of at least two
+//! zero words is `::`, and an address that looks like it embeds an IPv4 address ends in dotted form.
 
 use super::output::Writer;
 use super::rare::{append_hex, append_number, hexadecimal, put};

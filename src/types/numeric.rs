@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! int16 ndigits | int16 weight | uint16 sign | uint16 dscale | ndigits x int16, base 10000
-//! value = sum of digit[i] * 10000^(weight - i);  dscale = digits shown behind the point
+//! value = sum of digit[i] * 10000^(weight - i);  dscale = digits shown after the point
 //! ```
 
 use super::output::Writer;
@@ -13,7 +13,7 @@ const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xc000;
 const POSITIVE_INFINITY: u16 = 0xd000;
 const NEGATIVE_INFINITY: u16 = 0xf000;
-/// `numeric_recv` refuses anything above.
+/// `numeric_recv` refuses anything larger.
 const MAX_DISPLAY_SCALE: u16 = 0x3fff;
 
 /// Appends the binary form.
@@ -45,7 +45,7 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     )
 }
 
-/// Appends what is quoted in every form.
+/// Appends a special value, which is quoted in every form.
 #[inline(always)]
 pub(super) fn append_special(out: &mut Writer<'_>, text: &[u8]) -> Outcome {
     out.put_slice(text);
@@ -58,7 +58,8 @@ fn append_decimal(
     mut weight: i32,
     display_scale: usize,
 ) -> Outcome {
-    // The server sends no leading zero groups; with them the number would have leading zeros, which is no JSON.
+    // The server sends no leading zero groups. With them the number would have leading zeros, which JSON does not
+    // allow.
     while let (1.., [[0, 0], rest @ ..]) = (weight, groups) {
         groups = rest;
         weight -= 1;
@@ -80,21 +81,21 @@ fn append_decimal(
         out.put(b".");
         let end = out.position().wrapping_add(display_scale);
         while out.position() < end {
-            // Between the point and the first group sent: weight -1 is the first behind the point.
+            // Zeros between the point and the first group that was sent: weight -1 is the first group after the point.
             let group = if weight < -1 { 0 } else { next(&mut groups)? };
             weight = weight.wrapping_add(1);
             out.put(&digits::four(group));
         }
         out.truncate(end);
     }
-    // What lies behind the display scale is not shown, as in numeric_out, but nonsense is still nonsense.
+    // Digits beyond the display scale are not shown, as in numeric_out, but nonsense in them is still refused.
     while !groups.is_empty() {
         next(&mut groups)?;
     }
     Ok(())
 }
 
-/// The next base-10000 digit; those that were not sent are zero.
+/// Returns the next base-10000 digit. Digits that were not sent are zero.
 #[inline(always)]
 fn next(groups: &mut &[[u8; 2]]) -> Result<u32, &'static str> {
     let Some((group, rest)) = groups.split_first() else {
@@ -183,7 +184,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn as_the_arithmetic_says(unscaled in proptest::prelude::any::<u64>(), zeros in 0..12_u32, negative: bool) {
-            // unscaled / 10000^zeros, all digits shown.
+            // The value is unscaled / 10000^zeros, with all digits shown.
             let group = |power| (unscaled / 10_000_u64.pow(power) % 10_000) as u16;
             let groups: Vec<u16> = (0..5).rev().map(group).collect();
             let sign = if negative { NEGATIVE } else { POSITIVE };

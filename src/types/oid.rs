@@ -1,7 +1,7 @@
 //! Names of the built-in types' OIDs, from PostgreSQL's `src/include/catalog/pg_type.dat` (they never change between
 //! majors).
 //!
-//! Only names and numbers live here; which of them have a decoder is `types/scalar.rs`' business.
+//! Holds only names and numbers. `types/scalar.rs` decides which of them have a decoder.
 
 #![allow(missing_docs, reason = "each constant is the type's own name")]
 
@@ -82,12 +82,12 @@ pub const JSONB_ARRAY: u32 = 3807;
 pub const JSONPATH: u32 = 4072;
 pub const PG_SNAPSHOT: u32 = 5038;
 pub const XID8: u32 = 5069;
-/// hstore has another OID in every database; no server's type has this one.
+/// hstore has a different OID in every database. No type of any server has this OID.
 pub const HSTORE: u32 = layouts::HSTORE;
-/// pgvector's vector, likewise.
+/// pgvector's vector, for the same reason.
 pub const VECTOR: u32 = layouts::VECTOR;
 
-/// Arrays and their elements, sorted. int2vector and oidvector are arrays for `to_json`, and on the wire.
+/// Arrays and their elements, sorted. int2vector and oidvector are arrays on the wire and for `to_json`.
 #[rustfmt::skip]
 pub const ARRAYS: &[(u16, u16)] = &[
     (22, 21), (30, 26), (199, 114), (271, 5069), (629, 628), (651, 650), (719, 718), (775, 774), (1000, 16), (1001, 17),

@@ -1,40 +1,40 @@
-//! Where encoded bytes go: a buffer whose room is initialised already, and a position in it.
+//! The destination of encoded bytes: a buffer whose room is already initialised, and a position in it.
 //!
-//! Appending to a `Vec` costs three memory accesses and a chain through its length field, and a copy whose length is
-//! not a constant is a call (`memory.copy` in wasm). Both cost more than the few bytes of a value: narrow rows took 24
-//! ns in wasm that way and take 14 ns this way. So the room behind the written bytes is zeroed once, when the buffer
-//! grows; writing is storing whole blocks of constant size into it and moving a position that lives in a register. What
-//! a block holds beyond its value is overwritten by the next.
+//! Appending to a `Vec` costs three memory accesses and a dependency chain through its length field, and a copy whose
+//! length is not a constant is a call (`memory.copy` in wasm). Both cost more than the few bytes of a value: narrow
+//! rows took 24 ns in wasm that way and take 14 ns this way. So the room after the written bytes is zeroed once, when
+//! the buffer grows. Writing stores whole blocks of constant size into it and moves a position that lives in a
+//! register. The next block overwrites what a block holds beyond its value.
 
 use crate::memory;
 use alloc::vec::Vec;
 
 /// The width of a wasm vector, and so of a block.
 pub(crate) const BLOCK: usize = 16;
-/// What an empty buffer grows to.
+/// Size to which an empty buffer grows.
 const FIRST_ROOM: usize = 4096;
 /// The longest value that is written as a [`Short`].
 const SHORT: usize = 64;
-/// What a [`Short`] may touch: a block may begin at its last byte.
+/// Number of bytes that a [`Short`] may touch: a block may begin at its last byte.
 const SHORT_ROOM: usize = SHORT + BLOCK;
-/// From this length on one `memory.copy` beats block after block.
+/// From this length on, one `memory.copy` is faster than block after block.
 const LONG: usize = 128;
 
 /// Encoded bytes, and room for more.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Written up to `length`; behind it room.
+    /// Written up to `length`; the rest is room.
     bytes: Vec<u8>,
     length: usize,
 }
 
 impl Output {
-    /// Takes back everything behind `length`.
+    /// Drops everything after `length`.
     pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
-    /// Empties it. The room stays, as far as it is not more than `keep` bytes.
+    /// Empties the buffer. Keeps at most `keep` bytes of its room.
     pub fn clear(&mut self, keep: usize) {
         self.length = 0;
         if self.bytes.len() > keep {
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Whether all that was written has found room, and `more` bytes behind it would.
+    /// Returns whether everything written so far has found room, and `more` bytes after it would.
     pub fn has_room(&mut self, more: usize) -> bool {
         let wanted = self.length.saturating_add(more);
         if wanted > self.bytes.len() {
@@ -52,23 +52,23 @@ impl Output {
         wanted <= self.bytes.len()
     }
 
-    /// What was written.
+    /// The bytes written.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// Bytes written.
+    /// Number of bytes written.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether nothing was written.
+    /// Returns whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// Goes on behind the bytes of a `Vec`.
+/// Continues after the bytes of a `Vec`.
 impl From<Vec<u8>> for Output {
     fn from(bytes: Vec<u8>) -> Output {
         Output {
@@ -78,7 +78,7 @@ impl From<Vec<u8>> for Output {
     }
 }
 
-/// Exactly what was written.
+/// Holds exactly the bytes written.
 impl From<Output> for Vec<u8> {
     fn from(mut output: Output) -> Vec<u8> {
         output.bytes.truncate(output.length);
@@ -119,8 +119,8 @@ impl Target for Vec<u8> {
 
 /// A position in an [`Output`].
 ///
-/// Fast as long as it is a local variable of whose address nobody hears: then `at` is a register. So its methods are
-/// inlined, and a function that is not gets a copy, through [`Writer::lend`].
+/// It is fast as long as it is a local variable whose address never escapes: then `at` is a register. So its methods
+/// are inlined, and a function that is not inlined gets a copy, through [`Writer::lend`].
 pub struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
     at: usize,
@@ -136,8 +136,8 @@ impl Writer<'_> {
     /// Appends the first `length` bytes of `block`, at most all of it.
     #[inline(always)]
     pub(crate) fn put_block<const N: usize>(&mut self, block: &[u8; N], length: usize) {
-        // Who must grow does not hear of the block: one that is passed on has to lie in memory, and so most are stored
-        // from registers.
+        // The function that grows the buffer does not get the block: a block that is passed on must be in memory, and
+        // most blocks are stored from registers.
         let free = self.bytes.len().checked_sub(self.at);
         let room = if free.is_some_and(|free| free >= N) {
             self.bytes
@@ -149,15 +149,15 @@ impl Writer<'_> {
         if let Some(room) = room {
             *room = *block;
         }
-        // Exact: the block has just found room behind `at`. 0.9 kB (gzip) of overflow checks less.
+        // Exact: the block has just found room at `at`. Saves 0.9 kB (gzip) of overflow checks.
         self.at = self.at.wrapping_add(length);
     }
 
-    /// Appends the first `length` bytes of `readable`, which may go on behind them: what follows a field in its row
-    /// saves the case distinction by length.
+    /// Appends the first `length` bytes of `readable`, which may continue after them: when a field is followed by more
+    /// of its row, no distinction of cases by length is needed.
     #[inline(always)]
     pub(crate) fn put_within(&mut self, readable: &[u8], length: usize) {
-        // Sums of lengths of what is in memory cannot overflow, here and below: all of it is less than the address
+        // Sums of lengths of bytes in memory cannot overflow, here and below: all memory is less than the address
         // space.
         let whole_blocks = length.wrapping_add(BLOCK - 1) / BLOCK * BLOCK;
         match readable.get(..whole_blocks) {
@@ -178,16 +178,16 @@ impl Writer<'_> {
         self.at = put_slice(self.bytes, self.at, bytes);
     }
 
-    /// Takes back everything behind `at`.
+    /// Drops everything after `at`.
     #[inline(always)]
     pub(crate) fn truncate(&mut self, at: usize) {
         self.at = self.at.min(at);
     }
 
-    /// Room for a value of at most 64 bytes: see [`put_short`].
+    /// Finds room for a value of at most 64 bytes; see [`put_short`].
     #[inline(always)]
     pub(crate) fn short(&mut self) -> Option<Short<'_>> {
-        // As in `put_block`, and written there once more: one helper for both made rows of numerics 4 % slower.
+        // The same code as in `put_block`: one helper for both made rows of numerics 4 % slower.
         let free = self.bytes.len().checked_sub(self.at);
         let room = if free.is_some_and(|free| free >= SHORT_ROOM) {
             self.bytes
@@ -199,10 +199,10 @@ impl Writer<'_> {
         room.map(|room| Short { room, at: 0 })
     }
 
-    /// What was written into [`Writer::short`] counts.
+    /// Counts `length` bytes that were written into [`Writer::short`].
     #[inline(always)]
     pub(crate) fn advance(&mut self, length: usize) {
-        // Exact: it has just been written there.
+        // Exact: the bytes have just been written there.
         self.at = self.at.wrapping_add(length);
     }
 
@@ -218,8 +218,8 @@ impl Writer<'_> {
         result
     }
 
-    /// Appends what `write` writes, a JSON string, without its quotes: it starts one byte earlier, on a byte that is
-    /// put back.
+    /// Appends the JSON string that `write` writes, without its quotes. `write` starts one byte earlier, and that byte
+    /// is restored afterwards.
     pub(crate) fn without_quotes<E>(
         &mut self,
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), E>,
@@ -243,25 +243,25 @@ impl Writer<'_> {
         result
     }
 
-    /// Bytes written, those before this writer included.
+    /// Number of bytes written, including those before this writer.
     #[inline(always)]
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// Whether a string was written at `start`. Not by [`Writer::written_since`], which is a call.
+    /// Returns whether a string was written at `start`. Does not use [`Writer::written_since`], which is a call.
     #[inline(always)]
     pub(crate) fn is_quote(&self, start: usize) -> bool {
         self.bytes.get(start) == Some(&b'"')
     }
 
-    /// What was written since `start`.
+    /// Returns the bytes written since `start`.
     pub(crate) fn written_since(&mut self, start: usize) -> &mut [u8] {
         self.bytes.get_mut(start..self.at).unwrap_or_default()
     }
 }
 
-/// A value of at most 64 bytes, where it will stand: numbers, dates, uuids, strings of one block.
+/// A value of at most 64 bytes, written in its final place: numbers, dates, uuids, strings of one block.
 ///
 /// Room for all of it is found once, so that a `put` is a store without a check and most offsets are constants.
 pub(crate) struct Short<'a> {
@@ -279,7 +279,7 @@ impl Short<'_> {
     /// Appends the first `length` bytes of `block`, at most all of it.
     #[inline(always)]
     pub(crate) fn put_block<const N: usize>(&mut self, block: &[u8; N], length: usize) {
-        // The remainder changes nothing; it tells the compiler what the doc says, and no check is left.
+        // The remainder never changes `at`. It tells the compiler that `at` is below 64, so that no check is left.
         debug_assert!(self.at < SHORT);
         let room = self.room.get_mut(self.at % SHORT..);
         if let Some(room) = room.and_then(|room| room.first_chunk_mut()) {
@@ -288,7 +288,7 @@ impl Short<'_> {
         self.at = self.at.wrapping_add(length);
     }
 
-    /// Takes back the last `count` bytes.
+    /// Drops the last `count` bytes.
     #[inline(always)]
     pub(crate) fn take_back(&mut self, count: usize) {
         self.at = self.at.saturating_sub(count);
@@ -303,21 +303,21 @@ impl Short<'_> {
         });
     }
 
-    /// Bytes of the value written.
+    /// Number of bytes of the value written so far.
     #[inline(always)]
     pub(crate) fn length(&self) -> usize {
         self.at
     }
 
-    /// What is written, to move bytes in it.
+    /// Returns the bytes written since `start`, so that they can be moved.
     #[inline(always)]
     pub(crate) fn written_since(&mut self, start: usize) -> &mut [u8] {
         self.room.get_mut(start..self.at).unwrap_or_default()
     }
 }
 
-/// `put_short!(out, |short| …)` appends a value of at most 64 bytes, whatever it is. No function, because its closure
-/// could not
+/// `put_short!(out, |short| …)` appends a value of at most 64 bytes, of any type. It is a macro, because the closure of
+/// a function could not be `inline(always)`: under opt-level "z" that call made a row of one int4 a tenth slower.
 macro_rules! put_short {
     ($out:expr, |$short:ident| $write:expr) => {
         if let Some(mut room) = $out.short() {
@@ -328,15 +328,15 @@ macro_rules! put_short {
             let length = room.length();
             $out.advance(length);
         } else {
-            // As if it were there: see `grow`.
+            // There is no memory. The position moves as if the value were there; see `grow`.
             $out.advance(1);
         }
     };
 }
 pub(crate) use put_short;
 
-/// The block as a vector. Of its halves, because `v128_load` takes a pointer and would be unsafe, and because of
-/// sixteen bytes the compiler makes sixteen loads.
+/// Loads the block as a vector. The vector is made from two halves, because `v128_load` takes a pointer and would be
+/// unsafe, and because the compiler turns sixteen bytes into sixteen loads.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 pub(crate) fn vector(block: &[u8; BLOCK]) -> core::arch::wasm32::v128 {
@@ -344,7 +344,7 @@ pub(crate) fn vector(block: &[u8; BLOCK]) -> core::arch::wasm32::v128 {
     core::arch::wasm32::u64x2(halves as u64, (halves >> 64) as u64)
 }
 
-/// Which bytes of the block are `byte`: bit i is byte i.
+/// Returns which bytes of the block are `byte`: bit i is byte i.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 pub(crate) fn places(block: &[u8; BLOCK], byte: u8) -> u32 {
@@ -358,7 +358,7 @@ pub(crate) fn places(block: &[u8; BLOCK], byte: u8) -> u32 {
     found.fold(0, |places, found| places << 1 | found)
 }
 
-/// The bytes of the block that `indices` names, each below 16.
+/// Returns the bytes of the block at `indices`, each of which is below 16.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 pub(crate) fn picked(block: &[u8; BLOCK], indices: [u64; 2]) -> [u8; BLOCK] {
@@ -388,9 +388,9 @@ fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
         // The last block overlaps the one before it.
         Some(last) if bytes.len() < LONG => {
             let mut rest = bytes;
-            while let Some((block, behind)) = rest.split_first_chunk::<BLOCK>() {
+            while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
                 out.put(block);
-                rest = behind;
+                rest = after;
             }
             out.at = end.wrapping_sub(BLOCK);
             out.put(last);
@@ -414,9 +414,9 @@ fn grown(target: &mut Vec<u8>, at: usize) -> Option<&mut [u8; SHORT_ROOM]> {
     target.get_mut(at..)?.first_chunk_mut()
 }
 
-/// Makes room for `wanted` bytes behind `at`, and doubles, so that growing is rare. Where there is no memory all is
-/// lost, and so is what comes behind it: a position without bytes before it stays one, and [`Output::has_room`] tells.
-/// A panic would end all connections of the instance.
+/// Makes room for `wanted` bytes after `at`, and at least doubles the buffer, so that growing is rare. If there is no
+/// memory, everything written is lost, and so is everything written afterwards: the position then counts bytes that do
+/// not exist, and [`Output::has_room`] reports it. A panic would end all connections of the instance.
 fn grow(bytes: &mut Vec<u8>, at: usize, wanted: usize) {
     if at > 0 && bytes.is_empty() {
         return;
@@ -432,14 +432,14 @@ fn grow(bytes: &mut Vec<u8>, at: usize, wanted: usize) {
     }
 }
 
-/// That of the standard library is a call under opt-level "z".
+/// The standard library's version is a call under opt-level "z".
 #[inline(always)]
 fn last_chunk<const N: usize>(bytes: &[u8]) -> Option<&[u8; N]> {
     bytes.get(bytes.len().wrapping_sub(N)..)?.first_chunk()
 }
 
-/// Up to 15 bytes, zeros behind them. Two loads that overlap in the middle, so there is no loop; no 128-bit shift,
-/// which wasm lacks.
+/// Returns up to 15 bytes, padded with zeros. Two loads that overlap in the middle avoid a loop, and no 128-bit shift
+/// is used, because wasm lacks it.
 #[inline(always)]
 pub(crate) fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     let length = bytes.len();
@@ -468,7 +468,7 @@ pub(crate) fn padded(bytes: &[u8]) -> [u8; BLOCK] {
             _ => (0, 0),
         }
     };
-    // Of sixteen bytes the compiler would make sixteen stores.
+    // The compiler would turn sixteen bytes into sixteen stores.
     (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 

@@ -1,12 +1,12 @@
-//! Ranges and multiranges: a string in the server's text form, whose bounds are text too (`2024-01-01 00:00:00`, where
+//! Ranges and multiranges: a string in the server's text form. Their bounds are text too (`2024-01-01 00:00:00`, where
 //! JSON has a `T`).
 //!
 //! ```text
 //! range        uint8 flags, per bound that is there: int32 length, bytes
 //! multirange   int32 number of ranges, per range: int32 length, bytes
 //! ```
-//! Bounds whose text holds nothing that JSON escapes are written where they stand. Others are made as a text first,
-//! which is then escaped.
+//! Bounds whose text contains nothing that JSON escapes are written in place. Other ranges are composed as text first,
+//! and that text is then escaped.
 
 use super::catalog::Kind;
 use super::nested::{Nest, push};
@@ -86,7 +86,7 @@ fn for_each_range(value: &[u8], mut append: impl FnMut(u32, &[u8]) -> Outcome) -
     ended(rest)
 }
 
-/// A range that is not empty. `None`: there is no such bound.
+/// The bounds of a range that is not empty; `None`: there is no such bound.
 struct Bounds<'a> {
     flags: u8,
     lower: Option<&'a [u8]>,
@@ -94,7 +94,7 @@ struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// `None`: the range is empty.
+    /// Returns `None` if the range is empty.
     fn parse(value: &'a [u8]) -> Result<Option<Bounds<'a>>, &'static str> {
         let (&flags, mut rest) = value.split_first().ok_or(WRONG_LENGTH)?;
         if flags >= 0x20 {
@@ -134,7 +134,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// The server's text of a range.
+/// Appends the server's text of a range to `text`.
 fn range_text(subtype: Scalar, value: &[u8], text: &mut Vec<u8>) -> Outcome {
     let Some(bounds) = Bounds::parse(value)? else {
         text.extend_from_slice(b"empty");
@@ -152,9 +152,9 @@ fn range_text(subtype: Scalar, value: &[u8], text: &mut Vec<u8>) -> Outcome {
     Ok(())
 }
 
-// -- ranges of numbers and times, without a text of their own -------------------------------------------------------
+// -- ranges of numbers and times, written in place -------------------------------------------------------------------
 
-/// Whether the text of such a bound holds nothing that JSON escapes.
+/// Returns whether the text of a bound contains nothing that JSON escapes.
 fn is_plain(subtype: Scalar) -> bool {
     use Scalar as S;
     matches!(
@@ -163,7 +163,7 @@ fn is_plain(subtype: Scalar) -> bool {
     ) || is_day(subtype)
 }
 
-/// Has a space in its text, perhaps, and then quotes around it.
+/// Returns whether the text of a bound may contain a space, which then puts quotes around it.
 fn is_day(subtype: Scalar) -> bool {
     matches!(
         subtype,
@@ -171,7 +171,7 @@ fn is_day(subtype: Scalar) -> bool {
     )
 }
 
-/// Appends the server's text of a range as it stands in a JSON string.
+/// Appends the server's text of a range as it appears inside a JSON string.
 fn append_plain_range(subtype: Scalar, value: &[u8], out: &mut Writer<'_>) -> Outcome {
     let Some(bounds) = Bounds::parse(value)? else {
         put(out, "empty");
@@ -189,7 +189,7 @@ fn append_plain_range(subtype: Scalar, value: &[u8], out: &mut Writer<'_>) -> Ou
     Ok(())
 }
 
-/// JSON has `2024-01-02T00:00:00+00:00 BC` where the server's text has `"2024-01-02 00:00:00+00 BC"`.
+/// Appends a bound. JSON has `2024-01-02T00:00:00+00:00 BC` where the server's text has `"2024-01-02 00:00:00+00 BC"`.
 fn append_plain_bound(subtype: Scalar, value: &[u8], out: &mut Writer<'_>) -> Outcome {
     let start = out.position();
     bare(out, subtype, value)?;
@@ -227,10 +227,10 @@ fn append_plain_bound(subtype: Scalar, value: &[u8], out: &mut Writer<'_>) -> Ou
     Ok(())
 }
 
-/// More than `"294276-12-31T23:59:59.999999+00:00 BC"`.
+/// Longer than `"294276-12-31T23:59:59.999999+00:00 BC"`.
 const LONGEST_DAY: usize = 48;
 
-/// Appends a bound as `range_out` quotes it, made of the JSON that `append` makes of it.
+/// Appends a bound, quoted as `range_out` quotes it. Its text is made from the JSON that `append` writes.
 #[inline(never)]
 pub(super) fn append_bound(
     subtype: Scalar,
@@ -261,7 +261,7 @@ pub(super) fn append_bound(
         match byte {
             b'\\' if !is_text => byte = bytes.next().unwrap_or(byte),
             b'T' if is_moment => byte = b' ',
-            // `+00:00` is `+00` here.
+            // The server's text has `+00` instead of `+00:00`.
             b':' if text.ends_with(b"+00") && is_moment => {
                 bytes.nth(1);
                 continue;
@@ -332,7 +332,7 @@ mod tests {
         refused(4451, &[&two[..], &[0]].concat());
     }
 
-    /// As `range_out` of a range over text says it.
+    /// The text that `range_out` writes for a range over text.
     #[test]
     fn bounds_are_quoted_where_they_must_be() {
         for (bound, expected) in [

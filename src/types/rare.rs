@@ -1,13 +1,12 @@
-//! Types that are met rarely, and what writes them: bit strings, transaction ids, tid, pg_lsn, jsonpath, ltree, hstore,
-//! vector.
+//! Rarely used types and their encoding: bit strings, transaction ids, tid, pg_lsn, jsonpath, ltree, hstore, vector.
 //!
-//! Here size counts, not speed: nothing is inlined, and every piece of text goes through [`put`].
+//! Size matters here, not speed: nothing is inlined, and every piece of text goes through [`put`].
 
 use super::geometry::{self, Geometry};
 use super::output::{Writer, put_short};
 use super::{Outcome, Scalar, WRONG_LENGTH, digits, json_string, network, oid};
 
-/// Types with a binary form of their own that is met rarely.
+/// Rarely used types with a binary form of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rare {
     Geometry(Geometry),
@@ -20,10 +19,10 @@ pub(super) enum Rare {
     Lsn,
     /// xid and cid, strings in `to_json`.
     Xid,
-    /// The same, of eight bytes.
+    /// The same, with eight bytes.
     Xid8,
     Tid,
-    /// jsonpath, ltree, lquery, ltxtquery: text behind a version.
+    /// jsonpath, ltree, lquery, ltxtquery: text after a version.
     Versioned,
     Hstore,
     Vector,
@@ -105,7 +104,7 @@ pub(super) fn append_hex(out: &mut Writer<'_>, byte: u8) {
     out.put_block(&digits::hex([byte, 0, 0, 0]), 2);
 }
 
-/// Appends a hexadecimal number without leading zeros; `letter` is its `a`.
+/// Appends a hexadecimal number without leading zeros. `letter` is the digit for ten, `a` or `A`.
 #[inline(never)]
 pub(super) fn hexadecimal(out: &mut Writer<'_>, number: u32, letter: u8) {
     let mut shift = 28_u32.saturating_sub((number | 1).leading_zeros() & 28);
@@ -137,7 +136,7 @@ pub(super) fn bare(out: &mut Writer<'_>, scalar: Scalar, value: &[u8]) -> Outcom
     Ok(())
 }
 
-/// int32 number of bits, then the bits, first one highest.
+/// Appends a bit string: int32 number of bits, then the bits, the first one highest.
 fn append_bits(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let (count, bytes) = value.split_first_chunk().ok_or(WRONG_LENGTH)?;
     let mut count = u32::from_be_bytes(*count) as usize;
@@ -171,7 +170,7 @@ fn append_unsigned(out: &mut Writer<'_>, number: u64) -> Outcome {
     Ok(())
 }
 
-/// uint32 block, uint16 offset.
+/// Appends a tid: uint32 block, uint16 offset.
 fn append_tid(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let &[a, b, c, d, e, f] = value.as_array().ok_or(WRONG_LENGTH)?;
     put(out, "\"(");
@@ -182,7 +181,8 @@ fn append_tid(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// int32 number of pairs, each int32 length and key, int32 length (-1: NULL) and value. As the cast to json writes it.
+/// Appends an hstore as its cast to json writes it: int32 number of pairs, each int32 length and key, int32 length (-1:
+/// NULL) and value.
 fn append_hstore(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let (count, mut rest) = value.split_first_chunk().ok_or(WRONG_LENGTH)?;
     let count = u32::from_be_bytes(*count);
@@ -202,26 +202,26 @@ fn append_hstore(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     ended(rest)
 }
 
-/// int32 length and so many bytes; -1 is NULL.
+/// Reads an int32 length and that many bytes; -1 is NULL.
 pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, &'static str> {
     let length = i32::from_be_bytes(fixed(rest)?);
     if length == -1 {
         return Ok(None);
     }
     let length = usize::try_from(length).map_err(|_| WRONG_LENGTH)?;
-    let (field, behind) = rest.split_at_checked(length).ok_or(WRONG_LENGTH)?;
-    *rest = behind;
+    let (field, after) = rest.split_at_checked(length).ok_or(WRONG_LENGTH)?;
+    *rest = after;
     Ok(Some(field))
 }
 
-/// The next four bytes.
+/// Reads the next four bytes.
 pub(super) fn fixed(rest: &mut &[u8]) -> Result<[u8; 4], &'static str> {
-    let (bytes, behind) = rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
-    *rest = behind;
+    let (bytes, after) = rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
+    *rest = after;
     Ok(*bytes)
 }
 
-/// Nothing may follow.
+/// Fails if anything follows.
 pub(super) fn ended(rest: &[u8]) -> Outcome {
     if rest.is_empty() {
         Ok(())
@@ -230,7 +230,7 @@ pub(super) fn ended(rest: &[u8]) -> Outcome {
     }
 }
 
-/// pgvector's: int16 dimensions, int16 unused, a float4 each.
+/// Appends pgvector's vector: int16 dimensions, int16 unused, then a float4 per dimension.
 fn append_vector(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let (&[a, b, 0, 0], numbers) = value.split_first_chunk().ok_or(WRONG_LENGTH)? else {
         return Err(WRONG_LENGTH);

@@ -1,6 +1,6 @@
-//! The built-in types with a binary form of their own: which OID is which, and which family writes it.
+//! The built-in types with a binary form of their own: the OIDs of each, and the family that writes it.
 //!
-//! Types made of others are in `catalog.rs`; those that few columns have, in `rare.rs`.
+//! Types made of other types are in `catalog.rs`. Types that few columns have are in `rare.rs`.
 
 use super::output::Writer;
 use super::rare::Rare;
@@ -66,7 +66,7 @@ impl Scalar {
         })
     }
 
-    /// Every server that has ever spoken the protocol writes it in binary alike.
+    /// Returns whether every server that has ever spoken the protocol writes this type in binary in the same way.
     pub(super) fn is_same_everywhere(self) -> bool {
         use Scalar as S;
         matches!(
@@ -79,7 +79,7 @@ impl Scalar {
         matches!(self, Scalar::Json | Scalar::Jsonb)
     }
 
-    /// The value, between quotes where `strings` says so.
+    /// Appends the value, between quotes if `strings` says so.
     #[inline(never)]
     pub(super) fn append_as(self, value: &[u8], strings: Strings, out: &mut Writer<'_>) -> Outcome {
         if strings.quote(self) {
@@ -119,7 +119,7 @@ impl Scalar {
     }
 }
 
-/// A family's function, inlined, on a writer of its own: see [`Writer`].
+/// Calls a family's function, inlined, with a writer of its own; see [`Writer`].
 #[inline(always)]
 fn lent(
     out: &mut Writer<'_>,
@@ -129,7 +129,7 @@ fn lent(
     out.lend(|out| append(out, value))
 }
 
-/// Puts what `append` writes between quotes, unless it is a string already (NaN and the infinities).
+/// Puts what `append` writes between quotes, unless it is already a string (NaN and the infinities).
 pub(super) fn quoted(
     out: &mut Writer<'_>,
     append: impl FnOnce(&mut Writer<'_>) -> Outcome,

@@ -1,4 +1,4 @@
-//! Any bytes for any type: JSON or an error. What single types become stands in their files.
+//! Any bytes for any type give JSON or an error. The output of single types is tested in their files.
 
 use super::*;
 use alloc::string::String;
@@ -12,7 +12,7 @@ const SCALARS: [u32; 45] = [
     oid::TIMETZ, oid::TIMESTAMP, oid::TIMESTAMPTZ, oid::INTERVAL, oid::JSON, oid::JSONB, oid::REFCURSOR, oid::CSTRING,
     oid::HSTORE, oid::VECTOR, 27, 28, 29, 600, 601, 602, 603, 604, 628, 650, 718, 774, 829, 869, 1560, 1562, 3220,
 ];
-/// Scalars whose OID says nothing else: xid8, jsonpath; and what is made of others.
+/// xid8 and jsonpath, which are scalars too, and the types that are made of others.
 const OTHERS: [u32; 16] = [
     5069, 4072, 2249, 2287, 3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536,
 ];
@@ -52,7 +52,7 @@ pub(super) fn text_json(type_oid: u32, value: &str) -> String {
     String::from_utf8(encoded(type_oid, 0, Strings::NONE, value.as_bytes()).unwrap()).unwrap()
 }
 
-/// The bytes are no binary value of the type.
+/// Asserts that the bytes are not a binary value of the type.
 pub(super) fn refused(type_oid: u32, value: &[u8]) {
     for strings in [Strings::NONE, Strings::ALL] {
         assert_eq!(
@@ -63,7 +63,7 @@ pub(super) fn refused(type_oid: u32, value: &[u8]) {
     }
 }
 
-/// The text is no value of the type.
+/// Asserts that the text is not a value of the type.
 pub(super) fn text_refused(type_oid: u32, value: &str) {
     assert_eq!(
         encoded(type_oid, 0, Strings::NONE, value.as_bytes()).map_err(|error| error.type_oid),
@@ -92,11 +92,11 @@ fn binary_is_asked_for_where_it_can_be_read() {
     }
 }
 
-/// Where times may be floats, what holds one is asked for as text, and so is all that is the same in both forms; floats
-/// are not, whose text may lack digits.
+/// Where times may be floats, Bind asks for the text form. The exceptions are bool, integers and floats, which every
+/// server writes alike, and types that contain floats but no times, because the text of a float may lack digits.
 #[test]
 fn float_times_are_asked_for_as_text() {
-    // 20000 holds a float, 20001 a time, 20002 both; 20003 is an array of the last.
+    // 20000 contains a float, 20001 a time, 20002 both; 20003 is an array of 20002.
     let types = Types::new(
         &[
             20000, 4, 1, 0, 20001, 4, 1, 1, 20002, 4, 2, 0, 20003, 1, 20002, 0,
@@ -141,7 +141,7 @@ fn float_times_are_asked_for_as_text() {
         read(20001, &std::format!("(\"{time}\")"), &float_times),
         std::format!("{{\"t\":{json}}}")
     );
-    // Neither form can be trusted: it is the server's text.
+    // Neither form can be trusted, so the value is the server's text.
     let both = std::format!("(0.1,\"{time}\")");
     assert_eq!(
         read(20002, &both, &float_times),
@@ -189,7 +189,7 @@ fn plausible() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(field, 0..12).prop_map(|fields| fields.concat())
 }
 
-/// An array of the element type whose elements are as given.
+/// Returns an array of the element type with these elements.
 fn array_of(element_oid: u32, elements: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes: Vec<u8> = [1, 0, element_oid, elements.len() as u32, 1]
         .iter()
@@ -202,9 +202,9 @@ fn array_of(element_oid: u32, elements: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Whether the output must be JSON: a json value is as good as what the server sent.
+/// Returns whether the output is JSON, or need not be: a json value is only as good as what the server sent.
 fn checks_out(type_oid: u32, output: &[u8]) -> bool {
-    // A record may hold one too.
+    // A record may contain json too.
     let raw = [
         oid::JSON,
         oid::JSONB,
@@ -240,7 +240,7 @@ proptest! {
         }
     }
 
-    /// Every element is written as it is alone, and one bad element makes the array bad.
+    /// Every element is written as it is alone, and one invalid element makes the array invalid.
     #[test]
     fn an_array_is_its_elements(
         elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)

@@ -1,4 +1,4 @@
-//! text, varchar, bpchar, name, and whatever arrives as the server's text; `"char"`, which is one byte.
+//! text, varchar, bpchar, name, and every value that arrives as the server's text; also `"char"`, which is one byte.
 
 use super::output::Writer;
 use super::{Outcome, WRONG_LENGTH, json_string};
@@ -10,14 +10,15 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// As [`append`]; `readable` begins with `value` and may go on behind it.
+/// Like [`append`]. `readable` begins with `value` and may continue after it.
 #[inline(always)]
 pub(super) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) -> Outcome {
     json_string::append_within(out, value, readable);
     Ok(())
 }
 
-/// Appends a binary `"char"`: as the type's output function, zero is the empty string and a byte from 0x80 on `\ooo`.
+/// Appends a binary `"char"`. Like the type's output function, it writes zero as the empty string and a byte from 0x80
+/// on as `\ooo`.
 #[inline(always)]
 pub(super) fn append_char(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let (text, length) = match *value {

@@ -4,7 +4,7 @@ use super::digits::hex;
 use super::output::{Writer, put_short};
 use super::{Outcome, WRONG_LENGTH};
 
-/// Appends the binary form; its text form is a plain string.
+/// Appends the binary form.
 #[inline(always)]
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] =

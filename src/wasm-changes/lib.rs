@@ -1,7 +1,7 @@
 //! The boundary of the second wasm: a replication connection, for `pgz-edge/changes`. The only other file that knows
 //! wasm-bindgen is src/wasm/lib.rs, which gives the reasons for the allocator and the panic handler.
 
-// Elsewhere there is nothing to build.
+// On other targets there is nothing to build.
 #![cfg(target_arch = "wasm32")]
 #![no_std]
 
@@ -28,7 +28,7 @@ pub struct ChangesCore {
     inner: Replication,
 }
 
-/// Asks for a fresh instance, which the next call finds.
+/// Requests a fresh instance, which the next call will use.
 #[wasm_bindgen]
 pub fn restart_changes() {
     wasm_bindgen::handler::schedule_reinit();
@@ -36,7 +36,7 @@ pub fn restart_changes() {
 
 #[wasm_bindgen]
 impl ChangesCore {
-    /// Before its first connection.
+    /// A stream before its first connection.
     /// - `max_message_bytes`: the longest message accepted from the server.
     /// - `row_form`: ROWS_COLUMNS for objects, ROWS_NDJSON for lines, and the bits INT8_AS_STRING, NUMERIC_AS_STRING,
     ///   JSON_AS_STRING, CAMEL_CASE.
@@ -57,18 +57,19 @@ impl ChangesCore {
         }
     }
 
-    /// The next connection of the stream: transactions whose commit ends at `yielded` or before are dropped.
+    /// Starts the next connection of the stream. Transactions whose commit ends at or before `yielded` are dropped.
     pub fn restart(&mut self, yielded: u64) {
         self.inner.restart(yielded);
     }
 
-    /// Describes the database's own types, as of the driver's core.
+    /// Describes the database's own types, with the arguments of the driver's core.
     pub fn define_types(&mut self, types: &[u32], attributes: &[u32], names: &str) {
         self.inner
             .define_types(Types::new(types, attributes, names));
     }
 
-    /// OIDs of types that a table has and that nobody has described. Then `receive(0)` goes on.
+    /// Takes the OIDs of types that a table has and that are not described yet. After that, call `receive(0)` to
+    /// continue.
     pub fn take_wanted_types(&mut self) -> Vec<u32> {
         self.inner.take_wanted_types()
     }
@@ -78,9 +79,11 @@ impl ChangesCore {
         self.inner.command(text);
     }
 
-    /// A table whose rows `select` asks for next: `take_wanted_types` may have some before.
-    /// - `names`: of its schema, of itself and of its columns, each ended by a NUL.
-    /// - `columns`: three numbers each: 1 where it belongs to the replica identity, else 0; type OID; type modifier.
+    /// Describes a table whose rows `select` requests next. `take_wanted_types` may return types to describe before
+    /// that.
+    /// - `names`: of its schema, of the table and of its columns, each followed by a NUL.
+    /// - `columns`: three numbers each: 1 if the column belongs to the replica identity, else 0; type OID; type
+    ///   modifier.
     /// - `at`: where the slot begins.
     pub fn snapshot_table(
         &mut self,
@@ -100,17 +103,17 @@ impl ChangesCore {
         self.inner.snapshot_table(table, at);
     }
 
-    /// Query: its rows are those of table `oid`, and become lines.
+    /// Query: returns rows of table `oid`, which become lines.
     pub fn select(&mut self, text: &str, oid: u32) {
         self.inner.select(text, oid);
     }
 
-    /// All tables have been read: the line that says so, and commits up to `at` have been read.
+    /// Ends the snapshot: all tables have been read. Writes the line that says so; commits up to `at` count as read.
     pub fn snapshot_over(&mut self, at: u64) {
         self.inner.snapshot_over(at);
     }
 
-    /// A status update: the server need not keep what is before `flushed`.
+    /// A status update: the server may discard the log before `flushed`.
     /// - `clock`: microseconds since 2000-01-01.
     pub fn update_status(&mut self, flushed: u64, clock: i64, wants_answer: bool) {
         self.inner.update_status(flushed, clock, wants_answer);
@@ -121,12 +124,12 @@ impl ChangesCore {
         self.inner.terminate();
     }
 
-    /// What must be written to the socket, in one write.
+    /// The bytes that must be written to the socket, in one write.
     pub fn take_output(&mut self) -> Vec<u8> {
         self.inner.take_output()
     }
 
-    /// Room for `count` bytes in wasm memory. 0: there is none, and the connection has failed.
+    /// A buffer for `count` bytes in wasm memory. 0: there is no memory, and the connection has failed.
     pub fn input(&mut self, count: usize) -> *const u8 {
         if self.inner.input(count).len() < count {
             self.inner.has_no_memory();
@@ -135,42 +138,43 @@ impl ChangesCore {
         self.inner.input(count).as_ptr()
     }
 
-    /// `count` bytes stand there now. Returns what has happened: bits `CHANGES_…`.
+    /// Reads `count` bytes from that buffer. Returns what has happened: bits `CHANGES_…`.
     pub fn receive(&mut self, count: usize) -> u32 {
         self.inner.received(count)
     }
 
-    /// Makes the changes that were read one piece: lines, or a batch for objects (src/replication/batch.rs). Its length.
+    /// Completes the output for the changes read so far: lines, or a batch for objects (src/replication/batch.rs).
+    /// Returns its length.
     pub fn seal(&mut self) -> usize {
         self.inner.seal()
     }
 
-    /// Where it stands in wasm memory, valid until the next call other than these three.
+    /// Address of that output in wasm memory, valid until the next call other than these three.
     pub fn changes_pointer(&self) -> *const u8 {
         self.inner.changes().as_ptr()
     }
 
-    /// It has been taken.
+    /// Drops that output after it has been taken.
     pub fn changes_taken(&mut self) {
         self.inner.changes_taken();
     }
 
-    /// The answer to the last command, as JSON: its rows, or its error.
+    /// Takes the answer to the last command, as JSON: its rows, or its error.
     pub fn take_answer(&mut self) -> String {
         self.inner.take_answer()
     }
 
-    /// Why the connection has failed, as JSON; empty where it has not.
+    /// Why the connection has failed, as JSON; empty if it has not.
     pub fn failure(&self) -> String {
         self.inner.failure()
     }
 
-    /// The end of the server's log, as far as it has said.
+    /// The end of the server's log, as last reported.
     pub fn end(&self) -> u64 {
         self.inner.end()
     }
 
-    /// Behind the last commit that was read.
+    /// Position after the last commit that was read.
     pub fn committed(&self) -> u64 {
         self.inner.committed()
     }

@@ -1,8 +1,8 @@
 // What servers tell an ordinary role of their cluster: what js/adapters/cluster/questions.ts is built on.
 import { expect, test } from "vitest";
-import { driver, start } from "./world.ts";
+import { driver, majors, start } from "./world.ts";
 
-test.each([18, 15])("PostgreSQL %i tells an ordinary role", { timeout: 60_000 }, async (major) => {
+test.each(majors)("PostgreSQL %i tells an ordinary role", { timeout: 60_000 }, async (major) => {
   const servers = await start(`facts-${major}`, { major, count: 1 });
   const { primary, standbys } = servers;
   const standby = standbys[0]!;

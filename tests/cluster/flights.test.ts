@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { delayingProxy, type DelayingProxy } from "../../bench/lib/delaying-proxy.mjs";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
-import { createCluster, driver, start } from "./world.ts";
+import { createCluster, driver, majors, start } from "./world.ts";
 
 const { sql } = driver;
 let servers: ClusterOfServers;
@@ -11,7 +11,7 @@ let primary: DelayingProxy;
 let standby: DelayingProxy;
 let cluster: ReturnType<typeof createCluster>;
 beforeAll(async () => {
-  servers = await start("flights", { count: 1 });
+  servers = await start("flights", { major: majors[0]!, count: 1 });
   primary = await delayingProxy(servers.primary.url);
   standby = await delayingProxy(servers.standbys[0]!.url);
   const options = { sslmode: "disable", lookInterval: 1_000_000, maxLag: Infinity } as const;

@@ -4,10 +4,10 @@ import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
 import { until } from "../support/until.ts";
 import type { driver } from "./world.ts";
-import { clusterOf, createCluster, PORT, start, type Answered } from "./world.ts";
+import { clusterOf, createCluster, majors, PORT, start, type Answered } from "./world.ts";
 
 let servers: ClusterOfServers;
-beforeAll(async () => void (servers = await start("reads")));
+beforeAll(async () => void (servers = await start("reads", { major: majors[0]! })));
 afterAll(() => servers?.stop());
 
 const portOf = async (calls: { query: typeof driver.Pool.prototype.query }) =>

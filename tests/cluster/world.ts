@@ -1,11 +1,17 @@
 // What the tests of clusters share: servers of one major version for a file, and a cluster over them.
 import type * as pgz from "../../js/index.ts";
 import type * as entry from "../../js/adapters/cluster.ts";
+import process from "node:process";
 import { logFile } from "../servers/index.mjs";
 import { startStandbys, type ClusterNode, type ClusterOfServers } from "../servers/standbys.mjs";
 
 export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
 export const { createCluster } = (await import("../../dist/cluster.js" as string)) as typeof entry;
+
+/** PostgreSQL 19 is there in a release, where Debian has it (tests/servers/postgres-19.mjs). */
+export const has19 = process.env["PGZ_TEST_POSTGRES_19"] !== undefined;
+/** The servers of these tests: 18 and 15 in each run, and then 19. */
+export const majors = has19 ? [19] : [18, 15];
 
 export type Options = NonNullable<Parameters<typeof createCluster>[1]>;
 

@@ -2,7 +2,7 @@
 //
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
-// TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,leftovers} alone), Rust by cargo-mutants
+// TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,session-changes} alone), Rust by cargo-mutants
 // against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), Stryker has the unit tests
 // that are named after the file, and simulated sessions try what these have not noticed. By hand, because a file takes
 // minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not
@@ -49,8 +49,8 @@ function stryker(patterns, tests = "*") {
 }
 
 /**
- * Lists what is noticed neither by a file's own tests nor by a session: of js/session/told.ts these are
- * tests/unit/told.test.ts and tests/unit/told-*.test.ts. The tests of clients run through all of this code; each change
+ * Lists what is noticed neither by a file's own tests nor by a session: of js/session/learned.ts these are
+ * tests/unit/learned.test.ts and tests/unit/told-*.test.ts. The tests of clients run through all of this code; each change
  * would be tried by some two hundred of them.
  */
 function bySessions(files) {
@@ -86,7 +86,7 @@ function typescriptMutants(files) {
   const globs = others.map((file) => (file.endsWith(".ts") ? file : `${file}/**/*.ts`));
   const isPool = others.every((file) => file.startsWith("js/pool"));
   const statuses = [0];
-  if (others.length > 0) statuses.push(stryker(globs, isPool ? "{pool-*,leftovers}" : "*"));
+  if (others.length > 0) statuses.push(stryker(globs, isPool ? "{pool-*,session-changes}" : "*"));
   if (swept.length > 0) statuses.push(bySessions(swept.flatMap(filesOf)));
   return Math.max(...statuses);
 }

@@ -5,6 +5,7 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { textOf } from "../../bench/lib/results.mjs";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const read = (name: string) => readFileSync(path.join(root, name), "utf8");
@@ -19,6 +20,13 @@ test("names and table of SQLSTATEs are those of the server's errcodes.txt", () =
 
 test("docs/benchmarks.md and benchmark-tables.md show the figures of bench/results", () => {
   execFileSync(process.execPath, ["bench/docs.mjs", "--check"], { cwd: root, stdio: "pipe" });
+});
+
+test("results of benchmarks have one row a line", () => {
+  for (const name of readdirSync(path.join(root, "bench/results"))) {
+    const text = read(`bench/results/${name}`);
+    expect(text === textOf(JSON.parse(text) as object), name).toBe(true);
+  }
 });
 
 test("the README's Worker handler has at most 12 lines", () => {

@@ -5,7 +5,7 @@ import { assert } from "../integration/assert.ts";
 import { expectCode } from "./expect-code.ts";
 import { scopeJobs } from "./scope-jobs.ts";
 import { writeJobs } from "./write-jobs.ts";
-import type { Job, Statement, Tenant } from "./workload.ts";
+import type { Job, Statement, Tenant } from "./tenant.ts";
 
 /** `reading`: statements that change nothing, to be used inside transactions too, where their names may be missing. */
 export function jobs(reading: readonly Statement[]): Job[] {

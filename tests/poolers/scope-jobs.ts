@@ -2,7 +2,7 @@
 // front of it. Each job looks whether anything of that is left on the server connection, which others use next.
 import { assert } from "../integration/assert.ts";
 import { expectCode } from "./expect-code.ts";
-import type { Client, Job, Tenant } from "./workload.ts";
+import type { Client, Job, Tenant } from "./tenant.ts";
 
 const scopeOf = (client: Client, { number, schema }: Tenant) =>
   client.scope({ settings: { "app.tenant": number, search_path: schema } });

@@ -2,7 +2,7 @@
 // that all tenants share.
 import { assert } from "../integration/assert.ts";
 import type { Query } from "../../js/index.ts";
-import type { Caller, Statement, Tenant } from "./workload.ts";
+import type { Caller, Statement, Tenant } from "./tenant.ts";
 
 export function statements(tenant: Tenant): Statement[] {
   const { schema, sql } = tenant;

@@ -1,7 +1,7 @@
 // What tenants write many at a time: batches, COPY in and out, and statements that are prepared as objects.
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
-import type { Client, Job, Tenant } from "./workload.ts";
+import type { Client, Job, Tenant } from "./tenant.ts";
 
 export const writeJobs: Job[] = [
   {

@@ -2,7 +2,7 @@
 
 use crate::{cases, cut_at, transcript};
 use pgz_edge::boundary::status;
-use pgz_edge::connection::limits::Caps;
+use pgz_edge::connection::caps::Caps;
 use pgz_edge::connection::{Connection, Login, Settings};
 use pgz_edge::encode::RowForm;
 use pgz_edge::types::oid;

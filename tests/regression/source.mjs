@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { mirror } from "../servers/debian.mjs";
 import { root } from "../servers/home.mjs";
 
 const VERSION = "15.18";
@@ -27,18 +28,6 @@ async function download(file) {
   mkdirSync(path.dirname(file), { recursive: true });
   writeFileSync(`${file}.part`, bytes);
   renameSync(`${file}.part`, file);
-}
-
-/** Where apt gets its packages. */
-function mirror() {
-  try {
-    const words = ["indextargets", "--format", "$(REPO_URI)", "Label: Debian"];
-    const [first] = execFileSync("apt-get", words, { encoding: "utf8" }).split("\n");
-    if (first) return first;
-  } catch {
-    // No Debian.
-  }
-  return "http://deb.debian.org/debian/";
 }
 
 /** Unpacks src/test/regress into a folder: `sql/`, `data/`, `parallel_schedule`. */

@@ -1,10 +1,12 @@
-// The suites by name: what each needs and how it runs. Each gives rows (rows.mjs).
+// The suites by name: what each needs and how it runs. Each gives rows (rows.mjs). `setup`: of scripts/setup, if it is
+// more than for all others.
 //
 // What differs between runtimes is their sockets and streams, and what differs between servers is their answers. No
 // runtime can change an answer, so the older server is seen by "node" alone, and all others see the newest one.
 import { readdirSync } from "node:fs";
 import { nodeBinary } from "../../scripts/node/index.mjs";
 import { lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
+import { postgres19 } from "../servers/postgres-19.mjs";
 import { at, bin, say } from "./command.mjs";
 import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
@@ -72,6 +74,17 @@ function withoutCitus() {
   return [];
 }
 
+/** Debian has PostgreSQL 19. */
+async function cluster19() {
+  const folder = await postgres19().catch((error) => void say(`cluster-19 left out: ${error.message.split("\n")[0]}`));
+  if (folder === undefined) return [];
+  return runVitest("cluster-19", node(), on19, { ...onlyNewestServer(), PGZ_TEST_POSTGRES_19: folder });
+}
+
+const on19 = ["facts", "failover", "flights", "positions", "reads", "waiting"].map(
+  (name) => `tests/cluster/${name}.test.ts`,
+);
+
 /** Of `make test-release`: what takes minutes by nature, and differs little from what `make test` has run. */
 export const releaseSuites = {
   "node-26-unit": inVitest("node-26-unit", nodeOf(26), ["tests/unit"]),
@@ -99,6 +112,10 @@ export const releaseSuites = {
   changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
   // A million calls over five failovers, with synchronous replication and without.
   cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
+  // A server in which a call waits for the position.
+  "cluster-19": { needs: ["build", "servers"], run: cluster19 },
+  // Five more failovers, and switchovers, of a cluster that Patroni runs.
+  patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
   // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },

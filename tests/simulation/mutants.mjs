@@ -43,7 +43,7 @@ export function contentsOf(files) {
   return new Map(files.map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
 }
 
-/** Of a folder, or a file by itself: `js/session`, `js/session/told.ts`. */
+/** Of a folder, or a file by itself: `js/session`, `js/session/learned.ts`. */
 export function filesOf(what) {
   if (what.endsWith(".ts")) return [what];
   const names = readdirSync(path.join(root, what)).filter((name) => name.endsWith(".ts"));

@@ -26,7 +26,7 @@ export const planted = [
   },
   {
     name: "a pool that has never connected waits for a server that is not there",
-    file: "js/pool/upkeep.ts",
+    file: "js/pool/member-lifecycle.ts",
     from: "return error instanceof PostgresError || this.#hasConnected;",
     to: "return true;",
   },
@@ -51,7 +51,7 @@ export const planted = [
   {
     name: "a transaction's turn is never passed on",
     file: "js/api/one-connection.ts",
-    from: "void released.then(() => line.pass(turn));",
+    from: "void released.then(() => turns.pass(turn));",
     to: "void released;\n    void turn;",
   },
   {
@@ -75,7 +75,7 @@ export const planted = [
   {
     name: "a call waits for a connection that is being cleaned, though there is room",
     file: "js/pool/slots.ts",
-    from: "    // That may take long. Who waits and has counted on this one may have another.\n    this.#serve();\n",
+    from: "    // Cleaning may take long. A waiter that counted on this member may get another connection.\n    this.#serve();\n",
     to: "",
     mends: "1c06eb5",
   },
@@ -116,7 +116,7 @@ export const planted = [
   },
   {
     name: "a throw of afterConnect fails all who wait",
-    file: "js/pool/upkeep.ts",
+    file: "js/pool/member-lifecycle.ts",
     from: 'return { error: cause.error, ends: "first" };',
     to: 'return { error: cause.error, ends: "all" };',
     mends: "cb2463e",

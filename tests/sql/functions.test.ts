@@ -1,4 +1,4 @@
-// PostgreSQL's own functions that may leave something on a session: each is one that js/pool/leftovers.ts knows, or one
+// PostgreSQL's own functions that may leave something on a session: each is one that js/pool/session-changes.ts knows, or one
 // that somebody has looked at and that leaves nothing. A new major of PostgreSQL fails here until its new functions have
 // been looked at.
 //
@@ -6,7 +6,7 @@
 // hand the change to its leader.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Client } from "../../js/index.ts";
-import { changeOf } from "../../js/pool/leftovers.ts";
+import { changeOf } from "../../js/pool/session-changes.ts";
 import { runtime, testServers } from "../integration/servers.ts";
 
 const { connect } = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");

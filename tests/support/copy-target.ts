@@ -1,7 +1,7 @@
 // A COPY that takes data and sends them nowhere, for tests of what feeds one.
 //
 // Knows the contract of CopyTarget. Must not know formats.
-import { HEADER } from "../../js/connection/connection.ts";
+import { HEADER } from "../../js/wasm/messages.ts";
 import type { CopyTarget } from "../../js/statement/copy.ts";
 
 export class FakeTarget implements CopyTarget {

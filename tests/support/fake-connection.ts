@@ -1,6 +1,6 @@
 // A connection that does nothing but write down what is done with it, in `log`, and answers statements as a test says.
 //
-// For what a pool does with one connection (cleaning.ts, upkeep.ts), whose every order of events no server would show.
+// For what a pool does with one connection (cleaning.ts, member-lifecycle.ts), whose every order of events no server would show.
 import type { Connection } from "../../js/connection/connection.ts";
 import type { Conversation } from "../../js/connection/operation.ts";
 import type { PgzError } from "../../js/util/errors.ts";

@@ -8,7 +8,7 @@ import { Catalog } from "../../js/session/catalog.ts";
 import type { SchemaChanges } from "../../js/session/schema-changes.ts";
 import type { LearnedShape } from "../../js/session/shapes.ts";
 import { Statements } from "../../js/session/statements.ts";
-import { Told } from "../../js/session/told.ts";
+import { Learned } from "../../js/session/learned.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import type { Column, CoreConnection, EventOf } from "../../js/wasm/boundary.ts";
 
@@ -55,7 +55,7 @@ export class NotedSession {
   readonly log: Command[] = [];
   readonly asked: Asked[] = [];
   readonly catalog: Catalog;
-  readonly told = new Told();
+  readonly told = new Learned();
   readonly changes = { key: "" };
   readonly block = { settings: [] as string[] };
   /** Of types that the core can read in binary: all but these. */
@@ -81,7 +81,7 @@ export class NotedSession {
     };
     this.statements = new Statements(this.connection as unknown as Connection, server, {
       catalog,
-      told: this.told,
+      learned: this.told,
       changes: this.changes as SchemaChanges,
       block: this.block,
     });

@@ -1,11 +1,11 @@
-// A pool's places with everything around them made up: borrowers, waiters, and a keeper whose work a test ends when it
+// A pool's places with everything around them made up: borrowers, waiters, and an owner whose work a test ends when it
 // likes. Each event is followed by a look at what must always hold; what does not is in `faults`.
 //
-// Knows `Slots` only by what it offers and by what it asks of its keeper: the model beside it counts for itself.
+// Knows `Slots` only by what it offers and by what it asks of its owner: the model beside it counts for itself.
 import type { Connection } from "../../js/connection/connection.ts";
 import { Member } from "../../js/pool/member.ts";
 import type { PoolConfig } from "../../js/pool/options.ts";
-import { Slots, type Failure, type Keeper, type Waiter } from "../../js/pool/slots.ts";
+import { Slots, type Failure, type MemberActions, type Waiter } from "../../js/pool/slots.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import type { FakeClock } from "./fake-clock.ts";
 
@@ -54,7 +54,7 @@ export class World {
   readonly lateBecause: unknown[] = [];
   readonly error = END;
   readonly closedBecause = CLOSED;
-  untold = 0;
+  unreported = 0;
   looks = 0;
   isClosed = false;
   /** Whether what comes back has to be cleaned. */
@@ -79,7 +79,7 @@ export class World {
     this.#ticks = ticks;
     const plain = { maxConnecting: 5, reset: "auto", leakThreshold: 0, holdProcess: false, sharing: 1 } as const;
     this.config = { ...DEFAULTS, ...plain, ...rules };
-    this.slots = new Slots(this.config, this.#keeper(), ticks);
+    this.slots = new Slots(this.config, this.#actions(), ticks);
     this.slots.fill();
   }
 
@@ -254,6 +254,7 @@ export class World {
 
   renew(): void {
     this.#generation++;
+    this.#noConnectBefore = 0; // it ends a pause too
     this.slots.renew();
   }
 
@@ -376,7 +377,7 @@ export class World {
     if (mayConnect && this.waiters.length > coming) this.#fault("a call waits though there is room for a connection");
   }
 
-  #keeper(): Keeper {
+  #actions(): MemberActions {
     const ofMember = (list: OfMember[], member: Member) =>
       new Promise<void>((resolve, reject) => list.push({ member, resolve, reject }));
     return {
@@ -399,7 +400,7 @@ export class World {
       look: () => void this.looks++,
       late: (cause) => (this.lateBecause.push(cause), END),
       judge: (cause) => cause as Failure,
-      untold: () => void this.untold++,
+      unreported: () => void this.unreported++,
     };
   }
 }

@@ -10,7 +10,7 @@
 
 use crate::trace::Tokens;
 use pgz_edge::boundary::{batch, copy, form, login, protocol, rows as row_format};
-use pgz_edge::connection::limits::Caps;
+use pgz_edge::connection::caps::Caps;
 use pgz_edge::connection::simple_query::Copy;
 use pgz_edge::connection::{BatchEnd, Connection, FirstRequest, Login, Settings};
 use pgz_edge::encode::{RowForm, RowFormat};

@@ -230,11 +230,11 @@ test("a result that a limit has cut says by which, and a call that fails has no 
 
 test("what follows a call on the wire is told once that all is said", () => {
   const call = made();
-  call.said(1);
+  call.sent(1);
   const said: number[] = [];
-  call.follower = { said: (bytes) => void said.push(bytes) };
-  call.said(2);
-  call.said(3);
+  call.follower = { sent: (bytes) => void said.push(bytes) };
+  call.sent(2);
+  call.sent(3);
   expect(said).toEqual([2]);
 });
 

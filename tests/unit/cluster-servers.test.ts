@@ -124,6 +124,21 @@ test.each(["exec", "transaction", "reads"] as const)(
   },
 );
 
+test("a primary all of whose connections are in use is still the primary", async () => {
+  const cluster = clusterOf({ isOneAccount: false, max: 1, acquireTimeout: 200 });
+  await cluster.look();
+  const lease = await cluster.acquire();
+  // A standby that is gone makes all of them suspect. The question to the primary waits for a connection, in vain.
+  replicas.nodes[1]!.server.stop("crash");
+  await until(() => cluster.stats().servers[1]!.pool.total === 0, "the loss is noticed");
+  await expect(cluster.reads.query(WHO)).rejects.toMatchObject({ code: "ACQUIRE_TIMEOUT" });
+  await cluster.look();
+  expect(cluster.stats().servers[0]).toMatchObject({ role: "primary", failure: undefined });
+  const call = cluster.query(WHO);
+  lease.release();
+  expect((await call).rows).toEqual([{ server: "one" }]);
+});
+
 test("where no primary comes the call says so when its time is over", async () => {
   const cluster = clusterOf({ isOneAccount: false, acquireTimeout: 100 });
   await cluster.look();

@@ -31,7 +31,7 @@ function newSession(): { noted: NotedSession; session: Session } {
 test("it resolves with the operation that had the rows, when that is over", async () => {
   const { noted, session } = newSession();
   const said: number[] = [];
-  const call = Object.assign(noted.owner, { said: (bytes: number) => void said.push(bytes) });
+  const call = Object.assign(noted.owner, { sent: (bytes: number) => void said.push(bytes) });
   const executing = execute(call, session, QUERY, FORM, sink);
   noted.asked[0]!.answer(SHAPE);
   await settled();
@@ -46,7 +46,7 @@ test.each([
   ["while it runs", 1],
 ])("it resolves with nothing where the call ends %s", async (_, at) => {
   const { noted, session } = newSession();
-  Object.assign(noted.call, { said: () => {} });
+  Object.assign(noted.call, { sent: () => {} });
   const executing = execute(noted.owner, session, QUERY, FORM, sink);
   if (at > 0) noted.asked[0]!.answer(SHAPE);
   await settled();
@@ -58,7 +58,7 @@ test.each([
 
 test("what throws when it is told of the end is the failure of the statement", async () => {
   const { noted, session } = newSession();
-  Object.assign(noted.call, { said: () => {} });
+  Object.assign(noted.call, { sent: () => {} });
   const failure = new Error("mine");
   const failures: unknown[] = [];
   const executed: Executed = {

@@ -57,7 +57,7 @@ async function goesOn(session: Session): Promise<void> {
 // -- what may follow it ----------------------------------------------------------------------------------------------
 
 test("first runs follow each other on the wire, and each says how long its text and values are", async () => {
-  const said = vi.spyOn(Call.prototype, "said");
+  const said = vi.spyOn(Call.prototype, "sent");
   try {
     const calls = [client.query(sql`select ${"abc"}`), client.query("select n")];
     const session = await firstRun();

@@ -1,6 +1,6 @@
 // The first run of a statement over sockets in memory: what its flight holds, and what each way of failing leads to.
 import { beforeEach, expect, test } from "vitest";
-import { checkFailed, checkPassed, firstRunOf, isOld, isPlain } from "../../js/session/first-run.ts";
+import { checkFailed, checkPassed, firstRunOf, isOld, isPipelinable } from "../../js/session/first-run.ts";
 import { sql } from "../../js/statement/sql.ts";
 import { behindPrelude, checked, described, failed, firstFlight, over, texts } from "../support/first-runs.ts";
 import {
@@ -405,7 +405,7 @@ test("what may run first: plain statements that show no anonymous record", () =>
     "select * from f() as r(a int) where x::record = y",
   ])
     expect(may(text), text).toBe(false);
-  expect(isPlain("selection")).toBe(false);
+  expect(isPipelinable("selection")).toBe(false);
 });
 
 test("a statement with very many numbers, or a very long one, is described first", () => {

@@ -133,11 +133,13 @@ test("what would be ignored is refused with what to write", async () => {
   expect(await exec("select 1", callback)).toEqual(noCallback);
   expect(await json("select 1", callback)).toEqual(noCallback);
   expect(await json("select $1", [1])).toEqual(message("INVALID_QUERY", /sql`… \$\{value\} …`/));
-  expect(await query(sql`select ${1}`, [1])).toEqual(message("INVALID_QUERY", /Values belong into the query/));
+  expect(await query(sql`select ${1}`, [1])).toEqual(message("INVALID_QUERY", /Values belong in the query/));
   expect(await rows({ text: "select 1", rowMode: "array" })).toEqual(
-    message("INVALID_QUERY", /no "rowMode": options are given behind it/),
+    message("INVALID_QUERY", /no "rowMode": options are the next argument/),
   );
-  expect(await query({ text: "select 1", name: "one" })).toEqual(message("INVALID_QUERY", /no "name": .*of their own/));
+  expect(await query({ text: "select 1", name: "one" })).toEqual(
+    message("INVALID_QUERY", /no "name": the driver names prepared statements/),
+  );
   expect(await query("select 1", "select 2")).toEqual(message("INVALID_OPTION", /must be an object/));
   expect(await thrown(() => client.transaction!(["select 1"]))).toEqual(message("INVALID_OPTION", /use batch/));
 });
@@ -185,7 +187,7 @@ test("values beside a text, and rows without a list", () => {
 test("an undefined value is named by what stands in front of it", () => {
   const user: { id?: number } = {};
   expect(() => sql`select * from users where active and id = ${user.id} and name = ${"x"}`).toThrow(
-    message("INVALID_PARAMETER", /^Value 1 of the query, behind "where active and id =", is undefined/),
+    message("INVALID_PARAMETER", /^Value 1 of the query, after "where active and id =", is undefined/),
   );
 });
 

@@ -2,7 +2,7 @@
 // one place; the test asks every combination.
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { clean, isDemoted, ping } from "../../js/pool/cleaning.ts";
-import type { Change } from "../../js/pool/leftovers.ts";
+import type { Change } from "../../js/pool/session-changes.ts";
 import { Member } from "../../js/pool/member.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { FakeConnection, LOST, type Answer } from "../support/fake-connection.ts";
@@ -81,7 +81,7 @@ function endsIn({ stopping, is, rollback, answer }: State, steps: readonly strin
 function memberIn({ stopping, is, rollback, change, answer }: State): [Member, FakeConnection] {
   const connection = new FakeConnection();
   const member = new Member(connection.real, 1, 0, 0, Infinity);
-  member.leftovers.change = change;
+  member.sessionChanges.change = change;
   connection.answers = { "set session": answer };
   connection.isBusy = is === "busy";
   if (is === "closed") connection.closed = LOST;
@@ -107,8 +107,8 @@ test("each state that a connection comes back in is cleaned as the table says, o
     const cleaning = clean(member, state, async (given) => {
       expect(given).toBe(member);
       await settle();
-      // The user's settings are those of each borrower: they are no leftovers.
-      member.leftovers.change = "resets";
+      // The user's settings are those of each borrower: they are no session changes.
+      member.sessionChanges.change = "resets";
       connection.log.push(state.restores === "well" ? "restore" : "restore, in vain");
       if (state.restores !== "well") connection.closed = LOST;
     }).then(() => (isOver = true));
@@ -125,7 +125,7 @@ test("each state that a connection comes back in is cleaned as the table says, o
     await cleaning;
     expect(connection.log, JSON.stringify(state)).toEqual(wanted);
     expect(Boolean(connection.closed), JSON.stringify(state)).toBe(endsIn(state, wanted));
-    if (!connection.closed) expect(member.leftovers.change, JSON.stringify(state)).toBe("none");
+    if (!connection.closed) expect(member.sessionChanges.change, JSON.stringify(state)).toBe("none");
     expect(clock.timers).toEqual([]);
     count++;
   }

@@ -31,7 +31,7 @@ test("a new member is busy, without borrowers, of its generation", () => {
   const member = memberOf();
   expect(member).toMatchObject({ place: "busy", borrowers: 0, isAlone: false, isSuspect: false, isDoomed: false });
   expect(member).toMatchObject({ generation: 3, since: 10, heard: 10, expiresAt: 20 });
-  expect(member.session.leftovers).toBe(member.leftovers);
+  expect(member.session.sessionChanges).toBe(member.sessionChanges);
 });
 
 test("it is clean only while nothing speaks against it", () => {
@@ -41,7 +41,7 @@ test("it is clean only while nothing speaks against it", () => {
   expect(memberOf({ stopping: Promise.resolve() }).isClean).toBe(false);
   expect(memberOf({ transactionStatus: "T" }).isClean).toBe(false);
   const left = memberOf();
-  left.leftovers.note("set a.b = 1");
+  left.sessionChanges.note("set a.b = 1");
   expect(left.isClean).toBe(false);
   const config = configOf("primary");
   expect(memberOf({ refusedWrite: true, config }).isClean).toBe(false);

@@ -88,17 +88,32 @@ test("a reset of the pool ends the count too, and tells the next generation", as
   expect(world.slots.idle).toBe(0);
 });
 
+test("a reset ends the pause: those who wait are connected at once", async () => {
+  const world = new World(clock, { max: 2 });
+  world.wait(true);
+  await world.step(() => world.notOpened("none"));
+  expect(world.opens.length).toBe(0);
+  await world.step(() => world.renew());
+  expect(world.opens.length).toBe(1);
+  expect(clock.timers).toEqual([]);
+  await world.step(() => world.opened());
+  expect(world.loans.length).toBe(1);
+  // Without a pause it makes no connection that nobody waits for.
+  await world.step(() => world.renew());
+  expect(world.opens.length).toBe(0);
+});
+
 test("a failure that no waiter can be ended with is told, and the pauses grow", async () => {
   const world = new World(clock, { max: 2, min: 1 });
   await world.step(() => world.notOpened("first"));
-  expect([world.untold, clock.timers]).toEqual([1, [100]]);
+  expect([world.unreported, clock.timers]).toEqual([1, [100]]);
   await world.pass(100);
   await world.step(() => world.notOpened("first"));
-  expect([world.untold, clock.timers]).toEqual([2, [200]]);
+  expect([world.unreported, clock.timers]).toEqual([2, [200]]);
   world.wait(true);
   await world.pass(200);
   await world.step(() => world.notOpened("first"));
-  expect([world.untold, world.failures.length]).toEqual([2, 1]);
+  expect([world.unreported, world.failures.length]).toEqual([2, 1]);
 });
 
 test("a failure that ends all waits for nothing, and tells nobody else", async () => {
@@ -106,7 +121,7 @@ test("a failure that ends all waits for nothing, and tells nobody else", async (
   world.wait(true);
   world.wait(true);
   await world.step(() => world.notOpened("all"));
-  expect([world.failures.length, world.untold, clock.timers]).toEqual([2, 0, []]);
+  expect([world.failures.length, world.unreported, clock.timers]).toEqual([2, 0, []]);
 });
 
 // -- waiting ----------------------------------------------------------------------------------------------------------

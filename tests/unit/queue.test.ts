@@ -1,7 +1,7 @@
 // The life of a call beside its turn: what is refused, what ends it, what its observer hears, and where it goes when
 // its session was of no use.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Errand, refusal, uselessFor } from "../../js/api/queue.ts";
+import { Job, refusal, uselessFor } from "../../js/api/queue.ts";
 import type { Call } from "../../js/session/call.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { memoryPool } from "../support/memory-pool.ts";
@@ -38,20 +38,20 @@ test("a session is of no use where its own end failed the call, and that is safe
 });
 
 test("a call goes elsewhere as often as it may, and only while nothing of it can have happened", () => {
-  const errand = (beyond: string) =>
-    new Errand(
+  const job = (beyond: string) =>
+    new Job(
       { beyond } as Call<void>,
       "alone",
       () => {},
       () => {},
     );
-  const one = errand("nothing");
+  const one = job("nothing");
   expect([1, 2, 3].map(() => one.goesElsewhere("ended session", 2))).toEqual([true, true, false]);
   // A server that lets nobody in has not had the call: that is no repeat.
-  const other = errand("nothing");
+  const other = job("nothing");
   expect([1, 2, 3].map(() => other.goesElsewhere("refused login", 1))).toEqual([true, true, true]);
   for (const beyond of ["calls", "commits", "rows"])
-    expect(errand(beyond).goesElsewhere("ended session", 9), beyond).toBe(false);
+    expect(job(beyond).goesElsewhere("ended session", 9), beyond).toBe(false);
 });
 
 test("a refusal is a promise that rejects", async () => {

@@ -4,7 +4,7 @@ import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { SchemaChanges } from "../../js/session/schema-changes.ts";
 import type { Shape } from "../../js/session/shapes.ts";
-import { Told } from "../../js/session/told.ts";
+import { Learned } from "../../js/session/learned.ts";
 import type { CoreConnection } from "../../js/wasm/boundary.ts";
 
 let servers = 0;
@@ -22,7 +22,7 @@ function connect(to = server) {
     hears: undefined as Connection["hears"],
     tell: (command: (handle: CoreConnection) => void) => command(handle),
   };
-  const told = new Told();
+  const told = new Learned();
   const changes = new SchemaChanges(connection as unknown as Connection, to, told);
   /** So many commands of one flight; `status`: of the transaction behind it. */
   const run = (commands: string | readonly string[], status = connection.transactionStatus) => {

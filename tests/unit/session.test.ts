@@ -43,7 +43,7 @@ test("a session has its connection's configuration and its server's catalog, and
   expect(session.connection).toBe(connection);
   expect(session.config).toBe(connection.config);
   expect(session.catalog).toBe(catalogOf(serverKey(connection.config)));
-  expect([session.isScoped, inFront(session), session.leftovers]).toEqual([false, [], undefined]);
+  expect([session.isScoped, inFront(session), session.sessionChanges]).toEqual([false, [], undefined]);
 });
 
 test("a scope's session sets its settings in front of each flight, and the client's own does not", () => {
@@ -82,9 +82,9 @@ test("sessions of one connection have one memory of what has run there, and hear
 
 test("a scope's session begins transactions of its own, and notes what it leaves where the client's does", () => {
   const { session } = connect();
-  session.leftovers = { note: () => {} };
+  session.sessionChanges = { note: () => {} };
   const scoped = session.scoped(tenant);
-  expect(scoped.leftovers).toBe(session.leftovers);
+  expect(scoped.sessionChanges).toBe(session.sessionChanges);
   scoped.transaction.begin("begin");
   expect([scoped.transaction.isWaiting, session.transaction.isWaiting]).toEqual([true, false]);
 });

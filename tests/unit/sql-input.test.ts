@@ -34,11 +34,11 @@ test("a whole statement goes into no other, since its numbers would mean other v
 });
 
 test.each([
-  ["the words in front of it", () => sql`select ${undefined}`, 'Value 1 of the query, behind "select", is'],
+  ["the words in front of it", () => sql`select ${undefined}`, 'Value 1 of the query, after "select", is'],
   [
     "the last five of them",
     () => sql`update  users set\n a = ${1} where one or  two and\n three = ${undefined}`,
-    'Value 2 of the query, behind "or two and three =", is',
+    'Value 2 of the query, after "or two and three =", is',
   ],
   ["nothing in front", () => sql`${undefined} from t`, "Value 1 of the query is"],
   ["no word in front", () => sql`(${1}), (${undefined})`, "Value 2 of the query is"],
@@ -46,9 +46,9 @@ test.each([
   expect(said(act)).toContain(`INVALID_PARAMETER: ${message} undefined`);
 });
 
-test("undefined behind a very long word is named by its end", () => {
+test("undefined after a very long word is named by its end", () => {
   const strings = Object.assign([`select ${"x".repeat(100)}y`, ""], { raw: [] as string[] });
-  expect(said(() => sql(strings, undefined))).toContain(`behind "${"x".repeat(59)}y", is`);
+  expect(said(() => sql(strings, undefined))).toContain(`after "${"x".repeat(59)}y", is`);
 });
 
 test("what the helpers cannot make SQL of is refused in words", () => {
@@ -102,10 +102,10 @@ test("what is shown of a query is its text, and of its values only how many", ()
 test("a query object has text and values, and nothing that would be ignored", () => {
   const base = { text: "select $1", values: [1] };
   expect(said(() => toQuery({ ...base, name: "n" } as Query))).toMatch(
-    /^INVALID_QUERY: .* no "name": statements are prepared under names of their own/,
+    /^INVALID_QUERY: .* no "name": the driver names prepared statements itself/,
   );
   expect(said(() => toQuery({ ...base, rowMode: "array" } as Query))).toMatch(
-    /^INVALID_QUERY: .* no "rowMode": options are given behind it/,
+    /^INVALID_QUERY: .* no "rowMode": options are the next argument/,
   );
   const bare = Object.assign(Object.create(null) as object, base, { rowMode: "array" });
   expect(said(() => toQuery(bare as Query))).toMatch(/^INVALID_QUERY: .* no "rowMode"/);
@@ -152,9 +152,9 @@ test("a call takes a template, a query, a text, or a text with its values, each 
 });
 
 test.each([
-  ["values behind a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong into the query/],
+  ["values behind a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong in the query/],
   ["values behind options", "select $1", [{}, [1]], /^INVALID_OPTION: Options must be an object/],
-  ["two lists of values", "select $1", [[1], [2]], /^INVALID_QUERY: Values belong into the query/],
+  ["two lists of values", "select $1", [[1], [2]], /^INVALID_QUERY: Values belong in the query/],
   ["a callback", "select 1", [() => 1], /^INVALID_OPTION: No call takes a callback/],
   ["a callback behind values", "select $1", [[1], () => 1], /^INVALID_OPTION: No call takes a callback/],
   ["a callback behind options", "select 1", [{}, () => 1], /^INVALID_OPTION: No call takes a callback/],

@@ -1,7 +1,7 @@
 // Which compiled texts the sql tag keeps, told by whether it reads a template's pieces again, and that they stay right.
 import { expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../../js/util/limits.ts";
+import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../../js/util/limits.ts";
 
 /** A template whose pieces are counted as they are read. */
 class Template {
@@ -59,10 +59,10 @@ test("which of its values are fragments, and which fragments, makes another text
     }
 });
 
-test(`a statement is kept up to ${LONGEST_WAY} steps: its templates, and each of their values`, () => {
+test(`a statement is kept up to ${LONGEST_TEMPLATE} steps: its templates, and each of their values`, () => {
   for (const [count, isKept] of [
-    [LONGEST_WAY - 1, true],
-    [LONGEST_WAY, false],
+    [LONGEST_TEMPLATE - 1, true],
+    [LONGEST_TEMPLATE, false],
   ] as const) {
     const template = new Template(...Array<string>(count + 1).fill(","));
     const values = Array.from({ length: count }, (_, index) => index);
@@ -79,7 +79,7 @@ test("a list of values is kept while it is no longer than a statement may be", (
     template.text(list(length));
     return template.text(list(length))[1];
   };
-  expect([2, LONGEST_WAY - 2, LONGEST_WAY - 1, LONGEST_WAY + 1, 1_000].map(made)).toEqual([
+  expect([2, LONGEST_TEMPLATE - 2, LONGEST_TEMPLATE - 1, LONGEST_TEMPLATE + 1, 1_000].map(made)).toEqual([
     false,
     false,
     true,

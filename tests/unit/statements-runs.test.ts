@@ -102,14 +102,14 @@ test("a sink hears columns again when it is its turn, where an operation before 
   session.told.learnColumns(shape.id, before);
   const { heard, sink } = newSink();
   const operation = execute(shape, sink);
-  operation.conversation.comesFirst!();
+  operation.conversation.isNext!();
   expect(heard).toEqual([before]);
   session.told.learnColumns(shape.id, after);
-  operation.conversation.comesFirst!();
+  operation.conversation.isNext!();
   expect(heard).toEqual([before, after]);
   // All names may be gone by then.
   session.told.forgetAll();
-  operation.conversation.comesFirst!();
+  operation.conversation.isNext!();
   expect(heard).toEqual([before, after]);
 });
 
@@ -118,11 +118,11 @@ test("a sink that was told nothing hears its columns from the core alone", () =>
   const { heard, sink } = newSink();
   const operation = execute(shape, sink);
   session.told.learnColumns(shape.id, [columnOf(23)]);
-  operation.conversation.comesFirst!();
+  operation.conversation.isNext!();
   expect(heard).toEqual([]);
   const silent = execute(shape);
   session.told.learnColumns(shape.id, [columnOf(25)]);
-  silent.conversation.comesFirst!();
+  silent.conversation.isNext!();
 });
 
 test("a statement of a batch is put where its items find it, and has run here", () => {

@@ -211,11 +211,11 @@ test("one that waits is told after 3 s in which the one in front has run nothing
 test("one that runs is idle behind so many calls, unless it or one inside of it waits for the server", () => {
   const counters = { queries: 4, errors: 0, rows: 0, bytes: 0, running: 0 };
   const one = new Running({ finished: false, whenOver: () => {} }, counters);
-  expect(one.idleBehind).toBe(4);
+  expect(one.idleMark).toBe(4);
   one.transaction = { isBusy: false } as Transaction;
-  expect(one.idleBehind).toBe(4);
+  expect(one.idleMark).toBe(4);
   one.transaction = { isBusy: true } as Transaction;
-  expect(one.idleBehind).toBeUndefined();
+  expect(one.idleMark).toBeUndefined();
 });
 
 test("a nested transaction that waits for the server makes the outer one busy", async () => {

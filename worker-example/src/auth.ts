@@ -7,15 +7,8 @@
  * Tokens are compared by their SHA-256 and in constant time, with all tenants' each time: how long it takes tells
  * neither how much of a token was right nor whose it is.
  */
+import type { AuthEnv } from "./env.ts";
 import { Problem } from "./problem.ts";
-
-export interface AuthEnv {
-  /**
-   * `{"acme":"…","globex":["…","…"]}`: `wrangler secret put TOKENS`. A tenant has several while one takes another's
-   * place. `openssl rand -hex 32` makes a token.
-   */
-  TOKENS?: string;
-}
 
 /** Shorter ones could be guessed. */
 const SHORTEST = 32;

@@ -1,30 +1,14 @@
 /**
  * What each route is given, and a tenant's database.
  *
- * Knows bindings, the tenant and the scope. Must not know routes. `tenant` is here because of a token (auth.ts), and
+ * Knows the tenant and the scope. Must not know routes. `tenant` is here because of a token (auth.ts), and
  * each query of a route goes through its scope: the setting `app.tenant` travels in front of it, in the same round
  * trip, and the policies of schema.sql read it.
  */
 import { createClient, type Client, type ClientOptions, type Scope } from "pgz-edge";
-import type { AuthEnv } from "./auth.ts";
-import type { DatabaseEnv } from "./database.ts";
-import type { FeedEnv } from "./feed.ts";
+import type { Env } from "./env.ts";
 import { requests } from "./limits.ts";
 import { observer } from "./telemetry.ts";
-
-interface Hyperdrive {
-  connectionString: string;
-}
-
-export interface Env extends AuthEnv, DatabaseEnv, FeedEnv {
-  /** The role that may only read (the SQL box, `/users`). */
-  HYPERDRIVE: Hyperdrive;
-  /** The role of the routes below /api. */
-  HYPERDRIVE_APP: Hyperdrive;
-  /** The same role on a standby near the Worker, if there is one (standby.ts). */
-  HYPERDRIVE_STANDBY?: Hyperdrive;
-  DATABASE: DurableObjectNamespace;
-}
 
 export interface Context {
   readonly request: Request;

@@ -14,15 +14,11 @@
 import { DurableObject } from "cloudflare:workers";
 import { createPool, sql, type Pool } from "pgz-edge";
 import type { Context } from "./context.ts";
+import type { DatabaseEnv } from "./env.ts";
 import { FanOut } from "./fan-out.ts";
 import { limits, listening } from "./limits.ts";
 import { Problem, problemOf, problemResponse } from "./problem.ts";
 import { observer } from "./telemetry.ts";
-
-export interface DatabaseEnv {
-  /** PostgreSQL's own address, with the login of the objects: `wrangler secret put DATABASE_URL`. */
-  DATABASE_URL: string;
-}
 
 const MINUTE = 60_000;
 

@@ -17,18 +17,11 @@ import { DurableObject } from "cloudflare:workers";
 import { createClient, sql, type Client } from "pgz-edge";
 import { changes, type AnyChange, type Update } from "pgz-edge/changes";
 import type { Context } from "./context.ts";
+import type { FeedEnv } from "./env.ts";
 import { FeedClient } from "./feed-client.ts";
 import { EVERYBODY, FeedLog } from "./feed-log.ts";
 import { feeding } from "./limits.ts";
 import { Problem, problemOf, problemResponse } from "./problem.ts";
-
-export interface FeedEnv {
-  FEED: DurableObjectNamespace;
-  /** PostgreSQL's own address, with the login of changes.sql: `wrangler secret put CHANGES_URL`. Without: no feed. */
-  CHANGES_URL?: string;
-  /** The replication slot. Slots are the server's, not a database's. */
-  CHANGES_SLOT?: string;
-}
 
 /** A row of the publication's table. */
 interface Order {

@@ -5,7 +5,8 @@
  * Every route but the page and /health wants `authorization: Bearer …` (auth.ts), and knows its tenant from it.
  */
 import { tenantOf } from "./auth.ts";
-import type { Context, Env } from "./context.ts";
+import type { Context } from "./context.ts";
+import type { Env } from "./env.ts";
 import { askObject, listen } from "./database.ts";
 import { exportOrders } from "./export.ts";
 import { follow } from "./feed.ts";

@@ -1,10 +1,10 @@
-// What to change where a server, or what stands in front of it, refuses a stream of changes.
+// Advice on what to change when a server, or a pooler before it, refuses a stream of changes.
 //
 // Knows the server's errors around replication. Must not know when they come.
 import { PostgresError, UsageError, type Client, type Pool } from "../../index.ts";
 import { configOf } from "./config.ts";
 
-/** By SQLSTATE, and by the server's words where a code means several things. The first that fits is said. */
+/** Advice by SQLSTATE, and by the server's message where a code has several meanings. The first match is used. */
 const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[] = [
   [/^55000$/, /wal_level/, "Set wal_level = logical in the server's configuration, and restart it."],
   [/^0A000$|^55000$/, /recovery/, "A standby decodes changes from PostgreSQL 16 on: connect to the primary."],
@@ -23,22 +23,22 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
     /^42501$/,
     /must be owner|for database/,
     'Option "tables" makes a publication: the role must own them, and have CREATE on the database. Otherwise let ' +
-      'somebody else make one, and give "publication".',
+      'another role make one, and give "publication".',
   ],
   [/^42501$/, /for table|for view/, "The role needs SELECT on the publication's tables for a snapshot."],
   [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],
   [/^42704$/, /^publication/, "Make it first: create publication … for table …"],
-  [/^53400$/, /slots/, "Raise max_replication_slots, or drop a slot that nobody reads."],
+  [/^53400$/, /slots/, "Raise max_replication_slots, or drop an unused slot."],
   [/^53300$/, /./, "Raise max_wal_senders: each stream of changes takes one."],
   [
     /^08P01$/,
     /startup parameter|replication/,
-    "A pooler, such as PgBouncer, stands in between and does not pass on what changes need: connect to the server " +
-      "itself.",
+    "A pooler in between, such as PgBouncer, does not pass on what a stream of changes needs: connect to the " +
+      "server itself.",
   ],
 ];
 
-/** The same error; with advice, where there is some. */
+/** Returns the same error, with advice if there is some. */
 export function advised<E>(error: E): E {
   if (!(error instanceof PostgresError) || error.advice !== undefined) return error;
   const found = ADVICE.find(([code, words]) => code.test(error.code) && words.test(error.message));
@@ -51,12 +51,12 @@ export function advised<E>(error: E): E {
   return error;
 }
 
-/** @throws UsageError where there can be no replication */
+/** @throws UsageError if replication is impossible */
 export function refuseHyperdrive(db: Client | Pool): void {
   const { hosts } = configOf(db);
   if (hosts.some(({ host }) => host.endsWith(".hyperdrive.local")))
     throw new UsageError(
       "INVALID_OPTION",
-      "Hyperdrive passes on no replication: give changes a client that connects to the server itself.",
+      "Hyperdrive does not pass on replication: give changes a client that connects to the server itself.",
     );
 }

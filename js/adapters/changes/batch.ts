@@ -3,22 +3,22 @@
 // Knows the layout. Must not know what a change is.
 import { openBatch, rowsOf, type Batch, type BatchPlace, type RowPlan } from "../../values/objects.ts";
 
-/** Numbers of four bytes: what stands before the heads, and a head. */
+/** Sizes in numbers of four bytes: of the part before the heads, and of a head. */
 const BEFORE = 2;
 const HEAD = 8;
-/** Places in a head. */
+/** Indexes of the fields of a head. */
 const OF = 1;
 const XID = 2;
 const SUBXID = 3;
 const POSITION_LENGTH = 4;
 const BYTES = 5;
 
-/** Reads from head to head. What it gives of a head is that of the current one. */
+/** Reads one head after another. The getters return the fields of the current head. */
 export class BatchReader {
   readonly #batch: Batch;
   readonly #ints: Int32Array;
   readonly #end: number;
-  /** Of the rows. */
+  /** The place of the next row. */
   readonly #place: BatchPlace;
   #head = BEFORE;
   /** Where the next text of a head begins. */
@@ -52,17 +52,17 @@ export class BatchReader {
     return this.#ints[this.#head + XID]! >>> 0;
   }
 
-  /** 0: none. */
+  /** The subtransaction's id; 0 means none. */
   get subxid(): number {
     return this.#ints[this.#head + SUBXID]! >>> 0;
   }
 
-  /** As the server has sent the change. */
+  /** The size of the change as the server sent it. */
   get bytes(): number {
     return this.#ints[this.#head + BYTES]!;
   }
 
-  /** To be read once, and before `time`. */
+  /** Must be read once, and before `time`. */
   position(): string {
     return this.#textOf(this.#ints[this.#head + POSITION_LENGTH]!);
   }
@@ -75,7 +75,7 @@ export class BatchReader {
     return this.#batch.json[this.#place.json++];
   }
 
-  /** How many heads from this one on are of its kind and its table. */
+  /** Number of consecutive heads, from this one on, of its kind and table. */
   get run(): number {
     const ints = this.#ints;
     const head = this.#head;
@@ -84,7 +84,7 @@ export class BatchReader {
     return (next - head) / HEAD;
   }
 
-  /** Of this head and those behind it. */
+  /** Returns the rows of `count` heads, from this one on. */
   rows(plan: RowPlan, count: number): unknown[] {
     return rowsOf(plan, this.#batch, count, this.#place);
   }

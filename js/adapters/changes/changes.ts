@@ -1,6 +1,6 @@
 // `changes(db, options)`: changes of tables as objects, as NDJSON, as a Response.
 //
-// Knows the forms in which changes are asked for. Must not know connections or lines.
+// Knows the forms in which a caller reads changes. Must not know connections or lines.
 import { Client, Pool, UsageError } from "../../index.ts";
 import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, ROWS_COLUMNS, ROWS_NDJSON } from "../../wasm/numbers.ts";
 import { refuseHyperdrive } from "./advice.ts";
@@ -16,8 +16,9 @@ export type { ChangesOfTransaction, ChangesStats };
 /** Options of `transactions`. */
 export interface TransactionsOptions {
   /**
-   * The most bytes of transactions that are not over, as the server sends them, before the stream ends with an error:
-   * their objects are held in memory, and take a multiple of it. Without `streaming` it is one. Default 33,554,432.
+   * Maximum number of bytes, as the server sends them, of all transactions that are not over. With more the stream ends
+   * with an error, because their objects are held in memory and take a multiple of this. Without `streaming` only one
+   * transaction is open at a time. Default 33,554,432.
    */
   readonly maxBytes?: number | undefined;
 }
@@ -25,8 +26,8 @@ export interface TransactionsOptions {
 const MAX_TRANSACTION = 32 << 20;
 
 const NOT_WITH_TWO_PHASE =
-  'transactions() does not take option "twoPhase": what was prepared would be held in memory only, though commits ' +
-  "behind it are acknowledged. Read the changes one by one.";
+  'transactions() does not take option "twoPhase": prepared transactions would be held in memory only, though later ' +
+  "commits are acknowledged. Read the changes one by one.";
 
 const NOT_BEGUN: ChangesStats = {
   state: "idle",
@@ -44,9 +45,9 @@ export interface ChangesResponse {
 }
 
 /**
- * Changes of tables, as they commit. Nothing happens before they are asked for, and then in one way only: by
- * `for await`, `stream()` or `respond()`. Leaving the loop ends the connection; the slot stays where it was
- * acknowledged.
+ * Changes of tables, as they commit. Nothing happens until they are read. They can be read only once: by `for await`,
+ * `transactions()`, `stream()` or `respond()`. Leaving the loop ends the connection; the slot stays at the last
+ * acknowledged position.
  */
 export class Changes<Row = Record<string, unknown>> implements AsyncIterable<AnyChange<Row>> {
   readonly #db: Client | Pool;
@@ -65,10 +66,10 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * The same by transactions, each in one piece; with `streaming` too. A message that is not transactional is one by
-   * itself. The rows of a snapshot come in pieces that have no `xid`.
+   * Yields whole transactions, also with `streaming`. A message that is not transactional is a piece by itself. The
+   * rows of a snapshot come in pieces without `xid`.
    *
-   * @throws ResponseTooLargeError a transaction that is longer than `maxBytes`
+   * @throws ResponseTooLargeError if the open transactions are longer than `maxBytes`
    *
    * @example
    * for await (const { changes, acknowledge } of changes(db, { slot, publication }).transactions()) {
@@ -107,8 +108,8 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * The same as NDJSON: a line per change. With `acknowledge: "commit"` what was read is acknowledged when the reader
-   * asks for more.
+   * Returns the changes as NDJSON, a line per change. With `acknowledge: "commit"` the commits that were read are
+   * acknowledged when the reader requests more.
    */
   stream(): ReadableStream<Uint8Array> {
     const feed = this.#open("lines");
@@ -126,19 +127,19 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
         },
         cancel: () => feed.end(),
       },
-      // Nothing is read ahead: what was read is what was taken.
+      // Nothing is read ahead, so the reader has taken everything that was read.
       { highWaterMark: 0 },
     );
   }
 
-  /** `stream()` as a response. */
+  /** Returns `stream()` as a response. */
   respond({ headers }: ChangesResponse = {}): Response {
     const all = new Headers(headers);
     if (!all.has("content-type")) all.set("content-type", "application/x-ndjson; charset=utf-8");
     return new Response(this.stream() as BodyInit, { headers: all });
   }
 
-  /** Where the stream is, and how far behind. */
+  /** Returns the stream's progress, and how far it is behind. */
   stats(): ChangesStats {
     return this.#feed?.stats() ?? NOT_BEGUN;
   }
@@ -150,8 +151,8 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
 }
 
 /**
- * Changes of the tables of a publication, as they commit. Opens a replication connection of its own, beside those of a
- * pool.
+ * Reads changes of a publication's tables, as they commit. Opens a replication connection of its own, in addition to
+ * those of a pool.
  *
  * @throws UsageError `INVALID_OPTION`, `UNKNOWN_OPTION`
  *

@@ -1,6 +1,6 @@
 // The second wasm: its instance in this isolate, and the core of one stream of changes in it.
 //
-// Knows the boundary (src/wasm-changes/lib.rs). Must not know sockets, options or what a line says.
+// Knows the boundary (src/wasm-changes/lib.rs). Must not know sockets, options or what a line contains.
 import { ChangesCore, initSync, restart_changes } from "../../../pkg/pgz_changes.js";
 import { ConnectionError } from "../../index.ts";
 import { define, type Definition } from "../../wasm/type-definitions.ts";
@@ -10,12 +10,12 @@ type Source = () => WebAssembly.Module | ArrayBuffer | ArrayBufferView;
 let source: Source | undefined;
 let memory: WebAssembly.Memory | undefined;
 
-/** Says where the wasm comes from. Each entry does, when it is loaded. */
+/** Sets the source of the wasm. Each entry calls this when it is loaded. */
 export function provide(wasm: Source): void {
   source = wasm;
 }
 
-/** Reads what a replication connection brings. */
+/** Decodes the bytes of a replication connection. */
 export class Core {
   readonly #handle: ChangesCore;
   readonly #memory: WebAssembly.Memory;
@@ -32,7 +32,7 @@ export class Core {
     return guarded(() => work(this.#handle));
   }
 
-  /** Gives it bytes of the socket. Returns what has happened: bits `CHANGES_…`. */
+  /** Passes bytes of the socket to the core. Returns what happened, as bits `CHANGES_…`. */
   receive(chunk: Uint8Array): number {
     return this.call((handle) => {
       const at = handle.input(chunk.length);
@@ -41,7 +41,7 @@ export class Core {
     });
   }
 
-  /** The changes that were read, as bytes of their own. */
+  /** Returns the changes read so far, as a copy. */
   take(): Uint8Array {
     return this.call((handle) => {
       const length = handle.seal();

@@ -1,11 +1,13 @@
-// A stream of changes over all its connections: pieces as they come, and acknowledgements on their way back.
+// A stream of changes over all its connections: changes from the server, and acknowledgements back to it.
 //
-//   connect ── [snapshot] ── START_REPLICATION ──> read ── changes ─> the consumer, who asks for the next ones
+//   connect ── [snapshot] ── START_REPLICATION ──> read ── changes ──> the consumer, which requests the next ones
 //      ^                                            │
-//      └──────────────── pause <──────────── lost ──┘       behind what was acknowledged; whole transactions that the
-//                                             consumer has had are dropped by the core
+//      └──────────────── pause <──────────── lost ──┘
 //
-// Knows when to connect again, and what the server need not keep. Must not know what a piece says.
+// A new connection starts after the last acknowledged position. The core drops whole transactions that the consumer has
+// already received.
+//
+// Knows when to connect again, and what the server need not keep. Must not know what a piece contains.
 import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
 import type { ChangesEvent, Client, Pool } from "../../index.ts";
 import { Catalog } from "../../session/catalog.ts";
@@ -25,35 +27,42 @@ import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
 
-/** Of the answers to commands. */
+/** Maximum message size for a connection that only receives responses to commands. */
 const MAX_MESSAGE_BYTES = 1 << 20;
 const STATUS_INTERVAL = 10_000;
-/** Milliseconds before another connection is tried: doubled each time. */
+/** Milliseconds before the next connection attempt, doubled each time. */
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
 /**
- * Status intervals of silence: by default 30 s, then a minute, as PostgreSQL's own subscriptions have it
- * (wal_receiver_timeout). Not less: a server that skips a large transaction says nothing for half a minute, and one
- * that is given up for that would begin it again without an end.
+ * Status intervals of silence after which the server is asked for a keepalive, and after which the connection is given
+ * up. By default they are 30 s and a minute, as in PostgreSQL's own subscriptions (wal_receiver_timeout). They must not
+ * be shorter: a server that skips a large transaction sends nothing for half a minute. If the connection were given up
+ * for that, the server would skip the same transaction again on each new connection, endlessly.
  */
 const ASKED_AFTER = 3;
 const GIVEN_UP_AFTER = 6;
 const NOTHING = new Uint8Array(0);
 
-/** Errors behind which another connection may help: a server that goes or comes, a slot that another one still has. */
+/**
+ * Errors after which another connection may succeed: the server stops or starts, or another connection still has the
+ * slot.
+ */
 const PASSING = /^(57P0[1235]|53300|55006|08...)$/;
-/** Of the server itself. Before anything has streamed, 08P01 is a pooler's, which says the same each time. */
+/**
+ * The same before anything has streamed: only errors of the server itself. An 08P01 is then a pooler's, which would
+ * send it again each time.
+ */
 const PASSING_AT_FIRST = /^(57P0[1235]|53300)$/;
 /**
- * Connections in a row that may be lost before the first one streams. Their pauses are 13 to 25 s: a server that
- * crashes starts again meanwhile, and something in between that ends each connection is told of.
+ * The stream fails when this many connections in a row were lost before one has streamed. The pauses between them are
+ * 13 to 25 s in total: a crashed server restarts in that time, and a proxy that ends each connection is reported.
  */
 const LOST_AT_FIRST = 8;
 
-/** Milliseconds to connect and to drop the slot of a snapshot that broke off, or the publication. */
+/** Milliseconds to connect, and then again to drop the slot of a snapshot that broke off, or the publication. */
 const LONGEST_DROP = 5_000;
 
-/** Where a stream of changes is. */
+/** The progress of a stream of changes. */
 export type ChangesStats = Omit<ChangesEvent, "slot">;
 
 export class Feed {
@@ -63,37 +72,37 @@ export class Feed {
   readonly #core: Core;
   readonly #over = new AbortController();
   readonly #unhear: () => void;
-  /** Sends status updates, from the first connection on. */
+  /** Sends status updates, once the first connection streams. */
   #timer: ReturnType<typeof setInterval> | undefined;
   #connection: Replication | undefined;
   #connections = 0;
-  /** Until all its rows were yielded. */
+  /** The snapshot, until all its rows have been yielded. */
   #snapshot: Snapshot | undefined;
-  /** The slot was made for a snapshot whose rows were not all yielded. */
+  /** Whether the slot was made for a snapshot whose rows have not all been yielded. */
   #madeForSnapshot = false;
-  /** Of option `tables`. */
+  /** The publication for option `tables`. */
   readonly #ownPublication: OwnPublication | undefined;
-  /** The publication was made, and not dropped. */
+  /** Whether that publication was made and has not been dropped. */
   #hasOwn = false;
   readonly #publications: readonly string[];
   #undoing: Promise<string> | undefined;
   readonly #lag = new Lag();
-  /** Some connection has streamed: from now on one that fails is tried again. */
+  /** Whether a connection has streamed. From then on the stream connects again after a failure. */
   #hasStreamed = false;
   #isStreaming = false;
   #failures = 0;
-  /** Connections in a row that were lost before the first one has streamed. */
+  /** Number of connections in a row that were lost before the first one has streamed. */
   #lostAtFirst = 0;
-  /** What was heard of this connection at the last look, and how many looks it has been silent for. */
+  /** The connection's `heard` at the last status interval, and the number of intervals for which it has been silent. */
   #heard: number | undefined;
   #silentLooks = 0;
-  /** Bits `CHANGES_…` that were not attended to. */
+  /** Bits `CHANGES_…` that have not been handled yet. */
   #happened = 0;
-  /** Bytes wait in the core behind the description of a table. */
+  /** Whether bytes wait in the core until the types of a table's description are known. */
   #waits = false;
-  /** What the server need not keep. */
+  /** The position up to which the server need not keep its log. */
   #flushed: bigint;
-  /** Behind the last commit that the consumer has acknowledged. */
+  /** The position after the last commit that the consumer has acknowledged. */
   #acknowledged = 0n;
 
   constructor(db: Client | Pool, options: ChangesOptions, rowForm: number) {
@@ -110,7 +119,7 @@ export class Feed {
     if (signal?.aborted) abort();
   }
 
-  /** The next changes, at least one: lines, or a batch where the row form says so. */
+  /** Resolves with the next changes, at least one: as lines, or as a batch if the row form says so. */
   async next(): Promise<Uint8Array> {
     for (;;) {
       this.#over.signal.throwIfAborted();
@@ -123,7 +132,8 @@ export class Feed {
         }
         this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
         this.#waits = false;
-        // First the changes, then what else has happened: those of the next connection are to be told apart.
+        // Changes are returned before other bits are handled, so that they are not mixed with those of the next
+        // connection.
         if (!(this.#happened & CHANGES_LINES)) continue;
         if (this.#happened & CHANGES_STATUS_WANTED) await this.#report(); // the next call may come late
         return this.#take();
@@ -134,7 +144,7 @@ export class Feed {
     }
   }
 
-  /** How many were made. */
+  /** Number of connections made so far. */
   get connections(): number {
     return this.#connections;
   }
@@ -153,7 +163,7 @@ export class Feed {
     };
   }
 
-  /** All commits that the core has read were yielded: the consumer asks for more. */
+  /** Acknowledges all commits that the core has read. The consumer has received them all, because it requests more. */
   acknowledgeAll(): void {
     void this.acknowledge(this.#core.call((handle) => handle.committed()));
   }
@@ -166,7 +176,7 @@ export class Feed {
     await this.#report();
   }
 
-  /** Ends it. What was acknowledged reaches the server before the connection ends. */
+  /** Ends the stream. Acknowledgements reach the server before the connection ends. */
   async end(): Promise<void> {
     const connection = this.#connection;
     if (!this.#over.signal.aborted) await this.#report();
@@ -186,7 +196,8 @@ export class Feed {
   }
 
   async #connect(): Promise<Replication> {
-    // At once the stream's own: to make a slot may take as long as transactions are open, and who aborts ends that too.
+    // Stored at once, so that an abort also ends the creation of a slot, which may wait as long as transactions are
+    // open.
     const connection = (this.#connection = await Replication.open(this.#db, this.#core, this.#over.signal));
     this.#over.signal.throwIfAborted();
     this.#connections++;
@@ -202,7 +213,7 @@ export class Feed {
     return connection;
   }
 
-  /** In front of the slot: what is decoded is read by the catalog as it was then. */
+  /** Makes the publication before the slot, because changes are decoded with the catalog of their own time. */
   async #publish(own: OwnPublication, connection: Replication): Promise<void> {
     await own.make(connection);
     this.#hasOwn = true;
@@ -219,7 +230,7 @@ export class Feed {
     }
   }
 
-  /** A permanent slot that exists is gone on with. */
+  /** Makes the slot, or continues with a permanent one that exists. */
   async #create(connection: Replication): Promise<void> {
     try {
       await connection.run(creation(this.#options, connection.serverVersion));
@@ -244,7 +255,7 @@ export class Feed {
     this.#failures = 0;
   }
 
-  /** The changes that were read. What commits are in them waits to be acknowledged. */
+  /** Returns the changes read so far. Their commits then wait for an acknowledgement. */
   #take(): Uint8Array {
     const committed = this.#core.call((handle) => handle.committed());
     if (committed > this.#acknowledged) this.#lag.read(committed, Date.now());
@@ -256,7 +267,7 @@ export class Feed {
     try {
       configOf(this.#db).observer?.onChanges?.({ slot: this.#options.slot, ...this.stats() });
     } catch {
-      // What an observer throws is dropped, as everywhere.
+      // An error that an observer throws is dropped, as everywhere.
     }
   }
 
@@ -275,7 +286,7 @@ export class Feed {
     if (happened & CHANGES_STATUS_WANTED) await this.#report();
   }
 
-  /** Nothing waits to be acknowledged, so the server need not keep what no table of the publication is in. */
+  /** If no commit waits for an acknowledgement, the server need not keep log that has no table of the publication. */
   #heedEnd(): void {
     const [committed, end, isOutside] = this.#core.call(
       (handle) => [handle.committed(), handle.end(), handle.is_outside()] as const,
@@ -283,7 +294,7 @@ export class Feed {
     if (isOutside && this.#acknowledged >= committed && end > this.#flushed) this.#flushed = end;
   }
 
-  /** The database's own types are asked for once per description of a table. */
+  /** Looks up the database's own types, once per description of a table. */
   async #learn(): Promise<void> {
     const oids = this.#core.call((handle) => handle.take_wanted_types());
     const columns = [...oids].map((typeOid) => ({ typeOid }));
@@ -295,9 +306,12 @@ export class Feed {
     this.#core.define(this.catalog.definitions());
   }
 
-  /** Reports, asks a server that is silent for a sign of life, and gives it up: nobody tells of a silent link. */
+  /**
+   * Sends a status update, asks a silent server for a keepalive, and at last gives the connection up: a dead link
+   * reports no error.
+   */
   #heedSilence(): void {
-    // What has no answer before it streams has a deadline of its own.
+    // Before it streams, an unanswered command has a deadline of its own.
     const heard = this.#isStreaming ? this.#connection?.heard : undefined;
     this.#silentLooks = heard !== undefined && heard === this.#heard ? this.#silentLooks + 1 : 0;
     this.#heard = heard;
@@ -306,11 +320,11 @@ export class Feed {
   }
 
   async #report(wantsAnswer = false): Promise<void> {
-    // What is wrong with the connection its reader is told of.
+    // The reader of the connection gets its errors.
     await this.#connection?.updateStatus(this.#flushed, wantsAnswer).catch(() => {});
   }
 
-  /** Returns when another connection may be tried, or throws what ends the stream. */
+  /** Returns when another connection may be tried, or throws the error that ends the stream. */
   async #comeBack(error: unknown): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
@@ -324,7 +338,7 @@ export class Feed {
     await this.#pause(pause);
   }
 
-  /** Less where the stream is over before. */
+  /** Waits. Ends early if the stream is over. */
   async #pause(milliseconds: number): Promise<void> {
     const { signal } = this.#over;
     await new Promise<void>((resolve) => {
@@ -338,7 +352,10 @@ export class Feed {
     });
   }
 
-  /** Drops what is of this stream alone. Returns what became of a broken snapshot's slot. Never rejects. */
+  /**
+   * Drops the slot and the publication that belong to this stream alone. Resolves with a text on what happened to the
+   * slot of a snapshot that broke off. Never rejects.
+   */
   #undo(): Promise<string> {
     if (!this.#madeForSnapshot && !this.#hasOwn) return this.#undoing ?? Promise.resolve("");
     return (this.#undoing ??= this.#undone());
@@ -349,7 +366,8 @@ export class Feed {
     const [hasSlot, own] = [this.#madeForSnapshot, this.#hasOwn && this.#ownPublication];
     this.#madeForSnapshot = this.#hasOwn = false;
     await this.#connection?.close();
-    // By a connection of its own: `db` may be closed, and its signal is often the one that has ended this stream.
+    // On a connection of its own and with a new signal: `db` may be closed, and the stream's signal is often what ended
+    // it.
     const core = new Core(MAX_MESSAGE_BYTES, 0);
     try {
       const connection = await Replication.open(this.#db, core, AbortSignal.timeout(LONGEST_DROP));
@@ -372,27 +390,33 @@ export class Feed {
 
   #mayPass(error: unknown): boolean {
     if (!this.#hasStreamed) return this.#mayPassAtFirst(error);
-    // With its connection the slot has gone, and with it what happens meanwhile.
+    // A temporary slot ended with its connection, so the changes made meanwhile are lost.
     if (this.#options.createSlot === "temporary") return false;
     if (error instanceof PostgresError) return PASSING.test(error.code);
     const isOfNetwork = error instanceof TimeoutError || error instanceof ConnectionError;
     return isOfNetwork && error.code !== "CORE_TRAPPED";
   }
 
-  /** A login that fails is told of at once. After one that did not, address and account are right. */
+  /**
+   * Whether another connection may succeed before the first one has streamed. A failed login is reported at once. After
+   * a successful login, address and account are known to be right.
+   */
   #mayPassAtFirst(error: unknown): boolean {
     if (error instanceof PostgresError && error.code === "55006") {
       this.#lostAtFirst = 0;
       return true;
     }
     const isFirstLogin = this.#connections === 0;
-    // Rows of a snapshot may have been yielded, and would come again.
+    // Rows of a snapshot may have been yielded already, and would come again.
     if (isFirstLogin || this.#snapshot || ++this.#lostAtFirst >= LOST_AT_FIRST) return false;
     if (error instanceof PostgresError) return PASSING_AT_FIRST.test(error.code);
     return error instanceof ConnectionError && (error.retryable || error.code === "CONNECTION_LOST");
   }
 
-  /** Where nothing was yielded it is safe to read the same changes again, whatever the server has done before. */
+  /**
+   * Marks an error as retryable if nothing was yielded: it is then safe to read the same changes again, whatever the
+   * server has done.
+   */
   #truthful(error: unknown): unknown {
     const isSafe =
       !this.#hasStreamed && !this.#snapshot && ["CONNECTION_LOST", "CONNECT_TIMEOUT"].includes(codeOf(error));
@@ -406,12 +430,12 @@ const isThere = (error: unknown) => error instanceof PostgresError && error.code
 
 function slotExists(slot: string, hasTried: boolean, cause: unknown): UsageError {
   const again = hasTried
-    ? " It may be one that this stream has made over a connection that was lost before it heard so: drop it, if so."
+    ? " This stream may have made it on a connection that was lost before the response came: if so, drop it."
     : "";
   return new UsageError(
     "INVALID_OPTION",
-    `Slot "${slot}" exists, and a snapshot is taken with a slot that is made for it: leave "snapshot" out to go on ` +
-      `with the slot, or drop it to begin anew.${again}`,
+    `Slot "${slot}" exists, and a snapshot needs a new slot: leave "snapshot" out to continue ` +
+      `with the slot, or drop it to start again.${again}`,
     { cause },
   );
 }
@@ -421,6 +445,6 @@ function brokeOff(cause: unknown, slot: string): PgzError {
   return new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause });
 }
 
-/** What the server need not keep for the slot. */
+/** A query for the position up to which the server need not keep log for the slot. */
 const confirmed = (slot: string) =>
   `select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = ${literal(slot)}`;

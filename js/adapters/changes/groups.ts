@@ -1,7 +1,7 @@
-// Changes by transaction: what has come of each that is open, until its commit.
+// Collects the changes of each open transaction until its commit.
 //
-//   begin ──────────────> open ── commit ──> given
-//   stream, first: true ─>  │ └── abort ───> dropped, or what a subtransaction has brought
+//   begin ──────────────> open ── commit ──> returned
+//   stream, first: true ─>  │ └── abort ───> dropped, or only the changes of a subtransaction
 //   the connection is lost ─┘  all are dropped: they come again
 //
 // Knows kinds of changes. Must not know connections or lines.
@@ -10,13 +10,16 @@ import type { AnyChange, ContentOf } from "./kinds.ts";
 
 /** A transaction that has committed. */
 export interface ChangesOfTransaction<Row = Record<string, unknown>> {
-  /** What to acknowledge, and to begin behind (`from`). */
+  /** The position to acknowledge, and to begin after (option `from`). */
   readonly position: string;
-  /** A message that is not transactional has none, nor have rows of a snapshot. */
+  /** Missing for a message that is not transactional, and for rows of a snapshot. */
   readonly xid?: number;
   readonly committedAt?: string;
   readonly origin?: string;
-  /** What is between `begin` and `commit`; rows of a snapshot, the last piece of which ends with `snapshot`. */
+  /**
+   * The changes between `begin` and `commit`, or rows of a snapshot. The last piece of a snapshot ends with kind
+   * `snapshot`.
+   */
   readonly changes: ContentOf<Row>[];
   acknowledge(): Promise<void>;
 }
@@ -32,14 +35,14 @@ const NO_TRANSACTION = 0;
 export class Groups<Row> {
   readonly #maxBytes: number;
   readonly #open = new Map<number, Open<Row>>();
-  /** Of all that is held, as the server has sent it. */
+  /** Total size of the held changes, as the server sent them. */
   #bytes = 0;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** Takes a change of `bytes`. Returns the transaction whose end it is. */
+  /** Adds a change of `bytes` bytes. Returns its transaction if the change is the end of it. */
   add(change: AnyChange<Row>, bytes: number): ChangesOfTransaction<Row> | undefined {
     const { xid = NO_TRANSACTION } = change;
     switch (change.kind) {
@@ -59,7 +62,7 @@ export class Groups<Row> {
         const acknowledge = () => change.acknowledge();
         return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
       }
-      // They are refused with transactions().
+      // These never come: transactions() refuses option `twoPhase`.
       case "beginPrepare":
       case "prepare":
       case "commitPrepared":
@@ -71,7 +74,7 @@ export class Groups<Row> {
     return undefined;
   }
 
-  /** The rows of a snapshot that have come, if there are any. */
+  /** Returns the rows of a snapshot that have come so far, if there are any. */
   takeRows(): ChangesOfTransaction<Row> | undefined {
     const rows = this.#open.get(NO_TRANSACTION);
     if (!rows) return undefined;
@@ -79,7 +82,7 @@ export class Groups<Row> {
     return alone(rows.held.map(({ change }) => change));
   }
 
-  /** Another connection: what was open comes again from its beginning, or has been rolled back. */
+  /** Drops all open transactions on a new connection: each comes again from its beginning, or has been rolled back. */
   restart(): void {
     this.#open.clear();
     this.#bytes = 0;
@@ -99,7 +102,7 @@ export class Groups<Row> {
       throw new ResponseTooLargeError({ limit: "bytes", value: this.#maxBytes, observed: this.#bytes });
   }
 
-  /** All of it, or what its subtransaction has brought. */
+  /** Drops a transaction, or only the changes of its subtransaction. */
   #drop(xid: number, subxid?: number): undefined {
     const open = this.#open.get(xid);
     if (!open) return;
@@ -111,7 +114,7 @@ export class Groups<Row> {
   }
 }
 
-/** What belongs to no transaction has nothing to acknowledge. */
+/** Makes a piece that belongs to no transaction, and so has nothing to acknowledge. */
 function alone<Row>(changes: ContentOf<Row>[]): ChangesOfTransaction<Row> {
   return { position: changes.at(-1)!.position, changes, acknowledge: () => Promise.resolve() };
 }

@@ -1,10 +1,10 @@
-// `for await` over changes. While they are at hand each takes two promises, the loop's own included; four by an async
-// generator (v8.promiseHooks, Node 24).
+// `for await` over changes. A buffered change costs two promises, including the loop's own. With an async generator it
+// would cost four (v8.promiseHooks, Node 24).
 //
-//   next() ──> at hand? ──> it is given
-//                 └──> the last commit is acknowledged, where that is the option ──> more of them are read
+//   next() ──> buffered? ──> returned
+//                 └──> acknowledge the last commit, if that is the option ──> read more changes
 //
-// Knows the order in which changes are given. Must not know connections or lines.
+// Knows the order in which changes are returned. Must not know connections or lines.
 import type { Feed } from "./feed.ts";
 import type { AnyChange } from "./kinds.ts";
 import type { ChangeReader } from "./reader.ts";
@@ -17,16 +17,16 @@ export class ChangeIterator<Row> implements AsyncIterableIterator<AnyChange<Row>
   readonly #feed: Feed;
   readonly #reader: ChangeReader;
   readonly #acknowledges: boolean;
-  /** What has come, of which the first `#given` were given. */
+  /** The buffered changes. The first `#given` of them have been returned. */
   #atHand: readonly AnyChange<Row>[] = [];
   #given = 0;
-  /** What was given last, if it is to be acknowledged with the next call. */
+  /** The change that was returned last, if the next call must acknowledge it. */
   #owed: { acknowledge(): Promise<void> } | undefined;
-  /** The last of the calls that wait; each waits for the one before. */
+  /** The last of the waiting calls. Each waits for the previous one. */
   #waiting: Promise<unknown> | undefined;
   #ending: Promise<void> | undefined;
 
-  /** `acknowledges`: what was given is acknowledged when the next one is asked for. */
+  /** With `acknowledges`, a returned commit is acknowledged when the next change is requested. */
   constructor(feed: Feed, reader: ChangeReader, acknowledges: boolean) {
     this.#feed = feed;
     this.#reader = reader;
@@ -48,7 +48,7 @@ export class ChangeIterator<Row> implements AsyncIterableIterator<AnyChange<Row>
     return turn;
   }
 
-  /** Ends the connection. A call that waits is over. */
+  /** Ends the connection. A waiting call resolves with the end of the iteration. */
   async return(): Promise<Result<Row>> {
     await this.#end();
     return DONE;

@@ -1,32 +1,35 @@
-// What a stream of changes yields. Types only.
+// The kinds of changes that a stream yields. Types only.
 
-/** Of each of them. */
+/** The members of every change. */
 interface Change {
-  /** Where it is in the server's log, as `pg_lsn` is written: `0/16B3748`. Of a `commit` what to acknowledge. */
+  /**
+   * Its position in the server's log, written as `pg_lsn`: `0/16B3748`. For a `commit` it is the position to
+   * acknowledge.
+   */
   readonly position: string;
   /** The id of its transaction. A message that is not transactional has none. */
   readonly xid?: number;
-  /** Option `streaming`: the id of its subtransaction, where it was made in one. */
+  /** With option `streaming`: the id of its subtransaction, if it was made in one. */
   readonly subxid?: number;
 }
 
-/** A transaction that has committed follows. */
+/** The beginning of a committed transaction, whose changes follow. */
 export interface Begin extends Change {
   readonly kind: "begin";
   readonly xid: number;
-  /** When it was committed, as timestamptz in JSON. */
+  /** The time of the commit, written as timestamptz in JSON. */
   readonly committedAt: string;
-  /** The replication origin, where the transaction came from another server. */
+  /** The replication origin, if the transaction came from another server. */
   readonly origin?: string;
 }
 
-/** What stands in front of each change of a table. */
+/** A change that names its table. */
 interface OfTable extends Change {
   readonly schema: string;
   readonly table: string;
 }
 
-/** A table as it is from here on: comes in front of its first change, and whenever it has changed. */
+/** The definition of a table. Comes before the table's first change, and again whenever the definition has changed. */
 export interface Schema extends OfTable {
   readonly kind: "schema";
   /** OID of the table. */
@@ -38,13 +41,13 @@ export interface Schema extends OfTable {
 export interface ColumnOfTable {
   readonly name: string;
   readonly typeOid: number;
-  /** `pg_attribute.atttypmod`; -1: none. */
+  /** `pg_attribute.atttypmod`; -1 means none. */
   readonly typeModifier: number;
-  /** It belongs to the replica identity. */
+  /** Whether the column belongs to the replica identity. */
   readonly key: boolean;
 }
 
-/** A row that was inserted; without `xid` one of a snapshot. */
+/** An inserted row. Without `xid` it is a row of a snapshot. */
 export interface Insert<Row = Record<string, unknown>> extends OfTable {
   readonly kind: "insert";
   readonly new: Row;
@@ -52,20 +55,20 @@ export interface Insert<Row = Record<string, unknown>> extends OfTable {
 
 export interface Update<Row = Record<string, unknown>> extends OfTable {
   readonly kind: "update";
-  /** The key as it was, where it has changed; the whole row with `REPLICA IDENTITY FULL`. */
+  /** The old key, if it has changed. With `REPLICA IDENTITY FULL` it is the whole old row. */
   readonly old?: Partial<Row>;
   readonly new: Partial<Row>;
-  /** Columns that `new` does not have: their values are TOASTed and have not changed. */
+  /** Columns that are missing in `new`, because their values are TOASTed and have not changed. */
   readonly unchanged?: readonly string[];
 }
 
 export interface Delete<Row = Record<string, unknown>> extends OfTable {
   readonly kind: "delete";
-  /** The key; the whole row with `REPLICA IDENTITY FULL`. */
+  /** The key of the row. With `REPLICA IDENTITY FULL` it is the whole row. */
   readonly old: Partial<Row>;
 }
 
-/** All rows of the snapshot have come: they are as of this position, and changes follow. */
+/** The end of a snapshot. Its rows are as of this position, and changes follow. */
 export interface Snapshot extends Change {
   readonly kind: "snapshot";
 }
@@ -77,15 +80,15 @@ export interface Truncate extends Change {
   readonly restartIdentity: boolean;
 }
 
-/** Of `pg_logical_emit_message`, with option `messages`. */
+/** A message of `pg_logical_emit_message`, with option `messages`. */
 export interface Message extends Change {
   readonly kind: "message";
-  /** It belongs to its transaction. Others come at once, also out of transactions that fail. */
+  /** Whether the message belongs to its transaction. Other messages come at once, also from transactions that fail. */
   readonly transactional: boolean;
   readonly prefix: string;
-  /** As text, where it is UTF-8. */
+  /** The content as text, if it is UTF-8. */
   readonly content?: string;
-  /** Otherwise, as bytea in JSON: `\x…`. */
+  /** Otherwise the content as bytea in JSON: `\x…`. */
   readonly bytes?: string;
 }
 
@@ -94,25 +97,27 @@ export interface Commit extends Change {
   readonly kind: "commit";
   readonly xid: number;
   readonly committedAt: string;
-  /** The slot goes on behind this commit from now on: the server need not keep what is before. */
+  /** Acknowledges this commit. The slot then continues after it, and the server need not keep earlier log. */
   acknowledge(): Promise<void>;
 }
 
-/** Option `streaming`: a part of a transaction that is not over follows. */
+/** With option `streaming`: the beginning of a part of a transaction that is not over. */
 export interface Stream extends Change {
   readonly kind: "stream";
   readonly xid: number;
-  /** It is its first part: what has come of it before counts no more. */
+  /** Whether it is the first part. If so, discard changes of the transaction that came earlier. */
   readonly first: boolean;
 }
 
-/** Option `streaming`: a transaction that came in parts, or with `subxid` a subtransaction of it, was rolled back. */
+/**
+ * With option `streaming`: a transaction that came in parts was rolled back, or with `subxid` a subtransaction of it.
+ */
 export interface Abort extends Change {
   readonly kind: "abort";
   readonly xid: number;
 }
 
-/** Option `twoPhase`: a transaction that is prepared follows. Its end is `prepare`. */
+/** With option `twoPhase`: the beginning of a prepared transaction, which ends with `prepare`. */
 export interface BeginPrepare extends Change {
   readonly kind: "beginPrepare";
   readonly xid: number;
@@ -120,18 +125,18 @@ export interface BeginPrepare extends Change {
   readonly gid: string;
 }
 
-/** Option `twoPhase`: a transaction is prepared, and later commits or is rolled back. */
+/** With option `twoPhase`: a transaction was prepared, or later committed or rolled back. */
 export interface Prepared extends Change {
   readonly kind: "prepare" | "commitPrepared" | "rollbackPrepared";
   readonly xid: number;
   readonly gid: string;
-  /** When that was, as timestamptz in JSON. */
+  /** The time of this event, written as timestamptz in JSON. */
   readonly at: string;
-  /** The slot goes on behind this from now on. */
+  /** Acknowledges this event. The slot then continues after it. */
   acknowledge(): Promise<void>;
 }
 
-/** What a transaction consists of. */
+/** The changes within a transaction. */
 export type ContentOf<Row = Record<string, unknown>> =
   Schema | Insert<Row> | Update<Row> | Delete<Row> | Snapshot | Truncate | Message;
 

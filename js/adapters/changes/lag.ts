@@ -1,12 +1,18 @@
-// How far a stream of changes is behind: which commits were read and are not acknowledged, and since when.
+// Measures how far a stream of changes is behind: which commits were read and not acknowledged, and since when.
 //
-// Knows positions and times that it is given. Must not know connections.
+// Knows the positions and times that it is given. Must not know connections.
 
-/** Commits of so many milliseconds are one entry: a program that never acknowledges adds one a second, not one each. */
+/**
+ * Commits within this many milliseconds share an entry. A program that never acknowledges then adds an entry a second,
+ * not one for each commit.
+ */
 const GRAIN = 1_000;
 
 export class Lag {
-  /** Of commits that are not acknowledged, the oldest first: up to where, and when the first of them was read. */
+  /**
+   * Commits that are not acknowledged, the oldest first. An entry has the position of its last commit, and the time at
+   * which its first one was read.
+   */
   #open: { position: bigint; readonly at: number }[] = [];
 
   /** Commits up to `position` have been read by `now`, in milliseconds. */
@@ -22,7 +28,7 @@ export class Lag {
     this.#open = first < 0 ? [] : this.#open.slice(first);
   }
 
-  /** For how long the oldest commit that is not acknowledged waits. 0: none does. */
+  /** Returns how long the oldest unacknowledged commit has waited; 0 if there is none. */
   seconds(now: number): number {
     const [oldest] = this.#open;
     return oldest ? Math.max(0, now - oldest.at) / 1_000 : 0;

@@ -1,4 +1,4 @@
-// Options of `changes`: what they must be, and the commands that they become.
+// Options of `changes`: their rules, and the replication commands made from them.
 //
 // Knows names and the replication commands. Must not know connections.
 import { UsageError } from "../../index.ts";
@@ -8,32 +8,37 @@ export interface ChangesOptions {
   /** The replication slot. The server keeps its log until this slot has acknowledged it. */
   readonly slot: string;
   /**
-   * Makes the slot. `"permanent"`: a slot of this name that exists is used. `"temporary"`: the slot ends with its
-   * connection, and then the stream ends with an error, because later changes are lost. Default: the slot must exist.
+   * Makes the slot. `"permanent"`: an existing slot of this name is used. `"temporary"`: the slot ends with its
+   * connection. The stream then ends with an error, because later changes are lost. Default: the slot must exist.
    */
   readonly createSlot?: "permanent" | "temporary" | undefined;
   /**
-   * Yields all rows of the publication's tables in front of their changes, as of the beginning of the slot. The slot is
-   * made for it: `createSlot` must be given, and a slot that exists is an error. From PostgreSQL 15 on. Default false.
+   * Yields all rows of the publication's tables before their changes, as of the beginning of the slot. A snapshot needs
+   * a new slot: `createSlot` must be given, and an existing slot is an error. From PostgreSQL 15 on. Default false.
    */
   readonly snapshot?: boolean | undefined;
-  /** The slot that is made is kept on standbys too (`failover`), so that it survives a failover. From 17 on. */
+  /** Makes the slot with `failover`: standbys keep it too, so that it survives a failover. From PostgreSQL 17 on. */
   readonly failover?: boolean | undefined;
-  /** The publication, or several: which changes of which tables are yielded. Either this or `tables` is given. */
+  /**
+   * The publication, or several. It defines which changes of which tables are yielded. Give either this or `tables`.
+   */
   readonly publication?: string | readonly string[] | undefined;
   /**
-   * Tables, each a name or `sql.identifier("schema", "table")`. A publication is made for them, and dropped at the end:
-   * the role must own them, and may create publications. Needs `createSlot: "temporary"`.
+   * Tables, each a name or `sql.identifier("schema", "table")`. A publication is made for them, and dropped at the end.
+   * The role must own the tables, and be allowed to create publications. Needs `createSlot: "temporary"`.
    */
   readonly tables?: readonly (string | Query)[] | undefined;
   /**
-   * Begins behind this position, such as that of the last `commit` that was stored. Default: behind what the slot has
-   * acknowledged. A position before that begins there too.
+   * Begins after this position, such as that of the last `commit` that was stored. Default: the position that the slot
+   * has acknowledged. An earlier position begins there too.
    */
   readonly from?: string | undefined;
   /** Yields messages of `pg_logical_emit_message` too. Default false. From PostgreSQL 14 on. */
   readonly messages?: boolean | undefined;
-  /** `"none"`: no changes that were replicated to this server from another one. Default `"any"`. From 16 on. */
+  /**
+   * `"none"` leaves out changes that were replicated to this server from another one. Default `"any"`. From PostgreSQL
+   * 16 on.
+   */
   readonly origin?: "any" | "none" | undefined;
   /**
    * Yields parts of large transactions before they are over: kinds `stream`, `abort` and `commit`. Default false: a
@@ -42,26 +47,30 @@ export interface ChangesOptions {
   readonly streaming?: boolean | undefined;
   /**
    * Yields transactions of two-phase commit when they are prepared: kinds `beginPrepare`, `prepare`, `commitPrepared`
-   * and `rollbackPrepared`. Default false: they come when they commit. A slot that is made is made for it; one that
-   * exists becomes so. From PostgreSQL 15 on.
+   * and `rollbackPrepared`. Default false: they are yielded when they commit. A new slot is made for two-phase commit,
+   * and an existing one is changed to it. From PostgreSQL 15 on.
    */
   readonly twoPhase?: boolean | undefined;
   /**
-   * `"manual"`: a commit is acknowledged by its `acknowledge()`. `"commit"`: when the next change, or the next bytes,
-   * are asked for. Default `"manual"`: only the program knows when it has stored what it was given.
+   * `"manual"`: a commit is acknowledged by its `acknowledge()`. `"commit"`: a commit is acknowledged when the next
+   * change, or the next bytes, are requested. Default `"manual"`, because only the program knows when it has stored the
+   * changes.
    */
   readonly acknowledge?: "manual" | "commit" | undefined;
-  /** Milliseconds between two status updates. Default 10,000: servers end a connection that is silent for a minute. */
+  /**
+   * Milliseconds between two status updates. Default 10,000, because servers end a connection that is silent for a
+   * minute.
+   */
   readonly statusInterval?: number | undefined;
   /** When it aborts, the stream ends with an `AbortError`. */
   readonly signal?: AbortSignal | undefined;
-  /** int8 values, as of `rows()`. Default `"string"`; in NDJSON bare digits. */
+  /** Form of int8 values, as in `rows()`. Default `"string"`. NDJSON has bare digits by default. */
   readonly int8?: "string" | "number" | "bigint" | undefined;
-  /** numeric values, as of `rows()`. Default as `int8`. */
+  /** Form of numeric values, as in `rows()`. Default: that of `int8`. */
   readonly numeric?: "string" | "number" | undefined;
-  /** Dates and times, as of `rows()`. Default `"string"`. NDJSON has text always. */
+  /** Form of dates and times, as in `rows()`. Default `"string"`. NDJSON always has text. */
   readonly dates?: "string" | "date" | "temporal" | undefined;
-  /** bytea values, as of `rows()`. Default `"uint8array"`. NDJSON has `\x…` always. */
+  /** Form of bytea values, as in `rows()`. Default `"uint8array"`. NDJSON always has `\x…`. */
   readonly bytea?: "uint8array" | "hex" | "base64" | undefined;
   /** `"camelCase"`: `created_at` becomes `createdAt`. Default `"keep"`. */
   readonly columnNames?: "keep" | "camelCase" | undefined;
@@ -70,7 +79,7 @@ export interface ChangesOptions {
 type Check = (value: unknown) => boolean;
 
 const isText: Check = (value) => typeof value === "string" && value !== "" && !value.includes("\0");
-/** Of `sql.identifier`: text without values. */
+/** Whether the value is from `sql.identifier`: a text without values. */
 const isFragment: Check = (value) => {
   const { text, values } = Object(value) as Partial<Query>;
   return isText(text) && values?.length === 0;
@@ -83,7 +92,7 @@ const oneOf =
 
 const POSITION = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/i;
 
-/** By name: what it must be, in words and as a check. */
+/** The rule of each option, in words and as a check. */
 const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string, holds: Check] } = {
   slot: ["a name of lower-case letters, digits and underscores", (value) => /^[a-z0-9_]{1,63}$/.test(String(value))],
   createSlot: ['"permanent" or "temporary"', oneOf("permanent", "temporary")],
@@ -132,7 +141,7 @@ export function checkOptions(options: ChangesOptions): void {
   const { createSlot, snapshot, failover, from, tables, publication } = options;
   for (const [name, isGiven] of Object.entries({ snapshot, failover }))
     if (isGiven && !createSlot)
-      throw new UsageError("INVALID_OPTION", `Option "${name}" is of a slot that is made: give "createSlot" too.`);
+      throw new UsageError("INVALID_OPTION", `Option "${name}" needs a new slot: give "createSlot" too.`);
   if (tables && publication !== undefined)
     throw new UsageError("INVALID_OPTION", 'Option "tables" takes the place of "publication": leave one of them out.');
   if (tables && createSlot !== "temporary")
@@ -146,7 +155,9 @@ export function checkOptions(options: ChangesOptions): void {
 
 export const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-/** As the replication commands read it, and the server with `standard_conforming_strings`, which SETTINGS sets. */
+/**
+ * Quotes a text as the replication commands read it, and SQL with `standard_conforming_strings`, which SETTINGS sets.
+ */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /** `0/16B3748` is 0x16b3748. */
@@ -159,7 +170,7 @@ export function textOf(position: bigint): string {
   return `${(position >> 32n).toString(16)}/${(position & 0xffffffffn).toString(16)}`.toUpperCase();
 }
 
-/** CREATE_REPLICATION_SLOT, in the form of this server's version: from 15 on options stand in parentheses. */
+/** Returns CREATE_REPLICATION_SLOT in the form of this server's version: from 15 on options are in parentheses. */
 export function creation({ slot, createSlot, snapshot, failover, twoPhase }: ChangesOptions, version: number): string {
   const temporary = createSlot === "temporary" ? " TEMPORARY" : "";
   const use = snapshot ? "use" : "nothing";
@@ -172,7 +183,10 @@ export function creation({ slot, createSlot, snapshot, failover, twoPhase }: Cha
   return `CREATE_REPLICATION_SLOT ${identifier(slot)}${temporary} LOGICAL pgoutput ${written}`;
 }
 
-/** START_REPLICATION behind `position`. The oldest version of pgoutput's protocol that has what is asked for. */
+/**
+ * Returns START_REPLICATION after `position`, with the oldest version of pgoutput's protocol that has the requested
+ * features.
+ */
 export function start(
   { slot, messages, origin, streaming, twoPhase }: ChangesOptions,
   publications: readonly string[],

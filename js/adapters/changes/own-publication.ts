@@ -2,8 +2,8 @@
 //
 //   lock of its name ── drop what a crash has left ── CREATE PUBLICATION ──> slot, changes ──> lock ── DROP PUBLICATION
 //
-// It belongs to a temporary slot, whose name one connection has at a time. A lock of that name is held by whoever makes
-// or drops the publication, so nobody takes it away from another one.
+// The publication belongs to a temporary slot, whose name only one connection has at a time. A connection that makes or
+// drops the publication holds a lock of that name, so no stream drops the publication of another.
 //
 // Knows the publication's name and tables. Must not know slots, or when a stream ends.
 import { UsageError } from "../../index.ts";
@@ -11,7 +11,10 @@ import type { Query } from "../../index.ts";
 import { identifier, literal } from "./options.ts";
 import type { Replication } from "./replication.ts";
 
-/** The lock of a connection that is ending is free within milliseconds. */
+/**
+ * Number of attempts to take the lock, and milliseconds between them. A connection that is ending releases its lock
+ * within milliseconds.
+ */
 const TRIES = 10;
 const PAUSE = 50;
 
@@ -24,7 +27,7 @@ export class OwnPublication {
     this.#tables = tables.map((table) => (typeof table === "string" ? identifier(table) : table.text)).join(", ");
   }
 
-  /** Makes it. This connection has its lock from now on. */
+  /** Makes the publication. The connection holds its lock from now on. */
   async make(connection: Replication): Promise<void> {
     if (!(await this.#lock(connection)))
       throw new UsageError("INVALID_OPTION", `Another stream has publication ${this.name}: choose another "slot".`);
@@ -33,7 +36,7 @@ export class OwnPublication {
     await connection.run(`CREATE PUBLICATION ${name} FOR TABLE ${this.#tables}`);
   }
 
-  /** Drops it, unless another stream has made it anew. */
+  /** Drops the publication, unless another stream has made it again. */
   async drop(connection: Replication): Promise<void> {
     for (let left = TRIES; !(await this.#lock(connection)); left--) {
       if (left === 0) return;

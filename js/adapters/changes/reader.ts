@@ -1,6 +1,7 @@
 // Makes changes from batches of the core: objects, with the values of `rows()`.
 //
-// Knows kinds of heads and what becomes of values. Must not know connections, or how changes are asked for.
+// Knows the kinds of heads and how values are converted. Must not know connections, or in which form the caller reads
+// changes.
 import { converter, type ValuePolicy } from "../../values/converters.ts";
 import { planRows, type RowPlan } from "../../values/objects.ts";
 import {
@@ -16,17 +17,17 @@ import type { Feed } from "./feed.ts";
 import type { AnyChange, Commit, Insert, Prepared, Schema, Update } from "./kinds.ts";
 import { positionOf, type ChangesOptions } from "./options.ts";
 
-/** Columns of a table whose values are not those of JSON. */
+/** Columns of a table whose values differ from JSON's, with their conversions. */
 type Conversions = readonly (readonly [name: string, convert: (value: unknown) => unknown])[];
 
-/** A table as it was described last. */
+/** A table by its last description. */
 interface Table {
   readonly schema: string;
   readonly table: string;
   readonly columns: Schema["columns"];
-  /** Of rows in slots. */
+  /** For rows in slots. */
   plan?: RowPlan;
-  /** Of rows in lines. Made with the first one: its types are known then. */
+  /** For rows in lines. Made at the first such row, when its types are known. */
   conversions?: Conversions | undefined;
 }
 
@@ -41,7 +42,7 @@ export class ChangeReader {
     this.#policy = { int8, numeric, dates, bytea, parsers: undefined };
   }
 
-  /** The changes of a batch. `sizes` gets the bytes of each, as the server has sent it. */
+  /** Returns the changes of a batch. `sizes` gets the size of each in bytes, as the server sent it. */
   readAll(view: Uint8Array, sizes?: number[]): AnyChange[] {
     const batch = new BatchReader(view);
     const changes: AnyChange[] = [];
@@ -70,7 +71,7 @@ export class ChangeReader {
     return changes;
   }
 
-  /** Those of one table that follow each other. */
+  /** Reads consecutive rows of one table. */
   #readRows(batch: BatchReader, changes: AnyChange[], sizes: number[] | undefined): void {
     const { schema, table, plan } = this.#byOid.get(batch.of)!;
     const make = batch.kind === CHANGE_UPDATE ? updateOf : insertOf;
@@ -84,7 +85,7 @@ export class ChangeReader {
     }
   }
 
-  /** The kinds of a table's slots, once its types are known. */
+  /** Stores the kinds of a table's slots, once its types are known. */
   #describe(oid: number, kinds: readonly number[]): void {
     const table = this.#byOid.get(oid)!;
     const columns = table.columns.map(({ name, typeOid }) => ({ name, typeOid: this.#baseOf(typeOid) }));
@@ -152,7 +153,7 @@ export class ChangeReader {
 
 type Row = Record<string, unknown>;
 
-/** A commit. What it is acknowledged by is not its own: it is not in JSON, nor in a copy. */
+/** A commit. `acknowledge` is not an own property, so it is neither in JSON nor in a copy. */
 class EndOfTransaction implements Commit {
   readonly kind = "commit";
   readonly position: string;
@@ -167,7 +168,7 @@ class EndOfTransaction implements Commit {
     this.#feed = feed;
   }
 
-  /** A closure, so that it can be taken out of the change. */
+  /** Returns a closure, so that it still works when it is taken out of the change. */
   get acknowledge(): () => Promise<void> {
     return () => this.#feed.acknowledge(positionOf(this.position));
   }
@@ -182,7 +183,7 @@ type RowChange<Change> = (
   row: Row,
 ) => Change;
 
-/** A row of a snapshot has no transaction, and few changes a subtransaction. */
+/** A row of a snapshot has no transaction, and few changes have a subtransaction. */
 const insertOf: RowChange<Insert> = (position, xid, subxid, schema, table, row) => {
   if (!xid) return { kind: "insert", position, schema, table, new: row };
   if (!subxid) return { kind: "insert", position, xid, schema, table, new: row };
@@ -194,7 +195,7 @@ const updateOf: RowChange<Update> = (position, xid, subxid, schema, table, row) 
     ? { kind: "update", position, xid, subxid, schema, table, new: row }
     : { kind: "update", position, xid, schema, table, new: row };
 
-/** No name has a NUL. */
+/** Returns a unique key, because no name has a NUL. */
 function nameOf(schema: string, table: string): string {
   return `${schema}\0${table}`;
 }

@@ -1,24 +1,24 @@
-// One replication connection: its login, its commands, and its bytes on their way to the core.
+// One replication connection: its login, its commands, and the bytes that it passes to the core.
 //
 // Knows sockets and the core. Must not know slots, acknowledgements, or when to connect again.
 import { logIn, PostgresError, ProtocolError, ConnectionError, TimeoutError } from "../../index.ts";
 import type { Client, Pool } from "../../index.ts";
 import type { Handover } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
-import { within } from "../../util/within.ts";
+import { withDeadline } from "../../util/deadline.ts";
 import type { Core } from "./core.ts";
 
-/** Milliseconds that the server gets to close the connection. */
+/** Milliseconds that the server has to close the connection. */
 const LONGEST_END = 500;
 
-/** So that text of a value is read as JSON has it, whatever the server's and the role's settings are. */
+/** Gives values the text forms that JSON needs, whatever the settings of the server and the role are. */
 const SETTINGS = {
   DateStyle: "ISO, MDY",
   TimeZone: "UTC",
   IntervalStyle: "iso_8601",
   bytea_output: "hex",
   extra_float_digits: "1",
-  // Of names in commands and in a snapshot's queries.
+  // For names that are quoted as literals, in commands and in a snapshot's queries.
   standard_conforming_strings: "on",
   // A reader of a snapshot may be slow.
   statement_timeout: "0",
@@ -36,7 +36,7 @@ export class Replication {
   #reading: Promise<Uint8Array | null> | undefined;
   #isWaiting = false;
   #chunks = 0;
-  /** What has happened beside the beginning of the stream: the next `read` says so. */
+  /** Bits that came together with the beginning of the stream. The next `read` returns them. */
   #beside = 0;
   #closing: Promise<void> | undefined;
 
@@ -49,19 +49,19 @@ export class Replication {
     return new Replication(core, await logIn(db, { replication: "database", startup: SETTINGS, signal }));
   }
 
-  /** The major version, as far as the server says it. */
+  /** The server's major version. NaN if the server does not report it. */
   get serverVersion(): number {
     return Number.parseInt(this.#handover.parameters.get("server_version") ?? "", 10);
   }
 
-  /** Runs a command. START_REPLICATION has no rows, and then changes follow. */
+  /** Runs a command and returns its rows. START_REPLICATION has no rows; changes follow it. */
   async run(text: string): Promise<Answer["rows"]> {
     this.#core.call((handle) => handle.command(text));
     await this.#flush();
     for (;;) {
       const happened = await this.read();
       if (happened & CHANGES_STREAMING) {
-        // The first changes may have come in the same chunk, and nothing may follow them.
+        // The first changes may have come in the same chunk, and no other chunk may follow.
         this.#beside = happened & ~CHANGES_STREAMING;
         return [];
       }
@@ -70,7 +70,7 @@ export class Replication {
   }
 
   /**
-   * The same of what a server answers at once; pgpool-II never answers START_REPLICATION.
+   * Like `run`, with a deadline, for commands that a server answers at once. pgpool-II never answers START_REPLICATION.
    *
    * @throws TimeoutError
    */
@@ -89,20 +89,20 @@ export class Replication {
     }
   }
 
-  /** Sends a query whose rows, those of table `oid`, become lines; its answer is empty. */
+  /** Sends a query for rows of table `oid`. The rows become lines; the response itself is empty. */
   async select(text: string, oid: number): Promise<void> {
     this.#core.call((handle) => handle.select(text, oid));
     await this.#flush();
   }
 
-  /** The answer that has come, or its error. */
+  /** Returns the rows of the response that has come, or throws its error. */
   answer(): Answer["rows"] {
     const { rows, error } = JSON.parse(this.#core.call((handle) => handle.take_answer())) as Answer;
     if (error) throw new PostgresError(error);
     return rows;
   }
 
-  /** Reads once, unless something has happened already. What has happened: bits `CHANGES_…`. */
+  /** Reads once, unless bits are already pending. Returns what happened, as bits `CHANGES_…`. */
   async read(): Promise<number> {
     if (this.#closing) throw lost("it was closed");
     const beside = this.#beside;
@@ -116,7 +116,7 @@ export class Replication {
     return this.received(chunk);
   }
 
-  /** Gives bytes to the core; without any it goes on with those that wait. */
+  /** Passes bytes to the core. Without bytes the core continues with those that wait in it. */
   received(chunk: Uint8Array): number {
     const happened = this.#core.receive(chunk);
     if (!(happened & CHANGES_FAILED)) return happened;
@@ -125,14 +125,16 @@ export class Replication {
   }
 
   /**
-   * How much has come, while more is waited for. The same number twice: the server was silent meanwhile. `undefined`:
-   * nobody reads.
+   * Number of chunks received, while a read is pending. If the number stays the same, the server was silent meanwhile.
+   * `undefined` if no read is pending.
    */
   get heard(): number | undefined {
     return this.#isWaiting ? this.#chunks : undefined;
   }
 
-  /** Tells the server what it need not keep any more. `wantsAnswer`: it sends a keepalive at once. */
+  /**
+   * Tells the server up to which position it need not keep its log. With `wantsAnswer` it sends a keepalive at once.
+   */
   async updateStatus(flushed: bigint, wantsAnswer: boolean): Promise<void> {
     this.#core.call((handle) => handle.update_status(flushed, clock(), wantsAnswer));
     await this.#flush();
@@ -143,7 +145,7 @@ export class Replication {
     if (output.length) await this.#handover.socket.write(output);
   }
 
-  /** Ends it. Never rejects. */
+  /** Ends the connection. Never rejects. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
   }
@@ -152,7 +154,7 @@ export class Replication {
     try {
       this.#core.call((handle) => handle.terminate());
       await this.#flush();
-      await within(LONGEST_END, this.#drained());
+      await withDeadline(LONGEST_END, this.#drained());
     } catch {
       // It has ended already.
     }
@@ -160,8 +162,8 @@ export class Replication {
   }
 
   /**
-   * Reads until the server has closed the connection. A socket that is closed with bytes unread is reset, and then the
-   * server drops what it has not read either: the last acknowledgement.
+   * Reads until the server has closed the connection. A socket that is closed with unread bytes is reset. The server
+   * then drops what it has not read itself, which is the last acknowledgement.
    */
   async #drained(): Promise<void> {
     try {
@@ -186,7 +188,7 @@ function unanswered(text: string, milliseconds: number): TimeoutError {
   const [command] = text.trimStart().split(" ");
   return new TimeoutError(
     "CONNECT_TIMEOUT",
-    `${command} was not answered within ${milliseconds} ms (connectTimeout). A pooler may stand in between, ` +
+    `${command} was not answered within ${milliseconds} ms (connectTimeout). There may be a pooler in between, ` +
       "such as pgpool-II: connect to the server itself.",
   );
 }

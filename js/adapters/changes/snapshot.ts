@@ -1,11 +1,12 @@
-// All rows of a publication's tables as of the beginning of a slot that is made for them.
+// Reads all rows of a publication's tables, as of the beginning of a slot that is made for them.
 //
 //   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── select … from each ── COMMIT
 //
-// One transaction of the replication connection, as the server's own subscriptions do it: the slot begins where the
-// transaction's snapshot was taken, so there is no gap and no doubled row. Nothing else of the program waits for it.
+// This is one transaction of the replication connection, as in the server's own subscriptions: the slot begins where
+// the transaction's snapshot was taken, so no row is missing and none comes twice. Nothing else in the program waits
+// for it.
 //
-// Knows tables and their rows. Must not know what becomes of a slot whose snapshot broke off.
+// Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
 import { UsageError } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_LINES } from "../../wasm/numbers.ts";
 import type { Core } from "./core.ts";
@@ -22,16 +23,16 @@ interface Table {
   readonly filter: string | null;
 }
 
-/** Column lists, row filters, and the view that has both. */
+/** The oldest version with column lists, row filters, and the view that has both. */
 const OLDEST_SERVER = 15;
 
 export class Snapshot {
   readonly #connection: Replication;
   readonly #core: Core;
-  /** Asks the catalog for the types that a table brings. */
+  /** Looks up the types of a table in the catalog. */
   readonly #learn: () => Promise<void>;
   readonly #tables: Table[];
-  /** Where the slot begins. */
+  /** The position at which the slot begins. */
   readonly #position: bigint;
   #isReading = false;
   #isOver = false;
@@ -50,7 +51,7 @@ export class Snapshot {
     this.#position = position;
   }
 
-  /** Makes the slot. @throws PostgresError, also where the slot exists */
+  /** Makes the slot. @throws PostgresError, also if the slot exists */
   static async begin(
     connection: Replication,
     core: Core,
@@ -69,7 +70,7 @@ export class Snapshot {
     return new Snapshot(connection, core, learn, read, positionOf(slot![1]!));
   }
 
-  /** Reads on. Lines have come; `false`: all of them had come before. */
+  /** Reads until lines have come. Resolves with `false` if all lines had come before. */
   async more(): Promise<boolean> {
     while (!this.#isOver) {
       if (this.#isReading) {
@@ -103,14 +104,18 @@ export class Snapshot {
     );
     await this.#learn();
     const list = columns.map(([column]) => identifier(column)).join(", ");
-    // Rows of tables that inherit are those tables' own; a partitioned table has none but those of its partitions.
+    // `only`, because inherited rows belong to the inheriting tables. A partitioned table has only the rows of its
+    // partitions.
     const from = `from ${kind === "p" ? "" : "only "}${identifier(schema)}.${identifier(name)}`;
     await this.#connection.select(`select ${list} ${from}${filter === null ? "" : ` where ${filter}`}`, oid);
     this.#isReading = true;
   }
 }
 
-/** A row per table, as JSON: what pgoutput would say of it, and the rows that it would send. */
+/**
+ * Returns a query with a row per table, as JSON: the description that pgoutput would send, and the rows that it would
+ * send.
+ */
 function question(publications: readonly string[]): string {
   return `
     select json_build_object(

@@ -18,6 +18,7 @@ import {
   type TransactionOptions,
 } from "../../index.ts";
 import { needsPrimary, reasonToLeave } from "./again.ts";
+import { Between } from "./between.ts";
 import type { Choice } from "./choice.ts";
 import {
   inside,
@@ -25,6 +26,7 @@ import {
   type CallArguments,
   type Inside,
   type Operation,
+  type Session,
   type RowInput,
   type SessionOf,
   type Work,
@@ -35,6 +37,7 @@ import { primaryGuard, refusalOf, standbyGuard, type Refusal } from "./questions
 import { Routed, type Owner } from "./routed.ts";
 import type { Router } from "./router.ts";
 import type { Server } from "./servers.ts";
+import { learnVersion, Waiting } from "./waiting.ts";
 
 /** Of a call in front of whose text nothing can travel. */
 const BEFORE = Symbol("before");
@@ -47,11 +50,34 @@ const MOST_PRIMARIES = 5;
 /** How a guard goes with what it guards. */
 type Way = "in front" | "before";
 
-/** The guard of a server, and where it stands; `undefined`: there is none. */
-type Guard = { readonly statement: string; readonly way: Way } | undefined;
+/** The guard of a server, and where it stands. */
+class Guard {
+  readonly statement: string;
+  readonly way: Way;
+  readonly #server: Server | undefined;
+  readonly #waiting: Waiting | undefined;
+
+  constructor(statement: string, way: Way, server?: Server, waiting?: Waiting) {
+    this.statement = statement;
+    this.way = way;
+    this.#server = server;
+    this.#waiting = waiting;
+  }
+
+  /** It may keep its connection for longer than a round trip. */
+  get waits(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  /** It is going to be asked on this session: what waits for that leaves now. `whenOver`: nobody wants it any more. */
+  meets(session: Session, whenOver: (listener: () => void) => void): void {
+    if (this.#server) learnVersion(this.#server, session);
+    this.#waiting?.on(session, whenOver);
+  }
+}
 
 /** How a call is made on the queue of a server. */
-type Attempt<T> = (queue: Inside, guard: Guard) => Promise<T>;
+type Attempt<T> = (queue: Inside, guard: Guard | undefined) => Promise<T>;
 
 /** The calls of `reads` that never answer from before a position: `cluster.reads.after(position)`. */
 export class After extends Routed {
@@ -81,20 +107,18 @@ export class After extends Routed {
     if ((options as { cache?: boolean }).cache)
       throw new UsageError("INVALID_OPTION", 'Behind a position option "cache" cannot be true: a cache may be older.');
     const goesBefore = asked.kind === "copy" || BEFORE in options;
+    const between = new Between([options.signal, this.config.signal], options.timeout ?? this.config.timeout);
     const attempt: Attempt<T> = async (queue, guard) => {
       const isBefore = guard && (goesBefore || guard.way === "before");
-      const guarded = !guard
-        ? body
-        : isBefore
-          ? checkedBefore(body, guard.statement)
-          : checkedInFront(body, guard.statement);
-      const result = await queue.run(asked, options, guarded, way);
+      const guarded = !guard ? body : isBefore ? checkedBefore(body, guard) : checkedInFront(body, guard);
+      const turn = guard?.waits && way === "shared" ? "alone" : way;
+      const result = await between.attempt(options, (left) => queue.run(asked, left, guarded, turn));
       // Items of a batch that is not atomic fail one by one.
       const failed = asked.kind === "batch" && (result as PromiseSettledResult<unknown>[]).find(isRefused);
       if (failed) throw (failed as PromiseRejectedResult).reason;
       return result;
     };
-    return this.#route(asked.text, goesBefore, attempt, options);
+    return this.#route(asked.text, goesBefore, between, attempt, options);
   }
 
   /** @internal */
@@ -108,18 +132,24 @@ export class After extends Routed {
     };
     // The callback is the user's, and runs once: so the guard is asked before it, and in front of its first statement
     // once more, which may reach another server where a pooler stands between.
+    const between = new Between([Object(options).signal, this.config.signal], Object(options).timeout);
     const attempt: Attempt<T> = (queue, guard) =>
-      queue.begin(once, options, async (session) => {
-        if (!guard) return sessionOf(session);
-        await passed(ask(session, patienceOf(queue.config, options), simply(guard.statement)));
-        return sessionOf(isSnapshot(options) || guard.way === "before" ? session : session.guarded(guard.statement));
+      between.attempt(options, (left) => {
+        const running: Promise<T> = queue.begin(once, left, async (session) => {
+          if (!guard) return sessionOf(session);
+          guard.meets(session, (listener) => void running.then(listener, listener));
+          await passed(ask(session, patienceOf(queue.config, left), simply(guard.statement)));
+          return sessionOf(isSnapshot(options) || guard.way === "before" ? session : session.guarded(guard.statement));
+        });
+        return running;
       });
-    return this.#route("", true, attempt, options, () => hasBegun);
+    return this.#route("", true, between, attempt, options, () => hasBegun);
   }
 
   async #route<T>(
     text: string,
     goesBefore: boolean,
+    between: Between,
     attempt: Attempt<T>,
     options: CallOptions,
     isBegun = () => false,
@@ -137,18 +167,22 @@ export class After extends Routed {
     const until = began + router.config.wait;
     const waited = () => performance.now() - began;
     const tried = new Set<string>();
+    /** Has said that it is behind, and can be waited for in a call. */
+    let late: Server | undefined;
     let reason: RouteReason | undefined;
     let waitedMs = 0;
     for (;;) {
-      const chosen = router.choose({ tried, lsn: position.lsn });
+      const chosen = late ? ofLate(late) : router.choose({ tried, lsn: position.lsn });
       const choice: Choice<Server> = chosen instanceof Promise ? await chosen : chosen;
       if (choice.is === "primary") return onPrimary(reason ?? choice.reason, waitedMs);
       const { server } = choice;
       router.toStandby(server, waitedMs);
       const way: Way = server.facts.isReadCommitted ? "in front" : "before";
-      const guard = { statement: standbyGuard(position, goesBefore || way === "before"), way };
+      const guard = standbyGuard(position, goesBefore || way === "before");
+      const waiting = Waiting.begin(server, position, until, server === late);
       try {
-        return await attempt(inside(server.pool), guard);
+        const running = attempt(inside(server.pool), new Guard(guard, way, server, waiting));
+        return await (waiting ? this.#waited(running, server, waiting) : running);
       } catch (error) {
         if (isBegun()) throw error;
         const refusal = refusalOf(error);
@@ -156,7 +190,8 @@ export class After extends Routed {
           server.facts.isReadCommitted = false;
           continue;
         }
-        if (refusal === "behind" && (await this.#isThere(server, until))) {
+        late = refusal === "behind" && !waiting && Waiting.isPossible(server, until) ? server : undefined;
+        if (late || (refusal === "behind" && (await this.#isThere(server, until, between)))) {
           waitedMs = waited();
           continue;
         }
@@ -171,21 +206,34 @@ export class After extends Routed {
     }
   }
 
+  /** A call that waits in the server: where it goes well the standby has come as far. */
+  async #waited<T>(running: Promise<T>, { facts }: Server, waiting: Waiting): Promise<T> {
+    const { memory } = this.router.servers;
+    try {
+      const result = await running;
+      if (memory.timeline === this.#position.timeline) memory.reached(facts, this.#position.lsn);
+      return result;
+    } finally {
+      waiting.end();
+    }
+  }
+
   /** Asks all servers, where nobody has done so since this timeline was the newest. */
   async #learn(timeline: number): Promise<void> {
     if (timeline) this.router.suspect();
-    await this.router.lookout.look();
+    await this.router.lookout.lookForStandby();
   }
 
-  /** Waits until the standby has come as far. `false`: it has not until then, or cannot be asked. */
-  async #isThere(server: Server, until: number): Promise<boolean> {
+  /** Waits until the standby has come as far, or is none. `false`: it has not until then, or cannot be asked. */
+  async #isThere(server: Server, until: number, between: Between): Promise<boolean> {
     const { lookout } = this.router;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
       const left = until - performance.now();
       if (left <= 0) return false;
-      await new Promise((resolve) => setTimeout(resolve, Math.min(pause, left)));
+      await between.pause(Math.min(pause, left));
       try {
-        if ((await lookout.howFar(server, until - performance.now())) >= this.#position.lsn) return true;
+        const lsn = await lookout.howFar(server, until - performance.now());
+        if (lsn === undefined || lsn >= this.#position.lsn) return true;
       } catch {
         return false;
       }
@@ -206,14 +254,14 @@ export class After extends Routed {
     const router = this.router;
     const position = this.#position;
     router.toPrimary(reason, waitedMs);
-    const guard: Guard = position === UNKNOWN ? undefined : { statement: primaryGuard(position), way: "in front" };
+    const guard = position === UNKNOWN ? undefined : new Guard(primaryGuard(position), "in front");
     for (let attempts = 1; ; attempts++) {
       const pool = await router.primary(options);
       try {
         return await attempt(inside(pool), guard);
       } catch (error) {
         if (isBegun()) throw error;
-        if (attempts < MOST_PRIMARIES && router.wasLeft(pool, error)) continue;
+        if (attempts < MOST_PRIMARIES && (await router.wasLeft(pool, error))) continue;
         if (refusalOf(error) !== "role") throw error;
         router.suspect();
         if (attempts === MOST_PRIMARIES) throw leftBehind(error);
@@ -229,6 +277,10 @@ export class After extends Routed {
     const { system, timeline, lsn } = this.#position;
     return { name: "After", system, timeline, lsn };
   }
+}
+
+function ofLate(server: Server): Choice<Server> {
+  return { is: "standby", server };
 }
 
 /** What a refusal of a standby's guard means to the call. */
@@ -260,14 +312,18 @@ async function passed(operation: Operation): Promise<void> {
   throw operation.error;
 }
 
-function checkedInFront<T>(body: Body<T>, statement: string): Body<T> {
-  return (call, session, ending) => body(call, session.guarded(statement), ending);
+function checkedInFront<T>(body: Body<T>, guard: Guard): Body<T> {
+  return (call, session, ending) => {
+    guard.meets(session, (listener) => call.whenOver(listener));
+    body(call, session.guarded(guard.statement), ending);
+  };
 }
 
-function checkedBefore<T>(body: Body<T>, statement: string): Body<T> {
+function checkedBefore<T>(body: Body<T>, guard: Guard): Body<T> {
   return (call, session, ending) => {
+    guard.meets(session, (listener) => call.whenOver(listener));
     // Its deadline and its signals are the call's.
-    passed(call.operate(session.connection, simply(statement))).then(
+    passed(call.operate(session.connection, simply(guard.statement))).then(
       () => (call.finished ? ending.over() : body(call, session, ending)),
       (error: unknown) => ending.failed(error),
     );

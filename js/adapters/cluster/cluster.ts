@@ -4,7 +4,7 @@
 // Knows the primary and receipts. Must not know how standbys are chosen (router.ts), or what guards say (after.ts).
 import {
   PgzError,
-  Transacting,
+  TransactionCalls,
   UsageError,
   type AcquireOptions,
   type BatchOptions,
@@ -77,7 +77,7 @@ export interface ClusterStats {
 }
 
 /** What {@link createCluster} makes: the calls of a pool on the primary, and {@link Reads} on standbys. */
-export class ClusterCalls extends Transacting {
+export class ClusterCalls extends TransactionCalls {
   /** The same calls on a standby: the nearest of those that do not lag by more than `maxLag`, else on the primary. */
   readonly reads: Reads;
   readonly #router: Router;
@@ -273,7 +273,7 @@ export class ClusterCalls extends Transacting {
     run: (queue: Inside) => Promise<T>,
   ): Promise<T> {
     const router = this.#router;
-    if (!pool || !router.wasLeft(pool, error)) {
+    if (!pool || !(await router.wasLeft(pool, error))) {
       if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
       router.suspect();
     }

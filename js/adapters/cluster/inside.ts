@@ -8,7 +8,7 @@ import type { CallArguments } from "../../api/queue.ts";
 import type { Config } from "../../config/options.ts";
 import type { Session } from "../../session/session.ts";
 
-export type { Body } from "../../api/line.ts";
+export type { Body } from "../../api/turn-queue.ts";
 export type { CallArguments } from "../../api/queue.ts";
 export type { Config } from "../../config/options.ts";
 export type { Operation } from "../../connection/operation.ts";

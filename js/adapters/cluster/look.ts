@@ -6,6 +6,7 @@
 //
 // Knows when a look is due. Must not know who is chosen by what it finds.
 import { PostgresError, type Pool } from "../../index.ts";
+import { withDeadline } from "../../util/deadline.ts";
 import type { ClusterConfig } from "./options.ts";
 import { HOW_FAR, hasNoIdentity, told, whoAreYou, type Told, type ToldRow } from "./questions.ts";
 import { lsnOf } from "./position.ts";
@@ -26,8 +27,14 @@ export class Lookout {
   #looking: Promise<void> | undefined;
   /** Those who wait for a standby. */
   #waiters: (() => void)[] = [];
+  /** In this look all have answered that can be expected to. */
+  #hasAnswers = false;
   /** Of the pool that finds the primary by itself. */
   readonly #primary = { isIdentified: true };
+  /** It did not answer the last time. */
+  #isLost = false;
+  /** The servers of `discover`, which is asked. */
+  #discovering: Promise<void> | undefined;
 
   constructor(servers: Servers, config: ClusterConfig) {
     this.#servers = servers;
@@ -45,38 +52,68 @@ export class Lookout {
     return (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)));
   }
 
-  /** The same, but resolves as soon as a standby is known that may answer: one that is silent does not delay others. */
+  /**
+   * The same, but resolves as soon as a standby is known that may answer, or all have answered that did the last time:
+   * one that is silent does not delay others.
+   */
   async lookForStandby(): Promise<void> {
     const looked = this.look();
+    if (this.#hasAnswers) return;
     await Promise.race([looked, new Promise<void>((resolve) => this.#waiters.push(resolve))]);
   }
 
   async #look(): Promise<void> {
     const { memory } = this.#servers;
+    this.#hasAnswers = false;
     await this.#discover();
-    const isSuspect = memory.isSuspect;
+    const { isSuspect } = memory;
     memory.isSuspect = false;
     memory.lookedAt = performance.now();
     const { primary } = this.#servers;
-    if (primary) await this.#askPrimary(primary);
+    const answer = primary && this.#askPrimary(primary);
+    // While it is lost nobody waits for its answer: another server may be the primary, and tells so sooner.
+    const wasLost = this.#isLost;
+    const isMissed = !wasLost && (await answer) === false;
+    const isNews = memory.isSuspect || isMissed;
     // Who is the primary needs no second connection.
-    const asked = this.#servers.list.filter(({ facts }) => isSuspect || memory.isSuspect || !isPrimary(facts));
-    const isLost = memory.isSuspect && !isSuspect;
+    const isAny = isSuspect || wasLost || isNews;
+    const asked = this.#servers.list.filter(({ facts }) => isAny || !isPrimary(facts));
     memory.isSuspect = false;
-    await Promise.all(asked.map((server) => this.#ask(server)));
+    await this.#askAll(asked);
+    this.#isLost = (await answer) === false;
     const isClear = this.#servers.elect();
-    const found = this.#servers.primary;
+    const { primary: found, primaries } = this.#servers;
+    const isBack = this.#isLost ? primaries.length > 0 : wasLost;
     // It was another one, or not known, until now. What the standbys have said is older.
-    if (found && found !== primary) {
-      await this.#askPrimary(found);
-      await Promise.all(asked.filter(({ facts }) => !isPrimary(facts)).map((server) => this.#ask(server)));
+    if (found && (found !== primary || isBack)) {
+      this.#isLost = !(await this.#askPrimary(found));
+      await this.#askAll(asked.filter(({ facts }) => facts.told?.isStandby));
     }
-    memory.isSuspect ||= !isClear || (isLost && !this.#servers.primaries.length);
+    memory.isSuspect ||= !isClear || (isNews && !isSuspect && !this.#servers.primaries.length);
   }
 
+  async #askAll(servers: readonly Server[]): Promise<void> {
+    const wereThere = servers.map(({ facts }) => facts.failure === undefined);
+    const asked = servers.map((server) => this.#ask(server));
+    await Promise.all(asked.filter((_, index) => wereThere[index]));
+    this.#hasAnswers = true;
+    this.#wake();
+    await Promise.all(asked);
+  }
+
+  #wake(): void {
+    this.#waiters.splice(0).forEach((wake) => wake());
+  }
+
+  /** Those who give the servers may be slow: what is known is looked at meanwhile. They are not asked twice at a time. */
   async #discover(): Promise<void> {
     const { discover } = this.#config;
     if (!discover) return;
+    this.#discovering ??= this.#update(discover).finally(() => (this.#discovering = undefined));
+    await withDeadline(PATIENCE, this.#discovering);
+  }
+
+  async #update(discover: NonNullable<ClusterConfig["discover"]>): Promise<void> {
     try {
       this.#servers.update(await discover());
     } catch {
@@ -84,14 +121,16 @@ export class Lookout {
     }
   }
 
-  async #askPrimary(pool: Pool): Promise<void> {
+  /** `false`: it did not answer. */
+  async #askPrimary(pool: Pool): Promise<boolean> {
     const at = performance.now();
     try {
       const found = await ask(pool, this.#primary);
       if (!found.isStandby) this.#servers.memory.mark(found, at);
+      return true;
     } catch {
       // Lags grow, until it is asked again.
-      this.#servers.memory.isSuspect = true;
+      return false;
     }
   }
 
@@ -105,14 +144,16 @@ export class Lookout {
       const found = await ask(pool, facts);
       const roundTrip = performance.now() - began;
       memory.answered(facts, found, roundTrip);
-      if (!found.isStandby) return;
+      if (!found.isStandby) return this.#servers.wake();
       await this.#untilKnown(server);
-      if (lagOf(facts, performance.now()) <= this.#config.maxLag) this.#waiters.splice(0).forEach((wake) => wake());
+      if (lagOf(facts, performance.now()) <= this.#config.maxLag) this.#wake();
     } catch (failure) {
-      memory.failed(facts, failure);
-      // Where all connections are in use it is only busy.
+      // Where all connections are in use it is only busy: another standby can answer, but there is no other primary.
       const { acquired, max } = pool.stats();
-      if (acquired < max && !(failure instanceof PostgresError)) server.leave();
+      const isBusy = acquired >= max;
+      if (isBusy && isPrimary(facts)) return;
+      memory.failed(facts, failure);
+      if (!isBusy && !(failure instanceof PostgresError)) server.leave();
     }
   }
 
@@ -130,13 +171,15 @@ export class Lookout {
     }
   }
 
-  /** How far a standby is now. */
-  async howFar({ pool, facts }: Server, timeout: number): Promise<bigint> {
+  /** How far a standby is now; `undefined`: it is none. */
+  async howFar({ pool, facts }: Server, timeout: number): Promise<bigint | undefined> {
     const { rows } = await pool.query<[string | null]>(HOW_FAR, {
       ...QUIETLY,
       timeout: Math.max(Math.ceil(timeout), 1),
     });
-    const lsn = lsnOf(rows[0]![0] ?? "0/0");
+    const text = rows[0]![0];
+    if (text === null) return undefined;
+    const lsn = lsnOf(text);
     this.#servers.memory.reached(facts, lsn);
     return lsn;
   }

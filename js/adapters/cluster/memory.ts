@@ -19,6 +19,8 @@ export interface Facts {
   isIdentified: boolean;
   /** Transactions there are READ COMMITTED by default, as far as is known. */
   isReadCommitted: boolean;
+  /** It has WAIT FOR LSN; `undefined`: no session has told its version yet. */
+  hasWaitFor: boolean | undefined;
 }
 
 /** How far the primary was at a time. */
@@ -54,6 +56,7 @@ export class Memory {
         hasAllOf: -Infinity,
         isIdentified: true,
         isReadCommitted: true,
+        hasWaitFor: undefined,
       };
       this.#servers.set(key, facts);
     }

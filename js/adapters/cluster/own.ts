@@ -10,7 +10,7 @@ export const NO_LIMITS = new Float64Array();
 
 /** Milliseconds for an answer: the `timeout` of the call that it is asked for. 0: any. */
 export function patienceOf({ timeout }: Pick<Config, "timeout">, options: CallOptions): number {
-  return options.timeout ?? timeout;
+  return (Object(options) as CallOptions).timeout ?? timeout;
 }
 
 /** Begins the question: its connection ends when it is not answered within `patience`. */

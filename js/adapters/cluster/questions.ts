@@ -61,8 +61,11 @@ function timelineOf(file: string): number {
   return parseInt(file.slice(0, 8), 16);
 }
 
-/** How far a standby is. Takes no snapshot that would be in the way of what it replays for longer than it runs. */
-export const HOW_FAR = "select pg_catalog.pg_last_wal_replay_lsn()::text";
+/**
+ * How far a standby is; null: it is none any more. Takes no snapshot that would be in the way of what it replays for
+ * longer than it runs.
+ */
+export const HOW_FAR = `select case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() end::text`;
 
 // -- the position of what has committed --------------------------------------------------------------------------------
 
@@ -119,6 +122,14 @@ export function primaryGuard({ system, timeline }: Position): string {
     [IS_STANDBY, "role"],
     [`${SYSTEM} = ${system} and (${isOlder})::bit(32)::int8 < ${timeline}`, "role"],
   ]);
+}
+
+/**
+ * In front of a guard, on PostgreSQL 19: waits until the standby has come as far, for so many milliseconds, which are 1
+ * at least. Takes no snapshot. Says how that ended in a row, which nobody reads: the guard decides.
+ */
+export function waitFor({ lsn }: Position, milliseconds: number): string {
+  return `wait for lsn '${lsnText(lsn)}' with (timeout ${milliseconds}, no_throw)`;
 }
 
 function guard(reasons: readonly (readonly [condition: string, reason: Refusal])[]): string {

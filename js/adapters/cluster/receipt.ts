@@ -38,9 +38,9 @@ export class Receipt {
       const next = call.follower;
       const said = (bytes: number) => {
         this.#ask(session, call.operation);
-        next?.said(bytes);
+        next?.sent(bytes);
       };
-      call.follower = { said };
+      call.follower = { sent: said };
       body(call, session, {
         over: () => this.#whenAnswered(call, session, () => ending.over()),
         failed: (error) => this.#whenAnswered(undefined, session, () => ending.failed(error)),

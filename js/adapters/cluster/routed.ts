@@ -1,7 +1,7 @@
 // The calls of a pool, each on the server that is chosen for it: what `reads` and `reads.after()` have in common.
 //
 // A queue whose calls all run in the queues of other pools. Must not know how a server is chosen.
-import { Transacting, type UsageError } from "../../index.ts";
+import { TransactionCalls, type UsageError } from "../../index.ts";
 import { inside } from "./inside.ts";
 import type { Router } from "./router.ts";
 
@@ -11,7 +11,7 @@ export interface Owner {
   close(): Promise<void>;
 }
 
-export abstract class Routed extends Transacting {
+export abstract class Routed extends TransactionCalls {
   /** @internal */
   protected readonly router: Router;
   /** @internal */

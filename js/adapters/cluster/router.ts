@@ -83,9 +83,11 @@ export class Router {
    * Where there was a primary another one is waited for, as a pool waits for its server. Where none was ever known, who
    * was asked last has the error that tells why.
    */
-  async #find({ timeout, signal }: CallOptions): Promise<Pool> {
+  async #find(options: CallOptions): Promise<Pool> {
     const { servers } = this;
-    const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, timeout || Infinity);
+    // Whoever runs the call checks them.
+    const { timeout, signal } = Object(options) as CallOptions;
+    const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, Number(timeout) || Infinity);
     for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
       await this.lookout.look();
       if (servers.primary) return servers.primary;
@@ -99,9 +101,11 @@ export class Router {
    * The call waited in a pool that was given up with its server meanwhile, so that nothing of it has left: it goes to
    * whoever is the primary now.
    */
-  wasLeft(pool: Pool, error: unknown): boolean {
+  async wasLeft(pool: Pool, error: unknown): Promise<boolean> {
     if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.retryable) return false;
     if (this.servers.has(pool)) return false;
+    // The look that gave it up is not over yet: until then that server is still taken for the primary.
+    await this.lookout.look();
     this.suspect();
     return true;
   }
@@ -117,7 +121,7 @@ export class Router {
       try {
         return await run(pool);
       } catch (error) {
-        if (attempts === MOST_ATTEMPTS || hasBegun() || !this.wasLeft(pool, error)) throw error;
+        if (attempts === MOST_ATTEMPTS || hasBegun() || !(await this.wasLeft(pool, error))) throw error;
       }
     }
   }

@@ -14,6 +14,8 @@ export class Server {
   readonly host: string;
   readonly port: number;
   readonly facts: Facts;
+  /** Calls that may wait in the server (waiting.ts). */
+  waiting = 0;
   readonly #make: () => Pool;
   #pool: Pool;
 
@@ -90,6 +92,11 @@ export class Servers {
     const isSplit = primaries.length > 1;
     this.#elected = this.#joint && !isSplit ? undefined : newest;
     return !isSplit;
+  }
+
+  /** A server says that it is the primary: the pool that looks for one need not pause any longer. */
+  wake(): void {
+    if (this.#joint?.stats().total === 0) this.#joint.reset();
   }
 
   /** Those that say so. */

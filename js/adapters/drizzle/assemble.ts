@@ -1,9 +1,9 @@
-// What `drizzle(…)` makes alike of its options, for both releases of drizzle-orm.
+// The steps of `drizzle(…)` that are the same for both releases of drizzle-orm.
 //
-// Knows what Drizzle's own drivers put beside a database. Must not know of which classes it is.
+// Knows what Drizzle's own drivers add to a database. Must not know the database's class.
 import type { PgzClient } from "./runner.ts";
 
-/** Drizzle's own logger for `true`, none for `false`. */
+/** Returns Drizzle's own logger for `true`, and none for `false`. */
 export function loggerOf<Logger>(given: boolean | Logger | undefined, makeDefault: () => Logger): Logger | undefined {
   if (typeof given === "boolean") return given ? makeDefault() : undefined;
   return given;
@@ -14,7 +14,7 @@ interface Cache {
   readonly onMutate: unknown;
 }
 
-/** With what programs ask of every driver's database: `db.$client`, and `db.$cache.invalidate(…)`. */
+/** Adds the members that programs use with every driver's database: `db.$client`, and `db.$cache.invalidate(…)`. */
 export function assembled<Database extends object>(
   db: Database,
   client: PgzClient,

@@ -1,5 +1,5 @@
-// Which decoder a field of a selection has, by Drizzle's column and by the type that the server names: chosen once per
-// statement. For drizzle-orm 0.45.
+// Chooses the decoder of each field of a selection, by Drizzle's column and by the type that the server names. This is
+// done once per statement. For drizzle-orm 0.45.
 //
 // Knows Drizzle's columns. Must not know how rows are built (rows.ts), nor how a statement runs.
 import { Column, getTableName, is, noopDecoder, SQL, Subquery } from "drizzle-orm";
@@ -25,24 +25,27 @@ import {
 import { dayIn, instantIn } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
-/** One field of a selection: where its value goes, and what says how to decode it. */
+/** One field of a selection: the path of its value, and the column or expression that decides how to decode it. */
 export interface SelectedField {
   readonly path: readonly string[];
   readonly field: unknown;
 }
 
-/** What Drizzle's decoders have in common. */
+/** The part that Drizzle's decoders have in common. */
 interface Decoder {
   mapFromDriverValue(value: unknown): unknown;
 }
 
-/** By the columns, which a statement that runs again has the same; with the fields of its last selection. */
+/**
+ * Mappers by the list of columns, which is the same in all runs of a statement. Each has the fields of its last
+ * selection.
+ */
 const plans = new WeakMap<readonly ResultColumn[], { fields: readonly SelectedField[]; mapRow: RowMapper }>();
 
 /**
- * What makes an object of each row.
+ * Returns a mapper that makes an object of each row.
  *
- * `notNullable`: by table name, which joined tables always have a row. It follows from the SQL, as the columns do.
+ * `notNullable` tells by table name which joined tables always have a row. It follows from the SQL, as the columns do.
  */
 export function selectionMapper(
   fields: readonly SelectedField[],
@@ -56,7 +59,7 @@ export function selectionMapper(
   return mapRow;
 }
 
-/** Drizzle makes the list of a query's fields each time anew, of the same columns. */
+/** Drizzle makes a new list of fields for each query, with the same columns. */
 function isSame(known: readonly SelectedField[], fields: readonly SelectedField[]): boolean {
   return (
     known.length === fields.length &&
@@ -71,7 +74,7 @@ function isSame(known: readonly SelectedField[], fields: readonly SelectedField[
   );
 }
 
-/** An expression is made anew too. */
+/** Drizzle also makes new expressions for each query, so these are compared by their decoders. */
 const decodesAs = (known: unknown, field: unknown) =>
   known === field || (!is(known, Column) && !is(field, Column) && decoderIn(known) === decoderIn(field));
 
@@ -87,8 +90,8 @@ function newMapper(
 }
 
 /**
- * The columns whose NULL says that a joined table had no row, so that its group is null. The rule is Drizzle's: a group
- * whose columns are all of one table is null if the first of them is.
+ * Returns the columns whose NULL means that a joined table had no row, so that its group is null. The rule is
+ * Drizzle's: a group with columns of only one table is null if its first column is.
  */
 function absentColumns(
   fields: readonly SelectedField[],
@@ -109,14 +112,15 @@ function absentColumns(
 // -- decoders --------------------------------------------------------------------------------------------------------
 
 const same: Convert = (value) => value;
-/** As the driver gives it. */
+/** The driver's value is already Drizzle's. */
 const text: Convert = (value) => value;
 const ofInt8 = { [INT8]: Number };
 const numbers = { [INT2]: same, [INT4]: same, [FLOAT4]: same, [FLOAT8]: same };
 
 /**
- * By Drizzle's name of the column, then by the type of the result: what makes its value of the driver's at once. All
- * others, and other types under these columns, go through node-postgres' form and the column's own decoder.
+ * By Drizzle's name of the column, then by the result's type: the conversion from the driver's value directly to
+ * Drizzle's. All other columns, and other types for these columns, go through node-postgres' form and the column's own
+ * decoder.
  */
 const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   PgSmallInt: numbers,
@@ -133,17 +137,20 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   PgTimestamp: { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert },
   PgDate: { [DATE]: dayIn as Convert },
   PgDateString: { [DATE]: text },
-  // They come parsed. The column would parse once more a string that looks like JSON.
+  // They come parsed. The column would parse a string that looks like JSON once more.
   PgJson: { [JSON_TYPE]: same, [JSONB]: same },
   PgJsonb: { [JSON_TYPE]: same, [JSONB]: same },
 };
 
 const NOTHING = Column.prototype.mapFromDriverValue;
 
-/** Of each decoder with the type that it had last: to ask Drizzle's classes costs more than to decode a row. */
+/** The conversion of each decoder for its last type. Asking Drizzle's classes costs more than decoding a row. */
 const known = new WeakMap<object, { readonly typeOid: number; readonly decode: Convert | undefined }>();
 
-/** What makes Drizzle's value of the driver's; `undefined`: they are the same. NULL never comes. */
+/**
+ * Returns the conversion from the driver's value to Drizzle's, or `undefined` if they are the same. It is not called
+ * for NULL.
+ */
 function decoderOf(field: unknown, typeOid: number): Convert | undefined {
   const decoder = decoderIn(field);
   if (!decoder) return pgForm(typeOid);
@@ -159,7 +166,7 @@ function ofColumn(column: PgColumn, typeOid: number): Convert | undefined {
   const form = pgForm(typeOid);
   const direct = DIRECT[column.columnType]?.[typeOid];
   if (direct === same) return undefined;
-  // A parser of the client's may have made something else.
+  // A parser of the client may have made another kind of value.
   if (direct) return (value) => (typeof value === "string" ? direct(value) : column.mapFromDriverValue(value));
   if (column.mapFromDriverValue === NOTHING) return form;
   return (value) => column.mapFromDriverValue(form ? form(value) : value);
@@ -171,7 +178,7 @@ function ofExpression(decoder: Decoder, typeOid: number): Convert | undefined {
   return (value) => decoder.mapFromDriverValue(form ? form(value) : value);
 }
 
-/** The elements come parsed, NULLs among them, where node-postgres gives some arrays as text. */
+/** The elements come parsed, with NULLs among them. node-postgres gives some of these arrays as text. */
 function arrayDecoder(array: PgArray<never, never>, typeOid: number): Convert | undefined {
   let base: PgColumn = array;
   while (is(base, PgArray)) base = (base as PgArray<never, never>).baseColumn as PgColumn;
@@ -182,7 +189,10 @@ function arrayDecoder(array: PgArray<never, never>, typeOid: number): Convert | 
   };
 }
 
-/** The column itself; of an expression or a subquery what it was mapped with, which may be a column. */
+/**
+ * Returns the column itself. For an expression or a subquery it is the decoder it was mapped with, which may be a
+ * column.
+ */
 function decoderIn(field: unknown): Decoder | undefined {
   if (is(field, Column)) return field;
   const expression = is(field, SQL) ? field : is(field, Subquery) ? field._.sql : (field as { sql?: unknown }).sql;

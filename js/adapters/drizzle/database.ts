@@ -1,6 +1,6 @@
-// How a Drizzle database is made of the driver's client, for drizzle-orm 0.45.
+// Makes a Drizzle database of the driver's client, for drizzle-orm 0.45.
 //
-// Knows what `drizzle(…)` takes. Must not know how a statement runs.
+// Knows the arguments of `drizzle(…)`. Must not know how a statement runs.
 import { DefaultLogger, entityKind, type DrizzleConfig, type Logger } from "drizzle-orm";
 import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
 import { PgDatabase, PgDialect } from "drizzle-orm/pg-core";
@@ -53,7 +53,8 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 
   /**
-   * Many queries in one round trip, which is one transaction: all or none. Gives the results in their order.
+   * Runs several queries in one round trip, which is one transaction: all or none take effect. Resolves with the
+   * results in order.
    *
    * @example
    * const [user, posts] = await db.batch([
@@ -66,8 +67,8 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 
   /**
-   * The rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving the
-   * loop cancels the query. `values` are those of a prepared query's placeholders.
+   * Yields the rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving
+   * the loop cancels the query. `values` are the values for a prepared query's placeholders.
    *
    * @example
    * for await (const user of db.iterator(db.select().from(users))) console.log(user.name);
@@ -77,17 +78,17 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 }
 
-/** What {@link drizzle} takes, besides a client and Drizzle's options behind it. */
+/** The arguments of {@link drizzle}: a client, and Drizzle's options after it. */
 export type DrizzleInput<TSchema extends Schema, TClient extends PgzClient> = InputOf<DrizzleConfig<TSchema>, TClient>;
 
-/** Its `$client` is a pool where `drizzle` has made one. */
+/** The database. Its `$client` is a pool if `drizzle` has made one. */
 type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<TSchema> & {
   readonly $client: PgzClient extends TClient ? Pool : TClient;
 };
 
 /**
- * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string or a Hyperdrive
- * binding it makes a pool.
+ * Returns a Drizzle database over a client, a pool, a lease, a scope or a transaction of the driver. From a connection
+ * string or a Hyperdrive binding it makes a pool.
  *
  * @example
  * const db = drizzle(createPool(url), { schema });
@@ -101,7 +102,7 @@ export function drizzle<TSchema extends Schema = Record<string, never>, TClient 
 }
 
 /**
- * A database without a connection, to build SQL with.
+ * Returns a database without a connection, to build SQL with.
  *
  * @example
  * const { sql, params } = drizzle.mock().select().from(users).toSQL();

@@ -1,12 +1,12 @@
-// From the driver's values to those that node-postgres gives, where the two differ: times, intervals, bytes, points.
-// Drizzle's columns and its users' `sql` fields were written for these.
+// Converts the driver's values to those of node-postgres where the two differ: times, intervals, bytes, points.
+// Drizzle's columns and its users' `sql` fields were written for node-postgres' forms.
 //
 // Knows types by OID and both forms. Must not know Drizzle.
 import type { Column } from "../../index.ts";
 
 export type Convert = (value: unknown) => unknown;
 
-/** OIDs of what differs, and of what Drizzle's columns ask for. */
+/** OIDs of the types whose values differ, and of those that Drizzle's columns need. */
 export const BYTEA = 17;
 export const INT8 = 20;
 export const INT2 = 21;
@@ -23,7 +23,7 @@ export const INTERVAL = 1186;
 export const NUMERIC = 1700;
 export const JSONB = 3802;
 
-/** The types of arrays' elements. */
+/** The element type of each array type. */
 const ELEMENTS: Readonly<Record<number, number>> = {
   199: JSON_TYPE,
   719: CIRCLE,
@@ -42,17 +42,22 @@ const ELEMENTS: Readonly<Record<number, number>> = {
   3807: JSONB,
 };
 
-/** The type of an array's elements; `undefined` for what is no array, or one of a type that nobody asks for. */
+/**
+ * Returns the type of an array's elements, or `undefined` if the type is not an array, or its elements are not needed.
+ */
 export const elementOf = (typeOid: number): number | undefined => ELEMENTS[typeOid];
 
-/** What makes node-postgres' value of a type's; `undefined`: they are the same. NULL never comes. */
+/**
+ * Returns the conversion of a type's values to node-postgres' form, or `undefined` if the values are the same. It is
+ * not called for NULL.
+ */
 export function pgForm(typeOid: number): Convert | undefined {
   const element = ELEMENTS[typeOid];
   const convert = FORMS[element ?? typeOid];
   return convert && (element === undefined ? convert : (value) => eachOf(value, convert));
 }
 
-/** Converts the elements of an array of any dimension. Elements that are NULL stay so. */
+/** Converts the elements of an array of any dimension. NULL elements stay NULL. */
 export function eachOf(value: unknown, convert: Convert): unknown {
   if (value === null) return null;
   return Array.isArray(value) ? value.map((item) => eachOf(item, convert)) : convert(value);
@@ -93,7 +98,7 @@ const FORMS: Readonly<Record<number, Convert>> = {
   [BYTEA]: (value) => bufferOf(value),
 };
 
-/** `2024-01-02T03:04:05+00:00` as `2024-01-02 03:04:05+00`: the server's DateStyle ISO in a session at UTC. */
+/** Converts `2024-01-02T03:04:05+00:00` to `2024-01-02 03:04:05+00`, the server's DateStyle ISO in a session at UTC. */
 function timeText(text: string): string {
   if (text.charCodeAt(10) !== 84) return text.replace("T", " ").replace("+00:00", "+00");
   const end = text.endsWith("+00:00") ? -3 : undefined;
@@ -102,7 +107,7 @@ function timeText(text: string): string {
 
 const DURATION = /^P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+(?:\.\d+)?)S)?)?$/;
 
-/** ISO 8601 as the server's IntervalStyle `postgres`: `1 year 2 mons -3 days +04:05:06.789`. */
+/** Converts ISO 8601 to the server's IntervalStyle `postgres`: `1 year 2 mons -3 days +04:05:06.789`. */
 function intervalText(text: string): string {
   const match = DURATION.exec(text);
   if (!match) return text; // infinity
@@ -147,7 +152,7 @@ interface BufferType {
   from(buffer: ArrayBufferLike, offset: number, length: number): Uint8Array;
 }
 
-/** A Buffer over the same bytes, where the runtime has them: toString("hex") is what code for node-postgres calls. */
+/** Returns a Buffer over the same bytes, if the runtime has Buffers: code for node-postgres calls toString("hex"). */
 export function bufferOf(value: unknown): unknown {
   const { Buffer } = globalThis as unknown as { Buffer?: BufferType };
   if (!Buffer || !(value instanceof Uint8Array)) return value;

@@ -1,19 +1,20 @@
-// What `drizzle(…)` takes, for both releases of drizzle-orm: something that runs queries, or of what a pool is made.
+// The arguments of `drizzle(…)`, for both releases of drizzle-orm: an object that runs queries, or a target to make a
+// pool of.
 //
-// Knows the forms of its arguments. Must not know what a database is made of.
+// Knows the forms of the arguments. Must not know how a database is made.
 import { createPool, UsageError, type Pool, type PoolInput } from "../../index.ts";
 import type { PgzClient } from "./runner.ts";
 
-/** Of what `drizzle` makes a pool: a connection string, a URL, or a binding such as Hyperdrive's. */
+/** A target for which `drizzle` makes a pool: a connection string, a URL, or a binding such as Hyperdrive's. */
 export type Target = string | { readonly href: string } | { readonly connectionString: string };
 
-/** The arguments of `drizzle`; `Config` is Drizzle's, which its releases have different. */
+/** The arguments of `drizzle`. `Config` is Drizzle's, which differs between its releases. */
 export type InputOf<Config, TClient extends PgzClient> =
   | [client: TClient | Target]
   | [client: TClient | Target, config: Config]
   | [config: Config & ({ client: TClient } | { connection: PoolInput })];
 
-/** What runs the queries, and Drizzle's options. */
+/** Returns the object that runs the queries, and Drizzle's options. */
 export function chosen<Config>(
   first: unknown,
   second: Config | undefined,

@@ -1,4 +1,4 @@
-// From the driver's text of a date or a time to a Date.
+// Converts the driver's text of a date or a time to a Date.
 //
 // Knows the forms that the driver writes, which are ISO 8601 at UTC. Must not know Drizzle.
 
@@ -7,11 +7,14 @@ const DASH = 45,
   T = 84,
   ZERO = 48;
 
-/** Of a timestamp, with or without time zone. What no Date can say is an invalid one, as Drizzle has it. */
+/**
+ * Reads a timestamp, with or without time zone. If no Date can hold it, the Date is invalid, as with Drizzle's own
+ * drivers.
+ */
 export function instantIn(text: string): Date {
   const { length } = text;
   const end = text.endsWith("+00:00") ? length - 6 : length;
-  // The usual form is read by its digits, in a third of the time that the engine takes (measured).
+  // The usual form is read by its digits, in a third of the time that the engine's parser takes (measured).
   if (text.charCodeAt(4) === DASH && text.charCodeAt(10) === T && text.charCodeAt(0) > ZERO && isUsual(text, end)) {
     const year = two(text, 0) * 100 + two(text, 2);
     const second = Date.UTC(year, two(text, 5) - 1, two(text, 8), two(text, 11), two(text, 14), two(text, 17));
@@ -20,10 +23,10 @@ export function instantIn(text: string): Date {
   return otherInstant(end < length ? text : `${text}Z`);
 }
 
-/** Of a date: its beginning at UTC. */
+/** Reads a date, as its beginning at UTC. */
 export const dayIn = (text: string): Date => new Date(text);
 
-/** Without ` BC` behind it. */
+/** Whether the text ends after the seconds or their fraction, without ` BC`. */
 const isUsual = (text: string, end: number) =>
   end === 19 || (end > 20 && end <= 26 && text.charCodeAt(19) === DOT && text.charCodeAt(end - 1) <= 57);
 
@@ -34,5 +37,5 @@ function milliseconds(text: string, end: number): number {
   return 100 * digit(20) + 10 * digit(21) + digit(22);
 }
 
-/** More digits than milliseconds are not ISO 8601 for every engine. */
+/** Cuts the fraction to milliseconds: more digits are not ISO 8601 for every engine. */
 const otherInstant = (text: string) => new Date(text.replace(/(\.\d{3})\d+/, "$1"));

@@ -1,11 +1,11 @@
-// From the driver's rows, which are arrays, to nested objects by Drizzle's paths.
+// Converts the driver's rows, which are arrays, to nested objects by Drizzle's paths.
 //
-// Knows paths and decoders. Must not know columns, nor which version of Drizzle asks.
+// Knows paths and decoders. Must not know columns, nor which version of Drizzle calls it.
 import type { Convert } from "./forms.ts";
 
 export type RowMapper = (row: readonly unknown[]) => Record<string, unknown>;
 
-/** Where a column's value goes, and what decodes it; `undefined`: it goes there as it is. */
+/** The path of a column's value in the object, and its decoder. Without a decoder the value is stored as it is. */
 export interface Field {
   readonly path: readonly string[];
   readonly decode: Convert | undefined;
@@ -21,13 +21,16 @@ interface Group {
   readonly keys: string[];
   readonly leaves: Leaf[];
   readonly groups: { readonly key: string; readonly group: Group }[];
-  /** An object with all keys in their order, to be copied: each row has the same hidden class. */
+  /** An object with all keys in order, which is copied for each row: each row then has the same hidden class. */
   template: Record<string, unknown>;
   /** The columns that make the whole group null if all of them are NULL. */
   readonly absent: number[];
 }
 
-/** What makes an object of each row. A group is null if those of its columns that `absent` names are all NULL. */
+/**
+ * Returns a mapper that makes an object of each row. A group is null if all of its columns that `absent` names are
+ * NULL.
+ */
 export function rowMapper(fields: readonly Field[], absent: ReadonlySet<number>): RowMapper {
   const root = emptyGroup();
   fields.forEach(({ path, decode }, index) => {
@@ -42,7 +45,7 @@ export function rowMapper(fields: readonly Field[], absent: ReadonlySet<number>)
   return root.groups.length ? (row) => build(root, row)! : flat(root);
 }
 
-/** Most selections have no groups. */
+/** A faster mapper for selections without groups, as most are. */
 const flat =
   ({ template, leaves }: Group): RowMapper =>
   (row) => {

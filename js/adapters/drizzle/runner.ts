@@ -1,7 +1,7 @@
-// How Drizzle's statements run on what the driver lends: a client, a pool, a lease, a scope or a transaction.
+// Runs Drizzle's statements on an object of the driver: a client, a pool, a lease, a scope or a transaction.
 //
-// Knows the driver's calls and which values Drizzle expects of them. Must not know how Drizzle builds its queries, nor
-// which version of it asks.
+// Knows the driver's calls and the values that Drizzle expects from them. Must not know how Drizzle builds its queries,
+// nor which version of it calls.
 import { PgzError, PostgresError, UsageError } from "../../index.ts";
 import type {
   Client,
@@ -18,24 +18,24 @@ import type {
 import { hasSeveral } from "../../util/sql-reader.ts";
 import { convertObjects } from "./forms.ts";
 
-/** What runs Drizzle's statements. */
+/** The objects that can run Drizzle's statements. */
 export type PgzClient = Client | Pool | Lease | Scope | Transaction;
 
-/** What a raw statement gives: rows with node-postgres' values, and the counts. */
+/** The result of a raw statement: rows with node-postgres' values, and the counts. */
 export type RawResult<Row = Record<string, unknown>> = QueryResult<Row>;
 
-/** Rows as arrays, with the columns by which they are decoded. */
+/** Rows as arrays, with the columns that decide how they are decoded. */
 export interface ArrayResult {
   readonly rows: unknown[][];
   readonly fields: readonly Column[];
 }
 
-/** What Drizzle wants of a transaction, by its names; what pgz-edge can do besides by its own. */
+/** Options of a transaction: Drizzle's by its names, and those of pgz-edge by the driver's names. */
 export interface TransactionConfig {
   readonly isolationLevel?: "read uncommitted" | "read committed" | "repeatable read" | "serializable" | undefined;
   readonly accessMode?: "read only" | "read write" | undefined;
   readonly deferrable?: boolean | undefined;
-  /** Runs the callback again after a conflict (40001, 40P01): `true` up to three runs in all, or that many. */
+  /** Runs the callback again after a conflict (40001, 40P01): `true` allows three runs in total, a number that many. */
   readonly retry?: boolean | number | undefined;
   /** When it aborts, the running statement is cancelled and the transaction rolled back. */
   readonly signal?: AbortSignal | undefined;
@@ -43,7 +43,7 @@ export interface TransactionConfig {
   readonly timeout?: number | undefined;
 }
 
-/** Whatever the client's own settings are: the decoders start from these forms. */
+/** The forms of values from which the decoders start, whatever the client's own settings are. */
 const VALUES: SimpleOptions = {
   int8: "string",
   numeric: "string",
@@ -56,17 +56,18 @@ const VALUES: SimpleOptions = {
 const OBJECTS: SimpleOptions = { ...VALUES, rowMode: "object" };
 const ARRAYS = { ...VALUES, rowMode: "array" } as const;
 
-/** Rows as arrays, in the driver's forms. */
+/** Resolves with rows as arrays, in the driver's forms. */
 export function runArrays(client: PgzClient, text: string, values: readonly unknown[]): Promise<ArrayResult> {
   return client.query<unknown[]>(text, values, ARRAYS);
 }
 
 /**
- * Rows as objects, in node-postgres' forms. A text without values may have several statements, as a migration's file
- * has, and then gives a list of results.
+ * Resolves with rows as objects, in node-postgres' forms. A text without values may have several statements, such as a
+ * migration's file, and then gives a list of results.
  */
 export async function runRaw(client: PgzClient, text: string, values: readonly unknown[]): Promise<unknown> {
-  // Where a backslash leaves a doubt it has several: only a scope minds, elsewhere `simple` gives the same.
+  // A backslash may make it uncertain whether there are several statements; then they count as several. This matters
+  // only for a scope: elsewhere `simple` gives the same result.
   if (!values.length && hasSeveral(text)) {
     const results = (await client.simple(text, VALUES)).map(plain);
     return results.length === 1 ? results[0] : results;
@@ -79,12 +80,12 @@ function plain(result: QueryResult<Record<string, unknown>>): RawResult {
   return result;
 }
 
-/** The rows of a query for a loop, as they come. Leaving the loop cancels the query. */
+/** Returns the rows of a query for a loop, as they come. Leaving the loop cancels the query. */
 export function streamArrays(client: PgzClient, text: string, values: readonly unknown[]): Rows<unknown[]> {
   return client.rows<unknown[]>(text, values, ARRAYS);
 }
 
-/** Statements in one flight, which is one transaction. */
+/** Runs statements in one round trip, which is one transaction. */
 export function runBatch(
   client: PgzClient,
   statements: readonly { readonly sql: string; readonly params: readonly unknown[] }[],
@@ -95,14 +96,14 @@ export function runBatch(
   );
 }
 
-/** The error of a batch, wrapped with the statement that failed; COMMIT comes behind all of them. */
+/** Returns the error of a batch, wrapped with the statement that failed. COMMIT comes after all of them. */
 export function batchError(error: unknown, ofItem: (index: number) => Error, wrap: (text: string) => Error): unknown {
   const { batch } = error as PgzError;
   if (batch?.index !== undefined) return ofItem(batch.index);
   return batch && error instanceof PostgresError ? wrap("commit") : error;
 }
 
-/** The result of a batch's item as {@link runRaw} gives it. */
+/** Converts the result of a batch's item to the form of {@link runRaw}. */
 export function rawOfArrays(result: QueryResult<unknown[]>): RawResult {
   const { rows, fields } = result;
   const objects = rows.map((row) => Object.fromEntries(fields.map(({ name }, index) => [name, row[index]])));
@@ -110,10 +111,10 @@ export function rawOfArrays(result: QueryResult<unknown[]>): RawResult {
 }
 
 /**
- * Runs `work` in a transaction, or in a savepoint of the one that is open.
+ * Runs `work` in a transaction, or in a savepoint of the open one.
  *
- * Drizzle wraps the driver's errors in its own (`wrap`). So that a conflict can be recognised, and the callback run
- * again, the driver gets its own error, and the caller what the callback threw.
+ * Drizzle wraps the driver's errors in its own (`wrap`). The driver gets back its own error, so that it recognises a
+ * conflict and runs the callback again. The caller gets the error that the callback threw.
  */
 export async function inTransaction<T>(
   client: PgzClient,
@@ -148,16 +149,19 @@ export async function inTransaction<T>(
   }
 }
 
-/** The driver's own statements, by when they run. BEGIN leaves with a statement of the callback, whose error it has. */
+/**
+ * The driver's own statements, by the stage in which they run. BEGIN is sent with a statement of the callback, which
+ * gets its error.
+ */
 const STATEMENTS = {
   transaction: { begins: undefined, runs: undefined, ends: "commit" },
   savepoint: { begins: "savepoint", runs: undefined, ends: "release savepoint" },
 } as const;
 
-/** Nothing else has `last`. */
+/** Only a transaction has `last`. */
 const isTransaction = (client: PgzClient): boolean => "last" in client;
 
-/** What Drizzle, or an application around it, has wrapped. */
+/** Returns the driver's error inside the errors of Drizzle, or of an application around it. */
 function driverErrorIn(error: unknown): PgzError | undefined {
   let inner = error;
   for (let depth = 0; depth < 10 && inner; depth++) {
@@ -167,7 +171,7 @@ function driverErrorIn(error: unknown): PgzError | undefined {
   return undefined;
 }
 
-/** The driver takes no option that is not given. */
+/** Converts the options. Those that are not given stay undefined. */
 function optionsOf(config: TransactionConfig | undefined): TransactionOptions {
   if (!config) return {};
   const { isolationLevel: isolation, accessMode, deferrable, retry, signal, timeout } = config;
@@ -180,7 +184,7 @@ export type IterableQuery =
   | { readonly _: { readonly result: unknown } }
   | { execute(values?: Record<string, unknown>): Promise<unknown>; getQuery(): unknown };
 
-/** The type of the rows that a query gives. */
+/** The type of a query's rows. */
 export type RowOf<T> = T extends { readonly _: { readonly result: infer Result } }
   ? ElementOf<Result>
   : T extends { execute(values?: Record<string, unknown>): Promise<infer Result> }

@@ -35,12 +35,12 @@ import {
   type TransactionConfig,
 } from "./runner.ts";
 
-/** What `db.execute` gives, by Drizzle's way to say it. */
+/** The result type of `db.execute`, in Drizzle's way to express it. */
 export interface PgzQueryResultHKT extends PgQueryResultHKT {
   type: RawResult<this["row"]>;
 }
 
-/** The same for every session of a database. */
+/** Options that all sessions of a database share. */
 export interface SessionOptions {
   readonly logger?: Logger | undefined;
   readonly cache?: Cache | undefined;
@@ -51,12 +51,12 @@ interface Metadata {
   tables: string[];
 }
 
-/** Of a relational query: all rows at once, with the relations parsed. */
+/** The mapper of a relational query, which takes all rows at once, with the relations parsed. */
 type ResultMapper = (rows: unknown[][]) => unknown;
 
 type Run<R> = (client: PgzClient, text: string, values: readonly unknown[]) => Promise<R>;
 
-/** What a prepared query is made of, besides what its base class keeps. */
+/** The parts of a prepared query that its base class does not keep. */
 interface Statement {
   readonly client: PgzClient;
   readonly query: Query;
@@ -66,7 +66,7 @@ interface Statement {
   readonly isArrays: boolean;
 }
 
-/** Members that drizzle-orm has and does not declare. */
+/** Members that drizzle-orm has but does not declare. */
 interface Undeclared {
   readonly joinsNotNullableMap?: Readonly<Record<string, boolean>>;
   queryWithCache<T>(text: string, params: unknown[], run: () => Promise<T>): Promise<T>;
@@ -90,21 +90,21 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     this.#options = options;
   }
 
-  /** Runs it with these values for its placeholders. */
+  /** Runs the query with these values for its placeholders. */
   async execute(values: Record<string, unknown> = {}): Promise<T["execute"]> {
     const params = this.#values(values);
     if (this.#isRaw) return await this.#run(runRaw, params);
     return this.#mapped(await this.#run(runArrays, params));
   }
 
-  /** Its rows as objects by the columns' names in SQL. */
+  /** Resolves with its rows as objects, by the columns' names in SQL. */
   async all(values: Record<string, unknown> = {}): Promise<T["all"]> {
     return ((await this.#run(runRaw, this.#values(values))) as RawResult).rows;
   }
 
   /**
-   * Its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop cancels the
-   * query.
+   * Yields its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop
+   * cancels the query.
    */
   async *iterator(values: Record<string, unknown> = {}): AsyncGenerator<unknown, void, undefined> {
     const { client, query } = this.#statement;
@@ -127,7 +127,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     }
   }
 
-  /** As an item of a batch: nothing of it waits for a value. @internal */
+  /** Returns the query as an item of a batch. It has no placeholders that wait for values. @internal */
   toBatch(): { readonly sql: string; readonly params: unknown[] } {
     return { sql: this.#statement.query.sql, params: this.#values({}) };
   }
@@ -137,7 +137,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     return this.#isRaw ? rawOfArrays(result) : this.#mapped(result);
   }
 
-  /** The tables that it writes. @internal */
+  /** The tables that the query writes. @internal */
   get writes(): readonly string[] {
     const { metadata } = this.#statement;
     return metadata && metadata.type !== "select" ? metadata.tables : [];
@@ -159,13 +159,13 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     return filled;
   }
 
-  /** Of a write past the cache. */
+  /** Tells the cache of a write that did not go through it. */
   async #tellCache(): Promise<void> {
     const tables = [...this.writes];
     if (tables.length) await this.#options.cache?.onMutate({ tables });
   }
 
-  /** Drizzle's errors around the driver's; and its cache, where there is one. */
+  /** Runs the query through Drizzle's cache, if there is one, and wraps the driver's errors in Drizzle's. */
   async #run<R>(run: Run<R>, params: unknown[]): Promise<R> {
     const { client, query } = this.#statement;
     if (this.#options.cache) return await this.#throughCache(() => run(client, query.sql, params), params);
@@ -194,7 +194,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     return Array.isArray(mapped) ? (mapped[0] as unknown) : mapped;
   }
 
-  /** In a loop it is asked for with each row. */
+  /** Cached, because a loop needs it for each row. */
   #rowMapper(columns: readonly Column[]): RowMapper {
     if (this.#mapRow && this.#columns === columns) return this.#mapRow;
     const { joinsNotNullableMap } = this as unknown as Undeclared;
@@ -207,7 +207,7 @@ function rawRow(row: unknown[], fields: readonly Column[]): unknown {
   return rawOfArrays({ rows: [row], fields, rowCount: 1, command: "SELECT" }).rows[0];
 }
 
-/** What a loop or a batch takes: a query that Drizzle has built, or one that it has prepared. */
+/** The items of a loop or a batch: queries that Drizzle has built, or has prepared. */
 interface Preparable {
   _prepare?(): unknown;
   getQuery?(): Query;
@@ -254,7 +254,7 @@ export class PgzSession<
     const { _prepare, getQuery } = Object(item) as Preparable;
     const prepared = item instanceof PgzPreparedQuery ? item : _prepare?.call(item);
     if (prepared instanceof PgzPreparedQuery) return prepared;
-    // What `db.execute` gives prepares itself.
+    // The return value of `db.execute` prepares itself.
     if (getQuery) return this.prepareQuery(getQuery.call(item), undefined, undefined, false);
     throw new UsageError("INVALID_QUERY", "batch and iterator take queries: db.select(…), db.execute(sql`…`).");
   }
@@ -318,17 +318,17 @@ export class PgzTransaction<
     this.#session = session;
   }
 
-  /** A savepoint. Meanwhile calls of the outer transaction are refused. */
+  /** Runs `work` in a savepoint. Meanwhile calls of the outer transaction are refused. */
   override transaction<T>(work: (tx: PgzTransaction<TFullSchema, TSchema>) => Promise<T>): Promise<T> {
     return this.#session.nested(work, undefined, this.nestedIndex + 1);
   }
 
-  /** Many queries in one round trip, inside the transaction. */
+  /** Runs several queries in one round trip, inside the transaction. */
   batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
     return this.#session.batch(queries) as Promise<BatchResponse<T>>;
   }
 
-  /** The rows of a query one by one, as the server sends them. */
+  /** Yields the rows of a query one by one, as the server sends them. */
   iterator<T extends IterableQuery>(query: T, values?: Record<string, unknown>): AsyncGenerator<RowOf<T>, void> {
     return this.#session.prepared(query).iterator(values) as AsyncGenerator<RowOf<T>, void>;
   }

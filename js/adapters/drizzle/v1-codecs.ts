@@ -1,8 +1,9 @@
-// The codecs of Drizzle 1.0 for the driver: its values come decoded from binary, arrays of every type too, so nothing
-// is cast in SQL.
+// The codecs of Drizzle 1.0 for the driver. The driver's values come decoded from binary, including arrays of every
+// type, so nothing is cast in SQL.
 //
-// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as those that users write do; where
-// it belongs to the type that the server names, v1-columns.ts makes Drizzle's value at once and does not ask it.
+// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as a user's own codecs do. Where a
+// codec belongs to the type that the server names, v1-columns.ts makes Drizzle's value directly and does not call the
+// codec.
 import {
   makeGeometryArray,
   parseGeometryArrayAndNormalize,
@@ -15,13 +16,13 @@ import {
 } from "drizzle-orm-v1/pg-core/codecs";
 import { bufferOf, eachOf, type Convert } from "./forms.ts";
 
-/** Elements that are NULL stay so. */
+/** A codec for values, and for arrays of them. NULL elements stay NULL. */
 const both = (normalize: Convert) => ({
   normalize,
   normalizeArray: (value: unknown) => eachOf(value, normalize),
 });
 
-/** A text of an extension's type, and an array of them, which comes as text too. */
+/** A codec for an extension's type, whose values come as text, and whose arrays come as text too. */
 const ofText = (
   normalize: (text: string) => unknown,
   ofArray: (text: string, dimensions: number) => unknown,
@@ -34,9 +35,12 @@ const ofText = (
 });
 
 const dayIn = (text: unknown) => new Date(String(text));
-/** The server's `2024-02-29 12:00:00.123456+00`. More digits than milliseconds are not ISO 8601 for every engine. */
+/**
+ * Reads the server's `2024-02-29 12:00:00.123456+00`. The fraction is cut to milliseconds, because more digits are not
+ * ISO 8601 for every engine.
+ */
 const timeIn = (zone: string) => (text: unknown) => {
-  if (text instanceof Date) return text; // a parser of the client's has made it
+  if (text instanceof Date) return text; // made by a parser of the client
   const iso = String(text)
     .replace(" ", "T")
     .replace(/(\.\d{3})\d+/, "$1")
@@ -54,7 +58,7 @@ const lineObject = (text: unknown) => {
   return { a, b, c };
 };
 const asJson = (value: unknown) => JSON.stringify(value);
-/** The elements of an array in as many dimensions as its column has: an element may itself be one. */
+/** Converts the elements of an array with as many dimensions as its column: an element may itself be a JSON array. */
 const eachAsJson = (value: unknown, dimensions: number): unknown =>
   dimensions > 0 ? (value as unknown[]).map((item) => eachAsJson(item, dimensions - 1)) : asJson(value);
 const json = { normalizeParam: asJson, normalizeParamArray: eachAsJson };
@@ -66,7 +70,7 @@ const vector = ofText(parsePgVector, parsePgArrayAndNormalize(parsePgVector));
 const geometryOf = (normalize: (text: string) => unknown) =>
   ofText(normalize, parseGeometryArrayAndNormalize(normalize), { normalizeParamArray: makeGeometryArray });
 
-/** What a Drizzle database over the driver has unless it is given others. */
+/** The codecs of a Drizzle database over the driver, unless it is given others. */
 export const pgzCodecs: PgCodecs = refineGenericPgCodecs({
   bigint,
   bigserial: bigint,

@@ -1,17 +1,17 @@
-// Which decoder a field of a selection has, by the codec of Drizzle's column and by the type that the server names: for
-// drizzle-orm 1.0.
+// Chooses the decoder of each field of a selection, by the codec of Drizzle's column and by the type that the server
+// names. For drizzle-orm 1.0.
 //
 // Knows Drizzle's fields. Must not know how rows are built (rows.ts), how a statement runs, nor what our codecs are
 // (v1-codecs.ts).
 //
-// Of a plain selection the rows are built here; those of a relational query by Drizzle, with decoders from here for its
-// root.
+// The rows of a plain selection are built here. Those of a relational query are built by Drizzle, with decoders from
+// here for its root.
 import type { Column as ResultColumn } from "../../index.ts";
 import { DATE, eachOf, elementOf, INT8, NUMERIC, pgForm, TIMESTAMP, TIMESTAMPTZ, type Convert } from "./forms.ts";
 import { dayIn, instantIn } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
-/** What Drizzle's dialect says of a field of a selection. */
+/** The description of a selection's field by Drizzle's dialect. */
 export interface SelectedField {
   readonly path: readonly string[];
   readonly field: unknown;
@@ -20,7 +20,7 @@ export interface SelectedField {
   readonly column?: unknown;
 }
 
-/** By the columns, which a statement that runs again has the same; with the selection that they were last for. */
+/** Mappers by the list of columns, which is the same in all runs of a statement. Each has its last selection. */
 const plans = new WeakMap<readonly ResultColumn[], { selection: Selection; mapRow: RowMapper }>();
 
 /** The fields of a selection, and which of its groups may have had no row. */
@@ -33,7 +33,7 @@ export class Selection {
     this.#nullable = new Set(nullable);
   }
 
-  /** What makes an object of each row. */
+  /** Returns a mapper that makes an object of each row. */
   mapper(columns: readonly ResultColumn[]): RowMapper {
     const last = plans.get(columns);
     if (last && (last.selection === this || last.selection.#isAs(this))) return last.mapRow;
@@ -43,7 +43,8 @@ export class Selection {
   }
 
   /**
-   * Drizzle makes a selection for each query anew, of the same columns. Which groups are nullable follows from the SQL.
+   * Drizzle makes a new selection for each query, with the same columns. Which groups are nullable follows from the
+   * SQL.
    */
   #isAs(other: Selection): boolean {
     return (
@@ -66,15 +67,17 @@ export class Selection {
   }
 }
 
-/** An item of a relational query: of its root, or with a `selection` of its own, which is in JSON. */
+/**
+ * An item of a relational query: a field of its root, or an item with a `selection` of its own, which comes as JSON.
+ */
 export interface RelationalItem extends Omit<SelectedField, "path"> {
   readonly selection?: unknown;
 }
 
-/** Drizzle's mapper of all rows of a relational query, for these items. */
+/** Makes Drizzle's mapper of all rows of a relational query, for these items. */
 type MakeMapper = (items: readonly RelationalItem[]) => (rows: unknown[][]) => unknown[];
 
-/** What a relational query selects: Drizzle makes its objects, of the driver's values. */
+/** The selection of a relational query. Drizzle makes the objects from the driver's values. */
 export class RelationalSelection {
   readonly #items: readonly RelationalItem[];
   readonly #make: MakeMapper;
@@ -102,7 +105,7 @@ const codecName = ({ column, field }: Omit<SelectedField, "path">) =>
 const isSamePath = (known: readonly string[], path: readonly string[]) =>
   path.length === known.length && path.every((key, at) => key === known[at]);
 
-/** An expression is made anew too. */
+/** Drizzle also makes new expressions for each query, so these are compared by their decoders. */
 const decodesAs = (known: SelectedField, field: SelectedField) =>
   known.codec === field.codec &&
   known.column === field.column &&
@@ -110,14 +113,17 @@ const decodesAs = (known: SelectedField, field: SelectedField) =>
 
 // -- decoders --------------------------------------------------------------------------------------------------------
 
-/** What Drizzle's decoders have in common. */
+/** The part that Drizzle's decoders have in common. */
 interface Decoder {
   readonly mapFromDriverValue: ((value: unknown) => unknown) & { readonly isNoop?: boolean };
 }
 
 const times = { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert };
 
-/** By Drizzle's codec, then by the type of the result or of its elements: Drizzle's value of the driver's at once. */
+/**
+ * By Drizzle's codec, then by the type of the result or of its elements: the conversion from the driver's value
+ * directly to Drizzle's.
+ */
 const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   bigint: { [INT8]: BigInt as Convert },
   bigserial: { [INT8]: BigInt as Convert },
@@ -139,7 +145,7 @@ function decoderOf(selected: SelectedField, typeOid: number): Convert | undefine
     : (value) => decoder.mapFromDriverValue(value);
 }
 
-/** The long way is node-postgres' form of the value, then the codec. */
+/** Returns the conversion of a codec. Where none is direct, it is node-postgres' form of the value, then the codec. */
 function normalizer(
   codec: SelectedField["codec"],
   dimensions: number | undefined,
@@ -150,14 +156,14 @@ function normalizer(
   const long = codec ? (value: unknown) => codec(form ? form(value) : value, dimensions) : form;
   const direct = name === undefined ? undefined : DIRECT[name]?.[(dimensions && elementOf(typeOid)) || typeOid];
   if (!direct) return long;
-  // A parser of the client's may have made something else.
+  // A parser of the client may have made another kind of value.
   const ofText: Convert = (value) => (typeof value === "string" ? direct(value) : value);
   return dimensions
     ? (value) => eachOf(value, ofText)
     : (value) => (typeof value === "string" ? direct(value) : long!(value));
 }
 
-/** A column, or the decoder of an expression or a subquery. */
+/** Returns a column, or the decoder of an expression or a subquery. */
 function decoderIn(field: unknown): Decoder | undefined {
   const given = field as Partial<Decoder> & { decoder?: Decoder; sql?: { decoder?: Decoder } } & {
     _?: { sql?: { decoder?: Decoder } };

@@ -1,6 +1,6 @@
-// How a Drizzle database is made of the driver's client, for drizzle-orm 1.0.
+// Makes a Drizzle database of the driver's client, for drizzle-orm 1.0.
 //
-// Knows what `drizzle(…)` takes. Must not know how a statement runs.
+// Knows the arguments of `drizzle(…)`. Must not know how a statement runs.
 import { DefaultLogger, entityKind, type Logger } from "drizzle-orm-v1";
 import type { BatchItem, BatchResponse } from "drizzle-orm-v1/batch";
 import {
@@ -50,7 +50,8 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 
   /**
-   * Many queries in one round trip, which is one transaction: all or none. Gives the results in their order.
+   * Runs several queries in one round trip, which is one transaction: all or none take effect. Resolves with the
+   * results in order.
    *
    * @example
    * const [user, posts] = await db.batch([
@@ -63,8 +64,8 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 
   /**
-   * The rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving the
-   * loop cancels the query. `values` are those of a prepared query's placeholders.
+   * Yields the rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving
+   * the loop cancels the query. `values` are the values for a prepared query's placeholders.
    *
    * @example
    * for await (const user of db.iterator(db.select().from(users))) console.log(user.name);
@@ -74,20 +75,23 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 }
 
-/** What {@link drizzle} takes, besides a client and Drizzle's options behind it. */
+/** The arguments of {@link drizzle}: a client, and Drizzle's options after it. */
 export type DrizzleInput<TRelations extends AnyRelations, TClient extends PgzClient> = InputOf<
   DrizzlePgConfig<TRelations>,
   TClient
 >;
 
-/** Whether this runtime lets Drizzle generate code, if that is wanted. drizzle-orm has it and does not declare it. */
+/**
+ * Returns whether Drizzle should generate code: whether it is wanted and this runtime allows it. drizzle-orm has this
+ * function but does not declare it.
+ */
 const { jitCompatCheck } = utils as unknown as { jitCompatCheck(wanted: boolean | undefined): boolean };
 
 type Database<TRelations extends AnyRelations, TClient> = PgzDatabase<TRelations> & { readonly $client: TClient };
 
 /**
- * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string or a Hyperdrive
- * binding it makes a pool.
+ * Returns a Drizzle database over a client, a pool, a lease, a scope or a transaction of the driver. From a connection
+ * string or a Hyperdrive binding it makes a pool.
  *
  * @example
  * const db = drizzle(createPool(url), { relations });
@@ -101,7 +105,7 @@ export function drizzle<TRelations extends AnyRelations = EmptyRelations, TClien
 }
 
 /**
- * A database without a connection, to build SQL with.
+ * Returns a database without a connection, to build SQL with.
  *
  * @example
  * const { sql, params } = drizzle.mock().select().from(users).toSQL();
@@ -117,7 +121,7 @@ function construct<TRelations extends AnyRelations, TClient extends PgzClient>(
   const { cache, codecs = pgzCodecs, paramsInErrors, relations = {} as TRelations } = config;
   const logger = loggerOf<Logger>(config.logger, () => new DefaultLogger());
   const useJitMappers = jitCompatCheck(config.jit);
-  // Codecs of the user's own are Drizzle's to apply.
+  // Drizzle itself applies the user's own codecs.
   const shapeGenerator = selectionOf(() => dialect.mapperGenerators);
   const dialect = new PgDialect({ codecs, useJitMappers, ...(codecs === pgzCodecs && { shapeGenerator }) });
   const options = { logger, cache, paramsInErrors };
@@ -126,7 +130,7 @@ function construct<TRelations extends AnyRelations, TClient extends PgzClient>(
   return assembled(db, client, cache) as Database<TRelations, TClient>;
 }
 
-/** Drizzle hands to the session what this makes of a query's selection, instead of a mapper of its own. */
+/** Describes a query's selection. Drizzle passes the result to the session instead of a mapper of its own. */
 const selectionOf =
   (generators: () => PgDialect["mapperGenerators"]) =>
   ({ type, fields }: PreparedQuerySelection, nullable: string[] | undefined): Selection | RelationalSelection =>

@@ -29,12 +29,12 @@ import {
 } from "./runner.ts";
 import { RelationalSelection, Selection } from "./v1-columns.ts";
 
-/** What `db.execute` gives, by Drizzle's way to say it. */
+/** The result type of `db.execute`, in Drizzle's way to express it. */
 export interface PgzQueryResultHKT extends PgQueryResultHKT {
   type: RawResult<this["row"] extends "unknown" ? Record<string, unknown> : this["row"]>;
 }
 
-/** The same for every session of a database. */
+/** Options that all sessions of a database share. */
 export interface SessionOptions {
   readonly logger?: Logger | undefined;
   readonly cache?: Cache | undefined;
@@ -43,7 +43,7 @@ export interface SessionOptions {
 
 type Mode = "arrays" | "objects" | "raw";
 
-/** What runs a statement, and what makes of its rows what Drizzle gives. */
+/** A statement, the object that runs it, and the mapper of its rows to Drizzle's values. */
 interface Statement {
   readonly client: PgzClient;
   readonly query: Query;
@@ -66,15 +66,15 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
       map
         ? runArrays(client, query.sql, params)
         : runRaw(client, query.sql, params).then((result) => (mode === "raw" ? result : (result as RawResult).rows));
-    // The cache keeps what `run` gives, which is data.
+    // The cache stores the result of `run`, which is plain data.
     super(run, query, map as never, mode, logger, cache, metadata, cacheConfig, paramsInErrors);
     this.#statement = statement;
     this.#metadata = metadata;
   }
 
   /**
-   * Its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop cancels the
-   * query.
+   * Yields its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop
+   * cancels the query.
    */
   async *iterator(values: Record<string, unknown> = {}): AsyncGenerator<unknown, void, undefined> {
     const { client, query, map } = this.#statement;
@@ -95,13 +95,13 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
       }
     } finally {
       await source.return?.();
-      // The cache is told of a write past it.
+      // The write did not go through the cache, so the cache is told of it.
       const tables = [...this.writes];
       if (tables.length) await this.#statement.options.cache?.onMutate({ tables });
     }
   }
 
-  /** As an item of a batch: nothing of it waits for a value. @internal */
+  /** Returns the query as an item of a batch. It has no placeholders that wait for values. @internal */
   toBatch(): { readonly sql: string; readonly params: unknown[] } {
     return { sql: this.#statement.query.sql, params: this.#values({}) };
   }
@@ -124,7 +124,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     );
   }
 
-  /** The tables that it writes. @internal */
+  /** The tables that the query writes. @internal */
   get writes(): readonly string[] {
     if (!this.#metadata || this.#metadata.type === "select") return [];
     const { tables } = this.#metadata as { tables: string[] | (() => string[]) };
@@ -158,7 +158,7 @@ export class PgzSession<TRelations extends AnyRelations> extends PgAsyncSession<
     this.#options = options;
   }
 
-  /** `selection` is what the dialect of `drizzle()` has made of the fields, where they are a plain selection. */
+  /** `selection` comes from the dialect of `drizzle()`: its description of the fields, if there is one. */
   override prepareQuery<T extends PreparedQueryConfig = PreparedQueryConfig>(
     query: Query,
     mode: Mode,
@@ -247,17 +247,17 @@ export class PgzTransaction<TRelations extends AnyRelations> extends PgAsyncTran
     this.#session = session;
   }
 
-  /** A savepoint. Meanwhile calls of the outer transaction are refused. */
+  /** Runs `work` in a savepoint. Meanwhile calls of the outer transaction are refused. */
   override transaction<T>(work: (tx: PgzTransaction<TRelations>) => Promise<T>): Promise<T> {
     return this.#session.nested(work, undefined, this.nestedIndex + 1);
   }
 
-  /** Many queries in one round trip, inside the transaction. */
+  /** Runs several queries in one round trip, inside the transaction. */
   batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
     return this.#session.batch(queries) as Promise<BatchResponse<T>>;
   }
 
-  /** The rows of a query one by one, as the server sends them. */
+  /** Yields the rows of a query one by one, as the server sends them. */
   iterator<T extends IterableQuery>(query: T, values?: Record<string, unknown>): AsyncGenerator<RowOf<T>, void> {
     return this.#session.prepared(query).iterator(values) as AsyncGenerator<RowOf<T>, void>;
   }

@@ -1,7 +1,7 @@
-// A client: one connection that is made once, and its queries one behind another.
+// A client: one connection that is opened once, and a queue of queries that run one after another.
 //
-// Knows the order of queries and who hears of a message. Must not know what a query sends, or how messages are laid
-// out.
+// Knows the order of queries and which query a message belongs to. Must not know what a query sends, or how messages
+// are laid out.
 import { EventEmitter } from "node:events";
 import { AuthenticationError, PostgresError, type LogInOptions, type PgzError } from "../../index.ts";
 import { ConnectionParameters, driverOptions, hidden, type ClientConfig } from "./connection-parameters.ts";
@@ -14,7 +14,7 @@ import { TypeOverrides } from "./type-overrides.ts";
 import type { TypeFormat, TypeParser } from "./types/index.ts";
 import { escapeIdentifier, escapeLiteral } from "./values.ts";
 
-/** What `query` takes besides texts: something that talks to the connection by itself, such as a cursor. */
+/** An argument of `query` that talks to the connection by itself, such as a cursor. */
 export interface Submittable {
   submit(connection: Connection): void | Error | null;
   callback?: QueryCallback | undefined;
@@ -60,7 +60,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
   secretKey: number | null = null;
   readyForQuery = false;
   hasExecuted = false;
-  /** A pool's. */
+  /** Set by a pool. */
   declare release: (error?: unknown) => void;
   declare _poolUseCount?: number;
   _ending = false;
@@ -71,7 +71,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
   _queryable = true;
   _activeQuery: Submittable | null = null;
   readonly _queryQueue: Submittable[] = [];
-  /** On the wire behind the active one, with `pipeline`. */
+  /** Queries sent after the active one, with `pipeline`. */
   readonly _sentQueryQueue: Submittable[] = [];
   readonly _types: TypeOverrides;
   readonly _Promise: PromiseConstructor;
@@ -79,7 +79,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
   #onConnect: Done | undefined;
   #transactionStatus: "I" | "T" | "E" | null = null;
   #timeout: ReturnType<typeof setTimeout> | undefined;
-  /** The active query, while its rows may be taken from bytes. */
+  /** The active query, while its rows can be read directly from the socket's bytes. */
   #taker: Query | undefined;
 
   constructor(input?: ClientConfig | string) {
@@ -111,7 +111,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     return this._queryQueue;
   }
 
-  /** Connects, once. Without a callback: resolves with this client. */
+  /** Connects. Can be called once. Without a callback it resolves with this client. */
   connect(): Promise<this>;
   connect(callback: (error: Error | null, client?: Client) => void): void;
   connect(callback?: (error: Error | null, client?: Client) => void): Promise<this> | void {
@@ -119,7 +119,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     const connected: Promise<this> = new this._Promise<this>((resolve, reject) =>
       this.#connect((error) => {
         if (!error) return resolve(this);
-        // Who ends a client that still connects need not wait for it: nobody has to hear of that.
+        // A caller that ends a client while it connects need not handle this rejection.
         if (this._ending) connected.catch(() => {});
         reject(error);
       }),
@@ -128,8 +128,8 @@ export class Client extends EventEmitter implements ConnectionOwner {
   }
 
   /**
-   * Runs a query when those before it are over. Without a callback: resolves with its result, or with an array of them
-   * where the text has several statements. What has `submit` is returned as it is.
+   * Runs a query after all earlier queries. Without a callback it resolves with the result, or with an array of results
+   * if the text has several statements. An argument with `submit` is returned as it is.
    */
   query<T extends Submittable>(submittable: T): T;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- rows are as the caller knows them
@@ -158,7 +158,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     return result;
   }
 
-  /** Ends the session: politely when it is idle, at once while a query runs. */
+  /** Ends the session: with Terminate when it is idle, at once while a query runs. */
   end(): Promise<void>;
   end(callback: () => void): void;
   end(callback?: () => void): Promise<void> | void {
@@ -171,7 +171,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     return callback ? undefined : ended;
   }
 
-  /** Cancels what `client` runs, by a CancelRequest. */
+  /** Cancels `query` of `client`: with a CancelRequest if it runs, else by taking it out of the queue. */
   cancel(client: Client, query: Submittable): void {
     if (client._activeQuery === query) return void client.connection.cancel();
     const at = client._queryQueue.indexOf(query);
@@ -288,13 +288,13 @@ export class Client extends EventEmitter implements ConnectionOwner {
     };
     for (const [name, forward] of Object.entries(forwarded))
       connection.on(name, (message: Message) => this.#forward(name, forward, message));
-    // Nobody else wants these, and pg does not tell of them.
+    // Only the active query handles these, and pg does not forward them.
     connection.on("copyOutResponse", () => this._activeQuery?.handleCopyOutResponse?.(connection));
     connection.on("replicationStart", () => this._activeQuery?.handleCopyBothResponse?.(connection));
     connection.on("copyDone", () => this._activeQuery?.handleCopyDone?.(connection));
   }
 
-  /** To the query that runs. Nobody has asked for a row when none does. */
+  /** Passes a message to the active query. Without an active query nothing has requested the message. */
   #forward(name: string, forward: (query: Submittable, message: never) => void, message: Message): void {
     if (this._activeQuery) return forward(this._activeQuery, message as never);
     this.#connectionFailed(new Error(`Received unexpected ${name} message from backend.`));
@@ -302,7 +302,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
 
   #readyForQuery(status: "I" | "T" | "E"): void {
     const { cancelling } = this.connection;
-    // A cancel that is under way would meet the next query.
+    // A CancelRequest still under way could hit the next query.
     if (cancelling && !this.pipeline) return void cancelling.then(() => this._ended || this.#readyForQuery(status));
     const query = this._activeQuery;
     this._activeQuery = null;
@@ -348,7 +348,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     this.emit("error", error);
   }
 
-  /** The first reason counts. */
+  /** Reports only the first error. */
   #connectFailed(error: Error): void {
     if (this._connectionError) return;
     this._connectionError = true;
@@ -384,14 +384,14 @@ export class Client extends EventEmitter implements ConnectionOwner {
     const result = new this._Promise((resolve, reject) => {
       query.callback = settling(resolve, reject);
     });
-    // The stack of a message that came from a socket shows nothing; from here it leads to who awaits.
+    // An error from a socket has no useful stack. A stack captured here leads to the code that awaits.
     return result.catch((error: Error) => {
       (Error as { captureStackTrace?: (error: Error) => void }).captureStackTrace?.(error);
       throw error;
     });
   }
 
-  /** The caller hears of it; the query runs on, and those behind it wait for its end. */
+  /** Reports a timeout to the caller. The query continues, and later queries wait for its end. */
   #giveUpAfter(millis: number, query: Submittable): void {
     const callback = query.callback ?? (() => {});
     const timer = setTimeout(() => {
@@ -401,7 +401,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
       query.callback = IGNORED;
       const at = this._queryQueue.indexOf(query);
       if (at >= 0) this._queryQueue.splice(at, 1);
-      // Those behind it would wait for its end.
+      // With a pipeline, later queries would wait for its end.
       else if (this.pipeline) return void this.connection.stream.destroy();
       this._pulseQueryQueue();
     }, millis);
@@ -413,7 +413,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
   }
 
   #refused(query: Submittable): Error | undefined {
-    // Rows of queries on the wire behind an open portal would be taken for the portal's.
+    // In a pipeline the rows of later queries would be taken for rows of an open portal.
     const isOwn = query instanceof Query;
     if (this.pipeline && !isOwn)
       return new Error("Custom query classes such as pg-cursor and pg-query-stream are not supported in pipeline mode");
@@ -426,7 +426,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     return Boolean(this._activeQuery || this._sentQueryQueue.length || this._queryQueue.length);
   }
 
-  /** Sends what may be sent now. */
+  /** Sends the queries that may be sent now. */
   _pulseQueryQueue(): void {
     if (this.pipeline) return this.#pulsePipeline();
     if (!this.readyForQuery) return;
@@ -443,7 +443,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     });
   }
 
-  /** All that wait leave at once; each is active when the answers to those before it have come. */
+  /** Sends all waiting queries at once. A query becomes active when all earlier ones have been answered. */
   #pulsePipeline(): void {
     if (!this._connected || !this._queryable) return;
     for (const query of this._queryQueue.splice(0)) {
@@ -462,7 +462,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     this.#taker = query instanceof Query && query.handleDataRow === Query.prototype.handleDataRow ? query : undefined;
   }
 
-  /** What `submit` throws is the query's to tell: those behind it run. */
+  /** Returns what `submit` throws as the query's own error, so that later queries run. */
   #submit(query: Submittable): Error | null | void {
     this.hasExecuted = true;
     try {
@@ -477,7 +477,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
   }
 }
 
-/** A result as types have it. */
+/** A result, for TypeScript. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- rows are as the caller knows them
 export interface QueryResult<R = any> {
   command: string;
@@ -489,12 +489,15 @@ export interface QueryResult<R = any> {
 
 const IGNORED = () => {};
 
-/** A query's callback that settles a promise. Made here, since V8 keeps one that is assigned where it is written. */
+/**
+ * Returns a callback that settles a promise. It is made in a function of its own, because V8 keeps a closure that is
+ * assigned where it is written.
+ */
 function settling(resolve: (value: unknown) => void, reject: (error: unknown) => void): Submittable["callback"] {
   return (error, value) => (error ? reject(error) : resolve(value));
 }
 
-/** The server's refusal as its own error, a failure of the network as the runtime's. */
+/** Converts a login error: a refusal by the server to a DatabaseError, a network failure to the runtime's error. */
 function loginErrorOf(error: PgzError): Error {
   if (error.code === "NOT_POSTGRESQL") return new Error("received invalid response", { cause: error });
   if (error.code === "PASSWORD_FUNCTION_FAILED") return error.cause as Error;

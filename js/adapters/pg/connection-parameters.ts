@@ -1,14 +1,14 @@
-// Where and as whom to connect: from the caller, a connection string, the environment and `defaults`; and the same as
-// the driver's options.
+// Where to connect and as which user: from the caller, a connection string, the environment and `defaults`. Also
+// converts these to the driver's options.
 //
-// Knows option names of both. Must not know sockets.
+// Knows the option names of pg and of the driver. Must not know sockets.
 import type { LogInOptions, Options } from "../../index.ts";
 import { parseConnectionString, type Parsed } from "./connection-string.ts";
 import { defaults } from "./defaults.ts";
 import { environment } from "./environment.ts";
 import type { CustomTypes } from "./types/index.ts";
 
-/** TLS, by the names that Node's `tls.connect` has for it. */
+/** TLS options, by the names of Node's `tls.connect`. */
 export interface SslConfig {
   rejectUnauthorized?: boolean | undefined;
   ca?: unknown;
@@ -32,14 +32,14 @@ export interface ClientConfig {
   sslnegotiation?: "postgres" | "direct" | undefined;
   types?: CustomTypes | undefined;
   binary?: boolean | undefined;
-  /** Sends queries without waiting for the answers to those before them. */
+  /** Sends queries without waiting for the responses to earlier ones. */
   pipeline?: boolean | undefined;
   keepAlive?: boolean | undefined;
   keepAliveInitialDelayMillis?: number | undefined;
   statement_timeout?: number | false | undefined;
   lock_timeout?: number | false | undefined;
   idle_in_transaction_session_timeout?: number | false | undefined;
-  /** `"database"`: the session takes replication commands too. */
+  /** With `"database"` the session takes replication commands too. */
   replication?: string | undefined;
   query_timeout?: number | false | undefined;
   connectionTimeoutMillis?: number | undefined;
@@ -56,7 +56,7 @@ export interface ClientConfig {
 
 type Source = Record<string, unknown>;
 
-/** What is given, else the environment's, else the default. `false`: not from the environment. */
+/** Returns the given value, else the environment's, else the default. With `false` the environment is not read. */
 function pick(name: string, config: Source, variable: string | false = `PG${name.toUpperCase()}`): unknown {
   const fromEnvironment = variable === false ? undefined : environment(variable);
   return config[name] || fromEnvironment || (defaults as unknown as Source)[name];
@@ -110,17 +110,17 @@ export class ConnectionParameters {
 
 function merged(input: ClientConfig | string | undefined): Source {
   if (typeof input === "string") return parseConnectionString(input);
-  const config: Source = { ...input, password: input?.password }; // which a pool hides
+  const config: Source = { ...input, password: input?.password }; // not enumerable in a pool's options
   const text = (config["connectionString"] as string | undefined) ?? defaults.connectionString;
   return text ? { ...config, ...parsedWithout(text) } : config;
 }
 
-/** What the string does not say is not taken away. */
+/** Leaves out what the string does not contain, so that it does not remove other options. */
 function parsedWithout(text: string): Parsed {
   return Object.fromEntries(Object.entries(parseConnectionString(text)).filter(([, value]) => value !== undefined));
 }
 
-/** A password is not to be shown by `console.log` of what holds it. */
+/** Defines a property that `console.log` of its object does not show, such as a password. */
 export function hidden(object: object, name: string, value: unknown): void {
   Object.defineProperty(object, name, { configurable: true, enumerable: false, writable: true, value });
 }
@@ -152,10 +152,10 @@ function timeoutOf(millis: unknown): number {
 
 // -- as the driver's options -----------------------------------------------------------------------------------------
 
-/** setTimeout's longest. pg waits for ever, which here is the connecting attempt's caller who gives up. */
+/** setTimeout's maximum. As in pg, the connection attempt has no deadline, and only its caller gives up. */
 const FOR_EVER = 2_147_483_647;
 
-/** `password`: as the client has it by now. */
+/** Returns the driver's options. `password` is the client's current one. */
 export function driverOptions(
   parameters: ConnectionParameters,
   config: ClientConfig,
@@ -186,12 +186,12 @@ export function driverOptions(
   };
 }
 
-/** Numbers as pg sends them: whole. */
+/** Truncates numbers, because pg sends whole ones. */
 function parseSetting(value: unknown): unknown {
   return typeof value === "number" ? Math.trunc(value) : value;
 }
 
-/** Without TLS, verified in full as Node's `tls` does by default, or encrypted only. */
+/** Returns options for no TLS, for TLS with full verification (the default of Node's `tls`), or for encryption only. */
 function tlsOptions(ssl: boolean | SslConfig, sslnegotiation: Options["sslnegotiation"]): Options {
   if (!ssl) return { sslmode: "disable" };
   const { rejectUnauthorized = true, ca, cert, key, servername, checkServerIdentity } = ssl === true ? {} : ssl;
@@ -201,7 +201,7 @@ function tlsOptions(ssl: boolean | SslConfig, sslnegotiation: Options["sslnegoti
   return { ...shared, ca: pem(ca), sslmode: checkServerIdentity ? "verify-ca" : "verify-full" };
 }
 
-/** A text, bytes, or several of them. */
+/** Converts a text, bytes, or several of them to one text. */
 function pem(value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (Array.isArray(value)) return value.map(pem).join("\n");

@@ -1,11 +1,11 @@
-// A connection string as pg's options: a URL, or the folder of a Unix socket and a database.
+// Converts a connection string to pg's options. It is a URL, or the directory of a Unix socket and a database.
 //
-// Knows the parameters that pg reads from it. Must not know what becomes of an option.
+// Knows the parameters that pg reads from the string. Must not know how an option is used.
 
 /** Options by pg's names. */
 export type Parsed = Record<string, unknown>;
 
-/** @throws TypeError what is no URL */
+/** @throws TypeError if the text is not a URL */
 export function parseConnectionString(text: string): Parsed {
   // `/var/run/postgresql app`
   if (text.startsWith("/")) {
@@ -35,7 +35,7 @@ export function parseConnectionString(text: string): Parsed {
 const PLACEHOLDER = "base";
 
 function urlOf(text: string): URL {
-  // A password may hold characters that a URL may not; a folder may stand where the host does.
+  // A password may contain characters that a URL may not, and a directory may be in the place of the host.
   const encoded = / |%[^a-f0-9]|%[a-f0-9][^a-f0-9]/i.test(text) ? encodeURI(text).replace(/%25(\d\d)/g, "%$1") : text;
   try {
     return new URL(encoded, `postgres://${PLACEHOLDER}`);
@@ -43,7 +43,7 @@ function urlOf(text: string): URL {
     try {
       return new URL(encoded.replace("@/", `@${PLACEHOLDER}/`), `postgres://${PLACEHOLDER}`);
     } catch {
-      throw new TypeError("Invalid connection string: it is no URL."); // the URL's own text may hold a password
+      throw new TypeError("Invalid connection string: it is not a URL."); // the URL's own text may hold a password
     }
   }
 }
@@ -55,7 +55,7 @@ function withUser(url: URL): Parsed {
   return parsed;
 }
 
-/** As pg: every mode that uses TLS verifies in full, unless `uselibpqcompat` asks for libpq's meaning. */
+/** As in pg, every mode with TLS verifies in full, unless `uselibpqcompat` requests libpq's meaning. */
 function sslOf({ ssl, sslmode, uselibpqcompat }: Parsed): unknown {
   if (ssl === "true" || ssl === "1") return true;
   if (ssl === "0" || ssl === "false" || sslmode === "disable") return false;

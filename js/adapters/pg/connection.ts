@@ -1,27 +1,28 @@
-// `client.connection`: messages out by its methods, messages in as events. pg-cursor, pg-query-stream and others use it
-// from outside.
+// `client.connection`: sends messages by its methods and emits received messages as events. pg-cursor, pg-query-stream
+// and others use it directly.
 //
-// Knows the protocol's messages and the driver's socket. Must not know which query runs: its owner does.
+// Knows the protocol's messages and the driver's socket. Must not know which query runs: its owner knows.
 import type { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
 import { logIn, type Handover, type LogInOptions } from "../../index.ts";
 import { Frames } from "./frames.ts";
-import { DATA_ROW, messageOf, type Message } from "./messages.ts";
+import { DATA_ROW } from "../../wasm/messages.ts";
+import { messageOf, type Message } from "./messages.ts";
 import type { RowReader } from "./rows.ts";
 import { WireStream } from "./wire-stream.ts";
 import { Writer, type BindConfig } from "./writer.ts";
 
-/** Who takes rows as they stand in the socket's bytes, while nobody listens for messages. */
+/** Reads rows directly from the socket's bytes, while there is no listener for messages. */
 export interface RowTaker {
   readonly reader: RowReader | undefined;
   takeRow(bytes: Buffer, ascii: string, at: number, end: number): void;
 }
 
-/** What a client needs of its connection besides the members that others use. */
+/** The client, as far as its connection needs it. */
 export interface ConnectionOwner {
-  /** Who takes rows now, if it is the facade's own query. */
+  /** Returns the reader of rows, if the active query is the facade's own. */
   rowTaker(): RowTaker | undefined;
-  /** Something was asked that has not been answered, or somebody waits for notifications. */
+  /** Whether a response is pending, or a listener waits for notifications. */
   wantsToRead(): boolean;
 }
 
@@ -31,9 +32,9 @@ export class Connection extends EventEmitter {
   }
 
   readonly stream: WireStream;
-  /** Named statements that the server has, by name: their text. */
+  /** Named statements that the server has: their texts by name. */
   parsedStatements: Record<string, string> = {};
-  /** Those whose Parse has left. */
+  /** Named statements whose Parse has been sent. */
   submittedNamedStatements: Record<string, string> = {};
   _ending = false;
   _connecting = false;
@@ -44,12 +45,12 @@ export class Connection extends EventEmitter {
   readonly #giveUp = new AbortController();
   readonly #writer = new Writer();
   readonly #frames = new Frames();
-  /** Settles when each CancelRequest that was sent has reached its session, or will not. */
+  /** Settles when every CancelRequest that was sent has reached its session, or is known not to reach it. */
   cancelling: Promise<unknown> | undefined;
   #willFlush = false;
   #writes: Promise<void> = Promise.resolve();
   #reading = false;
-  /** The bytes of a chunk as characters, and which chunk. */
+  /** A chunk's bytes as characters, and the chunk that they are from. */
   #ascii = "";
   #asciiOf: Buffer | undefined;
 
@@ -68,7 +69,10 @@ export class Connection extends EventEmitter {
     this.stream.on("error", (error: Error) => this.emit("error", error));
   }
 
-  /** Connects and logs in; `undefined` when it was destroyed meanwhile. Rejects with the driver's error. */
+  /**
+   * Connects and logs in. Resolves with `undefined` if the connection was destroyed meanwhile. Rejects with the
+   * driver's error.
+   */
   async open(options: LogInOptions): Promise<Handover | undefined> {
     this._connecting = true;
     this.#isDirect = options.sslnegotiation === "direct";
@@ -90,12 +94,12 @@ export class Connection extends EventEmitter {
     return handover;
   }
 
-  /** Whether it may be used from here: on Workers a socket belongs to its request. */
+  /** Whether the current request may use the connection: on Workers a socket belongs to its request. */
   get isHome(): boolean {
     return this.#handover?.isHome() ?? true;
   }
 
-  /** CancelRequest for what runs. Never rejects. */
+  /** Sends a CancelRequest for the running query. Never rejects. */
   cancel(): Promise<void> {
     const sent = this.#handover?.cancel() ?? Promise.resolve();
     const all = Promise.all([this.cancelling, sent]).then(() => {
@@ -162,7 +166,7 @@ export class Connection extends EventEmitter {
     this.#later();
   }
 
-  /** Terminate, and the end of the connection. */
+  /** Sends Terminate and ends the connection. */
   end(): void {
     this._ending = true;
     if (!this.#handover) return this.#destroy();
@@ -179,7 +183,7 @@ export class Connection extends EventEmitter {
     this.stream.unref();
   }
 
-  /** All that is written in one go leaves together. */
+  /** Sends all messages of one turn together. */
   #later(): void {
     if (this.#willFlush) return;
     this.#willFlush = true;
@@ -205,7 +209,9 @@ export class Connection extends EventEmitter {
 
   // -- messages in ----------------------------------------------------------------------------------------------------
 
-  /** Reads for as long as somebody waits for something; where the runtime allows that, always. */
+  /**
+   * Reads as long as a response or a notification is awaited. If the runtime allows reads while idle, it always reads.
+   */
   read(): void {
     if (!this.#reading && !this.#isOver && this.#handover) void this.#pump(this.#handover.socket);
   }
@@ -247,7 +253,7 @@ export class Connection extends EventEmitter {
     return this.#ascii;
   }
 
-  /** What a listener throws is the application's, and ends nothing here. */
+  /** Emits a message. An error that a listener throws is the application's, and ends nothing here. */
   #tell(message: Message): void {
     const event = message.name === "error" ? "errorMessage" : message.name;
     try {
@@ -282,7 +288,10 @@ export class Connection extends EventEmitter {
   }
 }
 
-/** What the runtime itself said, by whose `code` applications go; else pg's own words for an end. */
+/**
+ * Returns the runtime's own error if there is one, because applications check its `code`. Otherwise a lost connection
+ * becomes an error with pg's text, and any other error stays.
+ */
 export function nodeErrorOf(error: Error): Error {
   const { cause, code } = error as { cause?: { code?: unknown }; code?: unknown };
   if (cause instanceof Error && typeof cause.code === "string") return cause;
@@ -290,8 +299,9 @@ export function nodeErrorOf(error: Error): Error {
 }
 
 /**
- * An end is told in a turn of its own, as by a socket of Node's. One that comes in the turn of the login would else be
- * told before the code behind `await pool.connect()` has said who hears of errors.
+ * Waits one turn, so that the end of a connection is reported in a turn of its own, as by a socket of Node. An end in
+ * the turn of the login would otherwise be reported before the code after `await pool.connect()` has added its error
+ * listener.
  */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve));

@@ -1,8 +1,8 @@
 // The server's errors, with pg's names for their parts.
 //
-// Knows the field codes of ErrorResponse. Must not know who gets the error.
+// Knows the field codes of ErrorResponse. Must not know which query gets the error.
 
-/** By field code. pg has them all on each error, `undefined` where the server sent none. */
+/** Names by field code. As in pg, every error has all of them, `undefined` where the server sent none. */
 const PARTS = {
   S: "severity",
   C: "code",
@@ -24,7 +24,7 @@ const PARTS = {
 
 type Part = (typeof PARTS)[keyof typeof PARTS];
 
-/** What is known of an error or a notice besides its message. */
+/** The parts of an error or a notice besides its message. */
 export type Facts = { [Name in Part]: string | undefined };
 
 /** An error that the server has sent. */
@@ -45,7 +45,7 @@ export class DatabaseError extends Error implements Facts {
   declare file: string | undefined;
   declare line: string | undefined;
   declare routine: string | undefined;
-  /** Of the message that told of it. */
+  /** The length of the ErrorResponse. */
   readonly length: number;
 
   constructor(message: string, length: number, name = "error") {
@@ -54,13 +54,13 @@ export class DatabaseError extends Error implements Facts {
     this.name = name;
   }
 
-  /** An error of these parts: what `read` gives for a field's code and its name here. */
+  /** Makes an error from its parts. `read` returns a part for its field code and its name here. */
   static of(message: string, length: number, read: (code: string, name: Part) => string | undefined): DatabaseError {
     return Object.assign(new DatabaseError(message, length), partsOf(read));
   }
 }
 
-/** All parts, those that are missing too. */
+/** Returns all parts, including missing ones. */
 export function partsOf(read: (code: string, name: Part) => string | undefined): Facts {
   const parts: Partial<Record<Part, string | undefined>> = {};
   for (const code in PARTS) {

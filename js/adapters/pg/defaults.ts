@@ -1,4 +1,4 @@
-// `defaults`: what holds where neither the caller, a connection string nor the environment says otherwise.
+// `defaults`: the options that apply when the caller, the connection string and the environment do not set them.
 //
 // Knows option names. An application may change each of them before it makes a client.
 import { environment } from "./environment.ts";
@@ -15,7 +15,7 @@ export const defaults = {
   password: null as string | null,
   connectionString: undefined as string | undefined,
   port: 5432,
-  /** Rows of one Execute; 0: all. */
+  /** Maximum number of rows of one Execute; 0 means all. */
   rows: 0,
   binary: false,
   max: 10,
@@ -26,7 +26,7 @@ export const defaults = {
   application_name: undefined as string | undefined,
   fallback_application_name: undefined as string | undefined,
   options: undefined as string | undefined,
-  /** A Date as a parameter is written in UTC, not in this machine's time. */
+  /** Whether a Date parameter is written in UTC instead of this machine's time zone. */
   parseInputDatesAsUTC: false,
   statement_timeout: false as number | false,
   lock_timeout: false as number | false,
@@ -35,7 +35,7 @@ export const defaults = {
   connect_timeout: 0,
   keepalives: 1,
   keepalives_idle: 0,
-  /** int8 as a number, which loses digits beyond 2^53. */
+  /** Reads int8 as a number, which loses digits beyond 2^53. */
   set parseInt8(isNumber: boolean) {
     setTypeParser(20, "text", isNumber ? getTypeParser(23) : parseBigInteger);
     setTypeParser(1016, "text", isNumber ? getTypeParser(1007) : bigIntegers);

@@ -1,4 +1,4 @@
-// Environment variables, where there are any and they may be read.
+// Reads environment variables, if the runtime has them and they may be read.
 //
 // Knows `process.env`, which Node, Deno, Bun and Workers with nodejs_compat have.
 

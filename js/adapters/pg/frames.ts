@@ -1,24 +1,23 @@
-// The server's bytes as whole messages, whichever chunks they come in.
+// Splits the server's bytes into whole messages, however they are cut into chunks.
 //
-// Knows type byte and length. Must not know what a message says.
+// Knows the type byte and the length. Must not know what a message contains.
 import { Buffer } from "node:buffer";
+import { HEADER } from "../../wasm/messages.ts";
 import { MalformedMessage } from "./messages.ts";
 
-/** Called for each message, whose body stands in `bytes` from `at` to `end`; they are valid until it returns. */
+/** Called for each message. Its body is in `bytes` from `at` to `end`, which are valid until the call returns. */
 export type OnFrame = (type: number, bytes: Buffer, at: number, end: number) => void;
 
-/** Type byte and int32 length. */
-const HEADER = 5;
-/** PostgreSQL's own limit. */
+/** PostgreSQL's own limit of a message's length. */
 const LONGEST = 0x40000000;
 
 export class Frames {
-  /** A message that has not come whole, and how long it will be with its header; 0: not known yet. */
+  /** An incomplete message, and its full length with the header; 0 if the length is not known yet. */
   #parts: Buffer[] = [];
   #length = 0;
   #wanted = 0;
 
-  /** @throws MalformedMessage, behind which nothing can be read */
+  /** @throws MalformedMessage, after which nothing more can be read */
   push(chunk: Uint8Array, onFrame: OnFrame): void {
     const bytes = chunk instanceof Buffer ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     const { length } = bytes;
@@ -33,8 +32,8 @@ export class Frames {
   }
 
   /**
-   * What is missing of the message that was cut, from the beginning of this chunk; how much that was. Only this message
-   * is copied, not the chunk: its memory would be the collector's work.
+   * Completes an incomplete message from the beginning of this chunk. Returns how many bytes that took. Only this
+   * message is copied and not the whole chunk, whose memory would be work for the garbage collector.
    */
   #complete(bytes: Buffer, onFrame: OnFrame): number {
     let at = 0;
@@ -56,14 +55,14 @@ export class Frames {
     return at;
   }
 
-  /** A copy: the socket fills its buffer again. */
+  /** Stores a copy, because the socket reuses its buffer. */
   #keep(bytes: Buffer): void {
     this.#parts.push(Buffer.from(bytes));
     this.#length += bytes.length;
   }
 }
 
-/** Of the message there, with its type byte. */
+/** Returns the size of the message at `at`, with its type byte. */
 function sizeAt(bytes: Buffer, at: number): number {
   const length = bytes.readUInt32BE(at + 1);
   if (length < 4 || length > LONGEST) throw new MalformedMessage(`a message of ${length} bytes`);

@@ -1,11 +1,12 @@
-// Messages from the server as pg's objects, by the names that pg's events have.
+// Decodes messages from the server to pg's objects, with the names of pg's events.
 //
-// Knows how each message is laid out (PostgreSQL's "Message Formats") and what pg calls its parts. Must not know when a
-// message may come, or who wants it. Rows that nobody but `Query` wants are read by rows.ts.
+// Knows how each message is laid out (PostgreSQL's "Message Formats") and pg's names for its parts. Must not know when
+// a message may come, or which code uses it. Rows that only `Query` uses are read by rows.ts.
 import { Buffer } from "node:buffer";
+import * as types from "../../wasm/messages.ts";
 import { DatabaseError, partsOf } from "./database-error.ts";
 
-/** A column, as `result.fields` has it. */
+/** A column, in the form of `result.fields`. */
 export interface FieldDef {
   name: string;
   tableID: number;
@@ -16,31 +17,29 @@ export interface FieldDef {
   format: "text" | "binary";
 }
 
-/** A message; which members it has depends on `name`. */
+/** A message. Its members depend on `name`. */
 export interface Message {
   readonly name: string;
   readonly length: number;
   readonly [part: string]: unknown;
 }
 
-/** Type bytes of messages that need no reading here. */
-export const DATA_ROW = 68;
-export const READY_FOR_QUERY = 90;
+/** Messages without a body, by their types. */
 const BARE: Readonly<Record<number, string>> = {
-  49: "parseComplete",
-  50: "bindComplete",
-  51: "closeComplete",
-  73: "emptyQuery",
-  99: "copyDone",
-  110: "noData",
-  115: "portalSuspended",
+  [types.PARSE_COMPLETE]: "parseComplete",
+  [types.BIND_COMPLETE]: "bindComplete",
+  [types.CLOSE_COMPLETE]: "closeComplete",
+  [types.EMPTY_QUERY_RESPONSE]: "emptyQuery",
+  [types.COPY_DONE]: "copyDone",
+  [types.NO_DATA]: "noData",
+  [types.PORTAL_SUSPENDED]: "portalSuspended",
 };
 
-/** A body that ends too early, or a message that nobody knows. */
+/** Thrown for a body that ends too early, or a message of unknown type. */
 export class MalformedMessage extends Error {}
 
 /**
- * The message whose body stands in `bytes` from `at` to `end`.
+ * Returns the message whose body is in `bytes` from `at` to `end`.
  *
  * @throws MalformedMessage
  */
@@ -50,21 +49,21 @@ export function messageOf(type: number, bytes: Buffer, at: number, end: number):
   if (bare) return { name: bare, length };
   const body = new Body(bytes, at, end);
   switch (type) {
-    case 67:
+    case types.COMMAND_COMPLETE:
       return { name: "commandComplete", length, text: body.cString() };
-    case READY_FOR_QUERY:
+    case types.READY_FOR_QUERY:
       return { name: "readyForQuery", length, status: String.fromCharCode(body.int8()) };
-    case 84:
+    case types.ROW_DESCRIPTION:
       return rowDescription(body, length);
-    case DATA_ROW:
+    case types.DATA_ROW:
       return dataRow(body, length);
-    case 69:
+    case types.ERROR_RESPONSE:
       return errorOrNotice(body, length, "error");
-    case 78:
+    case types.NOTICE_RESPONSE:
       return errorOrNotice(body, length, "notice");
-    case 83:
+    case types.PARAMETER_STATUS:
       return { name: "parameterStatus", length, parameterName: body.cString(), parameterValue: body.cString() };
-    case 65:
+    case types.NOTIFICATION_RESPONSE:
       return {
         name: "notification",
         length,
@@ -72,15 +71,15 @@ export function messageOf(type: number, bytes: Buffer, at: number, end: number):
         channel: body.cString(),
         payload: body.cString(),
       };
-    case 116:
+    case types.PARAMETER_DESCRIPTION:
       return parameterDescription(body, length);
-    case 71:
+    case types.COPY_IN_RESPONSE:
       return copyResponse(body, length, "copyInResponse");
-    case 72:
+    case types.COPY_OUT_RESPONSE:
       return copyResponse(body, length, "copyOutResponse");
-    case 87:
+    case types.COPY_BOTH_RESPONSE:
       return copyResponse(body, length, "replicationStart");
-    case 100:
+    case types.COPY_DATA:
       return { name: "copyData", length, chunk: body.rest() };
   }
   throw new MalformedMessage(`unknown message of type ${type}`);
@@ -103,7 +102,7 @@ function rowDescription(body: Body, length: number): Message {
   return { name: "rowDescription", length, fieldCount, fields };
 }
 
-/** Values as texts, whatever their format: pg makes bytes of those that are binary later. */
+/** Returns the values as texts, whatever their format. As in pg, binary values are converted to bytes later. */
 function dataRow(body: Body, length: number): Message {
   const fieldCount = body.int16();
   const fields: (string | null)[] = [];
@@ -165,7 +164,7 @@ class Body {
     return text;
   }
 
-  /** Of DataRow. */
+  /** Reads a value of DataRow. */
   value(): string | null {
     const length = this.int32();
     if (length < 0) return null;
@@ -173,7 +172,7 @@ class Body {
     return this.#bytes.toString("utf8", at, at + length);
   }
 
-  /** A copy: the buffer is the socket's. */
+  /** Returns a copy, because the buffer belongs to the socket. */
   rest(): Buffer {
     const at = this.#take(this.#end - this.#at);
     return Buffer.from(this.#bytes.subarray(at, this.#end));

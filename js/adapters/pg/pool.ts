@@ -1,41 +1,45 @@
-// A pool of clients, by node-postgres' rules and names: who waits, who is next, who goes.
+// A pool of clients, by node-postgres' rules and names: it decides which caller waits, which one is next, and which
+// client is closed.
 //
-// Knows clients by their public members, since an application may bring its own `Client`. Must not know connections.
+// Knows clients by their public members, because an application may bring its own `Client`. Must not know connections.
 //
-// Unlike node-postgres' it keeps a connection behind an error of the server: only one that has lost its connection
-// goes, or whose transaction was left open.
+// Unlike node-postgres' pool, `query` keeps a client after an error of the server. It closes the client only if its
+// connection is lost, or if a transaction was left open.
 import { EventEmitter } from "node:events";
 import { Client, type QueryResult, type Submittable } from "./client.ts";
 import { hidden, type ClientConfig } from "./connection-parameters.ts";
 import { DatabaseError } from "./database-error.ts";
 import type { QueryCallback, QueryConfig } from "./query.ts";
 
-/** Milliseconds in which a server that has refused a query says that it is ready; else its link is silent. */
+/**
+ * Milliseconds that a server has for ReadyForQuery after it has refused a query. After that its connection counts as
+ * lost.
+ */
 const READY_DEADLINE = 2_000;
 
-/** A client that is lent. */
+/** A client acquired from a pool. */
 export type PoolClient = Client & { release(error?: unknown): void };
 
 /** Options of a pool, and of its clients. */
 export interface PoolConfig extends ClientConfig {
-  /** The most clients. Default 10. */
+  /** Maximum number of clients. Default 10. */
   max?: number | undefined;
-  /** As many stay when they are idle. Default 0. */
+  /** Number of clients that stay open when idle. Default 0. */
   min?: number | undefined;
-  /** Milliseconds until an idle client goes; 0: never. Default 10,000. */
+  /** Milliseconds until an idle client is closed; 0 means never. Default 10,000. */
   idleTimeoutMillis?: number | undefined;
-  /** A client goes after so many uses. */
+  /** Number of uses after which a client is closed. */
   maxUses?: number | undefined;
-  /** A client goes after so many seconds, when it is idle. */
+  /** Seconds after which a client is closed, once it is idle. */
   maxLifetimeSeconds?: number | undefined;
-  /** Idle clients do not keep the process alive. */
+  /** Whether the process may exit while clients are idle. */
   allowExitOnIdle?: boolean | undefined;
-  /** Makes the clients. */
+  /** The class of the clients. */
   Client?: (new (config?: ClientConfig) => Client) | undefined;
   log?: ((...messages: unknown[]) => void) | undefined;
-  /** Looks at each new client before it is lent. */
+  /** Checks each new client before it is lent. */
   verify?: ((client: Client, done: (error?: Error) => void) => void) | undefined;
-  /** The same with a promise. */
+  /** Like `verify`, but called before it, and with a promise. */
   onConnect?: ((client: Client) => void | Promise<void>) | undefined;
 }
 
@@ -53,7 +57,7 @@ interface Idle {
 
 export class Pool extends EventEmitter {
   static {
-    // Drizzle and others know a pool by this.
+    // Drizzle and others recognise a pool by this name.
     Object.defineProperty(this, "name", { value: "BoundPool" });
   }
 
@@ -104,12 +108,12 @@ export class Pool extends EventEmitter {
     return this._pendingQueue.length;
   }
 
-  /** Clients that go when they come back. */
+  /** Number of clients that are closed when they are released. */
   get expiredCount(): number {
     return this._clients.filter((client) => this._expired.has(client)).length;
   }
 
-  /** Lends a client, which `client.release()` gives back. Without a callback: resolves with it. */
+  /** Lends a client, which `client.release()` returns to the pool. Without a callback it resolves with the client. */
   connect(): Promise<PoolClient>;
   connect(callback: (error: Error | undefined, client: PoolClient, release: (error?: unknown) => void) => void): void;
   connect(callback?: (error: Error | undefined, client: never, release: never) => void): Promise<PoolClient> | void {
@@ -146,7 +150,7 @@ export class Pool extends EventEmitter {
     return result;
   }
 
-  /** Ends all clients when they are idle, and refuses to lend more. */
+  /** Closes each client when it is idle, and lends no more. */
   end(): Promise<void>;
   end(callback: (error?: Error) => void): void;
   end(callback?: (error?: Error) => void): Promise<void> | void {
@@ -172,14 +176,16 @@ export class Pool extends EventEmitter {
     return this._clients.length > this.options.min;
   }
 
-  /** On Workers a connection belongs to its request: those of others cannot be used any more. */
+  /**
+   * On Workers a connection belongs to its request. Removes clients of other requests, which cannot be used any more.
+   */
   #forgetStrangers(): void {
     for (const client of [...this._clients]) if (client.connection?.isHome === false) this._remove(client);
   }
 
   #wait(done: Connected): void {
     const waiting: Waiting = { done, timedOut: false };
-    // The caller has the promise before anything happens.
+    // Deferred, so that the caller has the promise before anything happens.
     if (this._idle.length) queueMicrotask(() => this._pulseQueue());
     const { connectionTimeoutMillis } = this.options;
     if (!connectionTimeoutMillis) return void this._pendingQueue.push(waiting);
@@ -198,7 +204,7 @@ export class Pool extends EventEmitter {
     this._pendingQueue.push(timed);
   }
 
-  /** The next one in the queue gets the client that came back last, or a new one. */
+  /** Gives the next waiter the client that was released last, or a new one. */
   _pulseQueue(): void {
     if (this.ended) return;
     if (this.ending) return this.#endIdle();
@@ -358,11 +364,15 @@ export class Pool extends EventEmitter {
     }
   }
 
-  /** A server that has said what is wrong with a statement is ready for the next one, unless it ends the session. */
+  /**
+   * Releases the client at ReadyForQuery. A server sends that after it has refused a statement, unless it ends the
+   * session.
+   */
   #releaseWhenReady(client: PoolClient, error: Error): void {
     const ready = () => release();
     const lost = () => release(error);
-    // A link may fall silent between the two messages, and then nobody would get this client's place in the pool.
+    // The connection may fall silent between the two messages. Without the timer the client's place in the pool would
+    // be lost.
     const late = setTimeout(lost, READY_DEADLINE);
     const release = (reason?: Error) => {
       clearTimeout(late);
@@ -392,7 +402,7 @@ export class Pool extends EventEmitter {
   }
 }
 
-/** A transaction that nobody will end. While something runs the client may be about to. */
+/** Whether a transaction was left open. While a query runs, the client may be about to end the transaction. */
 function isInTransaction(client: PoolClient): boolean {
   const status = client.readyForQuery ? client.getTransactionStatus?.() : undefined;
   return status === "T" || status === "E";

@@ -1,6 +1,6 @@
-// One query: what is sent for it, and its results.
+// One query: the messages that it sends, and its results.
 //
-// Knows its connection's messages. Must not know the queue that it waits in.
+// Knows its connection's messages. Must not know the queue in which it waits.
 import type { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { Connection, RowTaker } from "./connection.ts";
@@ -13,7 +13,7 @@ import { prepareValue } from "./values.ts";
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- several results come as an array, as in pg
 export type QueryCallback = (error: Error | null | undefined, result?: any) => void;
 
-/** What a query may be besides its text. */
+/** A query as an object. */
 export interface QueryConfig {
   text?: string | undefined;
   values?: unknown[] | undefined;
@@ -22,17 +22,17 @@ export interface QueryConfig {
   rowMode?: "array" | undefined;
   types?: CustomTypes | undefined;
   binary?: boolean | undefined;
-  /** Uses the extended protocol also without values, in which a text is one statement. */
+  /** Uses the extended query protocol even without values. A text is then one statement. */
   queryMode?: "extended" | undefined;
-  /** Rows of one Execute. */
+  /** Maximum number of rows of one Execute. */
   rows?: number | undefined;
   portal?: string | undefined;
   callback?: QueryCallback | undefined;
-  /** Milliseconds, then the call fails with `Query read timeout`. */
+  /** Milliseconds after which the call fails with `Query read timeout`. */
   query_timeout?: number | undefined;
 }
 
-/** A copy, so that nothing of the caller's changes; getters and prototype stay. */
+/** Returns a copy with the same getters and prototype, so that the caller's object does not change. */
 export function normalizeQueryConfig(config: string | QueryConfig, values?: unknown, callback?: unknown): QueryConfig {
   const copy: QueryConfig =
     typeof config === "string"
@@ -65,7 +65,7 @@ export class Query extends EventEmitter implements RowTaker {
   _result: Result;
   _results: Result | Result[];
   readonly _rowMode: "array" | undefined;
-  /** What a parser threw: the rest is read and dropped, and the query fails at its end. */
+  /** An error that a parser threw. The remaining messages are read and dropped, and the query fails at its end. */
   _canceledDueToError: Error | undefined;
   #accumulates = true;
   #emits = false;
@@ -98,7 +98,7 @@ export class Query extends EventEmitter implements RowTaker {
     this._results = this._result;
   }
 
-  /** Whether it takes the extended protocol. */
+  /** Whether the query needs the extended query protocol. */
   requiresPreparation(): boolean {
     if (this.queryMode === "extended" || this.name || this.rows) return true;
     return Boolean(this.text && this.values?.length);
@@ -106,7 +106,7 @@ export class Query extends EventEmitter implements RowTaker {
 
   // -- what is sent ---------------------------------------------------------------------------------------------------
 
-  /** Sends it; an error when it cannot be sent. */
+  /** Sends the query. Returns an error if it cannot be sent. */
   submit(connection: Connection): Error | null {
     const { text, name, values } = this;
     if (typeof text !== "string" && typeof name !== "string")
@@ -135,7 +135,7 @@ export class Query extends EventEmitter implements RowTaker {
     try {
       connection.bind({ portal, statement: name, values: this.values, binary: this.binary, valueMapper: prepareValue });
     } catch (error) {
-      // Nothing runs; the query fails at ReadyForQuery, and the next one may use the name.
+      // Nothing runs. The query fails at ReadyForQuery, and the next query may use the name.
       this._canceledDueToError = error as Error;
       if (name) delete connection.submittedNamedStatements[name];
       connection.close({ type: "S", name });
@@ -161,7 +161,7 @@ export class Query extends EventEmitter implements RowTaker {
     this.#accumulates = this.callback !== undefined || !this.#emits;
   }
 
-  /** A row as it stands in the socket's bytes. */
+  /** Takes a row directly from the socket's bytes. */
   takeRow(bytes: Buffer, ascii: string, at: number, end: number): void {
     if (this._canceledDueToError) return;
     try {
@@ -187,7 +187,7 @@ export class Query extends EventEmitter implements RowTaker {
     if (this.#accumulates) this._result.addRow(row);
   }
 
-  /** What a listener throws is not the query's. */
+  /** Emits a row. An error that a listener throws is not the query's. */
   #tell(row: Row): void {
     try {
       this.emit("row", row, this._result);
@@ -201,11 +201,11 @@ export class Query extends EventEmitter implements RowTaker {
   handleCommandComplete(message: { text: string }, connection: Connection): void {
     this.#nextResult();
     this._result.addCommandComplete(message);
-    // A portal that was read in parts had no Sync yet.
+    // For a portal that was read in parts, no Sync has been sent yet.
     if (this.rows) connection.sync();
   }
 
-  /** Behind a statement that is complete there is another one in the same text: then results become an array. */
+  /** Starts a new result when a statement of the same text is already complete. The results are then an array. */
   #nextResult(): void {
     if (!this._result.command) return;
     if (!Array.isArray(this._results)) this._results = [this._result];

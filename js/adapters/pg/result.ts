@@ -1,6 +1,6 @@
-// What a statement did and returned.
+// The result of a statement.
 //
-// Knows columns, parsers and command tags. Must not know queries. pg-cursor and others fill one by `addFields` and
+// Knows columns, parsers and command tags. Must not know queries. pg-cursor and others fill a result by `addFields` and
 // `parseRow`; the facade's own query reads its rows from bytes (rows.ts).
 import { Buffer } from "node:buffer";
 import type { FieldDef } from "./messages.ts";
@@ -46,7 +46,7 @@ export class Result {
     this.rows.push(row);
   }
 
-  /** From the values of a `dataRow` message. */
+  /** Makes a row from the values of a `dataRow` message. */
   parseRow(values: readonly (string | null)[]): Row {
     const row: Record<string | number, unknown> = this.rowAsArray ? (new Array<unknown>(values.length) as never) : {};
     for (const [index, value] of values.entries()) {
@@ -60,7 +60,7 @@ export class Result {
   }
 }
 
-/** How rows of these columns are read from bytes. */
+/** Returns a reader that reads rows of these columns from bytes. */
 export function readerOf({ fields, _parsers, rowAsArray }: Result): RowReader {
   return new RowReader(fields, _parsers ?? [], rowAsArray);
 }

@@ -1,10 +1,11 @@
-// DataRow messages as rows, for `Query` alone: straight from the socket's bytes, without a text per value where none is
-// needed.
+// Converts DataRow messages to rows, for `Query` alone: directly from the socket's bytes, without a string per value
+// where none is needed.
 //
-// A chunk's bytes become one string, a character per byte, and a value that is ASCII is a part of it: that costs a
-// quarter of decoding each value by itself. An int4 is read from its digits. All else is its parser's work.
+// A chunk's bytes become one string, with a character per byte. A value that is ASCII is a part of this string, which
+// costs a quarter of decoding each value by itself. An int4 is read from its digits. All other values go through their
+// parser.
 //
-// Knows columns and parsers. Must not know messages but this one, or what becomes of a row.
+// Knows columns and parsers. Must not know any other message, or how a row is used.
 import { Buffer } from "node:buffer";
 import { MalformedMessage, type FieldDef } from "./messages.ts";
 import { parseInteger, parseText } from "./types/scalars.ts";
@@ -13,9 +14,9 @@ export type ParseValue = (value: never) => unknown;
 export type Row = Record<string, unknown> | unknown[];
 
 const [TEXT, INTEGER, PARSED, BINARY] = [0, 1, 2, 3];
-/** Values up to this length are looked at byte by byte; longer ones are decoded by the runtime. */
+/** Values up to this length are checked byte by byte. Longer ones are decoded by the runtime. */
 const SHORT = 64;
-/** Up to so many rows a template costs more than it saves. */
+/** Up to this number of rows a template costs more than it saves. */
 const FEW = 8;
 
 export class RowReader {
@@ -31,12 +32,12 @@ export class RowReader {
     this.#kinds = Uint8Array.from(fields, ({ format }, index) => kindOf(format, parsers[index]!));
     this.#parsers = parsers;
     this.#asArray = asArray;
-    // As any other name, which it is not in `row[name] = …`.
+    // `row["__proto__"] = …` would set the prototype; the template makes it a property like any other.
     if (!asArray && this.#names.includes("__proto__")) this.#template = templateOf(this.#names);
   }
 
   /**
-   * The row of the message whose body stands in `bytes` from `at` to `end`. `ascii`: these bytes as characters.
+   * Returns the row of the message whose body is in `bytes` from `at` to `end`. `ascii` has these bytes as characters.
    *
    * @throws MalformedMessage, and what a parser throws
    */
@@ -84,7 +85,7 @@ function textOf(bytes: Buffer, ascii: string, at: number, to: number): string {
   return ascii.substring(at, to);
 }
 
-/** `undefined`: not just a few digits. */
+/** Returns the number, or `undefined` if the value is not just a few digits. */
 function digits(bytes: Buffer, at: number, to: number): number | undefined {
   const isNegative = bytes[at] === 45;
   const from = isNegative ? at + 1 : at;
@@ -98,7 +99,10 @@ function digits(bytes: Buffer, at: number, to: number): number | undefined {
   return isNegative ? -number : number;
 }
 
-/** With all names as own properties: a copy of it, stored over, costs half of adding them one by one. */
+/**
+ * Returns an object with all names as own properties. Copying it and storing over its values costs half of adding the
+ * properties one by one.
+ */
 function templateOf(names: readonly string[]): Record<string, unknown> {
   return JSON.parse(`{${names.map((name) => `${JSON.stringify(name)}:null`).join()}}`) as Record<string, unknown>;
 }

@@ -1,4 +1,4 @@
-// Parsers of one client, in front of those for all.
+// Parsers of one client, which take precedence over those for all clients.
 //
 // Knows parsers by OID and format. Must not know values.
 import { types, type CustomTypes, type TypeFormat, type TypeParser } from "./types/index.ts";

@@ -1,11 +1,12 @@
-// Parameters as pg converts them, without knowing the type that the server wants; and quoting for SQL.
+// Converts parameters as pg does, without knowing the type that the server expects. Also quotes names and texts for
+// SQL.
 //
 // Knows JavaScript's values and the server's text forms. Must not know messages.
 import { Buffer } from "node:buffer";
 import { defaults } from "./defaults.ts";
 import type { Wire } from "./writer.ts";
 
-/** A value as text, as bytes (binary), or as NULL. */
+/** Returns a value as text, as bytes (binary format), or as NULL. */
 export function prepareValue(value: unknown): Wire {
   return prepared(value, []);
 }
@@ -44,11 +45,11 @@ function itemText(item: unknown): string {
 
 const two = (number: number) => String(number).padStart(2, "0");
 
-/** In this machine's time, with its offset; or in UTC, as `defaults` says. */
+/** Writes a date in this machine's time zone with its offset, or in UTC if `defaults` says so. */
 function dateText(date: Date): string {
   const isUtc = defaults.parseInputDatesAsUTC;
   const offset = isUtc ? 0 : -date.getTimezoneOffset();
-  // The same hands of the clock, read as UTC.
+  // The local date and time, to be read by the UTC getters.
   const local = isUtc ? date : new Date(date.getTime() + offset * 60_000);
   const year = local.getUTCFullYear();
   const day = `${String(year < 1 ? 1 - year : year).padStart(4, "0")}-${two(local.getUTCMonth() + 1)}-${two(local.getUTCDate())}`;
@@ -59,12 +60,12 @@ function dateText(date: Date): string {
   return `${day}T${time}${zone}${year < 1 ? " BC" : ""}`;
 }
 
-/** A name for SQL, in double quotes. */
+/** Returns a name for SQL, in double quotes. */
 export function escapeIdentifier(name: string): string {
   return `"${name.replace(/"/g, '""')}"`;
 }
 
-/** A text for SQL, in single quotes; `''` for what is no text. */
+/** Returns a text for SQL, in single quotes. Returns `''` if the argument is not a text. */
 export function escapeLiteral(text: string): string {
   if (typeof text !== "string") return "''";
   const quoted = `'${text.replace(/['\\]/g, "$&$&")}'`;

@@ -1,9 +1,10 @@
-// `connection.stream`: what applications and tools use of pg's socket.
+// `connection.stream`: the part of pg's socket that applications and tools use.
 //
-// Knows the few members that others call. Must not know messages. It is no stream of Node's: nobody reads from it.
+// Knows the few members that others call. Must not know messages. It is not a stream of Node: no data can be read from
+// it.
 import { EventEmitter } from "node:events";
 
-/** What it does is its connection's. */
+/** The connection's functions behind the stream. */
 export interface Wire {
   write(bytes: Uint8Array, done?: (error?: Error) => void): void;
   destroy(error?: Error): void;
@@ -11,16 +12,16 @@ export interface Wire {
   isWritable(): boolean;
   isDestroyed(): boolean;
   isEncrypted(): boolean;
-  /** TLS from the first byte. */
+  /** Whether TLS starts with the first byte. */
   isDirect(): boolean;
 }
 
-/** More than this, unsent, and who writes should wait for `drain`. */
+/** With this many unsent bytes, writers should wait for `drain`. */
 const HIGH_WATER_MARK = 1 << 16;
 
 export class WireStream extends EventEmitter {
   readonly #wire: Wire;
-  /** Bytes that were written from outside and that the socket has not taken. */
+  /** Bytes written through this stream that the socket has not taken yet. */
   #unsent = 0;
   #wantsDrain = false;
   #paused: Promise<void> | undefined;
@@ -43,17 +44,17 @@ export class WireStream extends EventEmitter {
     return this.#wire.isEncrypted();
   }
 
-  /** Of TLS from the first byte, which the driver takes only with this. */
+  /** The protocol negotiated when TLS starts with the first byte. The driver accepts only this one. */
   get alpnProtocol(): string | false {
     return this.encrypted && this.#wire.isDirect() ? "postgresql" : false;
   }
 
-  /** Settles when reading may go on. */
+  /** While paused, a promise that settles when reading may continue. */
   get paused(): Promise<void> | undefined {
     return this.#paused;
   }
 
-  /** `false`: wait for `drain`. */
+  /** Returns `false` if the caller should wait for `drain`. */
   write(bytes: Uint8Array, done?: (error?: Error) => void): boolean {
     this.#unsent += bytes.length;
     this.#wantsDrain ||= this.#unsent >= HIGH_WATER_MARK;
@@ -68,7 +69,10 @@ export class WireStream extends EventEmitter {
     return goesOn;
   }
 
-  /** Who takes the reader of a stream of Node's away would wait for ever: here nobody reads. */
+  /**
+   * Throws for `data`: code that takes over the reader of a stream of Node would wait forever, because this stream has
+   * none.
+   */
   override listeners(event: string | symbol): ReturnType<EventEmitter["listeners"]> {
     if (event === "data")
       throw new Error("client.connection.stream has no data to read: use pgz-edge/pg-copy-streams for pg-copy-streams");
@@ -105,7 +109,7 @@ export class WireStream extends EventEmitter {
     return this;
   }
 
-  /** Writes are gathered anyway. */
+  /** Does nothing, because writes are gathered anyway. */
   cork(): void {}
   uncork(): void {}
   setNoDelay(): this {

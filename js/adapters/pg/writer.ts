@@ -1,25 +1,25 @@
-// Messages to the server as bytes, one behind another in a buffer that grows.
+// Writes messages to the server into a buffer that grows, one after another.
 //
 // Knows how each message is laid out (PostgreSQL's "Message Formats"). Must not know when a message may be sent, or
 // where its bytes go.
 import { Buffer } from "node:buffer";
+import { BIND, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL } from "../../wasm/messages.ts";
+import { DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC, TERMINATE } from "../../wasm/messages.ts";
 
-/** A value for Bind, as `prepareValue` makes it. */
+/** A value for Bind, in the form that `prepareValue` returns. */
 export type Wire = string | Uint8Array | null;
 
-/** What `connection.bind` takes. */
+/** The argument of `connection.bind`. */
 export interface BindConfig {
   readonly portal?: string | undefined;
   readonly statement?: string | undefined;
   readonly values?: readonly unknown[] | null | undefined;
-  /** Asks for rows in binary. */
+  /** Requests rows in binary format. */
   readonly binary?: boolean | undefined;
   readonly valueMapper?: ((value: unknown, index: number) => unknown) | undefined;
 }
 
-const [BIND, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL] = [66, 67, 100, 99, 102];
-const [DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY, SYNC, TERMINATE] = [68, 69, 72, 80, 81, 83, 88];
-/** Buffers that are longer are not kept. */
+/** Longer buffers are not kept. */
 const LARGE = 1 << 16;
 const EMPTY = Buffer.alloc(0);
 
@@ -31,12 +31,12 @@ export class Writer {
     return this.#length === 0;
   }
 
-  /** What was written since the last time; it belongs to the caller. */
+  /** Returns the bytes written since the last call. They belong to the caller. */
   take(): Buffer {
     if (!this.#length) return EMPTY;
     const { buffer } = this.#bytes;
     const taken = Buffer.from(buffer, 0, this.#length);
-    // Short ones are copied: the buffer that has grown to the right size stays.
+    // Short messages are copied, so that the buffer, which has grown to the right size, is kept.
     const isShort = this.#length <= LARGE && this.#bytes.length <= LARGE;
     const bytes = isShort ? Buffer.from(taken) : taken;
     if (!isShort) this.#bytes = Buffer.allocUnsafeSlow(1024);
@@ -53,7 +53,7 @@ export class Writer {
     this.#end(at);
   }
 
-  /** Undone when a value cannot be converted: nothing of the message stays. */
+  /** Writes Bind. If a value cannot be converted, nothing of the message stays. */
   bind({ portal = "", statement = "", values, binary = false, valueMapper }: BindConfig): void {
     const at = this.#begin(BIND);
     try {
@@ -128,7 +128,7 @@ export class Writer {
     this.#end(at);
   }
 
-  /** Format codes, then each value behind its length. */
+  /** Writes the format codes, then each value after its length. */
   #values(values: readonly unknown[], valueMapper?: BindConfig["valueMapper"]): void {
     const count = values.length;
     this.#int16(count);
@@ -147,7 +147,7 @@ export class Writer {
     }
   }
 
-  /** Length and text. */
+  /** Writes the length and the text. */
   #text(text: string): void {
     const at = this.#reserve(4 + 3 * text.length);
     const written = this.#utf8(text, at + 4);
@@ -162,7 +162,7 @@ export class Writer {
     this.#length = end + 1;
   }
 
-  /** Short texts byte by byte, which costs less than a call of the encoder while they are ASCII. */
+  /** Writes short texts byte by byte, which costs less than a call of the encoder while they are ASCII. */
   #utf8(text: string, at: number): number {
     const bytes = this.#bytes;
     const { length } = text;
@@ -186,7 +186,7 @@ export class Writer {
     this.#bytes.writeInt32BE(value | 0, at);
   }
 
-  /** Type byte and room for the length; where the length stands. */
+  /** Writes the type byte and leaves room for the length. Returns the position of the length. */
   #begin(type: number): number {
     const at = this.#reserve(5);
     this.#bytes[at] = type;

@@ -1,8 +1,8 @@
-// The calls of a client, a pool, a lease or a scope in a test: each runs in a savepoint of its own, which stands for the
-// transaction that it would be.
+// The calls of a client, a pool, a lease or a scope in a test. Each runs in a savepoint of its own, in place of its own
+// transaction.
 //
-// Knows the driver's public calls and which of them outlive their promise. Must not know whose turn it is, nor how the
-// test's transaction begins and ends (driver.ts).
+// Knows the driver's public calls and which of them outlive their promise. Must not know which call has the turn, nor
+// how the test's transaction begins and ends (driver.ts).
 import { AbortError, TimeoutError, UsageError, sql } from "../../index.ts";
 import type {
   BatchOptions,
@@ -21,32 +21,32 @@ import type {
 } from "../../index.ts";
 import { controlIn } from "./control.ts";
 
-/** What runs one call after the other, and checks its text. */
+/** Runs calls one after another, and checks their texts. */
 export interface Host {
-  /** Whose errors of arguments are given: it runs nothing. */
+  /** The source, whose errors for wrong arguments are thrown. It runs nothing. */
   readonly source: Client | Pool | Scope;
-  /** `work` has a savepoint for itself, which is kept when it returns and undone when it throws. */
+  /** Runs `work` in a savepoint of its own, which is kept when `work` returns and rolled back when it throws. */
   run<T>(work: (inner: Transaction) => Promise<T>): Promise<T>;
-  /** Throws for a statement that cannot run here. */
+  /** Throws if the text has a statement that cannot run here. */
   check(text: string): void;
 }
 
 type Arguments = readonly unknown[];
-/** Any call of the driver's: their overloads are the caller's affair. */
+/** Any call of the driver. Its overloads are left to the caller. */
 export type Method = (...given: Arguments) => unknown;
 export type Calls = Record<string, Method>;
 
 const methodOf = (target: object, name: string): Method =>
   ((target as Record<string, Method>)[name] as Method).bind(target);
 
-/** Calls whose promise is their end. */
+/** Calls that are over when their promise settles. */
 const PROMISES = ["query", "exec", "json", "simple", "describe", "notify", "copyFrom", "copyFromRows"];
-/** Calls whose first argument is SQL that runs. Texts of COPY begin and end no transaction. */
+/** Calls whose first argument is SQL that runs. A text for COPY can neither begin nor end a transaction. */
 export const WITH_SQL: ReadonlySet<string> = new Set([
   ...["query", "exec", "json", "simple", "stream", "respond", "rows", "cursor", "prepare"],
 ]);
 
-/** The text of what a call was given, if it is one. */
+/** Returns the SQL text among a call's arguments, or `""` if there is none. */
 export function textOf([input, ...values]: Arguments): string {
   if (typeof input === "string") return input;
   if (Array.isArray(input)) return sql(input as unknown as TemplateStringsArray, ...values).text;
@@ -54,7 +54,7 @@ export function textOf([input, ...values]: Arguments): string {
   return typeof text === "string" ? text : "";
 }
 
-/** Refuses what would end the test's transaction, or begin another one in it. */
+/** Throws for a text that would end the test's transaction, or begin another one in it. */
 export function refuseControl(text: string): void {
   const found = controlIn(text);
   if (!found || found.control === "characteristics") return;
@@ -64,7 +64,7 @@ export function refuseControl(text: string): void {
   );
 }
 
-/** All calls that a client, a pool, a lease and a scope share. */
+/** Returns all calls that a client, a pool, a lease and a scope share. */
 export function callsOf(host: Host): Calls {
   const calls: Calls = {};
   for (const name of PROMISES) calls[name] = checked(host, name, (given) => promised(host, name, given));
@@ -82,7 +82,7 @@ export function callsOf(host: Host): Calls {
   };
 }
 
-/** A call that rejects, and does not throw, when its SQL cannot run here. */
+/** Returns a call that rejects, instead of throwing, if its SQL cannot run here. */
 function checked(host: Host, name: string, run: (given: Arguments) => Promise<unknown>): Method {
   return async (...given) => {
     if (WITH_SQL.has(name)) host.check(textOf(given));
@@ -96,7 +96,7 @@ function promised(host: Host, name: string, given: Arguments): Promise<unknown> 
 
 // -- batches, statements ---------------------------------------------------------------------------------------------
 
-/** Items that are not atomic are transactions of their own, each of which may fail: so each has a savepoint. */
+/** With `atomic: false` each item is a transaction of its own, which may fail. So each gets a savepoint. */
 async function batch(host: Host, [queries, options = {}]: [readonly QueryInput[], BatchOptions?]): Promise<unknown> {
   if (Array.isArray(queries)) for (const query of queries as unknown[]) host.check(textOf([query]));
   const together = (items: readonly QueryInput[], how: BatchOptions) =>
@@ -116,7 +116,7 @@ async function prepare(host: Host, given: Arguments): Promise<unknown> {
   const run =
     (name: "query" | "exec") =>
     async (values: readonly unknown[] = [], options: object = {}) => {
-      if (!Array.isArray(values)) return await prepared[name](values, options); // its own error
+      if (!Array.isArray(values)) return await prepared[name](values, options); // throws its own error
       const query: Query = prepared.bind(...(values as unknown[]));
       return await promised(host, name, [query, options]);
     };
@@ -128,30 +128,30 @@ async function prepare(host: Host, given: Arguments): Promise<unknown> {
 
 // -- what is read after the call has resolved -----------------------------------------------------------------------
 
-/** The reader has left: what the statement did is undone, as when its own transaction is cancelled. */
+/** The reader has left. The statement is then rolled back, as when its own transaction is cancelled. */
 const LEFT = Symbol("left");
 
-/** What is open within a savepoint. */
+/** A value that is open within a savepoint. */
 interface Held<T> {
   readonly value: T;
-  /** Ends the savepoint and resolves when it has ended; undoes it when something is `wrong`. */
+  /** Ends the savepoint, or rolls it back if `wrong` is given. Resolves when the savepoint has ended. */
   end(wrong?: unknown): Promise<void>;
 }
 
-/** Opens something in a savepoint that is ended by hand. */
+/** Opens a value in a savepoint, which the caller ends. */
 function held<T>(host: Host, open: (inner: Transaction) => T | Promise<T>): Promise<Held<T>> {
   return new Promise((resolve, reject) => {
     let close!: () => void;
     let fail!: (reason: unknown) => void;
     const ended = new Promise<void>((closed, failed) => ([close, fail] = [closed, failed]));
-    ended.catch(() => {}); // the test may end before anybody waits
+    ended.catch(() => {}); // the test may end before it is awaited
     const over = host.run(async (inner) => {
       const value = await open(inner);
       const end = async (wrong?: unknown) => {
         if (wrong === undefined) close();
         else fail(wrong);
         await over.catch((error: unknown) => {
-          if (wrong === undefined) throw error; // else the reader knows
+          if (wrong === undefined) throw error; // otherwise the reader has the error
         });
       };
       resolve({ value, end });
@@ -161,7 +161,7 @@ function held<T>(host: Host, open: (inner: Transaction) => T | Promise<T>): Prom
   });
 }
 
-/** A stream that ends its savepoint when it ends. */
+/** Returns a stream that ends its savepoint when it ends. */
 async function opened(
   host: Host,
   open: (inner: Transaction) => Promise<ReadableStream<Uint8Array>>,
@@ -200,17 +200,20 @@ function withEnd(stream: ReadableStream<Uint8Array>, end: Held<unknown>["end"]):
   );
 }
 
-/** The rows of a query for a loop. As the driver's, it checks what it is given at once and runs when a loop starts. */
+/**
+ * Returns the rows of a query for a loop. Like the driver's own call it checks its arguments at once, and runs when a
+ * loop starts.
+ */
 function loopOf(host: Host, name: "rows" | "copyToRows", given: Arguments): Rows<unknown> {
   if (WITH_SQL.has(name)) host.check(textOf(given));
-  methodOf(host.source, name)(...given); // only checks: nobody loops over it
+  methodOf(host.source, name)(...given); // only checks: no loop starts
   return new TestRows(host, (inner) => methodOf(inner, name)(...given) as Rows<unknown>) as unknown as Rows<unknown>;
 }
 
 class TestRows {
   readonly #host: Host;
   readonly #open: (inner: Transaction) => Rows<unknown>;
-  /** Of the latest loop. */
+  /** The rows of the latest loop. */
   #rows: Rows<unknown> | undefined;
 
   constructor(host: Host, open: (inner: Transaction) => Rows<unknown>) {
@@ -255,7 +258,7 @@ class TestRows {
 
 function cursor(host: Host, given: Arguments): AsyncGenerator<unknown> {
   host.check(textOf(given));
-  methodOf(host.source, "cursor")(...given); // only checks: it starts with its first next()
+  methodOf(host.source, "cursor")(...given); // only checks: a cursor starts at its first next()
   return looped(
     host,
     (inner) => methodOf(inner, "cursor")(...given) as AsyncIterable<unknown>,
@@ -283,7 +286,7 @@ async function* looped<Item, T>(
 
 // -- transactions ----------------------------------------------------------------------------------------------------
 
-/** How often a transaction runs in all, as `retry` of the driver says. */
+/** Returns the maximum number of runs of a transaction, by the driver's option `retry`. */
 const attemptsOf = (retry: boolean | number | undefined): number => (retry === true ? 3 : retry || 1);
 
 const isConflict = (error: unknown): boolean => {
@@ -300,7 +303,7 @@ async function transaction(host: Host, given: Arguments): Promise<unknown> {
     try {
       return await bounded(options, (ended) =>
         host.run(async (inner) => {
-          // PostgreSQL gives it back its value at the end of the savepoint.
+          // PostgreSQL resets this setting at the end of the savepoint.
           if (options.readOnly) await inner.simple("set local transaction_read_only = on");
           return await Promise.race([work(transactionOf(inner, (text) => host.check(text), host)), ended]);
         }),
@@ -310,7 +313,7 @@ async function transaction(host: Host, given: Arguments): Promise<unknown> {
     }
 }
 
-/** Ends the transaction when `signal` aborts or `timeout` is over: what it runs is cancelled. */
+/** Ends the transaction when `signal` aborts or `timeout` is over. The running statement is cancelled. */
 async function bounded<T>(
   { signal, timeout }: TransactionOptions,
   run: (ended: Promise<never>) => Promise<T>,
@@ -332,8 +335,8 @@ async function bounded<T>(
 }
 
 /**
- * The argument of a transaction's callback. It is the transaction of a savepoint, and can do what one that commits can:
- * call `last`.
+ * Returns the argument of a transaction's callback. It is the transaction of a savepoint, but has `last` like a
+ * transaction that commits.
  */
 export function transactionOf(inner: Transaction, check: (text: string) => void, host: Host): Transaction {
   let isOver = false;
@@ -349,11 +352,11 @@ export function transactionOf(inner: Transaction, check: (text: string) => void,
       return inner.transaction((nested) => (work as Method)(nestedOf(nested, check)));
     },
   };
-  if ("settings" in host) own["simple"] = (...given) => methodOf(host.source, "simple")(...given); // its own refusal
+  if ("settings" in host) own["simple"] = (...given) => methodOf(host.source, "simple")(...given); // refuses by itself
   return guarded(inner, own, check, () => isOver);
 }
 
-/** Inside of that: its `last` refuses, as the driver's does. */
+/** Returns the argument of a nested transaction's callback. Its `last` refuses, as the driver's does. */
 function nestedOf(nested: Transaction, check: (text: string) => void): Transaction {
   const own: Calls = {
     transaction: (work, ...rest) => {
@@ -385,10 +388,10 @@ function guarded(inner: Transaction, own: Calls, check: (text: string) => void, 
   });
 }
 
-/** Calls that give something else than a promise. */
+/** Calls that do not return a promise. */
 const SYNCHRONOUS: ReadonlySet<string> = new Set(["rows", "cursor", "copyToRows", "scope"]);
 
-/** As the call itself refuses: by throwing, or with a promise. */
+/** Refuses as the call itself would: throws, or returns a promise that rejects. */
 export function refused(name: string, error: unknown): Promise<never> {
   if (SYNCHRONOUS.has(name)) throw error;
   return Promise.reject(error as Error);
@@ -397,11 +400,11 @@ export function refused(name: string, error: unknown): Promise<never> {
 // -- scopes ----------------------------------------------------------------------------------------------------------
 
 /**
- * The calls of a scope. Its settings are set in the call's savepoint, and set back at its end: of SET LOCAL nothing ends
- * with a savepoint that is kept.
+ * Returns the calls of a scope. The scope's settings are set in the call's savepoint, and set back at its end: SET
+ * LOCAL does not end with a savepoint that is kept.
  */
 export function scopeOf(host: Host, options: ScopeOptions): Calls {
-  const real = (host.source as Client).scope(options); // or its error; it runs nothing
+  const real = (host.source as Client).scope(options); // only checks: it runs nothing
   const entries: [string, string][] = Object.entries(options.settings ?? {}).map(([name, to]) => [name, String(to)]);
   if (options.role !== undefined) entries.push(["role", options.role]);
   const names = entries.map(([name]) => name);
@@ -415,7 +418,7 @@ export function scopeOf(host: Host, options: ScopeOptions): Calls {
     settings: true,
     source: real,
     check: (text) => {
-      real.rows(text); // throws NOT_IN_SCOPE; nobody loops over it
+      real.rows(text); // throws NOT_IN_SCOPE; no loop starts
       host.check(text);
     },
     run: (work) =>

@@ -1,34 +1,34 @@
-// Which statements of a text begin or end a transaction. Inside of a test they must not reach the server as they are: a
+// Finds the statements of a text that begin or end a transaction. In a test they must not reach the server unchanged: a
 // COMMIT would store what the test has written.
 //
-// Knows the words of transaction control. Must not know what is done instead of them (driver.ts, facade.ts).
+// Knows the words of transaction control. Must not know what runs instead of them (driver.ts, facade.ts).
 import { readings, type SqlReader } from "../../util/sql-reader.ts";
 
-/** `characteristics`: SET TRANSACTION. `prepare`: PREPARE TRANSACTION, for which a savepoint can do nothing. */
+/** `characteristics`: SET TRANSACTION. `prepare`: PREPARE TRANSACTION, which a savepoint cannot replace. */
 export type Control = "begin" | "commit" | "rollback" | "characteristics" | "prepare";
 
 /** One statement of a text. */
 export interface Statement {
   readonly text: string;
-  /** `undefined`: it goes to the server as it is. */
+  /** `undefined` if the statement goes to the server unchanged. */
   readonly control: Control | undefined;
-  /** BEGIN or SET TRANSACTION asks for READ ONLY. */
+  /** Whether BEGIN or SET TRANSACTION requests READ ONLY. */
   readonly isReadOnly: boolean;
-  /** COMMIT or ROLLBACK with AND CHAIN begins the next transaction. */
+  /** Whether COMMIT or ROLLBACK has AND CHAIN, which begins the next transaction. */
   readonly chains: boolean;
 }
 
-/** Words of a statement that decide; more of it are not read. */
+/** Maximum number of words that are read of a statement. They are enough to recognise it. */
 const MOST_WORDS = 16;
 
-/** The statements of a text, as the server reads it by default. Empty ones are left out. */
+/** Returns the statements of a text, as the server reads it by default. Empty ones are left out. */
 export function statementsOf(text: string): Statement[] {
   return statements(text, readings(text)[0]!);
 }
 
 /**
- * The first statement that begins or ends a transaction, in any reading of the text: whether a backslash escapes is a
- * setting of the session.
+ * Returns the first statement that begins or ends a transaction, in any reading of the text. A text has several
+ * readings because a setting of the session decides whether a backslash escapes.
  */
 export function controlIn(text: string): Statement | undefined {
   for (const reader of readings(text)) {
@@ -55,7 +55,7 @@ function statements(text: string, reader: SqlReader): Statement[] {
     }
     if (start < 0) start = reader.start;
     end = reader.end;
-    // A name in quotes is no keyword, so it must not be taken for one.
+    // A quoted name is not a keyword, and must not be taken for one.
     if (words.length < MOST_WORDS) words.push(kind === "word" ? reader.name : `<${kind}>`);
   }
   finish();

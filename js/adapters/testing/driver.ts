@@ -1,27 +1,27 @@
-// A test's transaction over a client or a pool of this driver, and the object that stands for them in the test.
+// A test's transaction over a client or a pool of this driver, and the object that replaces the source in the test.
 //
-// Knows the members of a client, a pool and a lease: which of them are the test's, which are the pool's own. Must not
-// know how one call runs (calls.ts).
+// Knows the members of a client, a pool and a lease: which of them are the test's, and which are the pool's own. Must
+// not know how one call runs (calls.ts).
 import { PgzError, UsageError } from "../../index.ts";
 import type { AcquireOptions, Client, Isolation, Pool, Transaction } from "../../index.ts";
 import { callsOf, refused, refuseControl, scopeOf, type Calls, type Host, type Method } from "./calls.ts";
 import { FAILED_TRANSACTION, SETTLE } from "./settle.ts";
 import { Turns, type Turn } from "./turns.ts";
 
-/** A transaction around a test, and what the test uses instead of its source. */
+/** A transaction around a test, and the object that the test uses instead of its source. */
 export interface Around<Source> {
   readonly db: Source;
   begin(): Promise<void>;
-  /** Undoes everything. Rejects when the connection was lost. */
+  /** Rolls everything back. Rejects if the connection was lost. */
   end(): Promise<void>;
 }
 
-/** Members of a source that have nothing to do with what a test writes. `listen` has a connection of its own. */
+/** Members of a source that do not affect what a test writes. `listen` has a connection of its own. */
 const PASSED: ReadonlySet<string> = new Set([
   ...["stats", "options", "on", "off", "resize", "reset", "waitIdle", "listen", "constructor", "config", "counters"],
 ]);
 
-/** What one test has: its transaction, and whose turn it is on it. */
+/** The state of one test: its transaction, and the queue of turns on it. */
 interface Running {
   readonly transaction: Transaction;
   readonly turns: Turns;
@@ -51,7 +51,7 @@ export class DriverTest<Source extends Client | Pool> implements Around<Source> 
     if (this.#running)
       throw new UsageError(
         "TRANSACTION_OPEN",
-        "Another test is using this database: tests that run beside each other need withRollback() each.",
+        "Another test is using this database: tests that run at the same time must each use withRollback().",
       );
     const transaction = await new Promise<Transaction>((begun, failed) => {
       const hold = (tx: Transaction) =>
@@ -93,7 +93,7 @@ export class DriverTest<Source extends Client | Pool> implements Around<Source> 
     throw noTest();
   }
 
-  /** A call of the source itself: it takes a turn. */
+  /** Runs calls of the source itself. Each takes a turn. */
   readonly #host: Host = {
     source: undefined as never,
     check: refuseControl,
@@ -114,7 +114,7 @@ export class DriverTest<Source extends Client | Pool> implements Around<Source> 
     const own: Calls = {
       ...callsOf(host),
       scope: (options) => scopeOf(host, options as never),
-      // A test uses its source for several calls of the code under test, each of which may close it at its end.
+      // The code under test may close the source after each of its calls, and a test may make several such calls.
       close: async () => (this.#running ? undefined : await source.close()),
     };
     if ("acquire" in source) own["acquire"] = (options) => this.#acquire(options as AcquireOptions | undefined);
@@ -134,7 +134,10 @@ export class DriverTest<Source extends Client | Pool> implements Around<Source> 
 
   // -- leases ---------------------------------------------------------------------------------------------------------
 
-  /** The calls of a source, until it is released. Others may use the connection between two of its calls. */
+  /**
+   * Returns a lease: the calls of a source, until it is released. Other callers may use the connection between two of
+   * its calls.
+   */
   async #acquire({ signal, until }: AcquireOptions = {}): Promise<unknown> {
     const { turns, session } = this.#now();
     (await turns.take(signal)).release();
@@ -173,7 +176,7 @@ function released(): UsageError {
 const bound = (value: unknown, target: object): unknown =>
   typeof value === "function" && value !== target.constructor ? (value as Method).bind(target) : value;
 
-/** A savepoint around `work`, and at its end what COMMIT would check. */
+/** Runs `work` in a savepoint, and checks at its end what COMMIT would check. */
 function savepoint<T>(transaction: Transaction, turn: Turn, work: (inner: Transaction) => Promise<T>): Promise<T> {
   return transaction.transaction(async (inner) => {
     const result = await work(counted(inner, turn));
@@ -186,14 +189,14 @@ function savepoint<T>(transaction: Transaction, turn: Turn, work: (inner: Transa
   });
 }
 
-/** Says of each call that its turn is used. */
+/** Counts each call for its turn. */
 function counted(inner: Transaction, turn: Turn): Transaction {
   return new Proxy(inner, {
     get(target, name) {
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== "function") return value;
       return (...given: unknown[]) => {
-        // A nested transaction may stand still, as the one around it: only its calls count.
+        // A nested transaction may be idle, like the one around it. Only its calls count.
         if (name === "transaction" && typeof given[0] === "function")
           return target.transaction((nested) => (given[0] as Method)(counted(nested, turn)));
         const result = (value as Method).apply(target, given);
@@ -203,7 +206,7 @@ function counted(inner: Transaction, turn: Turn): Transaction {
   });
 }
 
-/** What the server reports of the session, which a lease and a client tell of without asking. */
+/** Reads what the server reports about the session. A lease and a client have these values without a query. */
 async function factsOf(transaction: Transaction): Promise<SessionFacts> {
   const names =
     "server_version server_encoding client_encoding application_name default_transaction_read_only in_hot_standby " +
@@ -221,8 +224,8 @@ async function factsOf(transaction: Transaction): Promise<SessionFacts> {
 export function noTest(): UsageError {
   return new UsageError(
     "TRANSACTION_FINISHED",
-    "No test runs: this database is for the time from beforeEach to afterEach. What shall stay is written by the pool " +
-      "itself.",
+    "No test is running: this database works only from beforeEach to afterEach. To write rows that must stay, use " +
+      "the pool itself.",
   );
 }
 
@@ -231,7 +234,10 @@ export function testIsOver(): UsageError {
 }
 
 function unknownMember(name: string): UsageError {
-  return new UsageError("INVALID_OPTION", `pgz-edge/testing does not know "${name}", which could leave the test.`);
+  return new UsageError(
+    "INVALID_OPTION",
+    `pgz-edge/testing does not know "${name}", whose effects might not be rolled back.`,
+  );
 }
 
 function rolledBack(cause: unknown): PgzError {

@@ -1,5 +1,5 @@
-// A test's transaction over a client or a pool of pgz-edge/pg, and the object that stands for them in the test. What the
-// code under test says in SQL, BEGIN, COMMIT and ROLLBACK, becomes savepoints.
+// A test's transaction over a client or a pool of pgz-edge/pg, and the object that replaces the source in the test.
+// BEGIN, COMMIT and ROLLBACK in the SQL of the code under test become savepoints.
 //
 // Knows node-postgres' public members. Must not know the driver's calls (driver.ts).
 import type { Client, Pool, PoolClient, QueryConfig, Submittable } from "../pg.ts";
@@ -15,14 +15,16 @@ type Callback = (error: Error | null | undefined, result?: unknown) => void;
 type Listener = (...told: unknown[]) => void;
 type Real = Client & Partial<Pick<PoolClient, "release">>;
 
-/** The savepoint that stands for a transaction of the code under test. Only one is open at a time. */
+/** The savepoint that replaces a transaction of the code under test. Only one is open at a time. */
 const SAVEPOINT = "pgz_test";
-/** Milliseconds in which the connection says that the test is rolled back; else it is given up, which does the same. */
+/**
+ * Milliseconds that the connection has to confirm the test's rollback. After that it is closed, which also rolls back.
+ */
 const ROLLBACK_DEADLINE = 2_000;
-/** Those of the process: a test may have replaced the timers of its globals. */
+/** The process's own timers, because a test may replace the global ones. */
 const { setTimeout, clearTimeout } = globalThis;
 
-/** What one test has: a connection with its transaction, and whose turn it is on it. */
+/** The state of one test: a connection with its transaction, and the queue of turns on it. */
 class Running {
   readonly real: Real;
   readonly turns = new Turns();
@@ -32,13 +34,13 @@ class Running {
     this.real = real;
   }
 
-  /** Runs a query for the test. Once it is over the connection is somebody else's. */
+  /** Runs a query for the test. After the test the connection belongs to another caller. */
   ask(query: string | QueryConfig, values?: unknown[]): Promise<unknown> {
     if (this.#isOver) return Promise.reject(testIsOver());
     return this.real.query(query, values);
   }
 
-  /** Gives a cursor or a stream to the connection. Resolves when it is over. */
+  /** Passes a cursor or a stream to the connection. Resolves when it is over. */
   async submit(query: Submittable, values: unknown, callback: unknown): Promise<void> {
     if (this.#isOver) throw testIsOver();
     this.real.query(query, values as undefined, callback as undefined);
@@ -72,7 +74,7 @@ export class FacadeTest<Source extends FacadeSource> implements Around<Source> {
     if (this.#running)
       throw new UsageError(
         "TRANSACTION_OPEN",
-        "Another test is using this database: tests that run beside each other need withRollback() each.",
+        "Another test is using this database: tests that run at the same time must each use withRollback().",
       );
     const source = this.#source;
     const real: Real = isPool(source) ? await source.connect() : (source as Client);
@@ -95,7 +97,7 @@ export class FacadeTest<Source extends FacadeSource> implements Around<Source> {
     const late = new Promise<"late">((resolve) => (timer = setTimeout(resolve, ROLLBACK_DEADLINE, "late")));
     try {
       const end = await Promise.race([running.end(), late]);
-      // Something still runs, such as a cursor that nobody reads: without its connection it is rolled back too.
+      // Something is still running, such as a cursor that is not read. Closing its connection rolls it back too.
       real.release?.(end === "late");
     } catch (error) {
       real.release?.(error);
@@ -128,7 +130,7 @@ export class FacadeTest<Source extends FacadeSource> implements Around<Source> {
     return standIn(pool, own) as Source;
   }
 
-  /** What `pool.connect` gives. */
+  /** Returns a client, as `pool.connect` does. */
   #lent(): unknown {
     const session = new Session(() => this.#now());
     const { real } = this.#now();
@@ -178,7 +180,7 @@ function clientMembers(session: Session): Record<string, unknown> {
   };
 }
 
-/** `target` with other members. What the code under test sets on it stays with this one. */
+/** Returns `target` with other members. A member that the code under test sets is kept here, and not on `target`. */
 function standIn<T extends object>(target: T, own: Record<string, unknown>): T {
   const members = new Map<string | symbol, unknown>(Object.entries(own));
   return new Proxy(target, {
@@ -193,7 +195,7 @@ function standIn<T extends object>(target: T, own: Record<string, unknown>): T {
   });
 }
 
-/** By a callback, where there is one. */
+/** Answers by the callback if there is one, else returns the promise. */
 function answered<T>(promise: Promise<T>, callback: ((error: never, value?: T) => void) | undefined): unknown {
   if (!callback) return promise;
   const tell = callback as (error: unknown, value?: unknown) => void;
@@ -207,12 +209,12 @@ function answered<T>(promise: Promise<T>, callback: ((error: never, value?: T) =
 // -- a session of the code under test ---------------------------------------------------------------------------------
 
 /**
- * What is one connection to the code under test: its statements run in their order, and a transaction that it begins has
- * the test's connection until it ends.
+ * One connection, as the code under test sees it. Its statements run in order, and a transaction that it begins has the
+ * test's connection until it ends.
  */
 class Session {
   readonly #now: () => Running;
-  /** Of the transaction that is open. */
+  /** The turn of the open transaction. */
   #turn: Turn | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
@@ -244,21 +246,21 @@ class Session {
     return answered(this.#next(run), callback as Callback | undefined);
   }
 
-  /** The client is given back. An open transaction is rolled back, as its connection would be closed. */
+  /** Releases the client. An open transaction is rolled back, because a pool would close its connection. */
   leave(): void {
     void this.#next(async () => {
       if (this.#turn) await this.#undo(this.#now());
     }).catch(() => {});
   }
 
-  /** After all that was asked before. */
+  /** Runs after all earlier calls. */
   #next<T>(run: () => Promise<T>): Promise<T> {
     const result = this.#last.then(run);
     this.#last = result.catch(() => {});
     return result;
   }
 
-  /** A cursor or a stream: it tells its reader by itself. */
+  /** Runs a cursor or a stream, which reports to its reader by itself. */
   #submit(query: Submittable, values: unknown, callback: unknown): Submittable {
     const run = () => {
       const running = this.#now();
@@ -277,7 +279,7 @@ class Session {
     const statements = typeof text === "string" ? statementsOf(text) : [];
     if (!statements.some(({ control }) => control)) return await this.#plain(running, send);
     if (statements.length === 1) return await this.#control(running, statements[0]!);
-    if (values?.length) return await this.#plain(running, () => running.ask("select 1; select 2", values)); // its error
+    if (values?.length) return await this.#plain(running, () => running.ask("select 1; select 2", values)); // fails
     const results: unknown[] = [];
     for (const statement of statements)
       results.push(
@@ -288,7 +290,7 @@ class Session {
     return results;
   }
 
-  /** A statement that is a transaction by itself, unless one is open. */
+  /** Runs a statement, which is a transaction by itself unless one is open. */
   async #plain(running: Running, send: () => Promise<unknown>): Promise<unknown> {
     if (this.#turn) return await this.#turn.counts(send());
     const turn = await running.turns.take();
@@ -310,7 +312,8 @@ class Session {
     if (control === "prepare")
       throw new UsageError("TRANSACTION_OPEN", "PREPARE TRANSACTION cannot be undone, so it cannot run in a test.");
     if (!this.#turn) return tagged(await running.ask(""), control === "commit" ? "COMMIT" : "ROLLBACK");
-    // An error is told before the server says that it is ready, and only then whether the transaction has failed.
+    // An error comes before ReadyForQuery, and only ReadyForQuery tells whether the transaction has failed. So wait for
+    // it.
     await this.#asks(running, "");
     const keeps = control === "commit" && !running.hasFailed;
     const command = keeps ? await this.#commit(running) : await this.#undo(running);
@@ -318,7 +321,7 @@ class Session {
     return tagged(await running.ask(""), command);
   }
 
-  /** Each isolation level is the test's. */
+  /** Begins a transaction. Its isolation level is always the test's. */
   async #begin(running: Running, isReadOnly: boolean): Promise<unknown> {
     if (this.#turn) return tagged(await this.#asks(running, ""), "BEGIN"); // the server only warns
     this.#turn = await running.turns.take();
@@ -358,16 +361,16 @@ class Session {
   }
 }
 
-/** A statement in a savepoint of its own, as autocommit would run it. */
+/** Runs a statement in a savepoint of its own, as autocommit would run it. */
 async function alone(running: Running, send: () => Promise<unknown>): Promise<unknown> {
   await running.ask(`savepoint ${SAVEPOINT}`);
   try {
     const result = await send();
-    // The error of a cursor is its reader's.
+    // A cursor reports its error to its reader and not here.
     await running.ask(running.hasFailed ? UNDO : KEEP);
     return result;
   } catch (error) {
-    await running.ask(UNDO).catch(() => {}); // the connection is lost
+    await running.ask(UNDO).catch(() => {}); // fails only if the connection is lost
     throw error;
   }
 }
@@ -376,7 +379,7 @@ const READ_ONLY = "set local transaction_read_only = on";
 const KEEP = `${SETTLE}; release savepoint ${SAVEPOINT}`;
 const UNDO = `rollback to savepoint ${SAVEPOINT}; release savepoint ${SAVEPOINT}`;
 
-/** A result with the command that the code under test has sent. */
+/** Returns the result with the command that the code under test has sent. */
 function tagged(result: unknown, command: string): unknown {
   return Object.assign(result as object, { command });
 }

@@ -1,16 +1,17 @@
-// What COMMIT does and RELEASE SAVEPOINT does not: it checks the constraints that wait for the end of the transaction.
+// Checks the constraints that are deferred to the end of the transaction, as COMMIT does and RELEASE SAVEPOINT does
+// not.
 //
-// Knows one statement of PL/pgSQL. Must not know who runs it.
+// Knows one statement of PL/pgSQL. Must not know which code runs it.
 
 /**
- * Checks what COMMIT would check, and lets the constraints wait again, as in the next transaction. A check that was made
- * immediate stays so until the test ends, so those that are INITIALLY DEFERRED are named: SET CONSTRAINTS takes a name
- * for all constraints of that name in its schema, and each of them must be deferrable. It refuses a schema whose names
- * the user may not look up.
+ * Checks what COMMIT would check, and then defers the constraints again, as in the next transaction. SET CONSTRAINTS …
+ * IMMEDIATE holds until the test ends, so the INITIALLY DEFERRED constraints are deferred by name. A name there means
+ * all constraints of that name in its schema, and each of them must be deferrable. SET CONSTRAINTS refuses a schema in
+ * which the user may not look up names.
  *
- * Another session may drop a constraint while it is named here, such as a test file that runs at the same time. Then
- * they are set one by one, and those that are gone are left out. Looking again would not help: the snapshot of
- * REPEATABLE READ shows them until the test ends.
+ * Another session, such as a test file that runs at the same time, may drop a constraint meanwhile. Then the
+ * constraints are deferred one by one, and missing ones are left out. Reading the catalog again would not help: the
+ * snapshot of REPEATABLE READ shows them until the test ends.
  */
 export const SETTLE = `do $pgz$
 declare
@@ -37,5 +38,5 @@ begin
   end;
 end $pgz$`;
 
-/** The statement whose transaction has failed says so with this code. */
+/** The code with which a statement fails if its transaction has already failed. */
 export const FAILED_TRANSACTION = "25P02";

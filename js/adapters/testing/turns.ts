@@ -1,21 +1,21 @@
-// Whose turn it is on the one connection of a test: a call, a transaction or a lease at a time, as on a pool that has
-// one connection.
+// Orders the use of a test's one connection: a call, a transaction or a lease at a time, as on a pool with one
+// connection.
 //
-// Knows who waits and for how long. Must not know what a turn is used for.
+// Knows the waiters and how long they wait. Must not know what a turn is used for.
 import { UsageError } from "../../index.ts";
 
 /**
- * Milliseconds after which a call that waits for a transaction or a lease gives up, when that one has run nothing in
- * all this time. Such a call is mostly made inside of it, and then each would wait for the other.
+ * A waiter gives up when the transaction or lease that has the turn has run nothing for this many milliseconds. Usually
+ * the waiting call was made inside that transaction, and each would wait for the other.
  */
 const LONGEST_IDLE = 3_000;
 
-/** Those of the process: a test may have replaced the timers of its globals. */
+/** The process's own timers, because a test may replace the global ones. */
 const { setTimeout, clearTimeout } = globalThis;
 
-/** A turn that somebody has. */
+/** A turn that has begun. */
 export class Turn {
-  /** Calls that were made in it, so that one that stands still can be told. */
+  /** Number of calls made in this turn. Shows whether the turn is idle. */
   #made = 0;
   #running = 0;
   readonly #release: () => void;
@@ -35,12 +35,12 @@ export class Turn {
     }
   }
 
-  /** How many calls it has made, when none of them runs; else `undefined`. */
+  /** Number of calls made in this turn, if none of them is running; else `undefined`. */
   get idleAfter(): number | undefined {
     return this.#running ? undefined : this.#made;
   }
 
-  /** Passes the turn on. May be called again. */
+  /** Passes the turn on. May be called more than once. */
   release(): void {
     this.#release();
   }
@@ -51,7 +51,7 @@ interface Waiter {
   readonly fail: (error: unknown) => void;
 }
 
-/** One turn at a time, in the order in which they were asked for. */
+/** Gives one turn at a time, in the order of the requests. */
 export class Turns {
   #current: Turn | undefined;
   #waiting: Waiter[] = [];
@@ -64,7 +64,7 @@ export class Turns {
     return new Promise((resolve, reject) => this.#wait(resolve, reject, signal));
   }
 
-  /** Whoever waits rejects, and whoever asks later. */
+  /** Rejects all waiting and later requests. */
   close(error: () => UsageError): void {
     this.#closed = error;
     for (const { fail } of this.#waiting.splice(0)) fail(error());
@@ -113,8 +113,8 @@ export class Turns {
 function standsStill(): UsageError {
   return new UsageError(
     "TRANSACTION_OPEN",
-    `The transaction or lease in front has run nothing for ${LONGEST_IDLE} ms. A test has one connection, as a pool ` +
-      "with max: 1: a call made inside of a transaction must be the transaction's own.",
+    `The transaction or lease ahead has run nothing for ${LONGEST_IDLE} ms. A test has one connection, like a pool ` +
+      "with max: 1: a call inside a transaction must be made on the transaction itself.",
     { retryable: true },
   );
 }

@@ -2,6 +2,7 @@
 //
 // Knows deadlines: each question has its own, so that no server keeps the doctor. Must not know what the answers mean.
 import { logIn, type Client, type Handover, type LogInOptions, type Options, type PgzError } from "../../index.ts";
+import { DATA_ROW, HEADER, QUERY, READY_FOR_QUERY, TERMINATE } from "../../wasm/messages.ts";
 import type { Task } from "../command.ts";
 import { clientOf, connectionOf } from "../connect.ts";
 import { sslmodeOf, type Asked } from "./sslmode.ts";
@@ -89,10 +90,10 @@ export interface Login {
   readonly keyLength: number;
 }
 
-const TERMINATE = new Uint8Array([88, 0, 0, 0, 4]);
+const GOODBYE = new Uint8Array([TERMINATE, 0, 0, 0, 4]);
 
 async function goodbye({ socket, encrypted, parameters, backendKey }: Handover): Promise<Login> {
-  await Promise.resolve(socket.write(TERMINATE)).catch(() => {});
+  await Promise.resolve(socket.write(GOODBYE)).catch(() => {});
   await socket.flushed?.();
   await socket.close();
   const view = new DataView(backendKey.buffer, backendKey.byteOffset, backendKey.byteLength);
@@ -104,16 +105,11 @@ async function goodbye({ socket, encrypted, parameters, backendKey }: Handover):
 function queryMessage(text: string): Uint8Array {
   const body = Buffer.from(`${text}\0`);
   const message = Buffer.alloc(HEADER + body.length);
-  message.writeUInt8(81);
+  message.writeUInt8(QUERY);
   message.writeInt32BE(4 + body.length, 1);
   message.set(body, HEADER);
   return message;
 }
-
-/** Type byte and int32 length. */
-const HEADER = 5;
-const DATA_ROW = 68;
-const READY_FOR_QUERY = 90;
 
 /** Of the first DataRow: int16 columns, then per column int32 length and the value. */
 async function readFirstValue(socket: Handover["socket"]): Promise<string | undefined> {

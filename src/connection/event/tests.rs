@@ -1,5 +1,5 @@
-//! What events look like. Samples of all are written for TypeScript, whose compiler compares them with its own types:
-//! `BOUNDARY=write cargo test --lib samples` writes tests/unit/boundary-events.ts anew.
+//! What events look like. Samples of all events are written for TypeScript, whose compiler compares them with its own
+//! types: `BOUNDARY=write cargo test --lib samples` rewrites tests/unit/boundary-events.ts.
 
 use super::*;
 use crate::connection::outcomes::Outcomes;
@@ -20,7 +20,7 @@ const COLUMNS: &[u8] = b"\0\x02id\0\0\0\x40\0\0\x01\0\0\0\x17\0\x04\xff\xff\xff\
 
 const SAMPLES: &str = "tests/unit/boundary-events.ts";
 
-/// Each kind, in the order of its event. One that is new does not compile without its line here.
+/// One line for each kind, in the order of the events. A new kind does not compile without its line here.
 fn kind(event: &Event<'_>) -> &'static str {
     match event {
         Event::Tls { .. } => "tls",
@@ -47,7 +47,7 @@ fn kind(event: &Event<'_>) -> &'static str {
     }
 }
 
-/// At least one of each kind, in the same order: with all that may be null or empty.
+/// At least one sample of each kind, in the same order, including all that may be null or empty.
 fn samples(take: &mut dyn FnMut(Event<'_>)) {
     let columns = RowDescription::parse(COLUMNS).unwrap();
     let fields = Fields::parse(b"SFEHLER\0VERROR\0C22012\0Mdivision by zero\0\0").unwrap();
@@ -209,7 +209,7 @@ fn a_command_is_new_until_it_is_asked_for() {
     let mut ended = |tag: &[u8], asks: bool| {
         events.go_on();
         events.note_command(tag);
-        assert_eq!(events.ended(), 0, "a command that was noted is not told");
+        assert_eq!(events.ended(), 0, "a noted command is not reported yet");
         events.complete();
         let command = asks.then(|| events.command());
         (

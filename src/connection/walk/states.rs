@@ -1,9 +1,9 @@
-//! The way into each state, message by message as a server would go it, and the name of the state that a connection is
-//! in.
+//! The way into each state, message by message as a server would send them, and the name of the state that a connection
+//! is in.
 //!
 //! Knows the connection's private steps. Must not know what may come next (table.rs).
 
-use super::super::limits::Caps;
+use super::super::caps::Caps;
 use super::super::simple_query::Copy;
 use super::super::*;
 use super::table::{MESSAGES, NONCE};
@@ -47,10 +47,10 @@ pub(super) fn state(connection: &Connection) -> String {
             format!(
                 "extended {:?}{}",
                 operation.step,
-                if operation.ahead.closes > 0 {
-                    " behind Close".to_string()
-                } else if operation.ahead.preludes > 0 {
-                    format!(" behind {} of a prelude", operation.ahead.preludes)
+                if operation.preceding.closes > 0 {
+                    " after Close".to_string()
+                } else if operation.preceding.preludes > 0 {
+                    format!(" after {} of a prelude", operation.preceding.preludes)
                 } else if operation.step == extended_query::Step::Rows
                     && operation.sink.maximum_rows() != 0
                 {
@@ -83,25 +83,29 @@ pub(super) fn state(connection: &Connection) -> String {
                     " with more to come".to_string()
                 }
                 (0, 0) => String::new(),
-                (closes, prelude) => format!(" behind {closes} Close and {prelude} of a prelude"),
+                (closes, prelude) => format!(" after {closes} Close and {prelude} of a prelude"),
             };
             format!("batch {:?}{before}", operation.step)
         }
         (Phase::Ready, Some(Operation::FirstRun(operation))) => {
             let step = operation.step;
             let held = step == first_run::Step::Rows && operation.sink.holds();
-            let what = match (operation.ahead.preludes, operation.check_answers.preludes) {
-                (0, _) if operation.ahead.closes > 0 => " behind Close".to_string(),
-                (1.., _) => format!(" behind {} of a prelude", operation.ahead.preludes),
+            let what = match (
+                operation.preceding.preludes,
+                operation.check_answers.preludes,
+            ) {
+                (0, _) if operation.preceding.closes > 0 => " after Close".to_string(),
+                (1.., _) => format!(" after {} of a prelude", operation.preceding.preludes),
                 (_, left) if step == first_run::Step::Check => format!(", {left} to come"),
                 _ if held => " that are held".to_string(),
                 _ => String::new(),
             };
-            let is_ahead = step == first_run::Step::Parse || operation.ahead.closes > 0;
-            let check = match operation.check_answers == extended_query::Ahead::BOUND && is_ahead {
-                true => ", its check is prepared",
-                false => "",
-            };
+            let is_ahead = step == first_run::Step::Parse || operation.preceding.closes > 0;
+            let check =
+                match operation.check_answers == extended_query::Preceding::BOUND && is_ahead {
+                    true => ", its check is prepared",
+                    false => "",
+                };
             format!("first run {step:?}{what}{check}")
         }
         (Phase::Closed, _) => "closed".to_string(),
@@ -120,13 +124,13 @@ pub(super) const LOGIN: Login<'_> = Login {
     channel_binding: &[],
 };
 
-/// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL
-/// server's.
+/// A connection that has sent StartupMessage and received a first message, so that what follows is judged as a
+/// PostgreSQL server's.
 fn started() -> Connection {
     logging_in(&LOGIN)
 }
 
-fn guessing(what: u32) -> Connection {
+fn probing(what: u32) -> Connection {
     logging_in(&Login {
         options: LOGIN.options | what,
         ..LOGIN
@@ -166,7 +170,7 @@ fn executing(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// Of no formats and no types.
+/// A statement without formats and types.
 const STATEMENT: &[u8] = b"\0\0select n\0\0\0";
 
 fn execute(connection: &mut Connection) {
@@ -180,7 +184,7 @@ fn execute(connection: &mut Connection) {
     );
 }
 
-/// The portal of three rows at a time was suspended.
+/// A portal of three rows at a time has been suspended.
 fn suspended() -> Connection {
     let mut connection = idle();
     let caps = Caps {
@@ -223,7 +227,7 @@ fn querying(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// COPY FROM STDIN has asked for data, and perhaps got them.
+/// COPY FROM STDIN has asked for data, and may have received it.
 fn copying(data: &[&[u8]], messages: &[&str]) -> Connection {
     let mut connection = idle();
     connection.simple_query("copy t from stdin", Copy::In, None, Caps::default());
@@ -254,8 +258,8 @@ fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&s
     after(connection, messages)
 }
 
-/// The statement was forgotten, so its Close stands in front.
-fn batching_behind_close() -> Connection {
+/// The statement was forgotten, so its Close comes first.
+fn batching_after_close() -> Connection {
     const FLIGHT: [&str; 4] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete"];
     let mut connection = batching(idle(), false, 1, &FLIGHT);
     feed(&mut connection, &bytes("ReadyForQuery"));
@@ -263,7 +267,7 @@ fn batching_behind_close() -> Connection {
     batching(connection, false, 1, &[])
 }
 
-fn batching_behind_prelude(messages: &[&str]) -> Connection {
+fn batching_after_prelude(messages: &[&str]) -> Connection {
     let mut connection = idle();
     connection.prelude("SAVEPOINT a");
     batching(connection, false, 1, messages)
@@ -307,7 +311,7 @@ fn describing_with_settings(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// Behind the first of two items.
+/// The first of two items is over.
 fn batching_with_settings(messages: &[&str]) -> Connection {
     const PRELUDE: [&str; 3] = ["ParseComplete", "BindComplete", "CommandComplete"];
     const ITEM: [&str; 4] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete"];
@@ -342,7 +346,7 @@ fn run_first_checked_by(connection: &mut Connection, check_shape: u32) {
     connection.first_run(&request, ndjson, Caps::default());
 }
 
-fn running_first_behind_prelude(messages: &[&str]) -> Connection {
+fn running_first_after_prelude(messages: &[&str]) -> Connection {
     let mut connection = idle();
     connection.prelude("SAVEPOINT a");
     run_first(&mut connection);
@@ -350,7 +354,7 @@ fn running_first_behind_prelude(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// One whose check the first run before it has prepared, since that was its second use.
+/// A first run whose check is already prepared, because the earlier first run was its second use.
 fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Connection {
     const FLIGHT: [&str; 9] = [
         "CloseComplete",
@@ -375,7 +379,7 @@ fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Con
     after(connection, messages)
 }
 
-/// The statement is described.
+/// The statement has been described.
 fn first_described(columns: &str, holds: bool, messages: &[&str]) -> Connection {
     const CHECKED: [&str; 5] = [
         "ParseComplete",
@@ -396,8 +400,8 @@ pub(super) fn reach(name: &str) -> Connection {
     const BOUND: [&str; 2] = ["ParseComplete", "BindComplete"];
     let connection = match name {
         "startup Authentication" => started(),
-        "startup Authentication behind SASLInitialResponse" => guessing(login::SCRAM_FIRST),
-        "startup Authentication behind PasswordMessage" => guessing(login::CLEARTEXT_FIRST),
+        "startup Authentication after SASLInitialResponse" => probing(login::SCRAM_FIRST),
+        "startup Authentication after PasswordMessage" => probing(login::CLEARTEXT_FIRST),
         "startup SaslContinue" => after(started(), &["AuthenticationSASL"]),
         "startup Md5" => after(started(), &["AuthenticationMD5Password"]),
         "startup KeyDerivation" => after(
@@ -418,51 +422,51 @@ pub(super) fn reach(name: &str) -> Connection {
         "extended DescribeParse" => describing(&[]),
         "extended Parameters" => describing(&["ParseComplete"]),
         "extended Columns" => describing(&["ParseComplete", "ParameterDescription"]),
-        "extended Parse behind Close" => closing(),
-        "extended Parse behind 6 of a prelude" => beginning_with_settings(&[]),
-        "extended Parse behind 5 of a prelude" => beginning_with_settings(&["ParseComplete"]),
-        "extended Parse behind 4 of a prelude" => beginning_with_settings(&BOUND),
-        "extended DescribeParse behind 3 of a prelude" => describing_with_settings(&[]),
-        "extended DescribeParse behind 2 of a prelude" => {
+        "extended Parse after Close" => closing(),
+        "extended Parse after 6 of a prelude" => beginning_with_settings(&[]),
+        "extended Parse after 5 of a prelude" => beginning_with_settings(&["ParseComplete"]),
+        "extended Parse after 4 of a prelude" => beginning_with_settings(&BOUND),
+        "extended DescribeParse after 3 of a prelude" => describing_with_settings(&[]),
+        "extended DescribeParse after 2 of a prelude" => {
             describing_with_settings(&["ParseComplete"])
         }
-        "extended DescribeParse behind 1 of a prelude" => describing_with_settings(&BOUND),
-        "extended Parse behind 3 of a prelude" => beginning(&[]),
-        "extended Parse behind 2 of a prelude" => beginning(&["ParseComplete"]),
-        "extended Parse behind 1 of a prelude" => beginning(&["ParseComplete", "BindComplete"]),
+        "extended DescribeParse after 1 of a prelude" => describing_with_settings(&BOUND),
+        "extended Parse after 3 of a prelude" => beginning(&[]),
+        "extended Parse after 2 of a prelude" => beginning(&["ParseComplete"]),
+        "extended Parse after 1 of a prelude" => beginning(&["ParseComplete", "BindComplete"]),
         "extended Parse" => executing(&[]),
         "extended Bind" => executing(&["ParseComplete"]),
         "extended PortalColumns" => executing(&BOUND),
         "extended Rows" => after(executing(&BOUND), &["RowDescription"]),
         "extended Rows of a portal" => fetching(),
-        "extended Ready behind Close" => closing_portal(),
+        "extended Ready after Close" => closing_portal(),
         "extended NoRows" => after(executing(&BOUND), &["NoData"]),
         "extended CopyIn" => after(executing(&BOUND), &["NoData", "CopyInResponse"]),
         "extended CopyOut" => after(executing(&BOUND), &["NoData", "CopyOutResponse"]),
         "extended Ready" => after(executing(&BOUND), &["NoData", "CommandComplete"]),
-        "first run Parse behind Close" => {
+        "first run Parse after Close" => {
             let mut connection = idle();
             run_first(&mut connection);
             connection
         }
-        "first run Refused behind Close" => {
+        "first run Refused after Close" => {
             let mut connection = idle();
             run_first(&mut connection);
             after(connection, &["ErrorResponse"])
         }
-        "first run Parse behind Close, its check is prepared" => {
+        "first run Parse after Close, its check is prepared" => {
             running_first_with_its_check(None, &[])
         }
-        "first run Refused behind Close, its check is prepared" => {
+        "first run Refused after Close, its check is prepared" => {
             running_first_with_its_check(None, &["ErrorResponse"])
         }
-        "first run Parse behind 3 of a prelude, its check is prepared" => {
+        "first run Parse after 3 of a prelude, its check is prepared" => {
             running_first_with_its_check(Some("SAVEPOINT a"), &["CloseComplete"])
         }
-        "first run Parse behind 2 of a prelude, its check is prepared" => {
+        "first run Parse after 2 of a prelude, its check is prepared" => {
             running_first_with_its_check(Some("SAVEPOINT a"), &["CloseComplete", "ParseComplete"])
         }
-        "first run Parse behind 1 of a prelude, its check is prepared" => after(
+        "first run Parse after 1 of a prelude, its check is prepared" => after(
             running_first_with_its_check(Some("SAVEPOINT a"), &["CloseComplete"]),
             &BOUND,
         ),
@@ -470,9 +474,9 @@ pub(super) fn reach(name: &str) -> Connection {
             running_first_with_its_check(None, &["CloseComplete"])
         }
         "first run Refused" => running_first(&["ParseComplete", "ErrorResponse"]),
-        "first run Parse behind 3 of a prelude" => running_first_behind_prelude(&[]),
-        "first run Parse behind 2 of a prelude" => running_first_behind_prelude(&["ParseComplete"]),
-        "first run Parse behind 1 of a prelude" => running_first_behind_prelude(&BOUND),
+        "first run Parse after 3 of a prelude" => running_first_after_prelude(&[]),
+        "first run Parse after 2 of a prelude" => running_first_after_prelude(&["ParseComplete"]),
+        "first run Parse after 1 of a prelude" => running_first_after_prelude(&BOUND),
         "first run Parse" => running_first(&[]),
         "first run Check, 3 to come" => running_first(&["ParseComplete"]),
         "first run Check, 2 to come" => running_first(&["ParseComplete", "ParseComplete"]),
@@ -507,12 +511,12 @@ pub(super) fn reach(name: &str) -> Connection {
         "simple CopyOut" => querying(&["CopyOutResponse"]),
         "simple Ready" => querying(&["ErrorResponse"]),
         "batch Idle" => batching(idle(), false, 0, &[]),
-        "batch Parse behind 1 Close and 0 of a prelude" => batching_behind_close(),
-        "batch Parse behind 0 Close and 3 of a prelude" => batching_behind_prelude(&[]),
-        "batch Parse behind 0 Close and 2 of a prelude" => {
-            batching_behind_prelude(&["ParseComplete"])
+        "batch Parse after 1 Close and 0 of a prelude" => batching_after_close(),
+        "batch Parse after 0 Close and 3 of a prelude" => batching_after_prelude(&[]),
+        "batch Parse after 0 Close and 2 of a prelude" => {
+            batching_after_prelude(&["ParseComplete"])
         }
-        "batch Parse behind 0 Close and 1 of a prelude" => batching_behind_prelude(&BOUND),
+        "batch Parse after 0 Close and 1 of a prelude" => batching_after_prelude(&BOUND),
         "batch Parse" => batching(idle(), false, 1, &[]),
         "batch Bind" => batching(idle(), false, 1, &["ParseComplete"]),
         "batch PortalColumns" => batching(idle(), false, 1, &BOUND),
@@ -526,13 +530,11 @@ pub(super) fn reach(name: &str) -> Connection {
             &["NoData", "CommandComplete"],
         ),
         "batch Ready with more to come and its prelude" => batching_with_settings(&[]),
-        "batch Bind behind 0 Close and 3 of a prelude" => {
-            batching_with_settings(&["ReadyForQuery"])
-        }
-        "batch Bind behind 0 Close and 2 of a prelude" => {
+        "batch Bind after 0 Close and 3 of a prelude" => batching_with_settings(&["ReadyForQuery"]),
+        "batch Bind after 0 Close and 2 of a prelude" => {
             batching_with_settings(&["ReadyForQuery", "ParseComplete"])
         }
-        "batch Bind behind 0 Close and 1 of a prelude" => {
+        "batch Bind after 0 Close and 1 of a prelude" => {
             batching_with_settings(&["ReadyForQuery", "ParseComplete", "BindComplete"])
         }
         other => panic!("no way leads to {other}"),

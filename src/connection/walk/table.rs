@@ -1,11 +1,11 @@
-//! One message of each type, and what may come in each state.
+//! One message of each type, and the messages that may come in each state.
 //!
 //! Knows PostgreSQL's protocol as a table. Must not know how a state is reached (states.rs) or who compares (walk.rs).
 
 pub(super) const NONCE: &str = "nonce-of-24-characters-0";
 
-/// One well-formed message of each type; they fit one another: the SCRAM ones belong to password `secret`, the row to
-/// its description.
+/// One well-formed message of each type. They fit together: the SCRAM messages belong to the password `secret`, the row
+/// to its description.
 pub(super) const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("AuthenticationOk", b'R', b"\0\0\0\x00"),
     ("AuthenticationCleartextPassword", b'R', b"\0\0\0\x03"),
@@ -55,11 +55,11 @@ pub(super) const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("a type that is none", b'?', b""),
 ];
 
-/// What may come in a state besides [`ANY_STATE`], and the state or failure code it leads to. All else is
-/// UNEXPECTED_MESSAGE.
+/// The messages that may come in a state besides [`ANY_STATE`], each with the state or failure code it leads to. Any
+/// other message leads to UNEXPECTED_MESSAGE.
 pub(super) type Moves = &'static [(&'static str, &'static str)];
 
-/// `.` stands for the state itself.
+/// `.` means that the state does not change.
 pub(super) const ANY_STATE: Moves = &[
     ("NoticeResponse", "."),
     ("ParameterStatus", "."),
@@ -86,7 +86,7 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
-        "startup Authentication behind SASLInitialResponse",
+        "startup Authentication after SASLInitialResponse",
         &[
             ("ErrorResponse", "closed"),
             ("NegotiateProtocolVersion", "."),
@@ -97,7 +97,7 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
-        "startup Authentication behind PasswordMessage",
+        "startup Authentication after PasswordMessage",
         &[
             ("ErrorResponse", "closed"),
             ("NegotiateProtocolVersion", "."),
@@ -171,76 +171,76 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
-        "extended Parse behind Close",
+        "extended Parse after Close",
         &[
             ("ErrorResponse", "extended Ready"),
             ("CloseComplete", "extended Parse"),
         ],
     ),
     (
-        "extended Parse behind 6 of a prelude",
+        "extended Parse after 6 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
-            ("ParseComplete", "extended Parse behind 5 of a prelude"),
+            ("ParseComplete", "extended Parse after 5 of a prelude"),
         ],
     ),
     (
-        "extended Parse behind 5 of a prelude",
+        "extended Parse after 5 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
-            ("BindComplete", "extended Parse behind 4 of a prelude"),
+            ("BindComplete", "extended Parse after 4 of a prelude"),
         ],
     ),
     (
-        "extended Parse behind 4 of a prelude",
+        "extended Parse after 4 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
-            ("CommandComplete", "extended Parse behind 3 of a prelude"),
+            ("CommandComplete", "extended Parse after 3 of a prelude"),
         ],
     ),
     (
-        "extended DescribeParse behind 3 of a prelude",
+        "extended DescribeParse after 3 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
             (
                 "ParseComplete",
-                "extended DescribeParse behind 2 of a prelude",
+                "extended DescribeParse after 2 of a prelude",
             ),
         ],
     ),
     (
-        "extended DescribeParse behind 2 of a prelude",
+        "extended DescribeParse after 2 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
             (
                 "BindComplete",
-                "extended DescribeParse behind 1 of a prelude",
+                "extended DescribeParse after 1 of a prelude",
             ),
         ],
     ),
     (
-        "extended DescribeParse behind 1 of a prelude",
+        "extended DescribeParse after 1 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
             ("CommandComplete", "extended DescribeParse"),
         ],
     ),
     (
-        "extended Parse behind 3 of a prelude",
+        "extended Parse after 3 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
-            ("ParseComplete", "extended Parse behind 2 of a prelude"),
+            ("ParseComplete", "extended Parse after 2 of a prelude"),
         ],
     ),
     (
-        "extended Parse behind 2 of a prelude",
+        "extended Parse after 2 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
-            ("BindComplete", "extended Parse behind 1 of a prelude"),
+            ("BindComplete", "extended Parse after 1 of a prelude"),
         ],
     ),
     (
-        "extended Parse behind 1 of a prelude",
+        "extended Parse after 1 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
             ("CommandComplete", "extended Parse"),
@@ -286,7 +286,7 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
-        "extended Ready behind Close",
+        "extended Ready after Close",
         &[
             ("ErrorResponse", "extended Ready"),
             ("CloseComplete", "extended Ready"),
@@ -317,15 +317,15 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
     ),
     (
-        "first run Parse behind Close",
+        "first run Parse after Close",
         &[
-            ("ErrorResponse", "first run Refused behind Close"),
+            ("ErrorResponse", "first run Refused after Close"),
             ("CloseComplete", "first run Parse"),
             ("ParseComplete", "first run Check, 3 to come"),
         ],
     ),
     (
-        "first run Refused behind Close",
+        "first run Refused after Close",
         &[
             ("ErrorResponse", "first run Ready"),
             ("ParseComplete", "first run Check, 3 to come"),
@@ -333,21 +333,21 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
-        "first run Parse behind 3 of a prelude",
+        "first run Parse after 3 of a prelude",
         &[
             ("ErrorResponse", "first run Ready"),
-            ("ParseComplete", "first run Parse behind 2 of a prelude"),
+            ("ParseComplete", "first run Parse after 2 of a prelude"),
         ],
     ),
     (
-        "first run Parse behind 2 of a prelude",
+        "first run Parse after 2 of a prelude",
         &[
             ("ErrorResponse", "first run Ready"),
-            ("BindComplete", "first run Parse behind 1 of a prelude"),
+            ("BindComplete", "first run Parse after 1 of a prelude"),
         ],
     ),
     (
-        "first run Parse behind 1 of a prelude",
+        "first run Parse after 1 of a prelude",
         &[
             ("ErrorResponse", "first run Ready"),
             ("CommandComplete", "first run Parse"),
@@ -361,18 +361,18 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
-        "first run Parse behind Close, its check is prepared",
+        "first run Parse after Close, its check is prepared",
         &[
             (
                 "ErrorResponse",
-                "first run Refused behind Close, its check is prepared",
+                "first run Refused after Close, its check is prepared",
             ),
             ("CloseComplete", "first run Parse, its check is prepared"),
             ("ParseComplete", "first run Check, 2 to come"),
         ],
     ),
     (
-        "first run Refused behind Close, its check is prepared",
+        "first run Refused after Close, its check is prepared",
         &[
             ("ErrorResponse", "first run Ready"),
             ("ParseComplete", "first run Check, 2 to come"),
@@ -380,27 +380,27 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
-        "first run Parse behind 3 of a prelude, its check is prepared",
+        "first run Parse after 3 of a prelude, its check is prepared",
         &[
             ("ErrorResponse", "first run Ready"),
             (
                 "ParseComplete",
-                "first run Parse behind 2 of a prelude, its check is prepared",
+                "first run Parse after 2 of a prelude, its check is prepared",
             ),
         ],
     ),
     (
-        "first run Parse behind 2 of a prelude, its check is prepared",
+        "first run Parse after 2 of a prelude, its check is prepared",
         &[
             ("ErrorResponse", "first run Ready"),
             (
                 "BindComplete",
-                "first run Parse behind 1 of a prelude, its check is prepared",
+                "first run Parse after 1 of a prelude, its check is prepared",
             ),
         ],
     ),
     (
-        "first run Parse behind 1 of a prelude, its check is prepared",
+        "first run Parse after 1 of a prelude, its check is prepared",
         &[
             ("ErrorResponse", "first run Ready"),
             ("CommandComplete", "first run Parse, its check is prepared"),
@@ -566,34 +566,34 @@ pub(super) const WALK: &[(&str, Moves)] = &[
     ),
     ("batch Idle", &[("ErrorResponse", "batch Ready")]),
     (
-        "batch Parse behind 1 Close and 0 of a prelude",
+        "batch Parse after 1 Close and 0 of a prelude",
         &[
             ("ErrorResponse", "batch Ready"),
             ("CloseComplete", "batch Parse"),
         ],
     ),
     (
-        "batch Parse behind 0 Close and 3 of a prelude",
+        "batch Parse after 0 Close and 3 of a prelude",
         &[
             ("ErrorResponse", "batch Ready"),
             (
                 "ParseComplete",
-                "batch Parse behind 0 Close and 2 of a prelude",
+                "batch Parse after 0 Close and 2 of a prelude",
             ),
         ],
     ),
     (
-        "batch Parse behind 0 Close and 2 of a prelude",
+        "batch Parse after 0 Close and 2 of a prelude",
         &[
             ("ErrorResponse", "batch Ready"),
             (
                 "BindComplete",
-                "batch Parse behind 0 Close and 1 of a prelude",
+                "batch Parse after 0 Close and 1 of a prelude",
             ),
         ],
     ),
     (
-        "batch Parse behind 0 Close and 1 of a prelude",
+        "batch Parse after 0 Close and 1 of a prelude",
         &[
             ("ErrorResponse", "batch Ready"),
             ("CommandComplete", "batch Parse"),
@@ -650,32 +650,32 @@ pub(super) const WALK: &[(&str, Moves)] = &[
             ("ErrorResponse", "."),
             (
                 "ReadyForQuery",
-                "batch Bind behind 0 Close and 3 of a prelude",
+                "batch Bind after 0 Close and 3 of a prelude",
             ),
         ],
     ),
     (
-        "batch Bind behind 0 Close and 3 of a prelude",
+        "batch Bind after 0 Close and 3 of a prelude",
         &[
             ("ErrorResponse", "batch Ready"),
             (
                 "ParseComplete",
-                "batch Bind behind 0 Close and 2 of a prelude",
+                "batch Bind after 0 Close and 2 of a prelude",
             ),
         ],
     ),
     (
-        "batch Bind behind 0 Close and 2 of a prelude",
+        "batch Bind after 0 Close and 2 of a prelude",
         &[
             ("ErrorResponse", "batch Ready"),
             (
                 "BindComplete",
-                "batch Bind behind 0 Close and 1 of a prelude",
+                "batch Bind after 0 Close and 1 of a prelude",
             ),
         ],
     ),
     (
-        "batch Bind behind 0 Close and 1 of a prelude",
+        "batch Bind after 0 Close and 1 of a prelude",
         &[
             ("ErrorResponse", "batch Ready"),
             ("CommandComplete", "batch Bind"),

@@ -1,4 +1,4 @@
-//! Batches read back as JavaScript reads them.
+//! Batches, read back as JavaScript reads them.
 
 use super::*;
 use crate::encode::{ColumnDescription, RowFormat};
@@ -35,7 +35,7 @@ fn body(fields: &Fields) -> Vec<u8> {
     body
 }
 
-/// What JavaScript makes of a batch, written with the names of the layout.
+/// Decodes a batch as JavaScript does, by the names in the layout.
 fn values(batch: &[u8]) -> Vec<Vec<Value>> {
     let number = |at: usize| u32::from_le_bytes(batch[at..at + 4].try_into().unwrap());
     let tail = batch.len() - 12;
@@ -105,7 +105,7 @@ fn batch(plan: &Plan, rows: &[Fields]) -> Result<Vec<u8>, RowError> {
     Ok(slots.into())
 }
 
-/// serde_json reads floats to the last digit but one.
+/// Compares numbers with a tolerance, because serde_json reads floats to the last digit but one.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
@@ -158,7 +158,7 @@ fn field() -> impl Strategy<Value = ((u32, i16), Option<Vec<u8>>)> {
 }
 
 proptest! {
-    /// Values are what a reader of the rows' JSON gets.
+    /// Values equal those that a reader of the rows' JSON gets.
     #[test]
     fn as_json(row in prop::collection::vec(field(), 0..12), count in 1..4_usize, numbers: bool) {
         let (types, fields): (Vec<_>, Fields) = row.into_iter().unzip();

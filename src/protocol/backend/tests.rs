@@ -1,8 +1,9 @@
-//! The layout of every message, byte by byte: what it holds, and that one byte less or more is refused.
+//! The layout of every message, byte by byte: what it contains, and that one byte less or more is refused.
 //!
 //! Bodies are written by hand from the protocol chapter's "Message Formats".
 
 use super::*;
+use crate::protocol::messages::BACKEND;
 use BackendMessage as Message;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -232,7 +233,7 @@ fn a_row_description_has_the_columns_it_counts() {
         assert_malformed(b'T', &body[..end]);
     }
     assert_malformed(b'T', &[&body[..], &[0]].concat());
-    // Fewer and more than it counts; a count below zero, and one that no body can hold.
+    // Fewer and more options than the count says, a negative count, and a count that no body can hold.
     for count in [-1, 0, 1, 3, i16::MIN, i16::MAX] {
         assert_malformed(b'T', &row_description(count, &[0, 1]));
     }
@@ -286,7 +287,7 @@ fn a_copy_response_has_a_format_for_each_column_it_counts() {
     }
 }
 
-/// The count is the server's, and a loop runs that often.
+/// The count comes from the server, and a loop runs that many times.
 #[test]
 fn options_are_as_many_as_counted() {
     for count in [-1, 0, 1, 3, i32::MIN, i32::MAX] {
@@ -310,4 +311,18 @@ fn mechanisms_end_with_an_empty_one() {
         parse(b'R', b"\0\0\0\x0a\0"),
         Ok(Message::AuthenticationSasl { mechanisms: b"\0" })
     );
+}
+
+/// js/wasm/messages.ts names messages by this table.
+#[test]
+fn the_table_of_messages_has_each_type_and_its_name() {
+    let is_known = |tag: &u8| parse(*tag, b"") != Err(DecodeError::UnknownType(*tag));
+    let mut listed: Vec<u8> = BACKEND.iter().map(|(tag, _)| *tag).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, (0..=255).filter(is_known).collect::<Vec<_>>());
+    for (tag, body, message) in messages() {
+        let (_, name) = BACKEND.iter().find(|(listed, _)| *listed == tag).unwrap();
+        let found = alloc::format!("{:?}", parse(tag, body).unwrap());
+        assert!(found.starts_with(name), "{name}: {message:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! The receive buffer and what it is cut into: every split, limits, what is skipped, and the memory that it keeps.
+//! The receive buffer and how it is cut into messages: every split, limits, skipped messages, and the memory it keeps.
 
 use super::*;
 use alloc::vec;
@@ -142,7 +142,7 @@ fn the_buffer_grows_with_what_has_come_and_not_beyond_the_message() {
     assert!(deframer.frames(length).next_frame().unwrap().is_some());
 }
 
-/// Each chunk ends within a message, so that the buffer is never empty between two.
+/// Each chunk ends within a message, so that the buffer is never empty between two chunks.
 #[test]
 fn what_is_read_makes_room_for_what_comes() {
     let message = b"D\0\0\0\x07abc";
@@ -164,7 +164,7 @@ fn what_is_read_makes_room_for_what_comes() {
     assert_eq!((count, deframer.unread()), (10_000, 0));
 }
 
-/// A message that comes in many pieces is not copied with each of them.
+/// A message that arrives in many pieces is not copied for each of them.
 #[test]
 fn the_buffer_grows_seldom() {
     let mut deframer = Deframer::default();

@@ -1,4 +1,4 @@
-//! Batches taken apart: by their layout, not by the code that makes them.
+//! Reads batches by their documented layout, not with the code that makes them.
 
 use crate::boundary::change_kinds as kind;
 use crate::replication::changes::{Changes, Options};
@@ -10,7 +10,7 @@ const AT: [u8; 8] = [0; 8];
 const USERS: &[u8] = b"R\0\0\x40\x01app\0users\0d\0\x03\
     \x01id\0\0\0\0\x17\xff\xff\xff\xff\0name\0\0\0\0\x19\xff\xff\xff\xff\0big\0\0\0\0\x14\xff\xff\xff\xff";
 
-/// The numbers of a head, and what it points to.
+/// The numbers of a head, and what they refer to.
 #[derive(Debug, PartialEq)]
 struct Seen {
     kind: u32,
@@ -20,7 +20,7 @@ struct Seen {
     bytes: u32,
 }
 
-/// A batch as its layout says.
+/// A batch, split as its layout says.
 struct Parts {
     heads: Vec<Seen>,
     slots: Vec<[u32; 2]>,
@@ -163,7 +163,7 @@ fn a_transaction_is_heads_slots_texts_and_json() {
             ),
         ]
     );
-    // Of the texts only: the numbers are JSON.
+    // Only texts: the numbers are JSON.
     assert_eq!(slots, [[3, 3], [u32::MAX, u32::MAX]]);
     assert_eq!(texts, "Ann");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

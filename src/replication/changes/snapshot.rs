@@ -1,4 +1,4 @@
-//! Rows of tables as they were where a slot begins: a query returns them, and they stand in front of its changes.
+//! The rows that tables had when a slot began. A query returns them, and they come before the slot's changes.
 //!
 //! Knows the lines of such rows. Must not know queries, or how a snapshot is taken.
 
@@ -12,21 +12,21 @@ use crate::replication::message::{Message, Position, Value};
 use crate::replication::relation::Which;
 use alloc::vec::Vec;
 
-/// A table, as Relation would describe it.
+/// A table, with what Relation would say about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'a> {
     /// OID
     pub oid: u32,
     /// `pg_class.relreplident`
     pub replica_identity: u8,
-    /// The names of its schema, of itself and of its columns, each ended by a NUL.
+    /// The names of its schema, of the table and of its columns, each followed by a NUL.
     pub names: &'a str,
-    /// Of each column: 1 where it belongs to the replica identity, else 0; the OID of its type; the type's modifier.
+    /// For each column: 1 if it belongs to the replica identity, else 0; the OID of its type; the type's modifier.
     pub columns: &'a [[u32; 3]],
 }
 
 impl Changes {
-    /// A table whose rows follow. The slot begins at `at`.
+    /// Takes a table whose rows follow. The slot begins at `at`.
     pub fn snapshot_table(&mut self, table: Table<'_>, at: Position) -> Result<(), Failure> {
         let body = relation(table);
         let at = Where {
@@ -41,7 +41,7 @@ impl Changes {
         Ok(())
     }
 
-    /// A row of that table: the body of a DataRow whose values are text.
+    /// Takes a row of that table: the body of a DataRow whose values are text.
     pub fn snapshot_row(&mut self, oid: u32, body: &[u8]) -> Result<(), Failure> {
         let (count, values) = values(body).map_err(|Malformed| malformed(b'D'))?;
         if let Some(batch) = &mut self.batch {
@@ -52,7 +52,7 @@ impl Changes {
                 subxid: 0,
                 bytes: body.len(),
             };
-            // All of them are text.
+            // All values are text, so the row always fits into slots.
             batch.row(kind::INSERT, relation, (count, values), head)?;
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Changes {
         Ok(())
     }
 
-    /// All rows have come. What was acknowledged up to here is the snapshot.
+    /// Ends the snapshot: all rows have arrived. An acknowledgement up to `at` covers the snapshot.
     pub fn snapshot_over(&mut self, at: Position) {
         self.committed = self.committed.max(at);
         over(&mut self.lines, at);
@@ -84,7 +84,8 @@ fn over(lines: &mut Lines, at: Position) {
     lines.end();
 }
 
-/// The message with which the server would describe it: a table that stays as it is is told of once.
+/// The message with which the server would describe the table, so that the server's own description of an unchanged
+/// table is recognised and not reported again.
 fn relation(table: Table<'_>) -> Vec<u8> {
     let mut names = table.names.split_inclusive('\0');
     let mut name = || names.next().unwrap_or("\0").as_bytes();
@@ -102,7 +103,7 @@ fn relation(table: Table<'_>) -> Vec<u8> {
     body
 }
 
-/// How many values a DataRow has, and each of them.
+/// The number of values of a DataRow, and the values.
 fn values(
     body: &[u8],
 ) -> Result<(usize, impl Iterator<Item = Result<Value<'_>, Malformed>>), Malformed> {

@@ -3,7 +3,7 @@ use alloc::string::String;
 
 const AT: u64 = 0;
 
-/// Changes, and the log as it would be written.
+/// A stream of changes, with the log as a server would send it.
 struct Stream {
     changes: Changes,
     start: u64,
@@ -51,7 +51,7 @@ impl Stream {
         self.receive(&[b"C\0", &positions])
     }
 
-    /// Table `app.users` with `id int4` as its key and `full_name text`. The server gives no place of it.
+    /// Table `app.users` with `id int4` as its key and `full_name text`. The server gives no position for it.
     fn users(&mut self) -> &mut Stream {
         let message = [b"w", &[0; 24][..], b"R", USERS].concat();
         assert_eq!(self.changes.receive(&message), Ok(None));
@@ -69,7 +69,7 @@ const USERS: &[u8] = b"\0\0\x40\x01app\0users\0d\0\x02\
     \x01id\0\0\0\0\x17\xff\xff\xff\xff\0full_name\0\0\0\0\x19\xff\xff\xff\xff";
 /// `id` 1 in binary, `full_name` as text.
 const ANN: &[u8] = b"\0\x02b\0\0\0\x04\0\0\0\x01t\0\0\0\x03Ann";
-/// The key alone.
+/// Only the key.
 const KEY: &[u8] = b"\0\x02b\0\0\0\x04\0\0\0\x01n";
 
 #[test]
@@ -211,7 +211,7 @@ fn parts_of_a_transaction_say_which_and_whether_they_are_rolled_back() {
     );
 }
 
-/// The server sends all parts again when their commit was not acknowledged.
+/// The server sends all parts again if their commit was not acknowledged.
 #[test]
 fn parts_that_were_yielded_before_are_taken_back() {
     let mut stream = Stream::new();
@@ -386,7 +386,7 @@ fn rows_of_a_snapshot_are_inserts_in_front_of_it() {
         ]
     );
     assert_eq!(stream.changes.committed(), 0x100);
-    // The server describes the same table: it is told of once.
+    // The server describes the same table, which is reported only once.
     stream.begin(7, 0x200).users();
     assert_eq!(stream.lines().lines().count(), 1);
 }

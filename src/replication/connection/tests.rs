@@ -4,7 +4,7 @@ mod walk;
 use super::*;
 use crate::boundary::changes as status;
 
-/// A message of the server.
+/// A message from the server.
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     Frame { tag, body }.append_to(&mut bytes);
@@ -147,7 +147,7 @@ fn a_server_that_shuts_down_says_so_without_an_end_of_its_stream() {
     let end = message(b'C', b"COPY 0\0");
     assert_eq!(receive(&mut replication, &end), 0);
     assert_eq!(replication.failure(), "");
-    // The next connection goes on.
+    // The next connection continues the stream.
     let mut replication = streaming_again(replication);
     assert_eq!(receive(&mut replication, &logical()), status::LINES);
 }
@@ -179,7 +179,7 @@ fn what_has_no_place_ends_the_connection() {
     );
 }
 
-/// A row comes in the same piece as its table's description.
+/// A row arrives in the same piece as its table's description.
 #[test]
 fn reading_waits_for_the_types_of_a_table() {
     let mut replication = streaming();
@@ -191,7 +191,7 @@ fn reading_waits_for_the_types_of_a_table() {
     assert_eq!(receive(&mut replication, &messages.concat()), wants);
     assert_eq!(replication.take_wanted_types(), [16_400]);
     replication.changes_taken();
-    // The connection is lost before the catalog has answered: the next one asks again.
+    // The connection is lost before the catalog has answered. The next connection asks again.
     let mut next = streaming_again(replication);
     assert_eq!(receive(&mut next, &messages.concat()), status::TYPES_WANTED);
     assert_eq!(next.take_wanted_types(), [16_400]);
@@ -246,7 +246,7 @@ fn rows_of_a_table_that_is_read_are_lines() {
     ] {
         assert!(lines.contains(new), "{lines}");
     }
-    // The next command has its rows for itself.
+    // The answer to the next command has only its own rows.
     replication.command("x");
     let row = message(b'D', b"\0\x01\0\0\0\x015");
     receive(&mut replication, &[row, READY.into()].concat());

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 const AT: Timestamp = [0, 0, 0, 0, 0, 0, 0, 9];
 
-/// `parts` one after the other.
+/// Joins `parts`.
 fn bytes(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
@@ -12,7 +12,7 @@ fn int64(value: u64) -> [u8; 8] {
     value.to_be_bytes()
 }
 
-/// One of each kind, as it must be read.
+/// One message of each kind, with the result of reading it.
 fn samples() -> Vec<(Vec<u8>, Message<'static>)> {
     let prepared = Prepared {
         end_position: 2,

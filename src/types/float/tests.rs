@@ -93,7 +93,7 @@ proptest::proptest! {
         }
     }
 
-    /// zmij is the referee; decimals halfway between two floats, where it differs, begin at 2^53.
+    /// zmij is the referee. It differs for decimals halfway between two floats, and these begin at 2^53.
     #[test]
     fn as_short_as_can_be(number in 1e-4..1e15_f64) {
         let mut buffer = zmij::Buffer::new();
@@ -102,8 +102,8 @@ proptest::proptest! {
     }
 }
 
-/// The server's rule: the decimal reads back as `number` and does not lie exactly halfway to a neighbour. (A float8
-/// holds the point halfway; below 1e6 no decimal of nine digits lies on one.)
+/// The server's rule: the decimal reads back as `number` and does not lie exactly halfway to a neighbour. (A float8 can
+/// represent that halfway point exactly. Below 1e6 no decimal of nine digits lies on one.)
 fn stands_for(decimal: &str, number: f32) -> bool {
     let value = decimal.parse::<f64>().unwrap();
     let is_halfway = [number.next_down(), number.next_up()]
@@ -112,11 +112,11 @@ fn stands_for(decimal: &str, number: f32) -> bool {
     decimal.parse() == Ok(number) && !(is_halfway && number >= 1e6)
 }
 
-/// The shortest decimal that stands for `number`, and of these the nearest, of two the even one.
+/// Returns the shortest decimal that stands for `number`; of several the nearest, of two equally near the even one.
 ///
-/// `{:e}` finds how many digits it takes, but takes a decimal halfway to a neighbour too and rounds up where two are as
-/// near; with a number of digits it rounds as the server does. Behind a power of two a decimal may read back that is
-/// not the nearest of its length: the first one then.
+/// `{:e}` finds how many digits the number takes, but it also accepts a decimal halfway to a neighbour, and it rounds
+/// up where two are equally near. With a given number of digits it rounds as the server does. Above a power of two, a
+/// decimal may read back that is not the nearest of its length: then the first one is used.
 fn shortest(number: f32) -> String {
     let first = format!("{number:e}");
     let digits = first.find('e').unwrap();

@@ -1,11 +1,11 @@
 //! Arrays and vectors, from the server's text.
 //!
 //! ```text
-//! array        {1,NULL,"a,\"b"}   {{1,2},{3,4}}   [2:3]={1,2}   a box has ; between its elements
+//! array        {1,NULL,"a,\"b"}   {{1,2},{3,4}}   [2:3]={1,2}   an array of boxes has ; between its elements
 //! vectors      1 2 3              int2vector, oidvector
 //! ```
-//! All rows of one level have as many elements, and the bounds, which are there if one of the lower ones is not 1, say
-//! how many. From binary the lower bounds are dropped, so they are here.
+//! All rows of one level have the same number of elements. Bounds, which are written if a lower bound is not 1, must
+//! state these numbers. Lower bounds are dropped, as from binary.
 
 use super::append_scalar;
 use super::quotes::{ARRAY, BOXES, Syntax, Value};
@@ -21,7 +21,7 @@ use crate::types::scalar::Scalar;
 /// MAXDIM of the server.
 const MAX_DIMENSIONS: usize = 6;
 
-/// Elements of a row, from the outermost level on; 0 where there is no such level.
+/// Number of elements of a row, from the outermost level on; 0 where there is no such level.
 type Sizes = [usize; MAX_DIMENSIONS];
 
 impl Nest<'_> {
@@ -49,7 +49,7 @@ impl Nest<'_> {
         let mut array = Array {
             nest: self,
             element,
-            // As from binary: only in an array that is in nothing else.
+            // As from binary: only in an array that is not inside another value.
             json_as_string: depth == 0
                 && self.strings.json
                 && scalar.is_some_and(|scalar| scalar.is_json()),
@@ -68,7 +68,7 @@ impl Nest<'_> {
     }
 }
 
-/// `[2:3][0:1]=`, as the sizes that it stands for. Without them there is nothing to compare.
+/// Reads `[2:3][0:1]=` as the sizes that it stands for. Without bounds the result is `Some(None)`.
 fn bounds(rest: &mut Scanner<'_>) -> Option<Option<Sizes>> {
     if rest.0.first() != Some(&b'[') {
         return Some(None);
@@ -88,7 +88,7 @@ fn bounds(rest: &mut Scanner<'_>) -> Option<Option<Sizes>> {
     is_shifted.then_some(Some(sizes))
 }
 
-/// As `int2vectorout` and `oidvectorout` write them.
+/// Reads what `int2vectorout` and `oidvectorout` write.
 pub(super) fn append_vector(element: u32, text: &[u8], out: &mut Writer<'_>) -> Option<()> {
     let element = Scalar::from_oid(element)?;
     put(out, "[");
@@ -102,24 +102,24 @@ pub(super) fn append_vector(element: u32, text: &[u8], out: &mut Writer<'_>) -> 
     Some(())
 }
 
-/// One array, and what is left of its text.
+/// One array, and the rest of its text.
 struct Array<'a> {
     nest: &'a Nest<'a>,
     element: u32,
     json_as_string: bool,
     delimiter: u8,
     syntax: Syntax,
-    /// Of its elements.
+    /// The depth of the elements.
     depth: u32,
     rest: Scanner<'a>,
-    /// How many levels there are, 0 until the first element: all elements stand in the last.
+    /// Number of levels, 0 until the first element. All elements are in the last level.
     levels: usize,
-    /// Of the first row of each level, 0 until it has ended.
+    /// Size of the first row of each level, 0 until that row has ended.
     sizes: Sizes,
 }
 
 impl Array<'_> {
-    /// A row of elements or rows, from its brace on. `level`: how many it is in.
+    /// Appends a row of elements or of rows, from its brace on. `level` is the number of rows around it.
     fn append_row(&mut self, level: usize, out: &mut Writer<'_>) -> Option<()> {
         if level >= MAX_DIMENSIONS {
             return None;
@@ -161,7 +161,7 @@ impl Array<'_> {
                 put(out, "null");
                 Some(())
             }
-            // Between quotes these are texts.
+            // Between quotes these would be texts.
             Some(bare) if bare.is_empty() || bare.eq_ignore_ascii_case(b"NULL") => None,
             _ => self.append_value(value, out),
         }

@@ -1,17 +1,17 @@
-//! bytea: from the server's text, under both settings of `bytea_output`.
+//! bytea, from the server's text, under both settings of `bytea_output`.
 //!
 //! ```text
 //! hex       \x00ff
-//! escape    a\\b\000    a backslash is doubled, what is not printable ASCII is three octal digits
+//! escape    a\\b\000    a backslash is doubled, a byte outside printable ASCII is three octal digits
 //! ```
-//! No text is both: escape has no lone backslash in front of an x.
+//! No text has both forms: in escape form no lone backslash precedes an x.
 
 use super::scanner::Scanner;
 use crate::types::json_string;
 use crate::types::output::Writer;
 use crate::types::rare::{append_hex, put};
 
-/// Byte by byte, since a copy of a value may find no memory.
+/// Works byte by byte, because there may be no memory for a copy of the value.
 pub(super) fn append(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     if let Some(digits) = text.strip_prefix(b"\\x") {
         let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -28,7 +28,7 @@ pub(super) fn append(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
             byte = 0;
             for _ in 0..3 {
                 let digit = rest.next().filter(|digit| matches!(digit, b'0'..=b'7'))?;
-                // No byte has as many bits.
+                // Fails for more than the eight bits of a byte.
                 byte = byte.checked_mul(8)? | (digit & 7);
             }
         }

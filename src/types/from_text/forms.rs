@@ -1,5 +1,5 @@
-//! Types that have few forms: uuid, `"char"`, network addresses, bit strings, transaction ids, tid, pg_lsn; and two
-//! that have no binary form here, of which only the form is looked at: money and the snapshots.
+//! Types with few forms: uuid, `"char"`, network addresses, bit strings, transaction ids, tid, pg_lsn; and money and
+//! the snapshots, which have no binary form here, and of which only the form is checked.
 //!
 //! ```text
 //! uuid, macaddr      550e8400-e29b-41d4-a716-446655440000     08:00:2b:01:02:03
@@ -7,12 +7,13 @@
 //! bit, varbit        101
 //! xid, cid, xid8     4294967295
 //! tid                (4294967295,65535)
-//! pg_lsn             16/B374D848, from PostgreSQL 19 on with zeros: 0/00000010
+//! pg_lsn             16/B374D848; since PostgreSQL 19 with zeros: 0/00000010
 //! "char"             x, \303, nothing for zero
 //! pg_snapshot        10:20:10,14,15
-//! money              $1.00, or whatever lc_monetary makes of it
+//! money              $1.00, or as lc_monetary writes it
 //! ```
-//! What can be written in several ways (an IPv6 address) is read freely, written as from binary, and then compared.
+//! A value that can be written in several ways (an IPv6 address) is read leniently, written as from binary, and
+//! compared.
 
 use super::append_same;
 use super::scanner::Scanner;
@@ -23,10 +24,10 @@ use crate::types::rare::Rare;
 use crate::types::scalar::Scalar;
 use core::net::IpAddr;
 
-/// The digits of 2^63, and one in front of a fraction of as many digits as any currency has.
+/// The digits of 2^63, and a zero before the point if a currency has that many fractional digits.
 const MOST_DIGITS_OF_MONEY: usize = 20;
 
-/// A type without a binary form here whose text has a form.
+/// Returns the check for a type that has no binary form here, but whose text has a form.
 pub(in crate::types) fn of_text_only(type_oid: u32) -> Option<fn(&[u8]) -> bool> {
     match type_oid {
         oid::MONEY => Some(is_money),
@@ -35,7 +36,7 @@ pub(in crate::types) fn of_text_only(type_oid: u32) -> Option<fn(&[u8]) -> bool>
     }
 }
 
-/// Written in hexadecimal: a uuid, a macaddr or a macaddr8, of so many bytes.
+/// Appends a value written in hexadecimal: a uuid, a macaddr or a macaddr8, of `length` bytes.
 #[inline(never)]
 pub(super) fn append_hex(
     scalar: Scalar,
@@ -54,7 +55,7 @@ pub(super) fn append_hex(
     append_same(scalar, bytes, out, text)
 }
 
-/// An inet, or a cidr.
+/// Appends an inet or a cidr.
 pub(super) fn append_address(rare: Rare, out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     let mut rest = Scanner(text);
     let address = rest.until(|byte| byte == b'/');
@@ -72,14 +73,14 @@ pub(super) fn append_address(rare: Rare, out: &mut Writer<'_>, text: &[u8]) -> O
         return None;
     }
     let mut binary = [0; 20];
-    let (head, behind) = binary.split_first_chunk_mut()?;
+    let (head, after) = binary.split_first_chunk_mut()?;
     *head = [family, bits, 0, bytes.len() as u8];
-    behind.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    after.get_mut(..bytes.len())?.copy_from_slice(bytes);
     let binary = binary.get(..bytes.len().wrapping_add(4))?;
     append_same(Scalar::Rare(rare), binary, out, text)
 }
 
-/// Whether nothing is set behind the first `bits`.
+/// Returns whether no bit after the first `bits` is set.
 fn is_network(address: &[u8], bits: u8) -> bool {
     let mut left = u32::from(bits);
     address.iter().all(|byte| {
@@ -94,7 +95,7 @@ pub(super) fn append_bits(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     is_bits.then(|| json_string::append(out, text))
 }
 
-/// A number up to `most`.
+/// Appends a number up to `most`.
 pub(super) fn append_unsigned(out: &mut Writer<'_>, text: &[u8], most: u64) -> Option<()> {
     let mut rest = Scanner(text);
     let number = rest.unsigned()?;
@@ -130,7 +131,7 @@ pub(super) fn append_lsn(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     Rare::Lsn.append(&lsn.to_be_bytes(), out).ok()
 }
 
-/// Before version 15 a byte from 0x80 on comes as it is.
+/// Appends a `"char"`. Before PostgreSQL 15 a byte from 0x80 on arrives as it is.
 pub(super) fn append_char(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     let byte = match *text {
         [] => 0,
@@ -144,7 +145,8 @@ pub(super) fn append_char(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     Scalar::Char.append(&[byte], out).ok()
 }
 
-/// The first transaction that runs and the first that has not begun, then those that run between them.
+/// Checks a snapshot: the first transaction that runs and the first that has not begun, then those that run between
+/// them.
 fn check_snapshot(text: &[u8]) -> Option<()> {
     let mut rest = Scanner(text);
     rest.unsigned()?;
@@ -162,7 +164,8 @@ fn check_snapshot(text: &[u8]) -> Option<()> {
     }
 }
 
-/// A locale chooses the characters around and between the digits, so only these can be looked at.
+/// Checks money. A locale chooses the characters around and between the digits, so only the number of digits and the
+/// absence of control characters can be checked.
 fn is_money(text: &[u8]) -> bool {
     let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
     (1..=MOST_DIGITS_OF_MONEY).contains(&digits) && !text.iter().any(u8::is_ascii_control)

@@ -1,4 +1,4 @@
-//! Geometric types and vector: the form is looked at, every number is; the text itself is as from binary.
+//! Geometric types and vector. The form and every number are checked; the text itself is the same as from binary.
 //!
 //! ```text
 //! point, line, circle      (1,2)   {1,2,3}   <(1,2),3>
@@ -55,7 +55,7 @@ pub(super) fn append(out: &mut Writer<'_>, geometry: Geometry, text: &[u8]) -> O
     Some(())
 }
 
-/// One or more.
+/// Reads one or more points.
 fn points(rest: &mut Scanner<'_>) -> Option<()> {
     loop {
         point(rest)?;
@@ -85,7 +85,7 @@ fn float(rest: &mut Scanner<'_>) -> Option<()> {
     numbers::check_float(rest.until(is_end), FLOAT8)
 }
 
-/// Its numbers are finite, and there is at least one.
+/// Appends a vector. Its numbers must be finite, and there must be at least one.
 pub(super) fn append_vector(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     let numbers = text.strip_prefix(b"[")?.strip_suffix(b"]")?;
     for number in numbers.split(|byte| *byte == b',') {

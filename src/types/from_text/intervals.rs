@@ -1,11 +1,11 @@
-//! interval: from the server's text to its binary form, which `interval.rs` writes.
+//! interval: converts the server's text to its binary form, which `interval.rs` writes.
 //!
 //! ```text
 //! -1 years -2 mons +3 days -04:05:06.7      IntervalStyle postgres
 //! P-1Y-2M3DT-4H-5M-6.7S                     iso_8601
 //! ```
-//! Only as `EncodeInterval` writes it: units from the greatest on, none of them zero, months below a year. Other styles
-//! do not begin so: `@ 1 day`, `1-2`, `3 4:05:06`.
+//! Only the text that `EncodeInterval` writes is read: units from the greatest on, none of them zero, months below a
+//! year. Other styles do not begin like this: `@ 1 day`, `1-2`, `3 4:05:06`.
 
 use super::append_same;
 use super::scanner::{Scanner, value, with_sign};
@@ -50,8 +50,8 @@ impl Interval {
         Some((u128::from(self.microseconds as u64) << 64 | u128::from(rest)).to_be_bytes())
     }
 
-    /// Of IntervalStyle iso_8601. Freely: had it other units or zeros than the server writes, it would be written
-    /// otherwise.
+    /// Reads IntervalStyle iso_8601, leniently: the caller compares the text with the interval as it is written, which
+    /// differs if the text has other units or zeros than the server writes.
     fn from_iso(text: &[u8]) -> Option<Interval> {
         let mut rest = Scanner(text);
         rest.eat(b"P")?;
@@ -73,7 +73,7 @@ impl Interval {
         })
     }
 
-    /// Of IntervalStyle postgres.
+    /// Reads IntervalStyle postgres.
     fn from_postgres(text: &[u8]) -> Option<Interval> {
         let mut parts = Parts {
             rest: Scanner(text),
@@ -82,7 +82,7 @@ impl Interval {
         };
         let years = parts.part(b"year");
         let months = parts.part(b"mon");
-        // Both come from one number.
+        // The server makes years and months from one number.
         let is_one_number = months.abs() < MONTHS_PER_YEAR && years.signum() * months.signum() >= 0;
         let months = years.checked_mul(MONTHS_PER_YEAR)?.checked_add(months)?;
         let days = parts.part(b"day");
@@ -99,7 +99,7 @@ impl Interval {
     }
 }
 
-/// The number in front of `unit`; 0, and nothing read, if something else comes.
+/// Reads the number before `unit`. Returns 0 and reads nothing if something else comes.
 fn component(text: &mut Scanner<'_>, unit: &[u8]) -> i64 {
     let mut rest = *text;
     match (rest.signed(), rest.eat(unit)) {
@@ -111,7 +111,7 @@ fn component(text: &mut Scanner<'_>, unit: &[u8]) -> i64 {
     }
 }
 
-/// `-6.7S` in microseconds.
+/// Reads `-6.7S` as microseconds.
 fn seconds(text: &mut Scanner<'_>) -> Option<i64> {
     let is_minus = text.minus();
     let seconds = text.unsigned()?.checked_mul(SECOND)?;
@@ -120,16 +120,16 @@ fn seconds(text: &mut Scanner<'_>) -> Option<i64> {
     with_sign(is_minus, microseconds)
 }
 
-/// What is left of an interval in style postgres.
+/// The rest of an interval in IntervalStyle postgres.
 struct Parts<'a> {
     rest: Scanner<'a>,
     is_first: bool,
-    /// Then a plus stands in front of the next part, if that is not negative too.
+    /// The previous part is negative: then the next part has a plus, unless it is negative too.
     is_behind_negative: bool,
 }
 
 impl Parts<'_> {
-    /// The number of `unit`s; 0, and nothing read, if something else comes.
+    /// Reads the number of `unit`s. Returns 0 and reads nothing if something else comes.
     fn part(&mut self, unit: &[u8]) -> i64 {
         let mut rest = self.rest;
         let Some(number) = self.number_of(unit, &mut rest) else {
@@ -154,7 +154,7 @@ impl Parts<'_> {
         Some(number)
     }
 
-    /// Whether the next part is negative.
+    /// Reads what comes before a part's number. Returns whether the part is negative.
     fn sign(&self, rest: &mut Scanner<'_>) -> Option<bool> {
         if !self.is_first {
             rest.eat(b" ")?;
@@ -166,7 +166,7 @@ impl Parts<'_> {
         Some(is_minus)
     }
 
-    /// `-04:05:06.7` in microseconds; zero only if nothing stands in front of it.
+    /// Reads `-04:05:06.7` as microseconds; zero is allowed only if nothing precedes it.
     fn time(&mut self) -> Option<i64> {
         let mut rest = self.rest;
         let is_minus = self.sign(&mut rest)?;
@@ -177,7 +177,7 @@ impl Parts<'_> {
         let seconds = hours
             .checked_mul(3600)?
             .checked_add(minutes_and_seconds(&mut rest)?.into())?;
-        // A fraction ends in no zero.
+        // A fraction has no trailing zero.
         if let [b'.', .., b'0'] = rest.0 {
             return None;
         }

@@ -1,5 +1,5 @@
-//! Values made of other values, from the server's text: composites, ranges and multiranges, hstore. Arrays are
-//! arrays.rs's.
+//! Values made of other values, from the server's text: composites, ranges and multiranges, hstore. Arrays are in
+//! arrays.rs.
 //!
 //! ```text
 //! composite    (1,"a ""b\\",)     nothing between commas is NULL
@@ -7,8 +7,8 @@
 //! multirange   {[1,3),[5,9)}
 //! hstore       "a"=>"1", "b"=>NULL
 //! ```
-//! They come out as `nested.rs` writes them from binary. What a record holds only its type says: of one without, the
-//! form alone is looked at, and the text stays.
+//! They are written as `nested.rs` writes them from binary. Only its type says what a record contains. For a record
+//! without a type only the form is checked, and the text stays.
 
 use super::append_scalar;
 use super::quotes::{Quotes, RANGE, RECORD};
@@ -23,7 +23,8 @@ use crate::types::scalar::Scalar;
 use alloc::vec::Vec;
 
 impl Nest<'_> {
-    /// With as many fields as the type has attributes: else it is another type by now.
+    /// Reads a record with as many fields as its type has attributes. Another number of fields means that the type has
+    /// changed.
     pub(super) fn read_record(
         &self,
         record_oid: u32,
@@ -46,7 +47,7 @@ impl Nest<'_> {
             before = ",";
             json_string::append(out, self.types.name(attribute));
             put(out, ":");
-            // The parenthesis at the start, or the comma in front.
+            // Skips the parenthesis at the start, or the comma between fields.
             rest.next();
             let value = rest.value(RECORD)?;
             let [type_oid, ..] = *attribute;
@@ -76,7 +77,7 @@ impl Nest<'_> {
         Some(())
     }
 
-    /// Its ranges are not empty: those the server leaves out.
+    /// Reads a multirange. None of its ranges is empty, because the server leaves empty ones out.
     #[inline(never)]
     pub(super) fn read_multirange(
         &self,
@@ -113,7 +114,8 @@ impl Nest<'_> {
     }
 }
 
-/// Of a composite or a record; an empty one has one that is NULL. Nothing if it is neither.
+/// Counts the fields of a composite or a record; an empty one has one field, which is NULL. Returns `None` if the text
+/// is neither.
 pub(super) fn count_fields(text: &[u8]) -> Option<usize> {
     let mut rest = Scanner(text);
     rest.eat(b"(")?;
@@ -130,7 +132,7 @@ pub(super) fn count_fields(text: &[u8]) -> Option<usize> {
     Some(count)
 }
 
-/// A range that is not empty: its text, but for its bounds, which are as from binary.
+/// Reads a range that is not empty. Appends its text, with the bounds written as from binary.
 fn append_range(subtype: Scalar, rest: &mut Scanner<'_>, range: &mut Vec<u8>) -> Option<()> {
     let opening = rest.next()?;
     push(range, opening);
@@ -140,13 +142,13 @@ fn append_range(subtype: Scalar, rest: &mut Scanner<'_>, range: &mut Vec<u8>) ->
     let has_upper = append_side(subtype, rest, range)?;
     let closing = rest.next()?;
     push(range, closing);
-    // What has no end does not include it.
+    // A range never includes a bound that it does not have.
     let is_opening = opening == b'(' || (opening == b'[' && has_lower);
     let is_closing = closing == b')' || (closing == b']' && has_upper);
     (is_opening && is_closing).then_some(())
 }
 
-/// A bound, or nothing where the range has no end. Whether there was one.
+/// Appends a bound, or nothing if the range has none on this side. Returns whether there was one.
 fn append_side(subtype: Scalar, rest: &mut Scanner<'_>, range: &mut Vec<u8>) -> Option<bool> {
     let value = rest.value(RANGE)?;
     if value.bare() == Some(b"") {
@@ -156,7 +158,7 @@ fn append_side(subtype: Scalar, rest: &mut Scanner<'_>, range: &mut Vec<u8>) -> 
     Some(true)
 }
 
-/// As the cast to json writes it.
+/// Appends an hstore as its cast to json writes it.
 pub(super) fn append_hstore(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     let mut rest = Scanner(text);
     put(out, "{");

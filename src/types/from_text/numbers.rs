@@ -1,27 +1,28 @@
-//! Numbers: as the server writes them, which is as JSON has them, but for NaN and the infinities.
+//! Numbers: the server writes them as JSON has them, except NaN and the infinities.
 //!
 //! ```text
 //! int2 … int8, oid    -7                     within the type's range
 //! numeric             -12.340   NaN          digits up to numeric's own limits
 //! float4, float8      -0.5   1e+21   NaN     of a magnitude that the type has
 //! ```
-//! The digits of a float pass as they are: how many there are depends on `extra_float_digits`. PostgreSQL writes no
-//! numeric with an exponent; CockroachDB does (`1E+4`, `0E-19`), and not in binary, so it goes.
+//! The digits of a float are passed on as they are, because their number depends on `extra_float_digits`. PostgreSQL
+//! writes no numeric with an exponent. CockroachDB does (`1E+4`, `0E-19`), but not in binary, so the exponent is
+//! removed.
 
 use super::scanner::{Scanner, value};
 use crate::types::json_string;
 use crate::types::output::Writer;
 use core::ops::RangeInclusive;
 
-/// The most digits of a numeric in front of the point, and behind it.
+/// Maximum number of digits of a numeric before the point, and after it.
 const MOST_WHOLE: i64 = 131_072;
 const MOST_SCALE: i64 = 16_383;
 
-/// Exponent of ten and digit of a number's first digit that is not zero: (-4, 7) of 0.00075.
+/// The exponent of ten and the digit of a number's first digit that is not zero: (-4, 7) for 0.00075.
 type Magnitude = (i64, u8);
 
-/// Of the floats of a type. No closer, because fewer digits are rounded: the greatest float8 is
-/// 1.7976931348623157e+308, and 2e+308 under `extra_float_digits = -15`.
+/// The magnitudes of the floats of a type. The bounds cannot be closer, because a text with fewer digits is rounded:
+/// the greatest float8 is 1.7976931348623157e+308, and 2e+308 under `extra_float_digits = -15`.
 #[derive(Clone, Copy)]
 pub(super) struct Magnitudes {
     least: Magnitude,
@@ -37,7 +38,7 @@ pub(super) const FLOAT8: Magnitudes = Magnitudes {
     most: (308, 2),
 };
 
-/// An integer of a type with this range.
+/// Appends an integer of a type with this range.
 pub(super) fn append_integer(
     out: &mut Writer<'_>,
     text: &[u8],
@@ -77,7 +78,7 @@ pub(super) fn append_float(
     })
 }
 
-/// Whether it is a float of any kind, for a value that has floats in its text.
+/// Checks a float of any kind, for a value that has floats in its text.
 pub(super) fn check_float(text: &[u8], magnitudes: Magnitudes) -> Option<()> {
     if is_special(text) {
         return Some(());
@@ -98,7 +99,7 @@ fn is_special(text: &[u8]) -> bool {
     matches!(text, b"NaN" | b"Infinity" | b"-Infinity")
 }
 
-/// Strings in JSON, which has no such numbers.
+/// Appends NaN and the infinities as strings, because JSON has no such numbers.
 fn append_special(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     is_special(text).then(|| json_string::append(out, text))
 }
@@ -138,7 +139,8 @@ impl<'a> Decimal<'a> {
         })
     }
 
-    /// Digits in front of the point and behind it, less than none too, when the exponent has moved it.
+    /// Returns the number of digits before the point and after it. Either is negative where the exponent has moved the
+    /// point past the digits.
     fn places(&self) -> (i64, i64) {
         let exponent = self.exponent.unwrap_or(0);
         let whole = (self.whole.len() as i64).wrapping_add(exponent);
@@ -146,7 +148,7 @@ impl<'a> Decimal<'a> {
         (whole, scale)
     }
 
-    /// Without an exponent, with as many digits behind the point as it stands for.
+    /// Appends the number without an exponent, with as many digits after the point as it stands for.
     fn append_positional(&self, out: &mut Writer<'_>) {
         let (whole, scale) = self.places();
         if self.is_negative {
@@ -154,7 +156,7 @@ impl<'a> Decimal<'a> {
         }
         let mut digits = self.whole.iter().chain(self.fraction).copied();
         let mut is_leading = true;
-        // Places in front of the point, the last one always, then those behind it.
+        // The places before the point, at least one of them, then the places after it.
         for place in (-scale.max(0)..whole.max(1)).rev() {
             let digit = if place < whole {
                 digits.next().unwrap_or(b'0')
@@ -171,7 +173,7 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Nothing of zero.
+    /// Returns `None` for zero.
     fn magnitude(&self) -> Option<Magnitude> {
         let mut digits = self.whole.iter().chain(self.fraction).enumerate();
         let (zeros, digit) = digits.find(|(_, digit)| **digit != b'0')?;
@@ -183,7 +185,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// Behind its letter.
+/// Reads an exponent, after its letter.
 fn exponent(rest: &mut Scanner<'_>) -> Option<i64> {
     let is_minus = rest.minus();
     if !is_minus {

@@ -1,12 +1,12 @@
-//! Values inside of other values: between quotes where `array_out`, `record_out`, `range_out` or `hstore_out` must,
-//! bare where they need not.
+//! Values inside other values: quoted where `array_out`, `record_out`, `range_out` or `hstore_out` must quote them,
+//! bare elsewhere.
 //!
 //! ```text
-//! array, hstore       "a\"b\\c"     a backslash in front
-//! composite, range    "a""b\\c"     twice
+//! array, hstore       "a\"b\\c"     preceded by a backslash
+//! composite, range    "a""b\\c"     doubled
 //! ```
-//! Anything else with a quote or a backslash the server does not write, so it is not read: no lone backslash, no quote
-//! in the middle of a bare value.
+//! The server writes quotes and backslashes in no other way, so other text is not read: no lone backslash, no quote in
+//! the middle of a bare value.
 
 use super::scanner::Scanner;
 use crate::memory;
@@ -14,38 +14,38 @@ use crate::types::nested::push;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-/// How the quotes and backslashes of a value are written.
+/// How the quotes and backslashes in a value are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// With a backslash in front.
+    /// Preceded by a backslash.
     Escaped,
-    /// Twice.
+    /// Doubled.
     Doubled,
 }
 
-/// What a bare value does not hold, beside blanks.
+/// How values are quoted, and the special bytes that, besides blanks, a bare value does not contain.
 #[derive(Clone, Copy)]
 pub(super) struct Syntax {
     pub quotes: Quotes,
     pub special: &'static [u8],
 }
 
-/// Of an array.
+/// In an array.
 pub(super) const ARRAY: Syntax = Syntax {
     quotes: Quotes::Escaped,
     special: b"\"\\{},",
 };
-/// Of an array of boxes.
+/// In an array of boxes.
 pub(super) const BOXES: Syntax = Syntax {
     quotes: Quotes::Escaped,
     special: b"\"\\{};",
 };
-/// Of a composite.
+/// In a composite.
 pub(super) const RECORD: Syntax = Syntax {
     quotes: Quotes::Doubled,
     special: b"\"\\(),",
 };
-/// Of a range.
+/// In a range.
 pub(super) const RANGE: Syntax = Syntax {
     quotes: Quotes::Doubled,
     special: b"\"\\()[],",
@@ -60,12 +60,13 @@ pub(super) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value, if it stands there without quotes.
+    /// Returns the value if it is written without quotes.
     pub(super) fn bare(&self) -> Option<&'a [u8]> {
         (!self.is_quoted).then_some(self.raw)
     }
 
-    /// The value itself. A copy only where something in it was escaped; nothing where there is no memory for that.
+    /// Returns the value itself. Copies it only if something in it was escaped; `None` if there is no memory for the
+    /// copy.
     #[inline(never)]
     pub(super) fn text(&self) -> Option<Cow<'a, [u8]>> {
         if self.has_escapes {
@@ -77,7 +78,8 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// The value that comes next, an empty one too. Behind it stands something that only a quoted one holds.
+    /// Reads the next value, which may be empty. A bare value ends before the first byte that only a quoted one may
+    /// contain.
     #[inline(never)]
     pub(super) fn value(&mut self, syntax: Syntax) -> Option<Value<'a>> {
         if self.0.first() == Some(&b'"') {
@@ -92,7 +94,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// The value between the quotes that come next.
+    /// Reads the next value, which must be between quotes.
     #[inline(never)]
     pub(super) fn quoted(&mut self, quotes: Quotes) -> Option<Value<'a>> {
         self.eat(b"\"")?;
@@ -120,7 +122,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Without the first of the two bytes that an escaped one is.
+/// Removes the first of the two bytes of each escape.
 fn unescaped(raw: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     if !memory::reserve(&mut value, raw.len()) {

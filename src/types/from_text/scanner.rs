@@ -1,40 +1,40 @@
-//! What is left of a text that is read from its front.
+//! The rest of a text that is read from its front.
 //!
-//! Knows characters and digits only; values between quotes are quotes.rs's. A method that does not find what it is for
-//! says so and is not used again.
+//! Knows only characters and digits; values between quotes are in quotes.rs. A method that does not find what it looks
+//! for returns `None`, and the scanner is then not used again.
 
-/// As many digits of a second's fraction as the server has.
+/// Number of digits of a second's fraction on the server.
 const MICROSECOND_DIGITS: usize = 6;
 
 #[derive(Clone, Copy)]
 pub(super) struct Scanner<'a>(pub &'a [u8]);
 
 impl<'a> Scanner<'a> {
-    /// Nothing if something else comes next than `text`; if not, it is behind us.
+    /// Skips `text`. Returns `None` if something else comes next.
     #[inline(never)]
     pub(super) fn eat(&mut self, text: &[u8]) -> Option<()> {
         self.0 = self.0.strip_prefix(text)?;
         Some(())
     }
 
-    /// Nothing if something is left.
+    /// Returns `None` if something is left.
     pub(super) fn end(self) -> Option<()> {
         self.0.is_empty().then_some(())
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     pub(super) fn next(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*byte)
     }
 
-    /// Whether a minus comes next.
+    /// Skips a minus. Returns whether there was one.
     pub(super) fn minus(&mut self) -> bool {
         self.eat(b"-").is_some()
     }
 
-    /// What comes before the first byte that `is_end`, or before the end.
+    /// Reads up to the first byte for which `is_end` is true, or up to the end.
     pub(super) fn until(&mut self, is_end: impl Fn(u8) -> bool) -> &'a [u8] {
         let length = self.0.iter().position(|byte| is_end(*byte));
         let (run, rest) = self
@@ -45,13 +45,13 @@ impl<'a> Scanner<'a> {
         run
     }
 
-    /// The digits that come next, maybe none.
+    /// Reads the digits that come next, possibly none.
     #[inline(never)]
     pub(super) fn digits(&mut self) -> &'a [u8] {
         self.until(|byte| !byte.is_ascii_digit())
     }
 
-    /// A number without a sign. The server writes no zeros in front.
+    /// Reads a number without a sign. The server writes no leading zeros.
     #[inline(never)]
     pub(super) fn unsigned(&mut self) -> Option<u64> {
         match self.digits() {
@@ -60,7 +60,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A number that may have a minus, except zero.
+    /// Reads a number that may have a minus, except zero.
     pub(super) fn signed(&mut self) -> Option<i64> {
         let is_minus = self.minus();
         let number = self.unsigned()?;
@@ -70,7 +70,7 @@ impl<'a> Scanner<'a> {
         with_sign(is_minus, number)
     }
 
-    /// A number of two digits.
+    /// Reads a number of two digits.
     #[inline(never)]
     pub(super) fn two(&mut self) -> Option<u32> {
         let &[tens, ones] = self.digits() else {
@@ -83,12 +83,12 @@ impl<'a> Scanner<'a> {
         )
     }
 
-    /// A number of two digits, below 60.
+    /// Reads a number of two digits, below 60.
     pub(super) fn sixtieth(&mut self) -> Option<u32> {
         self.two().filter(|number| *number < 60)
     }
 
-    /// Behind seconds: their microseconds, of one to six digits; 0 if none come.
+    /// Reads the fraction after seconds, of one to six digits, as microseconds; 0 if there is none.
     pub(super) fn fraction(&mut self) -> Option<u64> {
         if self.eat(b".").is_none() {
             return Some(0);
@@ -102,14 +102,14 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Of decimal digits.
+/// Returns the value of decimal digits.
 pub(super) fn value(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |number, digit| {
         number.checked_mul(10)?.checked_add(u64::from(digit & 15))
     })
 }
 
-/// With -2^63, of which there is no positive number.
+/// Applies the sign. Accepts -2^63, although i64 does not have 2^63.
 pub(super) fn with_sign(is_minus: bool, number: u64) -> Option<i64> {
     if is_minus {
         0_i64.checked_sub_unsigned(number)

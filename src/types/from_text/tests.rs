@@ -1,5 +1,5 @@
-//! Text in, JSON out: what nobody writes by accident, and what no server writes. That the server's own text gives what
-//! its binary form gives is the business of tests/oracle.rs.
+//! Text in, JSON out: unusual text that a server writes, and text that no server writes. tests/oracle.rs tests that the
+//! server's own text gives the same as its binary form.
 
 use crate::types::tests::{text_json, text_refused};
 use crate::types::{Encoder, InvalidValue, Strings, Types};
@@ -15,7 +15,7 @@ mod numbers;
 mod ranges;
 mod times;
 
-/// Every text becomes the JSON beside it, a string.
+/// Asserts that every text becomes the JSON string beside it.
 fn strings(type_oid: u32, pairs: &[(&str, &str)]) {
     for (text, expected) in pairs {
         assert_eq!(
@@ -32,10 +32,10 @@ fn all_refused(type_oid: u32, texts: &[&str]) {
     }
 }
 
-/// 20000 a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of text, 20005
-/// its multirange, 20006 a range of bytea, 20007 one of interval, 20008 a composite of one attribute, 20009 of none,
-/// 20010 one with a type that nobody knows, 20011 an array of domains over an array, 20012 that domain, 20013 a
-/// composite of json.
+/// 20000 is a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of text,
+/// 20005 its multirange, 20006 a range of bytea, 20007 a range of interval, 20008 a composite of one attribute, 20009 a
+/// composite of none, 20010 a composite with an undescribed type, 20011 an array of domains over an array, 20012 that
+/// domain, 20013 a composite of json.
 #[rustfmt::skip]
 fn types() -> Types {
     Types::new(

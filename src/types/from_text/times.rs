@@ -1,15 +1,15 @@
-//! date, time, timetz, timestamp and timestamptz: from the server's text to their binary form, which the family of
+//! date, time, timetz, timestamp and timestamptz: converts the server's text to their binary form, which the family of
 //! `datetime.rs` writes.
 //!
 //! ```text
 //! date         2024-02-29   0044-03-15 BC   infinity
-//! time         03:04:05.678, an offset behind it in a timetz
-//! timestamp    2024-01-02 03:04:05.678, an offset behind it in a timestamptz: +02, -03:30, +00:19:32; then BC
+//! time         03:04:05.678, followed by an offset in a timetz
+//! timestamp    2024-01-02 03:04:05.678, followed by an offset in a timestamptz: +02, -03:30, +00:19:32; then BC
 //! ```
-//! Other styles do not begin so: `01/02/2024`, `Thu Feb 01`. What does not exist (February 30) would come out as
-//! another day, so it is not read.
+//! Other styles do not begin like this: `01/02/2024`, `Thu Feb 01`. A date that does not exist (February 30) is not
+//! read, because it would become another day.
 //!
-//! Sums of dates are exact because years are bounded first; what is beyond a type's range its family refuses.
+//! Sums of dates are exact, because years are bounded first. The family refuses values beyond the range of its type.
 
 use super::scanner::{Scanner, value, with_sign};
 use crate::types::json_string;
@@ -19,13 +19,13 @@ use crate::types::scalar::Scalar;
 const SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// The last that a date can hold, and a timestamp.
+/// The last year of a date, and of a timestamp.
 const LAST_YEAR_OF_DATES: u64 = 5_874_897;
 const LAST_YEAR_OF_TIMESTAMPS: u64 = 294_276;
-/// The first is 4714 BC.
+/// The first year is 4714 BC.
 const YEARS_BEFORE_CHRIST: u64 = 4714;
 
-/// Hours of an offset: `SET TIME ZONE` takes as many.
+/// Maximum number of hours in an offset: `SET TIME ZONE` takes as many.
 const MOST_OFFSET_HOURS: u64 = 167;
 
 pub(super) fn append(scalar: Scalar, text: &[u8], out: &mut Writer<'_>) -> Option<()> {
@@ -62,11 +62,11 @@ fn is_infinity(text: &[u8]) -> bool {
     matches!(text, b"infinity" | b"-infinity")
 }
 
-/// Microseconds since 2000-01-01, in UTC.
+/// Returns microseconds since 2000-01-01, in UTC.
 fn moment(mut text: Scanner<'_>, scalar: Scalar) -> Option<i64> {
     let date = Date::read(&mut text)?;
     text.eat(b" ")?;
-    // The end of a day is the start of the next one here, and written so.
+    // The server writes the end of a day as the start of the next one.
     let time = clock(&mut text).filter(|time| *time < SECONDS_PER_DAY * SECOND)?;
     let offset = match scalar {
         Scalar::Timestamptz => offset(&mut text)?,
@@ -77,7 +77,7 @@ fn moment(mut text: Scanner<'_>, scalar: Scalar) -> Option<i64> {
     Some(seconds.wrapping_mul(SECOND).wrapping_add(time))
 }
 
-/// As it is written; the era comes at the end of the value.
+/// A date as it is written; the era comes at the end of the value.
 struct Date {
     year: u64,
     month: u32,
@@ -87,7 +87,7 @@ struct Date {
 impl Date {
     fn read(text: &mut Scanner<'_>) -> Option<Date> {
         let digits = text.digits();
-        // Zeros stand only in front of years below 1000.
+        // Only years below 1000 have leading zeros.
         let year = match digits {
             [_, _, _, _] | [b'1'..=b'9', _, _, _, _, ..] => value(digits)?,
             _ => return None,
@@ -99,13 +99,13 @@ impl Date {
         Some(Date { year, month, day })
     }
 
-    /// Days since 2000-01-01. `end`: what stands behind the rest of the value.
+    /// Returns the days since 2000-01-01. `end` is the text after the rest of the value, which may be an era.
     #[inline(never)]
     fn days(self, end: Scanner<'_>, last_year: u64) -> Option<i64> {
-        /// Whole cycles of 400 years, so that the first year is none below zero.
+        /// Whole cycles of 400 years that are added so that the first year is not below zero.
         const CYCLES: u32 = 12;
         const DAYS_PER_CYCLE: u32 = 146_097;
-        /// From 0000-03-01 to 2000-01-01.
+        /// Days from 0000-03-01 to 2000-01-01.
         const EPOCH: u32 = 730_425;
         let (is_before_christ, last_year) = match end.0 {
             b"" => (false, last_year),
@@ -128,7 +128,7 @@ impl Date {
     }
 }
 
-/// Days from the first of March of year 0 to the first of a month, of which the thirteenth is the next year's first.
+/// Returns the days from the first of March of year 0 to the first of a month. Month 13 is the first of the next year.
 /// Years begin in March here, so that the leap day is the last.
 #[inline(never)]
 fn first_of_month(year: u32, month: u32) -> u32 {
@@ -141,7 +141,7 @@ fn first_of_month(year: u32, month: u32) -> u32 {
         .wrapping_add(month.wrapping_mul(153).wrapping_add(2) / 5)
 }
 
-/// `03:04:05.678` in microseconds, up to 24:59:59: what is beyond 24:00:00 the family refuses.
+/// Reads `03:04:05.678` as microseconds, up to 24:59:59. The family refuses what is beyond 24:00:00.
 fn clock(text: &mut Scanner<'_>) -> Option<i64> {
     let hours = text.two().filter(|hours| *hours <= 24)?;
     let seconds = i64::from(hours).wrapping_mul(3600);
@@ -151,7 +151,7 @@ fn clock(text: &mut Scanner<'_>) -> Option<i64> {
         .checked_add_unsigned(text.fraction()?)
 }
 
-/// `:04:05` in seconds.
+/// Reads `:04:05` as seconds.
 #[inline(never)]
 pub(super) fn minutes_and_seconds(text: &mut Scanner<'_>) -> Option<u32> {
     text.eat(b":")?;
@@ -160,7 +160,7 @@ pub(super) fn minutes_and_seconds(text: &mut Scanner<'_>) -> Option<u32> {
     Some(minutes.wrapping_mul(60).wrapping_add(text.sixtieth()?))
 }
 
-/// Seconds of the local time from UTC, to the east.
+/// Reads the offset of the local time from UTC, in seconds to the east.
 fn offset(text: &mut Scanner<'_>) -> Option<i64> {
     let is_west = match text.next()? {
         b'+' => false,
@@ -177,7 +177,7 @@ fn offset(text: &mut Scanner<'_>) -> Option<i64> {
         offset = offset.wrapping_add(text.sixtieth()?.wrapping_mul(unit).into());
         unit /= 60;
     }
-    // There is no -00.
+    // The server writes no -00.
     let exists = hours <= MOST_OFFSET_HOURS && !(is_west && offset == 0);
     with_sign(is_west, offset).filter(|_| exists)
 }

@@ -1,4 +1,4 @@
-//! Exact lengths, padding, what is taken back, and what finds no memory.
+//! Exact lengths, padding, bytes that are dropped again, and bytes that find no memory.
 
 use super::*;
 use alloc::vec::Vec;

@@ -87,7 +87,7 @@ export const statements: Case[] = [
           client.query({ text: "$1", values: [1] }, [1] as never),
         ]) {
           const { message } = await t.assert.rejects(call, { code: "INVALID_QUERY" });
-          t.assert.match(message, /Values belong into the query/);
+          t.assert.match(message, /Values belong in the query/);
         }
         t.assert.deepEqual((await client.query("select 1 as n", { maxRow: undefined } as never)).rows, [{ n: 1 }]);
         t.assert.deepEqual((await client.query({ text: "select $1::int4 as n", values: [1] })).rows, [{ n: 1 }]);

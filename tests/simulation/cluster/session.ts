@@ -62,6 +62,8 @@ const REST = 400_000;
 const SETTLES = 15_000;
 /** Where links were silent: calls on them have their whole `timeout`. */
 const SETTLES_SLOWLY = 70_000;
+/** Between two connects to a server that is not there, at most. */
+const PAUSES = 10_000;
 const PROBES = [
   ["write", "exec"],
   ["after", "query"],
@@ -272,9 +274,9 @@ export class ClusterSession {
         return void this.faults.push(`roles have not settled: ${described(error)}`);
       await sleep(500);
     }
-    // One that has met a silent link was told that its server cannot be reached.
+    // A link that is silent costs a look, and a pool pauses before it connects once more to a server that was gone.
     let wrong = ["not asked"];
-    for (let looks = program.faults.length ? 5 : 1; looks && wrong.length; looks--) {
+    for (; wrong.length && world.now < until + PAUSES; await sleep(500)) {
       await lane.cluster.look();
       wrong = this.#wrongRoles(lane.cluster);
     }

@@ -1,13 +1,13 @@
-// Arrays from the server's text, `{1,NULL,"a b",{…}}`, of any dimension.
+// Reads arrays of any dimension from the server's text, `{1,NULL,"a b",{…}}`.
 //
 // Knows that syntax. Must not know what an element is.
 
-/** What `types.arrayParser` is: a maker of parsers for one text each. */
+/** A parser of one text, as `types.arrayParser` makes it. */
 export interface ArrayParser<T> {
   parse(): T[];
 }
 
-/** A parser of arrays whose elements `parse` makes; `null` for an empty text, as in pg. */
+/** Returns a parser of arrays whose elements go through `parse`. An empty text gives `null`, as in pg. */
 export function arrayOf(parse: (text: string) => unknown): (text: string) => unknown {
   return (text) => (text ? parseArray(text, parse) : null);
 }
@@ -18,9 +18,9 @@ export const arrayParser = {
   },
 };
 
-/** @throws Error where the braces do not match */
+/** @throws Error if the braces do not match */
 export function parseArray(source: string, parse: (text: string) => unknown): unknown[] {
-  // Bounds that are not 1 stand in front: `[0:1]={…}`.
+  // Lower bounds other than 1 come first: `[0:1]={…}`.
   let at = source[0] === "[" ? source.indexOf("=") + 1 : 0;
   return list();
 
@@ -61,7 +61,7 @@ export function parseArray(source: string, parse: (text: string) => unknown): un
     }
   }
 
-  /** Up to the comma or brace behind it. */
+  /** Reads up to the next comma or closing brace. */
   function bare(): string {
     const from = at;
     let isEscaped = false;

@@ -1,7 +1,7 @@
-// Values from their binary form, for clients and queries with `binary: true`.
+// Reads values from their binary form, for clients and queries with `binary: true`.
 //
-// Knows the send functions' formats of the types that pg reads in binary. All others stay text that was never binary:
-// who asks for binary has to bring a parser for them.
+// Knows the send functions' formats of the types that pg reads in binary. Values of all other types become a text of
+// their binary bytes: a caller that requests binary must bring a parser for them.
 import type { Buffer } from "node:buffer";
 
 export type ParseBinary = (bytes: Buffer) => unknown;
@@ -14,7 +14,7 @@ const int4 = (bytes: Buffer): number => bytes.readInt32BE(0);
 const int2 = (bytes: Buffer): number => bytes.readInt16BE(0);
 const text = (bytes: Buffer): string => bytes.toString("utf8");
 
-/** Microseconds since 2000; the ends of the range are the infinities. */
+/** Reads microseconds since 2000. The ends of the range are the infinities. */
 function timestamp(bytes: Buffer): Date | number {
   const micros = bytes.readBigInt64BE(0);
   if (micros === 0x7fff_ffff_ffff_ffffn) return Infinity;
@@ -22,14 +22,14 @@ function timestamp(bytes: Buffer): Date | number {
   return new Date(Number(micros / 1000n) + EPOCH);
 }
 
-/** Without a zone it is a time of this machine. */
+/** Reads a timestamp without a zone, which is a time of this machine. */
 function localTimestamp(bytes: Buffer): Date | number {
   const date = timestamp(bytes);
   if (typeof date === "number") return date;
   return new Date(date.getTime() + date.getTimezoneOffset() * 60_000);
 }
 
-/** int16 number of digits to the base 10,000, weight of the first, sign, scale; then the digits. */
+/** Layout: int16 number of digits to the base 10,000, weight of the first digit, sign, scale; then the digits. */
 function numeric(bytes: Buffer): number {
   const sign = bytes.readUInt16BE(4);
   if (sign === 0xc000) return NaN;
@@ -41,7 +41,10 @@ function numeric(bytes: Buffer): number {
   return sign === 0x4000 ? -value : value;
 }
 
-/** int32 dimensions, int32 flags, int32 element type; int32 length and lower bound of each; then the elements. */
+/**
+ * Layout: int32 number of dimensions, int32 flags, int32 element type; int32 length and lower bound of each dimension;
+ * then the elements.
+ */
 function array(element: ParseBinary): ParseBinary {
   return (bytes) => {
     const dimensions = bytes.readInt32BE(0);

@@ -1,11 +1,11 @@
-// Dates and intervals from the server's text (DateStyle ISO), as pg gives them: `Date`, and an object of units.
+// Reads dates and intervals from the server's text (DateStyle ISO), in pg's forms: a `Date`, and an object of units.
 //
 // A date or a timestamp without a zone is a time of this machine, as in pg. Knows text forms only.
 
 const DATE =
   /^(\d{1,})-(\d{2})-(\d{2})(?: (\d{2}):(\d{2}):(\d{2})(\.\d+)?)?(?:(Z)|([+-])(\d{2})(?::?(\d{2}))?(?::?(\d{2}))?)?( BC)?$/;
 
-/** `null`: no date in this style. */
+/** Returns the date, or `null` if the text is not a date in this style. */
 export function parseDate(text: string): Date | number | null {
   const plain = plainDate(text);
   if (plain) return plain;
@@ -19,7 +19,7 @@ export function parseDate(text: string): Date | number | null {
   const ms = Math.trunc(1000 * Number(fraction ?? 0));
   if (!utc && !sign) {
     const date = new Date(2000, Number(month) - 1, Number(day), h, m, s, ms);
-    // The constructor takes the years 0 to 99 for 1900 to 1999.
+    // The constructor would read the years 0 to 99 as 1900 to 1999.
     date.setFullYear(year, Number(month) - 1, Number(day));
     return date;
   }
@@ -30,8 +30,8 @@ export function parseDate(text: string): Date | number | null {
 }
 
 /**
- * `2024-02-29 12:34:56.789+00` of the years 1000 to 9999 by its digits; `undefined` for every other form. Most are like
- * this, and the expression above costs three times as much.
+ * Reads `2024-02-29 12:34:56.789+00` in the years 1000 to 9999 by its digits. Returns `undefined` for every other form.
+ * Most dates have this form, and the expression above costs three times as much.
  */
 function plainDate(text: string): Date | undefined {
   const { length } = text;
@@ -51,7 +51,7 @@ const LETTERS = ["Y", "M", "D", "H", "M", "S"];
 const INTERVAL =
   /^(?:([+-]?\d+) years?)? ?(?:([+-]?\d+) mons?)? ?(?:([+-]?\d+) days?)? ?(?:([+-])?(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?/;
 
-/** An interval by units; those that are 0 are not there. */
+/** An interval by units. Units that are 0 are missing. */
 export class PostgresInterval {
   declare years?: number;
   declare months?: number;
@@ -61,13 +61,13 @@ export class PostgresInterval {
   declare seconds?: number;
   declare milliseconds?: number;
 
-  /** As the server reads it. */
+  /** Returns a text that the server can read. */
   toPostgres(): string {
     const parts = UNITS.filter((unit) => this[unit] || (unit === "seconds" && this.milliseconds));
     return parts.map((unit) => `${this.#text(unit, /\.?0+$/)} ${unit}`).join(" ") || "0";
   }
 
-  /** ISO 8601. */
+  /** Returns the interval in ISO 8601. */
   toISO(): string {
     const parts = UNITS.map((unit, index) => this.#text(unit, /0+$/) + LETTERS[index]);
     return `P${parts.slice(0, 3).join("")}T${parts.slice(3).join("")}`;

@@ -1,4 +1,4 @@
-// `types`: which parser a type's values go through, for all clients (docs/pg.md says where it differs from pg-types).
+// `types`: the parsers of types for all clients (docs/pg.md lists the differences from pg-types).
 //
 // Knows OIDs and parsers. Must not know clients: their own parsers are in type-overrides.ts.
 import { arrayOf, arrayParser } from "./arrays.ts";
@@ -20,7 +20,7 @@ export type TypeFormat = "text" | "binary";
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in @types/pg: text or bytes, whichever format it is for
 export type TypeParser = (value: any) => any;
 
-/** Whoever can name a parser: `types`, a client's overrides, or the user's own, per client or per query. */
+/** A source of parsers: `types`, a client's overrides, or the user's own, per client or per query. */
 export interface CustomTypes {
   getTypeParser(oid: number, format?: TypeFormat): TypeParser;
 }
@@ -81,12 +81,12 @@ const parsers: Record<TypeFormat, Record<number, TypeParser>> = {
   binary: { ...binaryParsers },
 };
 
-/** The parser of a type; without one of its own its text. */
+/** Returns the parser of a type. A type without a parser stays text. */
 export function getTypeParser(oid: number, format: TypeFormat = "text"): TypeParser {
   return parsers[format]?.[oid] ?? parseText;
 }
 
-/** Sets the parser of a type for all clients, which `types` of a client or a query overrides. */
+/** Sets the parser of a type for all clients. The option `types` of a client or a query overrides it. */
 export function setTypeParser(oid: number, parser: TypeParser): void;
 export function setTypeParser(oid: number, format: TypeFormat, parser: TypeParser): void;
 export function setTypeParser(oid: number, format: TypeFormat | TypeParser, parser?: TypeParser): void {

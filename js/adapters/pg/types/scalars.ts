@@ -1,14 +1,14 @@
-// Single values from the server's text, as pg has always given them: numbers, booleans, bytes, points, circles.
+// Reads single values from the server's text, in the forms of pg: numbers, booleans, bytes, points, circles.
 //
 // Knows the server's text forms. Must not know OIDs, rows or dates.
 import { Buffer } from "node:buffer";
 
-/** What a type without a parser of its own gets. */
+/** The parser for types without a parser of their own. */
 export const parseText = (text: unknown): string => String(text);
 
 export const parseInteger = (text: string): number => parseInt(text, 10);
 
-/** More digits than a number can hold. */
+/** Returns the text, because a number cannot hold all digits. */
 export const parseBigInteger = (text: string): string => text;
 
 const TRUE: ReadonlySet<string> = new Set(["t", "true", "TRUE", "y", "yes", "on", "1"]);
@@ -36,7 +36,7 @@ export function parseCircle(text: string): (Point & { radius: number }) | null {
   return { x: parseFloat(x), y: parseFloat(y), radius: parseFloat(radius) };
 }
 
-/** `\x0aff`, or with `bytea_output = escape` text with `\\` and `\ooo`. */
+/** Reads `\x0aff`, or with `bytea_output = escape` a text with `\\` and `\ooo`. */
 export function parseBytea(text: string): Buffer {
   if (text.startsWith("\\x")) return Buffer.from(text.slice(2), "hex");
   const plain = text.replace(/\\(\\|[0-7]{3})/g, (_, code: string) =>

@@ -106,8 +106,7 @@ fn channel_binding_is_under_the_proof() {
     }
 }
 
-/// Expected values: Python's hashlib and hmac. The signed text is the server's message with its
-/// extensions.
+/// Expected values: Python's hashlib and hmac. The signed text is the server's message with its extensions.
 #[test]
 fn trailing_extensions_are_ignored_but_signed() {
     let server_first = format!("{SERVER_FIRST},x=later,y=a=b");
@@ -229,7 +228,7 @@ fn server_signature_is_verified() {
     }
 }
 
-/// Each step in each state: the one that fits moves on, all others end the exchange.
+/// Each step in each state: the right one moves on, all others end the exchange.
 #[test]
 fn steps_out_of_order_end_the_exchange() {
     type Step = fn(&mut Scram) -> Result<(), ScramError>;

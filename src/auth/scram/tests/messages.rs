@@ -1,4 +1,4 @@
-//! One message of a server: the grammar of RFC 5802, bounds, and what a refusal says.
+//! A single message of a server: the grammar of RFC 5802, limits, and the text of a refusal.
 
 use super::*;
 

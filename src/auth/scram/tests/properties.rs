@@ -1,4 +1,4 @@
-//! Any password and any bytes: a server's half agrees with ours, and no other message is believed.
+//! Any password and any bytes: the server side agrees with ours, and no other message is accepted.
 
 use super::*;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -6,14 +6,14 @@ use hmac::{Hmac, KeyInit, Mac};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
-/// HMAC-SHA-256, straight from the crate; the examples above have their values from elsewhere.
+/// HMAC-SHA-256, directly from the crate; the values of the other tests come from elsewhere.
 fn sign(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     mac.update(message);
     mac.finalize().into_bytes().into()
 }
 
-/// The server's half, with nothing but the verifier it stores: RFC 5802 section 3.
+/// The server side, which knows only the verifier it stores: RFC 5802 section 3.
 fn serve(
     stored_key: &[u8; 32],
     server_key: &[u8; 32],
@@ -42,8 +42,7 @@ proptest! {
         prop_assert_eq!(decode(text.as_bytes()), STANDARD.decode(&text).ok());
     }
 
-    /// The proof convinces a server that stores the verifier of the same password, and of no
-    /// other.
+    /// The proof convinces a server that stores the verifier of the same password, and no other server.
     #[test]
     fn both_sides_agree(
         password: Vec<u8>,
@@ -71,7 +70,7 @@ proptest! {
         let (stored_key, server_key) = verifier(&password);
         let server_final = serve(&stored_key, &server_key, &auth_message, proof).unwrap();
         prop_assert_eq!(scram.server_final_message(server_final.as_bytes()), Ok(()));
-        // HMAC pads short keys with zeros, so that these are one password to it.
+        // HMAC pads short keys with zeros, so these are the same password to it.
         let trimmed = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map(|end| bytes[..=end].to_vec());
         if trimmed(&password) != trimmed(&other) {
             let (stored_key, server_key) = verifier(&other);
@@ -79,7 +78,7 @@ proptest! {
         }
     }
 
-    /// No server message panics, and none but the true signature is believed.
+    /// No server message causes a panic, and only the true signature is accepted.
     #[test]
     fn arbitrary_bytes(server_first: Vec<u8>, server_final: Vec<u8>) {
         if let Ok(iterations) = first(server_first) {
@@ -92,7 +91,7 @@ proptest! {
         }
     }
 
-    /// As above, with messages that are nearly right.
+    /// The same, with messages that are nearly right.
     #[test]
     fn nearly_right_messages(
         server_first in "([rsime]=(rOprNGfwEbeRWgbNEkqO)?[a-zA-Z0-9+/=]{0,9},?){0,5}",

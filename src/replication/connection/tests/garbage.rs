@@ -1,4 +1,5 @@
-//! Whatever a server sends: no panic, whole lines of JSON only, the same in all pieces.
+//! Whatever a server sends, there is no panic, every line of JSON is whole, and the result does not depend on the
+//! pieces.
 
 use super::*;
 use proptest::prelude::*;
@@ -27,7 +28,7 @@ fn stream() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Messages of a stream, some with a byte that is another one, some cut off, and bytes that are nothing.
+/// Messages of a stream, some with a changed byte, some cut off, and random bytes.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let sample = || prop::sample::select(stream());
     let spoilt =
@@ -53,7 +54,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// All lines of it, and why it failed.
+/// All lines of the stream, and why it failed.
 fn read(bytes: &[u8], piece: usize) -> (Vec<u8>, String) {
     let mut lines = Vec::new();
     let failure = read_into(streaming(), bytes, piece, |piece| {
@@ -62,7 +63,7 @@ fn read(bytes: &[u8], piece: usize) -> (Vec<u8>, String) {
     (lines, failure)
 }
 
-/// Reads to its end what comes in pieces, and takes all changes. Why it failed.
+/// Reads all of `bytes` in pieces, and takes all changes. Returns why it failed.
 fn read_into(
     mut replication: Replication,
     bytes: &[u8],
@@ -71,7 +72,7 @@ fn read_into(
 ) -> String {
     for chunk in bytes.chunks(piece.max(1)) {
         let mut happened = receive(&mut replication, chunk);
-        // Types that nobody knows: it goes on without them.
+        // The types stay unknown: reading continues without them.
         while happened & status::TYPES_WANTED != 0 {
             replication.take_wanted_types();
             happened = replication.received(0);
@@ -85,7 +86,7 @@ fn read_into(
     replication.failure()
 }
 
-/// The same whose changes become objects.
+/// The same connection, whose changes become objects.
 fn streaming_objects() -> Replication {
     let options = Options {
         objects: true,
@@ -94,7 +95,7 @@ fn streaming_objects() -> Replication {
     start_streaming(Replication::new(1 << 20, options))
 }
 
-/// How many heads a batch has. Its parts are as long as it says, and its JSON can be read.
+/// The number of heads in a batch. Checks that its parts are as long as it says, and that its JSON can be parsed.
 fn heads_of(batch: &[u8]) -> u32 {
     let (parts, tail) = batch.split_at(batch.len() - 12);
     let (numbers, _) = tail.as_chunks();
@@ -119,7 +120,7 @@ proptest! {
         let (lines, _) = whole;
         prop_assert!(lines.is_empty() || lines.ends_with(b"\n"));
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            // Bytes that are no UTF-8, as of a database in SQL_ASCII, stay what they are, as in rows.
+            // Bytes that are not UTF-8, as in a database in SQL_ASCII, stay unchanged, as in rows.
             let value: serde_json::Value = serde_json::from_str(&String::from_utf8_lossy(line)).unwrap();
             prop_assert!(value.get("kind").is_some_and(|kind| kind.is_string()));
         }
@@ -141,7 +142,7 @@ proptest! {
     }
 }
 
-/// The samples themselves are read: else the property would hold of nothing.
+/// The samples themselves can be read; otherwise the property would hold trivially.
 #[test]
 fn the_samples_are_a_stream() {
     let (lines, failure) = read(&stream().concat(), usize::MAX);

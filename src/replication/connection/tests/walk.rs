@@ -1,13 +1,13 @@
-//! Each state meets each message: where it leads, and what is told.
+//! Feeds each message to each state: the state it leads to, and what is reported.
 //!
-//! A letter is the state behind it: `I`dle, `C`ommand, `S`treaming; `x`: the connection has failed, because the message
-//! has no place there; `f`: a fatal error, behind which nothing comes.
+//! A letter is the state afterwards: `I`dle, `C`ommand, `S`treaming; `x`: the connection has failed, because the
+//! message has no place there; `f`: a fatal error, after which nothing comes.
 
 use super::*;
 
 const STATES: [State; 3] = [State::Idle, State::Command, State::Streaming];
 
-/// Each kind of message that a server has; by state, what follows.
+/// Each kind of server message, and the result for each state.
 fn table() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let error = |severity: &[u8]| message(b'E', &[b"S", severity, b"\0C55006\0Mbusy\0\0"].concat());
     let description = [
@@ -92,7 +92,7 @@ fn each_state_meets_each_message() {
     }
 }
 
-/// What the server sends behind a failure is not looked at, and nothing goes out.
+/// After a failure, messages from the server are ignored, and nothing is sent.
 #[test]
 fn behind_a_failure_nothing_follows() {
     for (name, bytes, _) in table() {
@@ -105,7 +105,7 @@ fn behind_a_failure_nothing_follows() {
     }
 }
 
-/// In whatever pieces it comes: as the whole did.
+/// The result is the same in whatever pieces a message arrives.
 #[test]
 fn pieces_lead_where_the_whole_does() {
     for (name, bytes, expected) in table() {

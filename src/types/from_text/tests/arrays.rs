@@ -79,7 +79,7 @@ fn arrays() {
     );
     text_refused(oid::INT4_ARRAY, &"{".repeat(100_000));
     text_refused(oid::TEXT_ARRAY, "{\"\\a\"}");
-    // These stand between quotes where they are texts.
+    // As texts these would be quoted.
     all_refused(
         oid::TEXT_ARRAY,
         &["{a;b}}", "{,}", "{a,}", "{,a}", "{null}", "{a,Null}"],
@@ -152,7 +152,7 @@ fn bounds_say_how_many_there_are() {
     all_refused(
         oid::INT4_ARRAY,
         &[
-            // Another number of elements, of dimensions.
+            // The wrong number of elements, or of dimensions.
             "[2:3]={1}",
             "[2:3]={1,2,3}",
             "[2:3][0:1]={1,2}",
@@ -160,10 +160,10 @@ fn bounds_say_how_many_there_are() {
             "[2:3][0:1]={{1},{2}}",
             "[2:3][0:1]={{1,2}}",
             "[2:2][1:1][1:1][1:1][1:1][1:1][1:1]={{{{{{1}}}}}}",
-            // Not written where all are 1.
+            // The server writes no bounds if all lower ones are 1.
             "[1:2]={1,2}",
             "[1:1][1:2]={{1,2}}",
-            // No bounds at all.
+            // Not bounds.
             "[2:3]={}",
             "[0:0]={}",
             "[3:2]={1}",
@@ -189,7 +189,7 @@ fn bounds_say_how_many_there_are() {
     );
 }
 
-/// In text int2vector and int2[] do not look alike.
+/// int2vector and int2[] do not look alike in text.
 #[test]
 fn vectors_are_no_arrays() {
     assert_eq!(text_json(oid::OIDVECTOR, "0 4294967295"), "[0,4294967295]");

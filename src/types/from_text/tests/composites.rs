@@ -40,7 +40,7 @@ fn types_of_a_database() {
         (20005, "{[a,b),(c,)}", "\"{[a,b),(c,)}\""),
         (20006, "[\"\\\\\\\\\",)", "\"[\\\"\\\\\\\\x5c\\\",)\""),
         (20007, "[\"1 day\",01:00:00)", "\"[P1D,PT1H)\""),
-        // What is not known stays the text.
+        // A value with an unknown type stays text.
         (20010, "(1)", "\"(1)\""),
         (30000, "{1}", "\"{1}\""),
         (20011, "{\"{1,2}\",\"{}\",NULL}", "[[1,2],[],null]"),
@@ -96,10 +96,10 @@ fn another_composite_than_the_catalog_said_is_unknown() {
     }
 }
 
-/// As deep as the same value may be in binary.
+/// The bound is the same as for the binary form.
 #[test]
 fn nesting_ends_at_a_bound() {
-    // 20000 to 20199: composites, each of an array of the next; the last of int4.
+    // 20000 to 20039: composites, each made of an array of the next; the last array is of a domain over int4.
     let (mut types, mut attributes) = (Vec::new(), Vec::new());
     for index in 0..20 {
         let composite = 20000 + 2 * index;
@@ -110,7 +110,7 @@ fn nesting_ends_at_a_bound() {
     types.extend([20040, 0, 23, 0]);
     let types = Types::new(&types, &attributes, "");
     let encoder = |type_oid| Encoder::with_types(type_oid, 0, Strings::NONE, &types).unwrap();
-    // Too many for a description: it is not read at all.
+    // Too many levels for a description: the value is not read.
     let mut out = Vec::new();
     encoder(20000).encode(b"(\"{}\")", &mut out).unwrap();
     assert_eq!(out, b"\"(\\\"{}\\\")\"");
@@ -161,7 +161,7 @@ fn hstores() {
     );
 }
 
-/// Its text stays, but it must be one.
+/// The text stays, but it must be that of a record.
 #[test]
 fn an_anonymous_record_has_the_form_of_one() {
     for text in ["()", "(1)", "(1,a)", "(,)", "(\"a \"\"b\\\\\",)"] {
@@ -176,7 +176,7 @@ fn an_anonymous_record_has_the_form_of_one() {
     );
 }
 
-/// Where parts are nested deeper than a type can be: no stack overflows.
+/// Parts that are nested deeper than a type can be do not overflow the stack.
 #[test]
 fn deep_nesting_is_refused() {
     // A composite of an array of itself.

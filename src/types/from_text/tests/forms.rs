@@ -1,11 +1,11 @@
-//! Types of few forms, geometric ones, and those without a binary form here.
+//! Types with few forms, geometric types, and types without a binary form here.
 
 use super::{all_refused, strings};
 use crate::types::tests::{json, text_json};
 use crate::types::{Encoder, Strings, oid};
 use alloc::vec::Vec;
 
-/// Every text is the string that it is.
+/// Asserts that every text becomes a string of itself.
 fn all_read(type_oid: u32, texts: &[&str]) {
     for text in texts {
         strings(type_oid, &[(text, text)]);
@@ -125,7 +125,7 @@ fn addresses() {
         ],
     );
     all_refused(oid::CIDR, &neither);
-    // A network has nothing set behind its bits.
+    // A network has no bit set after its prefix.
     all_refused(
         oid::CIDR,
         &[
@@ -191,7 +191,7 @@ fn transactions() {
     );
 }
 
-/// With the zeros of PostgreSQL 19 and without; as from binary there are none.
+/// With the zeros of PostgreSQL 19 and without them; the output has none, as from binary.
 #[test]
 fn log_sequence_numbers() {
     strings(
@@ -242,7 +242,7 @@ fn one_byte() {
             "xy", "é", "\0", "\\1", "\\177", "\\400", "\\38x", "\\2000", "x200",
         ],
     );
-    // Before version 15 one from 0x80 on comes as it is.
+    // Before PostgreSQL 15 a byte from 0x80 on arrives as it is.
     let mut out = Vec::new();
     let encoder = Encoder::new(oid::CHAR, 0, Strings::NONE).unwrap();
     encoder.encode(&[0xc3], &mut out).unwrap();
@@ -344,7 +344,7 @@ fn vectors() {
     );
 }
 
-/// They pass as text, and are looked at all the same.
+/// They pass as text, but are checked.
 #[test]
 fn types_without_a_binary_form() {
     for type_oid in [oid::PG_SNAPSHOT, oid::TXID_SNAPSHOT] {
@@ -383,7 +383,7 @@ fn types_without_a_binary_form() {
     );
 }
 
-/// Any text is one.
+/// Any text is valid.
 #[test]
 fn free_texts() {
     for type_oid in [

@@ -1,4 +1,4 @@
-//! What becomes of a text that is not read, where it may be the text of other settings.
+//! Text that is not read, and is kept where other settings may have written it.
 
 use super::types;
 use crate::types::oid::{DATE, INTERVAL};
@@ -43,7 +43,7 @@ fn what_is_not_read_can_be_kept() {
     ] {
         assert_eq!(kept(type_oid, text).as_deref(), Ok(expected));
     }
-    // Their text is the same in every session.
+    // The text of these types is the same in every session.
     for type_oid in [
         oid::BOOL,
         oid::INT4,
@@ -73,7 +73,7 @@ fn what_is_not_read_can_be_kept() {
             Err(type_oid)
         );
     }
-    // Bytes are no text.
+    // A value in binary is not kept as text.
     let mut encoder = Encoder::with_types(20002, 1, Strings::NONE, &types()).unwrap();
     encoder.keep_unread();
     assert!(encoder.encode(b"(5)", &mut Vec::new()).is_err());

@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Every text passes as it is.
+/// Asserts that every text passes unchanged.
 fn all_read(type_oid: u32, texts: &[&str]) {
     for text in texts {
         assert_eq!(text_json(type_oid, text), *text);
@@ -90,7 +90,7 @@ fn numerics() {
     all_refused(NUMERIC, NO_NUMBERS);
 }
 
-/// As the same number is written from binary.
+/// The result is the same as from binary.
 #[test]
 fn numerics_lose_their_exponent() {
     for (text, expected) in [
@@ -125,7 +125,7 @@ fn numerics_lose_their_exponent() {
     );
 }
 
-/// As many digits as a numeric can have.
+/// The maximum number of digits of a numeric.
 #[test]
 fn numerics_end() {
     let zeros = |count| "0".repeat(count);
@@ -176,14 +176,14 @@ fn floats_are_json_but_for_the_special_ones() {
     }
 }
 
-/// JavaScript would make infinity of them, or zero.
+/// JavaScript would turn the refused ones into infinity or zero.
 #[test]
 fn floats_have_a_magnitude_that_their_type_has() {
     all_read(
         FLOAT8,
         &[
             "1.7976931348623157e+308",
-            // extra_float_digits of 0 and of -15.
+            // Under extra_float_digits of 0 and of -15.
             "1.79769313486232e+308",
             "2e+308",
             "5e-324",

@@ -66,7 +66,7 @@ fn ranges() {
             "emptyempty",
             "empt",
             "eemptyy",
-            // What has no end does not include it.
+            // A range never includes a bound that it does not have.
             "[,3)",
             "(1,]",
             "[,]",
@@ -76,7 +76,7 @@ fn ranges() {
             "[\"\\1\",3)",
         ],
     );
-    // Bounds are escaped by doubling.
+    // In bounds, quotes are escaped by doubling.
     text_refused(3910, "[\\\"2024-01-01 00:00:00+00\\\",)");
 }
 

@@ -44,7 +44,7 @@ fn dates() {
             "-2024-01-01",
             "4714-11-23 BC",
             "5874898-06-03",
-            // As many days as stand for infinity.
+            // The number of days that stands for infinity.
             "5881580-07-11",
             "9999999999-01-01",
             "99999999999-01-01",
@@ -95,7 +95,7 @@ fn timestamps() {
             "2024-01-02 03:04:05+00",
             "2024-01-02 03:04:05 BC ",
             "294277-01-01 00:00:00",
-            // As many microseconds as stand for infinity, and more.
+            // The number of microseconds that stands for infinity, and more.
             "294277-01-09 04:00:54.775807",
             "9999999999-01-01 00:00:00",
         ],
@@ -116,7 +116,7 @@ fn moments_come_in_utc() {
             ("0001-01-01 01:00:00+02", "0001-12-31T23:00:00+00:00 BC"),
             ("0044-03-15 12:00:00+01 BC", "0044-03-15T11:00:00+00:00 BC"),
             ("10000-01-01 00:00:00+14", "9999-12-31T10:00:00+00:00"),
-            // SET TIME ZONE 100, and the most that a POSIX zone may be off.
+            // SET TIME ZONE 100, and the largest offset of a POSIX zone.
             ("2024-01-05 04:00:00+100", "2024-01-01T00:00:00+00:00"),
             ("2024-01-01 00:00:00-167:59:59", "2024-01-07T23:59:59+00:00"),
             ("-infinity", "-infinity"),
@@ -155,7 +155,7 @@ fn times_of_day() {
             ("03:04:05.6789", "03:04:05.6789"),
             ("23:59:59.999999", "23:59:59.999999"),
             ("24:00:00", "24:00:00"),
-            // As from binary.
+            // The output has no trailing zeros, as from binary.
             ("03:04:05.120000", "03:04:05.12"),
         ],
     );
@@ -269,7 +269,7 @@ fn intervals_of_both_styles() {
             "1  day",
             "1 day 00:00:00",
             "1 day +01:00:00",
-            // Behind a negative part stands a sign.
+            // After a negative part there is a sign.
             "-1 days 01:00:00",
             "-1 mons 1 day",
             "1 mon -1 days 01:00:00",
@@ -295,7 +295,7 @@ fn intervals_of_both_styles() {
     );
 }
 
-/// Only as the server writes it: no unit of zero, none out of its place, nothing that another unit holds.
+/// Only the server's form is read: no unit of zero, none out of its place, no amount that belongs to another unit.
 #[test]
 fn intervals_in_iso_8601_are_checked() {
     strings(

@@ -1,8 +1,8 @@
 // A line of calls on one connection, without a connection: calls and sessions are stand-ins that a test moves on, and
 // what happens is written down.
 //
-// Knows what line.ts asks of calls and sessions. Must not know queues or clients.
-import { Line, type Ending, type Visitor, type Way } from "../../js/api/line.ts";
+// Knows what turn-queue.ts asks of calls and sessions. Must not know queues or clients.
+import { TurnQueue, type Ending, type QueuedCall, type Way } from "../../js/api/turn-queue.ts";
 import type { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { quiet } from "./memory-session.ts";
@@ -16,17 +16,17 @@ interface Extra {
 }
 
 /** One line, and what has happened on it, in `log`. */
-export class LineWorld {
+export class TurnQueueWorld {
   readonly log: string[] = [];
-  readonly line: Line;
+  readonly line: TurnQueue;
   written: Promise<void> = Promise.resolve();
   session = this.newSession();
 
   constructor(pipelining: number) {
-    this.line = new Line(pipelining);
+    this.line = new TurnQueue(pipelining);
   }
 
-  newSession(leftovers?: object): Session {
+  newSession(sessionChanges?: object): Session {
     const written = () => this.written;
     return {
       connection: {
@@ -35,7 +35,7 @@ export class LineWorld {
         },
         config: "config",
       },
-      leftovers,
+      sessionChanges,
     } as never;
   }
 
@@ -44,7 +44,7 @@ export class LineWorld {
     let ending!: Ending;
     const call = {
       finished: false,
-      follower: undefined as { said(bytes: number): void } | undefined,
+      follower: undefined as { sent(bytes: number): void } | undefined,
       operation: undefined as { cleanup?: Promise<unknown> } | undefined,
       fail: (error: Error) => void this.log.push(`${name} fails: ${error.message}`),
       ...more,
@@ -55,19 +55,19 @@ export class LineWorld {
       body?.(call as never, session);
     };
     const visitor = {
-      errand: { call, way, body: run },
+      job: { call, way, body: run },
       connected: connected ?? (() => this.session),
       failed: (error: Error) => (this.log.push(`${name} is asked about ${error.message}`), next),
       free: () => void this.log.push(`${name} is free`),
     };
-    this.line.run(visitor as unknown as Visitor<void>);
+    this.line.run(visitor as unknown as QueuedCall<void>);
     return {
       call,
       /** It has said all it has to say. */
       says: (bytes = 1) => {
         const { follower } = call;
         call.follower = undefined;
-        follower?.said(bytes);
+        follower?.sent(bytes);
       },
       over: () => ending.over(),
       fails: (text: string) => ending.failed(new Error(text)),

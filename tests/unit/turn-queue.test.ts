@@ -3,12 +3,12 @@
 import { expect, test } from "vitest";
 import type { Call } from "../../js/session/call.ts";
 import { PIECE } from "../../js/util/limits.ts";
-import { LineWorld } from "../support/line-world.ts";
+import { TurnQueueWorld } from "../support/turn-queue-world.ts";
 import { gate } from "../support/memory-pool.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
 
 test("a call on a free connection begins at once, and nothing is to be waited for when it is over", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   expect(world.line.end()).toBeUndefined();
   const { over } = world.call("a");
   expect(world.log).toEqual(["a begins"]);
@@ -21,7 +21,7 @@ test("a call on a free connection begins at once, and nothing is to be waited fo
 });
 
 test("a call that shares the wire goes when the one before it has said all; the ends keep their order", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const a = world.call("a");
   const b = world.call("b");
   expect(await world.news()).toEqual(["a begins"]);
@@ -40,7 +40,7 @@ test("a call that shares the wire goes when the one before it has said all; the 
 test.each(["alone", "loop", "stream"] as const)(
   "a call that is %s waits for all before it, and all wait for it",
   async (way) => {
-    const world = new LineWorld(5);
+    const world = new TurnQueueWorld(5);
     const a = world.call("a");
     const b = world.call("b", { way });
     const c = world.call("c");
@@ -57,7 +57,7 @@ test.each(["alone", "loop", "stream"] as const)(
 );
 
 test("without pipelining each call waits for the end of the one before it", async () => {
-  const world = new LineWorld(1);
+  const world = new TurnQueueWorld(1);
   const a = world.call("a");
   world.call("b");
   expect(a.call.follower).toBeUndefined();
@@ -66,7 +66,7 @@ test("without pipelining each call waits for the end of the one before it", asyn
 });
 
 test("so many calls are on the wire at most, and one more for each that is over", async () => {
-  const world = new LineWorld(3);
+  const world = new TurnQueueWorld(3);
   const calls = ["a", "b", "c", "d", "e"].map((name) => world.call(name));
   for (const at of [0, 1, 2]) calls[at]!.says();
   expect(await world.news()).toEqual(["a begins", "b begins", "c begins"]);
@@ -85,7 +85,7 @@ test("so many calls are on the wire at most, and one more for each that is over"
 });
 
 test("behind 64 KiB of parameters the next call waits until they have left", async () => {
-  const world = new LineWorld(9);
+  const world = new TurnQueueWorld(9);
   const { closed, open } = gate();
   world.written = closed;
   const calls = ["a", "b", "c", "d"].map((name) => world.call(name));
@@ -102,9 +102,9 @@ test("behind 64 KiB of parameters the next call waits until they have left", asy
 });
 
 test("all whose turn comes with the end of one begin one after the other, in the same turn", () => {
-  const world = new LineWorld(100);
+  const world = new TurnQueueWorld(100);
   const first = world.call("first", { way: "alone" });
-  const says = (call: Call<void>) => call.follower!.said(1);
+  const says = (call: Call<void>) => call.follower!.sent(1);
   for (let n = 0; n < 50; n++) world.call(String(n), { body: says });
   let depth = 0;
   world.call("last", { body: () => void (depth = new Error().stack!.split("\n").length) });
@@ -117,7 +117,7 @@ test("all whose turn comes with the end of one begin one after the other, in the
 });
 
 test("a call that is made while another one begins comes behind that", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const a = world.call("a", { body: () => void world.call("b") });
   expect(await world.news()).toEqual(["a begins"]);
   a.over();
@@ -125,7 +125,7 @@ test("a call that is made while another one begins comes behind that", async () 
 });
 
 test("what begins after a body that throws still has its turn", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const first = world.call("first", { way: "alone" });
   world.call("a", {
     body: () => {
@@ -148,14 +148,14 @@ test("what begins after a body that throws still has its turn", async () => {
 // -- what a call brings -----------------------------------------------------------------------------------------------
 
 test("an observer hears on which server the call begins", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const begun: unknown[] = [];
   world.call("a", { call: { observation: { begin: (config: unknown) => void begun.push(config) } } });
   expect(begun).toEqual(["config"]);
 });
 
 test("texts are noted where the session has other users later: each of a batch, or the one of a call", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const noted: string[] = [];
   world.session = world.newSession({ note: (text: string) => void noted.push(text) });
   world.call("a", { call: { asked: { text: "all", texts: ["one", "two"] } } }).over();
@@ -167,7 +167,7 @@ test("texts are noted where the session has other users later: each of a batch, 
 // -- turns of transactions --------------------------------------------------------------------------------------------
 
 test("a turn that is taken holds what comes behind it until it is passed on", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const turn = world.line.take();
   world.call("a");
   const end = world.line.end()!;
@@ -178,7 +178,7 @@ test("a turn that is taken holds what comes behind it until it is passed on", as
 });
 
 test("the last turn that is passed on leaves nothing to wait for", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const [first, second] = [world.line.take(), world.line.take()];
   const end = world.line.end()!;
   world.line.pass(first);

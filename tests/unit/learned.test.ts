@@ -1,8 +1,8 @@
-// What a connection remembers of statements and types (js/session/told.ts): what has run there, its columns, and that
+// What a connection remembers of statements and types (js/session/learned.ts): what has run there, its columns, and that
 // the core is told of a type once.
 import { expect, test } from "vitest";
 import type { Shape } from "../../js/session/shapes.ts";
-import { Told } from "../../js/session/told.ts";
+import { Learned } from "../../js/session/learned.ts";
 import type { Column, CoreConnection } from "../../js/wasm/boundary.ts";
 import type { Definition } from "../../js/wasm/type-definitions.ts";
 
@@ -10,7 +10,7 @@ const shape = (id: number) => ({ id }) as Shape;
 const columns = [{ name: "n", typeOid: 23 }] as unknown as readonly Column[];
 
 test("a statement has run here once it is remembered, and has columns once the core has told them", () => {
-  const told = new Told();
+  const told = new Learned();
   expect([told.hasRun(shape(7)), told.columns(shape(7))]).toEqual([false, undefined]);
   told.remember(shape(7));
   expect([told.hasRun(shape(7)), told.columns(shape(7))]).toEqual([true, undefined]);
@@ -20,7 +20,7 @@ test("a statement has run here once it is remembered, and has columns once the c
 });
 
 test("a statement that runs again keeps the columns that the core has told", () => {
-  const told = new Told();
+  const told = new Learned();
   told.remember(shape(7));
   told.learnColumns(7, columns);
   told.remember(shape(7));
@@ -28,7 +28,7 @@ test("a statement that runs again keeps the columns that the core has told", () 
 });
 
 test("what is forgotten is named in its order, and has not run here any more", () => {
-  const told = new Told();
+  const told = new Learned();
   for (const id of [3, 1, 2]) told.remember(shape(id));
   told.learnColumns(1, columns);
   expect(told.forgetAll()).toEqual([3, 1, 2]);
@@ -38,7 +38,7 @@ test("what is forgotten is named in its order, and has not run here any more", (
 });
 
 test("a thousand statements are remembered, and with many more of them the older ones are not", () => {
-  const told = new Told();
+  const told = new Learned();
   for (let id = 1; id <= 1_000; id++) told.remember(shape(id));
   expect([told.hasRun(shape(1)), told.hasRun(shape(1_000))]).toEqual([true, true]);
   for (let id = 1_001; id <= 5_000; id++) told.remember(shape(id));
@@ -47,7 +47,7 @@ test("a thousand statements are remembered, and with many more of them the older
 });
 
 test("a core is told of types once, and of none where there are none", () => {
-  const told = new Told();
+  const told = new Learned();
   const tellings: number[][] = [];
   const handle = { define_types: (types: Uint32Array) => void tellings.push([...types]) } as unknown as CoreConnection;
   const mood: Definition = { oid: 20_001, code: 0, of: 25, parts: [], names: [] };
@@ -57,6 +57,6 @@ test("a core is told of types once, and of none where there are none", () => {
   told.define(handle, [mood]);
   expect(tellings).toEqual([[20_001, 0, 25, 0]]);
   // Another connection's core knows nothing of it.
-  new Told().define(handle, [mood]);
+  new Learned().define(handle, [mood]);
   expect(tellings).toHaveLength(2);
 });

@@ -5,7 +5,7 @@ import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
 import type { Member } from "../../js/pool/member.ts";
 import { resolvePool, type PoolConfig } from "../../js/pool/options.ts";
-import { Upkeep } from "../../js/pool/upkeep.ts";
+import { MemberLifecycle } from "../../js/pool/member-lifecycle.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
 import { fromErrorResponse, UsageError, type PgzError } from "../../js/util/errors.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -34,7 +34,7 @@ const tooMany = fromErrorResponse({ severity: "FATAL", code: "53300", message: "
 const thrown = new Error("by the hook");
 
 interface Kept {
-  readonly upkeep: Upkeep;
+  readonly lifecycle: MemberLifecycle;
   /** What the pool and the observer are told. */
   readonly told: unknown[];
   readonly connections: FakeConnection[];
@@ -57,7 +57,7 @@ function keep(pool: Partial<PoolConfig>, connection = () => new FakeConnection()
     connections.push(made);
     return Promise.resolve(made);
   };
-  const upkeep = new Upkeep({
+  const lifecycle = new MemberLifecycle({
     config,
     counters: { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 },
     pool: { ...resolvePool({}, undefined, false), ...pool },
@@ -65,7 +65,7 @@ function keep(pool: Partial<PoolConfig>, connection = () => new FakeConnection()
     tell: (event) => void told.push(event),
     demoted: (member) => void told.push(["demoted", member]),
   });
-  return { upkeep, told, connections, connects };
+  return { lifecycle, told, connections, connects };
 }
 
 async function rejection(promise: Promise<unknown>): Promise<unknown> {
@@ -78,9 +78,9 @@ async function rejection(promise: Promise<unknown>): Promise<unknown> {
 // -- connecting -------------------------------------------------------------------------------------------------------
 
 test("a connection is made, told of, and lives for up to a tenth less than maxLifetime", async () => {
-  const { upkeep, told, connections, connects } = keep({ maxLifetime: 10_000, sharing: 3 });
+  const { lifecycle, told, connections, connects } = keep({ maxLifetime: 10_000, sharing: 3 });
   const dice = vi.spyOn(Math, "random").mockReturnValue(0.5);
-  const member = await upkeep.open(7);
+  const member = await lifecycle.open(7);
   dice.mockRestore();
   expect(member.expiresAt - clock.now).toBe(9_500);
   expect([member.generation, member.since, member.place]).toEqual([7, clock.now, "busy"]);
@@ -88,7 +88,7 @@ test("a connection is made, told of, and lives for up to a tenth less than maxLi
   expect(connects[0]!.applicationName).toBe("pgz-edge");
   expect(connections[0]!.staysRead).toBe(true);
   const forEver = keep({ maxLifetime: 0, healthCheckInterval: 0 });
-  expect((await forEver.upkeep.open(0)).expiresAt).toBe(Infinity);
+  expect((await forEver.lifecycle.open(0)).expiresAt).toBe(Infinity);
   expect(forEver.connections[0]!.staysRead).toBe(false);
 });
 
@@ -96,8 +96,8 @@ test("a connection is made, told of, and lives for up to a tenth less than maxLi
 async function lifetimeFor(left: number | undefined, maxLifetime = 3_600_000): Promise<number> {
   const dice = vi.spyOn(Math, "random").mockReturnValue(0.5);
   const expiresAt = left === undefined ? undefined : clock.now + left;
-  const { upkeep } = keep({ maxLifetime }, () => Object.assign(new FakeConnection(), { expiresAt }));
-  const member = await upkeep.open(0);
+  const { lifecycle } = keep({ maxLifetime }, () => Object.assign(new FakeConnection(), { expiresAt }));
+  const member = await lifecycle.open(0);
   dice.mockRestore();
   return Math.round(member.expiresAt - clock.now);
 }
@@ -118,9 +118,9 @@ test("a time that is over, as by a clock that is ahead, is no reason to connect 
 
 test("beforeConnect gives options of one connect, or none", async () => {
   let n = 0;
-  const { upkeep, connects } = keep({ beforeConnect: () => (n++ ? undefined : { applicationName: "once" }) });
-  await upkeep.open(0);
-  await upkeep.open(0);
+  const { lifecycle, connects } = keep({ beforeConnect: () => (n++ ? undefined : { applicationName: "once" }) });
+  await lifecycle.open(0);
+  await lifecycle.open(0);
   expect(connects.map(({ applicationName }) => applicationName)).toEqual(["once", "pgz-edge"]);
 });
 
@@ -129,23 +129,23 @@ test("afterConnect waits for the login", async () => {
   const connection = new FakeConnection();
   connection.startup.done = new Promise((resolve) => (letIn = resolve));
   let runs = 0;
-  const { upkeep, told } = keep({ afterConnect: () => void runs++ }, () => connection);
-  const open = upkeep.open(0);
+  const { lifecycle, told } = keep({ afterConnect: () => void runs++ }, () => connection);
+  const open = lifecycle.open(0);
   await settle();
   expect([runs, told]).toEqual([0, []]);
   letIn(undefined);
   const member = await open;
-  expect([runs, told, member.leftovers.change]).toEqual([1, ["connect"], "none"]);
+  expect([runs, told, member.sessionChanges.change]).toEqual([1, ["connect"], "none"]);
   expect(connection.log).toEqual([]);
   // The hook's deadline is over with it.
   expect(clock.timers).toEqual([]);
 });
 
 test("what afterConnect sets is no leftover of a borrower", async () => {
-  const member: Member = await keep({}).upkeep.open(0);
-  const { upkeep } = keep({ afterConnect: () => void (member.leftovers.change = "resets"), reset: "always" });
-  await upkeep.clean(member);
-  expect(member.leftovers.change).toBe("none");
+  const member: Member = await keep({}).lifecycle.open(0);
+  const { lifecycle } = keep({ afterConnect: () => void (member.sessionChanges.change = "resets"), reset: "always" });
+  await lifecycle.clean(member);
+  expect(member.sessionChanges.change).toBe("none");
 });
 
 /** How a connect goes wrong, and what that costs: before the first that succeeds, and after it. */
@@ -183,7 +183,7 @@ for (const [name, [pool, wrong, error, first, later]] of Object.entries(failures
     [true, later],
   ])(`${name}; has connected before: %s`, async (hasConnected, ends) => {
     let isWrong = false;
-    const { upkeep, told, connections } = keep(
+    const { lifecycle, told, connections } = keep(
       {
         ...pool,
         ...(pool.beforeConnect && { beforeConnect: () => (isWrong ? pool.beforeConnect!() : undefined) }),
@@ -195,14 +195,14 @@ for (const [name, [pool, wrong, error, first, later]] of Object.entries(failures
         return made;
       },
     );
-    if (hasConnected) await upkeep.open(0);
+    if (hasConnected) await lifecycle.open(0);
     isWrong = true;
-    const cause = await rejection(upkeep.open(0));
-    expect(upkeep.judge(cause)).toEqual({ error, ends });
+    const cause = await rejection(lifecycle.open(0));
+    expect(lifecycle.judge(cause)).toEqual({ error, ends });
     expect(told).toEqual(hasConnected ? ["connect"] : []);
     const made = connections.slice(hasConnected ? 1 : 0);
     if (pool.afterConnect) expect(made.map(({ log }) => log)).toEqual([["close"]]);
-    upkeep.untold(cause);
+    lifecycle.unreported(cause);
     const hook = Object.keys(pool)[0];
     expect(told.slice(hasConnected ? 1 : 0)).toEqual(ends === "first" ? [[hook, error]] : []);
   });
@@ -216,22 +216,22 @@ test.each([
     connection.closed = LOST;
     throw error;
   };
-  const { upkeep } = keep({ afterConnect }, () => connection);
-  expect(upkeep.judge(await rejection(upkeep.open(0)))).toEqual({ error, ends });
+  const { lifecycle } = keep({ afterConnect }, () => connection);
+  expect(lifecycle.judge(await rejection(lifecycle.open(0)))).toEqual({ error, ends });
 });
 
 test("a hook that never ends costs a connect 5 s", async () => {
-  const { upkeep, connections } = keep({ afterConnect: () => new Promise(() => {}) });
-  const rejected = rejection(upkeep.open(0));
+  const { lifecycle, connections } = keep({ afterConnect: () => new Promise(() => {}) });
+  const rejected = rejection(lifecycle.open(0));
   await settle();
   expect(clock.timers).toEqual([5_000]);
   await clock.advance(5_000, settle);
-  expect(upkeep.judge(await rejected)).toMatchObject({ error: { code: "HOOK_TIMEOUT" }, ends: "first" });
+  expect(lifecycle.judge(await rejected)).toMatchObject({ error: { code: "HOOK_TIMEOUT" }, ends: "first" });
   expect(connections[0]!.log).toEqual(["close"]);
 });
 
 test("connects that are under way are given up with the pool, those that are over are not", async () => {
-  const { upkeep } = keep({});
+  const { lifecycle } = keep({});
   const closed = new UsageError("POOL_CLOSED", "closed");
   const aborts: AbortSignal[] = [];
   opening.open = (_, { signal }) => {
@@ -240,10 +240,10 @@ test("connects that are under way are given up with the pool, those that are ove
       ? new FakeConnection()
       : new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
   };
-  await upkeep.open(0);
-  const waiting = rejection(upkeep.open(0));
+  await lifecycle.open(0);
+  const waiting = rejection(lifecycle.open(0));
   await settle();
-  upkeep.abortConnects(closed);
+  lifecycle.abortConnects(closed);
   expect(await waiting).toBe(closed);
   expect(aborts.map(({ aborted }) => aborted)).toEqual([false, true]);
 });
@@ -253,17 +253,17 @@ test("connects that are under way are given up with the pool, those that are ove
 const backs: [string, Partial<PoolConfig>, (member: Member) => unknown, string[] | undefined][] = [
   ["nothing to do", {}, () => {}, undefined],
   ["reset: always", { reset: "always" }, () => {}, ["set session"]],
-  ["a setting", {}, (member: Member) => (member.leftovers.change = "resets"), ["set session"]],
-  ["a setting, reset: never", { reset: "never" }, (member: Member) => (member.leftovers.change = "resets"), []],
+  ["a setting", {}, (member: Member) => (member.sessionChanges.change = "resets"), ["set session"]],
+  ["a setting, reset: never", { reset: "never" }, (member: Member) => (member.sessionChanges.change = "resets"), []],
   ["afterRelease", { afterRelease: () => {} }, () => {}, []],
   ["a call that runs", {}, (member: Member) => ((member.connection as { isBusy: boolean }).isBusy = true), ["destroy"]],
 ];
 
 test.each(backs)("what comes back is looked at: %s", async (_, pool, leave, wanted) => {
-  const { upkeep, connections } = keep(pool);
-  const member = await upkeep.open(0);
+  const { lifecycle, connections } = keep(pool);
+  const member = await lifecycle.open(0);
   leave(member);
-  const cleaning = upkeep.clean(member);
+  const cleaning = lifecycle.clean(member);
   expect(cleaning === undefined).toBe(wanted === undefined);
   await cleaning;
   expect(connections[0]!.log.map((step) => wanted?.find((start) => step.startsWith(start)))).toEqual(wanted ?? []);
@@ -278,33 +278,33 @@ test.each([
   [() => fail(thrown), true],
   [() => Promise.reject(thrown), true],
 ])("what afterRelease says of a connection decides: %s", async (afterRelease, isDoomed) => {
-  const { upkeep, told } = keep({ afterRelease });
-  const member = await upkeep.open(0);
-  await upkeep.clean(member);
+  const { lifecycle, told } = keep({ afterRelease });
+  const member = await lifecycle.open(0);
+  await lifecycle.clean(member);
   expect([member.isDoomed, told]).toEqual([isDoomed, ["connect"]]);
 });
 
 test("afterRelease is not asked about a connection that has ended, and one that ends in it does not agree", async () => {
   const afterRelease = vi.fn();
   const ended = keep({ afterRelease });
-  const member = await ended.upkeep.open(0);
+  const member = await ended.lifecycle.open(0);
   ended.connections[0]!.closed = LOST;
-  await ended.upkeep.clean(member);
+  await ended.lifecycle.clean(member);
   expect(afterRelease).not.toHaveBeenCalled();
   expect(member.isDoomed).toBe(false);
   const ending: Kept = keep({ beforeAcquire: () => void (ending.connections[0]!.closed = LOST) });
-  expect(await ending.upkeep.agrees(await ending.upkeep.open(0), "beforeAcquire")).toBe(false);
+  expect(await ending.lifecycle.agrees(await ending.lifecycle.open(0), "beforeAcquire")).toBe(false);
 });
 
 test.each([true, false])("after a reset afterConnect runs again; observed: %s", async (isObserved) => {
   let runs = 0;
   const afterConnect = () => (++runs === 3 ? fail(thrown) : undefined);
-  const { upkeep, told, connections } = keep({ reset: "always", afterConnect }, undefined, isObserved);
-  const member = await upkeep.open(0);
-  await upkeep.clean(member);
+  const { lifecycle, told, connections } = keep({ reset: "always", afterConnect }, undefined, isObserved);
+  const member = await lifecycle.open(0);
+  await lifecycle.clean(member);
   expect([runs, connections[0]!.log.length, told]).toEqual([2, 1, ["connect"]]);
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
-  await upkeep.clean(member);
+  await lifecycle.clean(member);
   const printed = warn.mock.calls;
   warn.mockRestore();
   expect(connections[0]!.log.slice(-1)).toEqual(["close"]);
@@ -317,31 +317,31 @@ test("a server that refuses a write is asked what it is, and the pool is told wh
     ['row ["on"]', true],
     ['row ["off"]', false],
   ] as const) {
-    const { upkeep, told, connections } = keep({});
-    const member = await upkeep.open(0);
+    const { lifecycle, told, connections } = keep({});
+    const member = await lifecycle.open(0);
     const [connection] = connections as [FakeConnection];
     connection.config.targetSessionAttrs = "read-write";
     connection.answers = { SHOW: answer };
-    expect(upkeep.clean(member)).toBe(undefined);
+    expect(lifecycle.clean(member)).toBe(undefined);
     connection.refusedWrite = true;
-    await upkeep.clean(member);
+    await lifecycle.clean(member);
     expect(told.slice(1)).toEqual(isDemoted ? [["demoted", member]] : []);
     expect(Boolean(connection.closed)).toBe(isDemoted);
     connection.config.targetSessionAttrs = "any";
     connection.closed = undefined;
     connection.refusedWrite = true;
-    expect(upkeep.clean(member)).toBe(undefined);
+    expect(lifecycle.clean(member)).toBe(undefined);
   }
 });
 
 test("a server is not asked for what its connection cannot tell any more", async () => {
-  const { upkeep, told, connections } = keep({ reset: "always" });
-  const member = await upkeep.open(0);
+  const { lifecycle, told, connections } = keep({ reset: "always" });
+  const member = await lifecycle.open(0);
   const [connection] = connections as [FakeConnection];
   connection.config.targetSessionAttrs = "primary";
   connection.refusedWrite = true;
   connection.answers = { "set session": "error" };
-  await upkeep.clean(member);
+  await lifecycle.clean(member);
   expect(connection.log.slice(1)).toEqual(["close"]);
   expect(told).toEqual(["connect"]);
 });
@@ -350,12 +350,12 @@ test("a server is not asked for what its connection cannot tell any more", async
 
 test("beforeClose is called for a connection that is open, and cannot keep it", async () => {
   const beforeClose = vi.fn(() => fail(thrown));
-  const { upkeep, told, connections } = keep({ beforeClose });
-  const [open, ended] = [await upkeep.open(0), await upkeep.open(0)];
+  const { lifecycle, told, connections } = keep({ beforeClose });
+  const [open, ended] = [await lifecycle.open(0), await lifecycle.open(0)];
   connections[1]!.closed = LOST;
-  await upkeep.close(open);
+  await lifecycle.close(open);
   expect(beforeClose).toHaveBeenCalledTimes(1);
-  await upkeep.close(ended);
+  await lifecycle.close(ended);
   expect(beforeClose).toHaveBeenCalledTimes(1);
   expect(connections.map(({ log }) => log)).toEqual([["close"], []]);
   expect(told).toEqual(["connect", "connect", "remove", "remove"]);
@@ -366,17 +366,17 @@ test.each([
   ["a call that runs", (member: Member) => ((member.connection as { isBusy: boolean }).isBusy = true)],
 ])("beforeClose is not called beside %s", async (_, beside) => {
   const beforeClose = vi.fn();
-  const { upkeep, connections } = keep({ beforeClose });
-  const member = await upkeep.open(0);
+  const { lifecycle, connections } = keep({ beforeClose });
+  const member = await lifecycle.open(0);
   beside(member);
-  await upkeep.close(member);
+  await lifecycle.close(member);
   expect(beforeClose).not.toHaveBeenCalled();
   expect(connections[0]!.log).toEqual(["close"]);
 });
 
 test("a sign of life is asked for", async () => {
-  const { upkeep, connections } = keep({});
-  await upkeep.check(await upkeep.open(0));
+  const { lifecycle, connections } = keep({});
+  await lifecycle.check(await lifecycle.open(0));
   expect(connections[0]!.log).toEqual(["nothing"]);
 });
 
@@ -384,12 +384,12 @@ test("the calls of a hook end with it", async () => {
   let query: Promise<unknown> | undefined;
   const connection = new FakeConnection();
   connection.stopping = new Promise(() => {});
-  const { upkeep } = keep(
+  const { lifecycle } = keep(
     { beforeAcquire: (lease) => void (query = rejection(lease.exec("select 1"))) },
     () => connection,
   );
-  const member = await upkeep.open(0);
-  const agreed = upkeep.agrees(member, "beforeAcquire");
+  const member = await lifecycle.open(0);
+  const agreed = lifecycle.agrees(member, "beforeAcquire");
   await settle();
   expect(await query).toMatchObject({ code: "LEASE_RELEASED" });
   connection.stopping = undefined;

@@ -1,7 +1,7 @@
 // Whose request a client or a pool belongs to: the one that asks first, where sockets belong to requests at all.
 import { expect, test } from "vitest";
 import { createClient } from "../../js/api/client.ts";
-import { Home } from "../../js/api/home.ts";
+import { OwnerCheck } from "../../js/api/owner-check.ts";
 import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
 import { newServer } from "../support/memory-session.ts";
 
@@ -23,7 +23,7 @@ function requests() {
 
 test("the first request that asks is its own, and any other one is refused", () => {
   const now = requests();
-  const home = new Home("pool");
+  const home = new OwnerCheck("pool");
   now.request = 2;
   expect(home.refused()).toBeUndefined();
   now.request = 1;
@@ -36,7 +36,7 @@ test("the first request that asks is its own, and any other one is refused", () 
 
 test("each has a request of its own", () => {
   const now = requests();
-  const [first, second] = [new Home("client"), new Home("client")];
+  const [first, second] = [new OwnerCheck("client"), new OwnerCheck("client")];
   first.refused();
   now.request = 2;
   expect([first.refused()?.code, second.refused()]).toEqual(["OTHER_REQUEST", undefined]);
@@ -44,7 +44,7 @@ test("each has a request of its own", () => {
 
 test("where sockets belong to no request, it can be used anywhere", () => {
   installRuntime({ name: "node", connect: () => Promise.reject() } as unknown as Runtime);
-  const home = new Home("client");
+  const home = new OwnerCheck("client");
   expect([home.refused(), home.refused()]).toEqual([undefined, undefined]);
 });
 

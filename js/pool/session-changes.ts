@@ -1,53 +1,53 @@
-// What a borrower's statements may leave on a session: settings, a role, temporary tables, advisory locks, LISTEN …
+// What a borrower's statements may leave in a session: settings, a role, temporary tables, advisory locks, LISTEN …
 //
 //   none     the words of the statement show that it can leave nothing
 //   resets   anything else: the session is reset before it is lent again
 //   ends     no reset undoes it, or only one that would cost the driver its prepared statements: the session ends
 //
-// A statement that is not known here is reset. Functions and views that are not PostgreSQL's own are trusted, because
-// the statement does not show what they do: for programs that cannot trust them there is the option `reset: "always"`.
+// A session is reset after a statement that this file does not know. Functions and views that are not PostgreSQL's own
+// are trusted, because the statement does not show what they do. Programs that cannot trust them use `reset: "always"`.
 //
 // Knows PostgreSQL's statements and functions. Must not know connections, or how a session is reset (cleaning.ts).
-// docs/pool.md has a table of this, which tests/unit/leftovers.test.ts writes.
+// docs/pool.md has a table of this, which tests/unit/session-changes.test.ts writes.
 import { readings, type SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
 
-/** In the order of their weight. */
+/** In the order of their severity. */
 const CHANGES = ["none", "resets", "ends"] as const;
 export type Change = (typeof CHANGES)[number];
 
-/** Statements that leave nothing but by what they name. */
+/** Statements that leave nothing by themselves, only by the functions and tables that they name. */
 const CLEAN = `
   select insert update delete merge values table with show copy
   begin start commit end rollback abort savepoint release
   close fetch move notify lock truncate analyze analyse vacuum cluster reindex refresh checkpoint
   create alter drop comment grant revoke reassign security import
 `;
-/** DISCARD and DEALLOCATE would take the driver's prepared statements. */
+/** DISCARD and DEALLOCATE would remove the driver's prepared statements. */
 const ENDING = "prepare deallocate discard load";
 
-/** Functions of PostgreSQL that leave what a reset undoes, or run SQL that they are given as text. */
+/** PostgreSQL's functions whose effects a reset undoes, or that run SQL that they are given as text. */
 const RESET_FUNCTIONS = `
   set_config pg_advisory_lock pg_advisory_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared
   query_to_xml query_to_xmlschema query_to_xml_and_xmlschema ts_stat ts_rewrite
 `;
-/** Functions that leave what no reset undoes; dblink's connections belong to the session. */
+/** Functions whose effects no reset undoes. dblink's connections belong to the session. */
 const ENDING_FUNCTIONS = `
   setseed pg_backup_start pg_start_backup pg_replication_origin_session_setup
   pg_create_logical_replication_slot pg_create_physical_replication_slot
   pg_copy_logical_replication_slot pg_copy_physical_replication_slot
   dblink_connect dblink_connect_u
 `;
-/** Between EXPLAIN and its statement. */
+/** Words that may come between EXPLAIN and its statement. */
 const EXPLAIN_OPTIONS = "analyze analyse verbose";
-/** Between the INTO of a SELECT and the table's name. */
-const BEHIND_INTO = "local global unlogged table";
-/** What `set local`, `set transaction` and `set constraints` set ends with the transaction. */
+/** Words that may come between the INTO of a SELECT and the table's name. */
+const AFTER_INTO = "local global unlogged table";
+/** Settings of `set local`, `set transaction` and `set constraints` end with the transaction. */
 const OF_A_TRANSACTION = "local transaction constraints";
 
 /**
- * By list. Made when they are asked for: what a module calls at its top stays in the bundle of a program that has no
- * pool.
+ * The sets by their list. They are made on demand: a call at the top of a module stays in the bundle of a program that
+ * has no pool.
  */
 const sets = new Map<string, ReadonlySet<string>>();
 
@@ -57,20 +57,20 @@ function isOneOf(list: string, word: string): boolean {
   return set.has(word);
 }
 
-/** What a text may leave. Of several statements in one text (`simple`) the worst counts. */
+/** What a text may leave. If a text has several statements (`simple`), the most severe change counts. */
 export function changeOf(text: string): Change {
   seen ??= new TextCache(1_000, 1 << 20);
   return seen.get(text) ?? seen.put(text, worstOf(readings(text).map(changeOfAll)));
 }
 
-/** A program has few texts. */
+/** Cached, since a program has few texts. */
 let seen: TextCache<Change> | undefined;
 
 function worstOf(changes: readonly Change[]): Change {
   return CHANGES[Math.max(0, ...changes.map((change) => CHANGES.indexOf(change)))]!;
 }
 
-/** A dump has any number of statements. */
+/** In a loop: a dump may have any number of statements. */
 function changeOfAll(reader: SqlReader): Change {
   let worst: Change = "none";
   do worst = worstOf([worst, new Statement(reader).change()]);
@@ -78,10 +78,10 @@ function changeOfAll(reader: SqlReader): Change {
   return worst;
 }
 
-/** One statement of a text. Its reader is at the statement's end afterwards. */
+/** One statement of a text. `change` leaves the reader at the statement's end. */
 class Statement {
   readonly #reader: SqlReader;
-  /** What the statement names. */
+  /** What the functions that the statement names may leave. */
   #named: Change = "none";
 
   constructor(reader: SqlReader) {
@@ -96,7 +96,7 @@ class Statement {
     return worstOf([own, this.#named]);
   }
 
-  /** That of the statement that EXPLAIN runs. `""`: there is no statement. */
+  /** The first word of the statement, or of the statement that EXPLAIN runs. `""` if there is no statement. */
   #firstWord(): string {
     let first = this.#next();
     while (first === "(") first = this.#next();
@@ -117,26 +117,29 @@ class Statement {
     return this.#changeByTables(first);
   }
 
-  /** SELECT … INTO, and UPDATE of pg_settings. */
+  /** Finds SELECT … INTO, and an UPDATE of pg_settings. */
   #changeByTables(first: string): Change {
     let updates = first === "update";
-    /** Behind an INTO that may be that of INSERT, or follow a column that is called so. */
+    /** After an INTO that may belong to INSERT, or that may follow a column named `insert`. */
     let isDoubtful = false;
     return this.#has((name, before, second) => {
       updates ||= name === "update";
-      // Its view's rule calls set_config for a row that is updated.
+      // The view's rule calls set_config for each updated row.
       if (name === "pg_settings" && updates) return true;
-      if (isDoubtful && (isTemporary(name) || isOneOf(BEHIND_INTO, name))) return true;
+      if (isDoubtful && (isTemporary(name) || isOneOf(AFTER_INTO, name))) return true;
       isDoubtful = false;
       if (name !== "into") return false;
       if (before !== "insert" && before !== "merge") return true;
-      // INSERT and MERGE are words of a statement at its beginning and beside the parenthesis of a WITH.
+      // INSERT and MERGE are keywords at the beginning of a statement and next to the parenthesis of a WITH.
       isDoubtful = second === "(" || second === ")";
       return second !== "" && !isDoubtful;
     }, first);
   }
 
-  /** `prepare transaction 'a'`; `prepare transaction as select 1` makes a prepared statement of that name. */
+  /**
+   * `prepare transaction 'a'` leaves nothing; `prepare transaction as select 1` makes a prepared statement of that
+   * name.
+   */
   #changeByPrepare(): Change {
     const isOfTransaction = this.#next() === "transaction" && this.#next() !== "" && this.#reader.kind === "text";
     return isOfTransaction ? "none" : "ends";
@@ -148,7 +151,7 @@ class Statement {
     let isPlain = true;
     let seeds = second === "seed";
     let name = this.#next();
-    // `set local.tenant = …`: a setting of that name, for the session.
+    // `set local.tenant = …` sets `local.tenant` for the session.
     const isOfTransaction = isOneOf(OF_A_TRANSACTION, second) && name !== ".";
     for (; name !== ""; name = this.#next()) {
       seeds ||= name === "seed";
@@ -157,14 +160,14 @@ class Statement {
         value += this.#reader.content;
       } else if (isTemporary(name)) isPlain = false;
     }
-    // The random numbers of the next borrower could be foretold.
+    // The next borrower's random numbers would be predictable.
     if (seeds) return "ends";
     // A search_path that begins with pg_temp makes each later CREATE TABLE a temporary one.
     const isSure = isPlain && !value.toLowerCase().includes("pg_temp");
     return isSure && isOfTransaction ? "none" : "resets";
   }
 
-  /** Whether one of its tokens does, by itself and the two in front of it. */
+  /** `resets` if `leaves` holds for a token, given with the two tokens before it. */
   #has(leaves: (name: string, before: string, second: string) => boolean, first = ""): Change {
     let second = "";
     let before = first;
@@ -173,7 +176,7 @@ class Statement {
     return "none";
   }
 
-  /** The next token as it is read; `""` at the statement's end. */
+  /** Reads the next token. Returns `""` at the statement's end. */
   #next(): string {
     this.#reader.next();
     if (this.#isOver) return "";
@@ -197,8 +200,8 @@ function isTemporary(name: string): boolean {
   return name === "temp" || name === "temporary" || name.startsWith("pg_temp");
 }
 
-/** What the statements of one session may have left since it was clean. */
-export class Leftovers {
+/** What the statements of one session may have left since the session was clean. */
+export class SessionChanges {
   change: Change = "none";
 
   note(text: string): void {

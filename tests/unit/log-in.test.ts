@@ -2,7 +2,7 @@
 // caller's, and ending the login does not end the connection.
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, test } from "vitest";
-import { logIn } from "../../js/api/handover.ts";
+import { logIn } from "../../js/api/log-in.ts";
 import type { Socket } from "../../js/sockets/contract.ts";
 import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
 

@@ -1,27 +1,28 @@
-// A login for somebody who then speaks the protocol alone, as pgz-edge/pg does: hosts, TLS, authentication and the
-// deadline are the driver's, the connection behind the first ReadyForQuery is the caller's.
+// A login for a caller that then speaks the protocol itself, as pgz-edge/pg does. Hosts, TLS, authentication and the
+// deadline are the driver's. After the first ReadyForQuery the connection is the caller's.
 //
-// Knows where a message of the server ends, so that the core gets the login's bytes and no more. Must not know what is
-// said afterwards.
+// Knows where a message of the server ends, so that the core gets the bytes of the login and no more. Must not know
+// what is sent afterwards.
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import { sendCancelRequest } from "../connection/cancel.ts";
 import { openConnection } from "../connection/startup.ts";
-import type { Connector, Socket } from "../sockets/contract.ts";
+import type { Socket } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { CANCEL_DEADLINE } from "../util/limits.ts";
+import { HEADER, READY_FOR_QUERY } from "../wasm/messages.ts";
 import { Calls } from "./calls.ts";
 import { configured } from "./configured.ts";
 
-/** A connection that has logged in, in the hands of who asked for it. */
+/** A connection that has logged in, now owned by the caller. */
 export interface Handover {
-  /** Gives what the server sends behind the first ReadyForQuery. */
+  /** Reads what the server sends after the ReadyForQuery that ended the login. */
   readonly socket: Socket;
   /** The settings that the server has reported. */
   readonly parameters: ReadonlyMap<string, string>;
-  /** The body of BackendKeyData: process ID and cancel key; empty where the server sent none. */
+  /** The body of BackendKeyData: process ID and cancel key; empty if the server sent none. */
   readonly backendKey: Uint8Array;
   readonly encrypted: boolean;
-  /** Whether it can be used from here: on Workers a socket belongs to its request. */
+  /** Whether it can be used from here: on Workers a socket belongs to one request. */
   isHome(): boolean;
   /** Sends a CancelRequest to the same server, secured in the same way. Never rejects. */
   cancel(): Promise<void>;
@@ -29,13 +30,14 @@ export interface Handover {
 
 /** Options of {@link logIn}. */
 export interface LogInOptions extends Options {
-  /** `database` or `true`: the session takes replication commands, which the driver's own calls could not use. */
+  /** `database` or `true`: the session accepts replication commands, which the driver's own calls cannot use. */
   replication?: string | undefined;
 }
 
 /**
- * Connects and logs in, to what {@link connect} takes, or where a client or pool does. `signal` of the options ends
- * that, and nothing later. Of a client or pool only `signal` and `startup` can be given anew.
+ * Connects and logs in. `input` is what {@link connect} takes, or a client or pool, whose server is then used. `signal`
+ * of the options ends the login, and nothing later. With a client or pool, only `signal`, `startup` and `replication`
+ * of the options count; `startup` is added to its own.
  *
  * @throws PgzError whatever `connect` rejects with
  *
@@ -47,12 +49,11 @@ export async function logIn(
   { replication, ...options }: LogInOptions = {},
 ): Promise<Handover> {
   const asked = input instanceof Calls ? asOf(input, options) : configured(input, { ...options, earlyQuery: false });
-  const connector = asked.connect ?? runtime().connect;
-  // Of several servers the last one: those before it were not what was asked for.
+  // With several servers, the socket of the last one: the servers before it did not satisfy `targetSessionAttrs`.
   let ferry: Ferry | undefined;
-  const connect: Connector = async (where) => new Ferry(await connector(where), (ready) => (ferry = ready));
+  const wrapSocket = (socket: Socket) => new Ferry(socket, (ready) => (ferry = ready));
   const ours = replication ? [["replication", replication] as const] : [];
-  const config = { ...asked, connect, startup: [...asked.startup, ...ours] };
+  const config = { ...asked, wrapSocket, startup: [...asked.startup, ...ours] };
   const isHome = runtime().inRequest?.() ?? (() => true);
   const connection = await openConnection(config, new AbortController());
   await connection.startup.done;
@@ -72,35 +73,27 @@ export async function logIn(
   };
 }
 
-/** The configuration of a client or pool. */
+/** The configuration of a client or pool, for this login. */
 function asOf(calls: Calls, { signal, startup }: Options): Config {
   const { config } = calls as unknown as { readonly config: Config };
   const more = Object.entries((startup ?? {}) as Record<string, string>);
   return { ...config, earlyQuery: false, signal, startup: [...config.startup, ...more] };
 }
 
-/** Type byte and int32 length. */
-const HEADER = 5;
-/** SSLRequest: int32 length, int32 code. */
-const SSL_REQUEST = [0, 0, 0, 8, 4, 210, 22, 47];
-const READY_FOR_QUERY = 90;
-
 /**
- * The login's socket: passes on what comes up to a ReadyForQuery, and keeps the rest. That is the next owner's, unless
- * the login reads on, as it does where it asks the server what it is (`targetSessionAttrs`).
+ * The login's socket. It passes on the bytes up to the end of a ReadyForQuery and keeps the rest. The rest is for the
+ * next owner, unless the login reads on, as it does to ask the server about itself (`targetSessionAttrs`).
  */
 class Ferry implements Socket {
   readonly #socket: Socket;
-  /** Is told of each ReadyForQuery. */
+  /** Called at each ReadyForQuery. */
   readonly #ready: (socket: Ferry) => void;
   #given = false;
-  /** What came behind ReadyForQuery. */
+  /** Bytes that arrived after ReadyForQuery. */
   #rest: Uint8Array | undefined;
-  /** Of the message that is under way: its header as far as it has come, and how much of its body is missing. */
+  /** The message that is arriving: the bytes of its header so far, and the number of body bytes still missing. */
   #header: number[] = [];
   #missing = 0;
-  /** Bytes that are no message: the answer to SSLRequest. */
-  #bare = 0;
 
   constructor(socket: Socket, ready: (socket: Ferry) => void) {
     this.#socket = socket;
@@ -130,8 +123,7 @@ class Ferry implements Socket {
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
-    if (this.#given) return undefined; // the login's Terminate
-    if (bytes.length === SSL_REQUEST.length && SSL_REQUEST.every((byte, at) => bytes[at] === byte)) this.#bare = 1;
+    if (this.#given) return undefined; // drops the login's Terminate
     return this.#socket.write(bytes);
   }
 
@@ -139,15 +131,15 @@ class Ferry implements Socket {
     return this.#given ? undefined : this.#socket.flushed?.();
   }
 
-  async startTls(servername: string): Promise<Socket> {
-    return new Ferry(await this.#socket.startTls(servername), this.#ready);
+  startTls(servername: string): Promise<Socket> {
+    return this.#socket.startTls(servername);
   }
 
   close(): Promise<void> {
     return this.#given ? Promise.resolve() : this.#socket.close();
   }
 
-  /** From now on it is somebody else's. */
+  /** Gives the socket to its next owner. */
   give(): Socket {
     this.#given = true;
     const socket = this.#socket;
@@ -169,10 +161,9 @@ class Ferry implements Socket {
     };
   }
 
-  /** Where in the chunk the login is over; its length while it goes on. */
+  /** Returns the place in the chunk at which the login ends; the chunk's length while it continues. */
   #endOfLogin(chunk: Uint8Array): number {
-    let at = Math.min(this.#bare, chunk.length);
-    this.#bare -= at;
+    let at = 0;
     while (at < chunk.length) {
       if (this.#header.length < HEADER) {
         this.#header.push(chunk[at++]!);
@@ -193,7 +184,7 @@ class Ferry implements Socket {
   }
 }
 
-/** A length that no message has is the core's to refuse. */
+/** The body's length. The core refuses an impossible one. */
 function bodyOf(header: readonly number[]): number {
   const length = header.slice(1).reduce((sum, byte) => sum * 256 + byte, 0);
   return Math.max(0, length - 4);

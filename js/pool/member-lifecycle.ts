@@ -1,5 +1,4 @@
-// What is done with a pool's connections, and with whom: making, cleaning, asking, ending them, and the user's hooks
-// around that.
+// The life of a pool's connections: makes, cleans, checks and closes them, with the user's hooks around that.
 //
 // Knows one connection at a time. Must not know who waits for it, or how many there are (slots.ts).
 import type { Counters } from "../api/ledger.ts";
@@ -8,16 +7,16 @@ import type { Connection } from "../connection/connection.ts";
 import { openConnection } from "../connection/startup.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
 import { clean, isDemoted, ping } from "./cleaning.ts";
-import { HookThrew, runHook, tellThrow } from "./hooks.ts";
+import { HookThrew, runHook, reportThrow } from "./hooks.ts";
 import { Lease } from "./lease.ts";
 import { Member } from "./member.ts";
 import type { PoolConfig, PoolHooks } from "./options.ts";
-import type { Failure, Keeper } from "./slots.ts";
+import type { Failure, MemberActions } from "./slots.ts";
 
-/** Milliseconds, whatever a password function says. */
+/** Minimum lifetime in milliseconds, whatever time a password function gives. */
 const SHORTEST_LIFETIME = 1_000;
 
-/** What of a pool this needs. */
+/** The parts of a pool that this file needs. */
 interface Pool {
   readonly config: Config;
   readonly counters: Counters;
@@ -25,11 +24,14 @@ interface Pool {
   /** The configuration with other options. */
   readonly configWith: (given: Options) => Config;
   readonly tell: (event: "connect" | "remove") => void;
-  /** This connection's server takes writes no more. */
+  /** Called when this connection's server refuses writes now. */
   readonly demoted: (member: Member) => void;
 }
 
-export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check" | "judge" | "untold"> {
+export class MemberLifecycle implements Pick<
+  MemberActions,
+  "open" | "close" | "clean" | "check" | "judge" | "unreported"
+> {
   readonly #config: Config;
   readonly #counters: Counters;
   readonly #pool: PoolConfig;
@@ -70,22 +72,25 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
     }
   }
 
-  /** Connects that are under way fail with it. */
+  /** Fails the connects that are in flight with `error`. */
   abortConnects(error: PgzError): void {
     for (const connect of this.#connects) connect.abort(error);
   }
 
-  /** A hook's throw is one waiter's, since the next connect may do better. What a login fails with is everybody's. */
+  /**
+   * A hook's error ends one waiter, since the next connect may succeed. Any other error ends all waiters, unless it is
+   * transient.
+   */
   judge(cause: unknown): Failure {
     if (cause instanceof HookThrew) return { error: cause.error, ends: "first" };
     return { error: cause, ends: this.#isTransient(cause) ? "none" : "all" };
   }
 
-  untold(cause: unknown): void {
-    if (cause instanceof HookThrew) tellThrow(cause, this.#config);
+  unreported(cause: unknown): void {
+    if (cause instanceof HookThrew) reportThrow(cause, this.#config);
   }
 
-  /** A pool that has never connected tells at once that no server is there: that is a mistake in its configuration. */
+  /** A pool that has never connected reports at once that there is no server: its configuration is wrong. */
   #isTransient(error: unknown): boolean {
     if (!(error instanceof PgzError) || !error.retryable) return false;
     return error instanceof PostgresError || this.#hasConnected;
@@ -113,35 +118,35 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
   async #cleaned(member: Member): Promise<void> {
     const { afterConnect } = this.#pool;
     await clean(member, this.#pool, async () => {
-      // It has closed the connection where it fails. The call is over, so that it cannot reject with this.
-      if (afterConnect) await this.#prepare(member, afterConnect).catch((cause: unknown) => this.untold(cause));
+      // `#prepare` has closed the connection if it fails. The borrower's call has settled and cannot reject with this.
+      if (afterConnect) await this.#prepare(member, afterConnect).catch((cause: unknown) => this.unreported(cause));
     });
     if (member.mayBeDemoted && !member.connection.closed && (await isDemoted(member))) this.#demoted(member);
     if (member.connection.closed || (await this.agrees(member, "afterRelease"))) return;
     member.isDoomed = true;
   }
 
-  /** Settings that each borrower finds. */
+  /** Runs `afterConnect`, which makes the settings that every borrower finds. */
   async #prepare(member: Member, afterConnect: (lease: Lease) => unknown): Promise<void> {
-    const { connection, leftovers } = member;
+    const { connection, sessionChanges } = member;
     try {
       await connection.startup.done;
       await thrown("afterConnect", this.#run(member, "afterConnect", afterConnect));
-      leftovers.change = "none";
+      sessionChanges.change = "none";
     } catch (cause) {
-      // The hook may only have met the end of its connection, as any call may.
+      // The hook may have failed only because its connection ended, as any call may.
       const isLost = cause instanceof HookThrew && connection.closed && this.#isTransient(cause.error);
       await connection.close();
       throw isLost ? cause.error : cause;
     }
   }
 
-  /** A hook that says `false`, or throws, does not agree. */
+  /** Whether a hook agrees. A hook that returns `false`, or throws, does not. */
   async agrees(member: Member, name: keyof Omit<PoolHooks, "beforeConnect">): Promise<boolean> {
     return (await this.refusal(member, name)) === undefined;
   }
 
-  /** Why a hook does not agree, with what it threw, if anything; `undefined`: it agrees. */
+  /** Why a hook does not agree, with the error it threw, if any. `undefined` if it agrees. */
   async refusal(
     member: Member,
     name: keyof Omit<PoolHooks, "beforeConnect">,
@@ -154,7 +159,7 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
     );
   }
 
-  /** Runs a hook with the connection, whose calls end with it. */
+  /** Runs a hook with a lease of the connection. Calls that still run end with the hook. */
   async #run(member: Member, name: string, hook: (lease: Lease) => unknown): Promise<unknown> {
     const lease = new Lease(this.#config, this.#counters, member, () => undefined);
     try {
@@ -166,16 +171,17 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
 }
 
 /**
- * Of a connection: `maxLifetime`, or four fifths of what its server leaves it, so that what is borrowed last has a fifth
- * to finish. Less up to a tenth, so that they do not all end at once.
+ * Lifetime of a connection: `maxLifetime`, or four fifths of the time until its session expires if that is less. The
+ * last borrower then has a fifth to finish. Up to a tenth less at random, so that connections do not all end at once.
  */
 function lifetime(maxLifetime: number, { expiresAt = Infinity }: Connection): number {
-  // A clock that is ahead, or a time that is wrong, must not make a connection for nobody, and another one behind it.
+  // Without the minimum, a clock that is ahead or a wrong time would let each connection expire unused, and the pool
+  // would make another.
   const left = Math.max(SHORTEST_LIFETIME, (Number(expiresAt) - Date.now()) * 0.8);
   return Math.min(maxLifetime || Infinity, left) * (1 - Math.random() / 10);
 }
 
-/** What the hook gives, or what it throws under its name. */
+/** Resolves with the hook's result, or rejects with a {@link HookThrew} that has the hook's name. */
 function thrown<T>(hook: string, running: Promise<T>): Promise<T> {
   return running.catch((error: unknown) => {
     throw new HookThrew(hook, error);

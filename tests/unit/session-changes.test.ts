@@ -1,9 +1,9 @@
 // What the pool does behind which statements: the table of docs/pool.md is made of these rows.
 //
-//   DOCS=write npx vitest run tests/unit/leftovers.test.ts     writes it
+//   DOCS=write npx vitest run tests/unit/session-changes.test.ts     writes it
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { changeOf, Leftovers, type Change } from "../../js/pool/leftovers.ts";
+import { changeOf, SessionChanges, type Change } from "../../js/pool/session-changes.ts";
 
 /** A row of the table, and statements that show it. */
 interface Row {
@@ -230,7 +230,7 @@ test("the worst of several statements counts, in any order", () => {
   const [none, resets, ends] = ["select 1", "set a.b = 1", "load 'x'"] as const;
   expect(changeOf([none, resets].join(";"))).toBe("resets");
   expect(changeOf([ends, resets, none].join(";"))).toBe("ends");
-  const leftovers = new Leftovers();
+  const leftovers = new SessionChanges();
   const seen = [none, resets, none, ends, resets, none].map((text) => {
     leftovers.note(text);
     return leftovers.change;

@@ -1,15 +1,15 @@
-// The calls of whoever can begin a transaction: besides those of calls.ts, transactions and scopes.
+// The calls of everything that can begin a transaction: those of calls.ts, and transactions and scopes.
 //
-// Knows what both need. Must not know on which connection they run.
+// Knows what transactions and scopes need. Must not know on which connection they run.
 import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import { Calls } from "./calls.ts";
 import { Scope } from "./scope.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
-/** The calls of a client, a pool, a lease and a cluster: what each of these has. */
-export abstract class Transacting extends Calls {
-  /** `sessionOf`: the session to run it on, given the connection's. @internal */
+/** The calls that a client, a pool, a lease and a cluster share. */
+export abstract class TransactionCalls extends Calls {
+  /** `sessionOf`: given the connection's session, the session to run it on. @internal */
   protected abstract begin<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
@@ -23,13 +23,13 @@ export abstract class Transacting extends Calls {
    * Resolves with what `work` returned, once the server has committed. Rejects with what `work` threw, or with the
    * error of COMMIT.
    *
-   * Transactions of one client or lease run one after the other, and meanwhile its own calls reject with
-   * `TRANSACTION_OPEN`, because they would wait for themselves: use `work`'s argument. A transaction that is made
-   * inside another's callback would wait for itself: it rejects with `TRANSACTION_OPEN` when that one has run nothing
-   * for 3 s. Use `tx.transaction`.
+   * Transactions of one client or lease run one after the other. Meanwhile its own calls reject with
+   * `TRANSACTION_OPEN`, because a callback that awaits one would wait forever: call the methods of `work`'s argument
+   * instead. A transaction that is made inside another's callback would wait forever too. It rejects with
+   * `TRANSACTION_OPEN` when the outer one has run nothing for 3 s: use `tx.transaction`.
    *
-   * Transactions of a pool have a connection of their own each: they run beside each other, and a call of the pool
-   * itself inside of `work` is outside of the transaction.
+   * Each transaction of a pool has its own connection. They run beside each other, and a call of the pool itself inside
+   * `work` is outside the transaction.
    *
    * @example
    * const balance = await client.transaction(async (tx) => {
@@ -47,10 +47,10 @@ export abstract class Transacting extends Calls {
   }
 
   /**
-   * These calls with settings and a role of their own, for row-level security and a schema per tenant (docs/scopes.md).
-   * They hold for one call, also when it fails, and travel with it: a call still takes one round trip.
+   * These calls with their own settings and role, for row-level security and a schema per tenant (docs/scopes.md). The
+   * settings apply to one call, also when it fails, and are sent with it: a call still takes one round trip.
    *
-   * Making a scope costs nothing: make one per request. Its transactions, streams and batches are as the client's.
+   * Making a scope costs nothing: make one per request. Its transactions, streams and batches work as the client's do.
    * `simple`, COPY outside a transaction, and statements that end a transaction or outlive it reject with
    * `NOT_IN_SCOPE`.
    *

@@ -2,12 +2,12 @@
 // session, or with something to be cleaned up behind it.
 import { expect, test } from "vitest";
 import type { Session } from "../../js/session/session.ts";
-import { LineWorld } from "../support/line-world.ts";
+import { TurnQueueWorld } from "../support/turn-queue-world.ts";
 import { gate } from "../support/memory-pool.ts";
 import { quiet } from "../support/memory-session.ts";
 
 test("a call that is over before its turn is passed over, and asks for no session", async () => {
-  const world = new LineWorld(1);
+  const world = new TurnQueueWorld(1);
   const a = world.call("a");
   let asks = 0;
   const b = world.call("b", { connected: () => (asks++, world.session) });
@@ -19,7 +19,7 @@ test("a call that is over before its turn is passed over, and asks for no sessio
 });
 
 test("a call that is over when its session comes does not begin", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const { closed, open } = gate();
   const a = world.call("a", { connected: () => closed.then(() => world.session) });
   world.call("b");
@@ -30,7 +30,7 @@ test("a call that is over when its session comes does not begin", async () => {
 });
 
 test("a session that comes later is waited for, and the work begins on it", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const { closed, open } = gate();
   let seen: unknown;
   world.call("a", { connected: () => closed.then(() => world.session), body: (_, session) => void (seen = session) });
@@ -41,7 +41,7 @@ test("a session that comes later is waited for, and the work begins on it", asyn
 });
 
 test.each(["throws", "rejects"])("without a session the call fails, and is not asked again (%s)", async (how) => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const connected = () => {
     if (how === "throws") throw new Error("no server");
     return Promise.reject(new Error("no server"));
@@ -52,7 +52,7 @@ test.each(["throws", "rejects"])("without a session the call fails, and is not a
 });
 
 test("a call that fails on its session is told so, and the line goes on", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const a = world.call("a");
   world.call("b");
   a.fails("division");
@@ -66,7 +66,7 @@ test("a call that fails on its session is told so, and the line goes on", async 
 });
 
 test("a session that was of no use is left: the call begins again on the next one, before the others", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const sessions = [world.newSession(), world.newSession()];
   const seen: Session[] = [];
   const a = world.call("a", {
@@ -82,7 +82,7 @@ test("a session that was of no use is left: the call begins again on the next on
 });
 
 test("a call that begins again has said once all the same: nobody follows it twice", async () => {
-  const world = new LineWorld(2);
+  const world = new TurnQueueWorld(2);
   const a = world.call("a", { next: "begin again" });
   const b = world.call("b");
   a.says();
@@ -99,18 +99,18 @@ test("a call that begins again has said once all the same: nobody follows it twi
 });
 
 test("a call that leaves the line is not failed by it", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const a = world.call("a", { next: "leave" });
   a.fails("ended");
   expect(await world.news()).toEqual(["a begins", "a is asked about ended", "a is free"]);
 });
 
 test("a call that has no session any more says nothing that counts", async () => {
-  const world = new LineWorld(2);
+  const world = new TurnQueueWorld(2);
   const a = world.call("a", { next: "leave" });
   const { follower } = a.call;
   a.fails("ended");
-  follower!.said(1);
+  follower!.sent(1);
   const b = world.call("b");
   b.says();
   world.call("c");
@@ -118,9 +118,9 @@ test("a call that has no session any more says nothing that counts", async () =>
 });
 
 test("an end that is told twice counts once", async () => {
-  const world = new LineWorld(2);
+  const world = new TurnQueueWorld(2);
   const [a, b, c] = ["a", "b", "c", "d"].map((name) => world.call(name)) as [
-    ReturnType<LineWorld["call"]>,
+    ReturnType<TurnQueueWorld["call"]>,
     never,
     never,
   ];
@@ -141,7 +141,7 @@ test("an end that is told twice counts once", async () => {
 });
 
 test("what a call has abandoned is cleaned up before the next one begins", async () => {
-  const world = new LineWorld(5);
+  const world = new TurnQueueWorld(5);
   const { closed, open } = gate();
   const a = world.call("a", { call: { operation: { cleanup: closed } } });
   world.call("b");
@@ -152,11 +152,11 @@ test("what a call has abandoned is cleaned up before the next one begins", async
 });
 
 test("a thousand calls that are over before the one in front end without a stack of a thousand", async () => {
-  const world = new LineWorld(2_000);
+  const world = new TurnQueueWorld(2_000);
   const first = world.call("first");
   first.says();
   const others = Array.from({ length: 1_500 }, (_, n) =>
-    world.call(String(n), { body: (call) => call.follower!.said(1) }),
+    world.call(String(n), { body: (call) => call.follower!.sent(1) }),
   );
   for (const one of others) one.over();
   world.log.length = 0;

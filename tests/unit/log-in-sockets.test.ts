@@ -2,7 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import { rootCertificates } from "node:tls";
 import { beforeEach, expect, test, vi } from "vitest";
-import { logIn, type LogInOptions } from "../../js/api/handover.ts";
+import { logIn, type LogInOptions } from "../../js/api/log-in.ts";
 import type { ConnectOptions, Socket } from "../../js/sockets/contract.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { accepted, isPending, newServer, quiet, server, type Session } from "../support/memory-session.ts";

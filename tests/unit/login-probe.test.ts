@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
-import { guessFor, remember, serverOf } from "../../js/connection/guess.ts";
+import { probeFor, remember, serverOf } from "../../js/connection/login-probe.ts";
 import { MOST_SERVERS } from "../../js/util/limits.ts";
 import { CLEARTEXT_FIRST, SCRAM_FIRST, SCRAM_PLUS_FIRST } from "../../js/wasm/boundary.ts";
 
@@ -11,23 +11,23 @@ const SCRAM = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"];
 
 test("a password in clear is sent ahead only over TLS that was fully verified, and only if nothing else is accepted", () => {
   const config = of({ requireAuth: "password" });
-  expect(guessFor(config, "full", true)).toBe(CLEARTEXT_FIRST);
-  expect(guessFor(config, "full", false)).toBe(0);
-  expect(guessFor(config, "ca", true)).toBe(0);
-  expect(guessFor(config, "none", true)).toBe(0);
-  expect(guessFor(of({ requireAuth: "password,scram-sha-256" }), "full", true)).toBe(0);
+  expect(probeFor(config, "full", true)).toBe(CLEARTEXT_FIRST);
+  expect(probeFor(config, "full", false)).toBe(0);
+  expect(probeFor(config, "ca", true)).toBe(0);
+  expect(probeFor(config, "none", true)).toBe(0);
+  expect(probeFor(of({ requireAuth: "password,scram-sha-256" }), "full", true)).toBe(0);
   remember(serverOf(config, true), SCRAM);
-  expect(guessFor(config, "none", true)).toBe(0);
+  expect(probeFor(config, "none", true)).toBe(0);
   remember(serverOf(config, true), []);
 });
 
 test("SCRAM is guessed where only that is accepted, unless the server is known to ask for something else", () => {
   const config = of({ port: 1, requireAuth: "scram-sha-256" });
-  expect(guessFor(config, "none", false)).toBe(SCRAM_FIRST);
+  expect(probeFor(config, "none", false)).toBe(SCRAM_FIRST);
   remember(serverOf(config, false), []);
-  expect(guessFor(config, "none", false)).toBe(0);
+  expect(probeFor(config, "none", false)).toBe(0);
   remember(serverOf(config, false), SCRAM);
-  expect(guessFor(config, "none", false)).toBe(SCRAM_FIRST);
+  expect(probeFor(config, "none", false)).toBe(SCRAM_FIRST);
 });
 
 test.each<[string, Options, boolean]>([
@@ -38,18 +38,18 @@ test.each<[string, Options, boolean]>([
   ["TLS", {}, true],
 ])("what one server asked for says nothing of another %s", (_, other, encrypted) => {
   const config = of({ port: 2 });
-  expect(guessFor(config, "none", false)).toBe(0);
+  expect(probeFor(config, "none", false)).toBe(0);
   remember(serverOf(config, false), SCRAM);
-  expect(guessFor(config, "none", false)).toBe(SCRAM_FIRST);
-  expect(guessFor(of({ port: 2, ...other }), "none", encrypted)).toBe(0);
+  expect(probeFor(config, "none", false)).toBe(SCRAM_FIRST);
+  expect(probeFor(of({ port: 2, ...other }), "none", encrypted)).toBe(0);
   remember(serverOf(config, false), ["SCRAM-SHA-256-PLUS"]);
-  expect(guessFor(config, "none", false)).toBe(0);
+  expect(probeFor(config, "none", false)).toBe(0);
   remember(serverOf(config, false), []);
 });
 
 test("SCRAM-SHA-256-PLUS is guessed with a certificate to bind to, of a server that offered it or is not known", () => {
   const config = of({ port: 6, requireAuth: "scram-sha-256" });
-  const guess = () => [guessFor(config, "none", true, true), guessFor(config, "none", true, false)];
+  const guess = () => [probeFor(config, "none", true, true), probeFor(config, "none", true, false)];
   expect(guess()).toEqual([SCRAM_FIRST | SCRAM_PLUS_FIRST, SCRAM_FIRST]);
   remember(serverOf(config, true), ["SCRAM-SHA-256"]);
   expect(guess()).toEqual([SCRAM_FIRST, SCRAM_FIRST]);
@@ -63,9 +63,11 @@ test("a bounded number of servers is remembered", () => {
   const first = of({ port: 4 });
   remember(serverOf(first, true), SCRAM);
   for (let n = 0; n < MOST_SERVERS - 1; n++) remember(`filler ${n}`, SCRAM);
-  expect(guessFor(first, "none", true)).toBe(0);
+  expect(probeFor(first, "none", true)).toBe(SCRAM_FIRST);
+  remember("one more", SCRAM);
+  expect(probeFor(first, "none", true)).toBe(0);
   const last = of({ port: 5 });
   remember(serverOf(last, true), SCRAM);
   remember(serverOf(last, true), SCRAM);
-  expect(guessFor(last, "none", true)).toBe(SCRAM_FIRST);
+  expect(probeFor(last, "none", true)).toBe(SCRAM_FIRST);
 });

@@ -1,20 +1,20 @@
-// The request that a client or pool belongs to. On Workers a socket works only in the request that made it, and a
-// promise of another request may never settle: so a call from elsewhere has to be refused before it waits for anything.
+// The request that owns a client or pool. On Workers a socket works only in the request that made it, and a promise of
+// another request may never settle. So a call from another request must be refused before it waits for anything.
 //
 // Knows whose request it is. Must not know connections or calls.
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError } from "../util/errors.ts";
 
-export class Home {
+export class OwnerCheck {
   readonly #what: string;
   #isHere: (() => boolean) | undefined;
 
-  /** `what` belongs to a request: "client" or "pool". */
+  /** `what` belongs to a request: `"client"` or `"pool"`. */
   constructor(what: string) {
     this.#what = what;
   }
 
-  /** Why it cannot be used here. The first request that asks is the one that it belongs to. */
+  /** Returns the error if it cannot be used from here. The first request that asks becomes the owner. */
   refused(): UsageError | undefined {
     this.#isHere ??= runtime().inRequest?.() ?? (() => true);
     if (this.#isHere()) return undefined;

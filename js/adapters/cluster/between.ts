@@ -1,0 +1,72 @@
+// A call between two servers: no connection has it while it waits, so its signals and its timeout are heeded here.
+//
+// Knows when the call is over for its caller. Must not know servers, or why it waits.
+import { AbortError, TimeoutError } from "../../index.ts";
+
+export interface Ends {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeout?: number | undefined;
+}
+
+export class Between {
+  readonly #signals: readonly (AbortSignal | undefined)[];
+  /** Milliseconds; 0: none. */
+  readonly #timeout: number;
+  readonly #began = performance.now();
+  #attempts = 0;
+
+  /** What its options say is checked by its first attempt, before anything waits. */
+  constructor(signals: readonly (AbortSignal | undefined)[], timeout = 0) {
+    this.#signals = signals;
+    this.#timeout = timeout;
+  }
+
+  /** One attempt on a server: what is left of the timeout holds for it. */
+  attempt<Options extends Ends, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
+    return this.#timeout && this.#attempts++ > 0 ? this.#again(options, run) : run(options);
+  }
+
+  async #again<Options extends Ends, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
+    try {
+      return await run({ ...options, timeout: Math.max(Math.ceil(this.#left), 1) });
+    } catch (error) {
+      if (error instanceof TimeoutError && error.code === "QUERY_TIMEOUT")
+        Object.assign(error, { message: this.#tooLate.message });
+      throw error;
+    }
+  }
+
+  /** Rejects when the call is over before, with what it is to reject with. */
+  async pause(milliseconds: number): Promise<void> {
+    const ends = this.#timeout ? Math.min(milliseconds, this.#left) : milliseconds;
+    let stop = () => {};
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const timer = setTimeout(resolve, ends);
+        const aborted = () => reject(new AbortError(this.#signals.find((one) => one?.aborted)?.reason, SAFE));
+        for (const signal of this.#signals) {
+          if (signal?.aborted) aborted();
+          signal?.addEventListener("abort", aborted);
+        }
+        stop = () => {
+          clearTimeout(timer);
+          for (const signal of this.#signals) signal?.removeEventListener("abort", aborted);
+        };
+      });
+    } finally {
+      stop();
+    }
+    if (this.#timeout && this.#left <= 0) throw this.#tooLate;
+  }
+
+  get #left(): number {
+    return this.#timeout - (performance.now() - this.#began);
+  }
+
+  get #tooLate(): TimeoutError {
+    return new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${this.#timeout} ms (timeout).`, SAFE);
+  }
+}
+
+/** Nothing of the call runs anywhere. */
+const SAFE = { retryable: true };

@@ -1,8 +1,0 @@
-// Waiting with a bound.
-
-/** Waits for `work` (which never rejects), but no longer than this. */
-export async function within(milliseconds: number, work: Promise<unknown>): Promise<void> {
-  let timer;
-  await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, milliseconds)))]);
-  clearTimeout(timer);
-}

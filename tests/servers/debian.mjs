@@ -1,0 +1,111 @@
+// Debian's packages, for servers that no registry of npm has: where apt gets them, and how a package is unpacked with
+// the libraries that it needs, beside what the machine has installed.
+//
+// Asks apt with lists of its own, and changes nothing of the system's. apt checks the signatures.
+import { execFile, execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/** Where apt gets its packages. */
+export function mirror() {
+  try {
+    const words = ["indextargets", "--format", "$(REPO_URI)", "Label: Debian"];
+    const [first] = execFileSync("apt-get", words, { encoding: "utf8" }).split("\n");
+    if (first) return first;
+  } catch {
+    // No Debian.
+  }
+  return "http://deb.debian.org/debian/";
+}
+
+/**
+ * Unpacks packages of Debian's unstable release, and those of `experimental` that are newer there, into a folder, with
+ * each library that they depend on. Rejects with why they cannot be had.
+ */
+export async function unpack(packages, experimental, folder) {
+  if (!existsSync(KEYS)) throw new Error(`${KEYS} is not there: packages of Debian cannot be checked`);
+  const apt = aptOf(folder, experimental);
+  try {
+    await apt("apt-get", ["update", "--quiet"]);
+    const all = await withLibraries(apt, packages);
+    const archives = path.join(folder, "archives");
+    mkdirSync(archives);
+    await apt("apt-get", ["download", "--quiet", ...all], archives);
+    for (const name of readdirSync(archives)) await run("dpkg-deb", ["-x", path.join(archives, name), folder]);
+    rmSync(archives, { recursive: true });
+  } finally {
+    rmSync(path.join(folder, "apt"), { recursive: true, force: true });
+  }
+}
+
+/** apt with lists, preferences and a cache below the folder, which knows of no installed package. */
+function aptOf(folder, experimental) {
+  const at = (...names) => path.join(folder, "apt", ...names);
+  for (const name of ["state/lists/partial", "cache/archives/partial", "etc"]) mkdirSync(at(name), { recursive: true });
+  const from = (suite) => `deb [signed-by=${KEYS}] ${mirror()} ${suite} main\n`;
+  writeFileSync(at("etc/sources.list"), from("sid") + from("experimental"));
+  const pin = `Package: ${experimental.join(" ")}\nPin: release a=experimental\nPin-Priority: 990\n`;
+  writeFileSync(at("etc/preferences"), pin);
+  writeFileSync(at("status"), "");
+  const settings = {
+    "Dir::State": at("state"),
+    "Dir::State::status": at("status"),
+    "Dir::Cache": at("cache"),
+    "Dir::Etc::sourcelist": at("etc/sources.list"),
+    "Dir::Etc::sourceparts": "/dev/null",
+    "Dir::Etc::preferences": at("etc/preferences"),
+    "Dir::Etc::preferencesparts": "/dev/null",
+    "APT::Sandbox::User": "", // the folder is ours
+    "Acquire::Languages": "none",
+    "Acquire::Retries": "2",
+    "APT::Update::Error-Mode": "any", // else what could not be had is only warned of
+  };
+  const options = Object.entries(settings).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
+  return async (program, words, cwd = folder) => {
+    const [command, ...rest] = words;
+    try {
+      return (await run(program, [command, ...options, ...rest], { cwd, timeout: 300_000 })).stdout;
+    } catch (error) {
+      const [reason = error.message] = error.stderr?.split("\n").filter((line) => line.startsWith("E: ")) ?? [];
+      throw new Error(`${program} ${command}: ${reason}`, { cause: error });
+    }
+  };
+}
+
+/** The packages, and each library that one of them depends on. */
+async function withLibraries(apt, packages) {
+  const all = new Set(packages);
+  for (let last = packages; last.length > 0;) {
+    const said = await apt("apt-cache", ["depends", "--important", ...last]);
+    last = [...said.matchAll(/Depends: (z?lib[^\s:]+)/g)].map(([, name]) => name).filter((name) => !all.has(name));
+    last = [...new Set(last)];
+    for (const name of last) all.add(name);
+  }
+  return [...all];
+}
+
+/**
+ * Puts a script in the place of each program: it starts the program by the loader and the libraries of its own folder.
+ * This machine's C library may be older than what they were built with.
+ */
+export function useOwnLibraries(folder, programs) {
+  const libraries = readdirSync(path.join(folder, "usr/lib"), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name.endsWith("-linux-gnu"))
+    .map(({ name }) => path.join(folder, "usr/lib", name));
+  const loader = libraries
+    .flatMap((one) => readdirSync(one).map((name) => path.join(one, name)))
+    .find((file) => /\/ld-linux-[^/]+\.so\.\d$/.test(file));
+  if (!loader) throw new Error(`no loader in ${folder}: is libc6 among the packages?`);
+  for (const program of programs) {
+    const real = `${program}.real`;
+    if (existsSync(real) && existsSync(program)) continue;
+    if (!existsSync(real)) renameSync(program, real);
+    const words = [loader, "--library-path", libraries.join(":"), "--argv0", program, real].map((word) => `'${word}'`);
+    writeFileSync(program, `#!/bin/sh\nexec ${words.join(" ")} "$@"\n`);
+    chmodSync(program, 0o755);
+  }
+}

@@ -1,0 +1,162 @@
+// When a look at the servers of `pgz-edge/cluster` waits, and for whom: over servers that are scripted, by a clock that
+// only the test moves.
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Lookout } from "../../js/adapters/cluster/look.ts";
+import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
+import type { ClusterConfig } from "../../js/adapters/cluster/options.ts";
+import { HOW_FAR } from "../../js/adapters/cluster/questions.ts";
+import type { Server, Servers } from "../../js/adapters/cluster/servers.ts";
+import type { ConnectInput, Pool } from "../../js/index.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+
+const clock = new FakeClock();
+beforeEach(() => {
+  clock.install();
+  clock.reset();
+});
+afterEach(() => clock.uninstall());
+
+const settle = async () => {
+  for (let n = 0; n < 100; n++) await null;
+};
+
+type Role = "primary" | "standby" | "silent";
+
+/** One server: what it is can change. */
+class Scripted {
+  role: Role;
+  timeline = 1;
+  lsn = "0/1000";
+  asked = 0;
+  readonly facts: Facts;
+  constructor(memory: Memory, key: string, role: Role) {
+    this.facts = memory.of(key);
+    this.role = role;
+  }
+
+  readonly pool = {
+    stats: () => ({ idle: 1, total: 1, acquired: 0, max: 2 }),
+    query: async (text: string, { timeout }: { timeout: number }) => {
+      this.asked++;
+      if (this.role === "silent") await late(timeout);
+      if (text === HOW_FAR) return { rows: [[this.lsn]] };
+      const file = `${String(this.timeline).padStart(8, "0")}0000000000000001`;
+      const isStandby = this.role === "standby";
+      return { rows: [[isStandby, this.lsn, "7", isStandby ? this.timeline : null, isStandby ? null : file, "8192"]] };
+    },
+  } as unknown as Pool;
+}
+
+const late = (timeout: number) =>
+  new Promise<never>((_, reject) => setTimeout(() => reject(new Error("it is silent")), timeout));
+
+/** A cluster of servers of these roles, whose pool of the primary finds the primary when it is woken. */
+function world(roles: readonly Role[], discover?: ClusterConfig["discover"]) {
+  const memory = new Memory();
+  const list = roles.map((role, index) => new Scripted(memory, `server ${index}`, role));
+  const updates: unknown[] = [];
+  let reached = list.find(({ role }) => role === "primary");
+  let woken = 0;
+  let found = () => {};
+  const joint = {
+    stats: () => ({ total: reached?.role === "primary" ? 1 : 0 }),
+    query: async (text: string, options: { timeout: number }) => {
+      if (reached?.role !== "primary")
+        await Promise.race([new Promise<void>((resolve) => (found = resolve)), late(options.timeout)]);
+      return await reached!.pool.query(text, options);
+    },
+  } as unknown as Pool;
+  const servers = {
+    memory,
+    primary: joint,
+    list: list.map((server) => Object.assign(server, { key: "", leave: () => {} }) as unknown as Server),
+    update: (inputs: readonly ConnectInput[]) => void updates.push(inputs),
+    elect: () => true,
+    get primaries() {
+      return list.filter(({ facts }) => facts.told && !facts.told.isStandby);
+    },
+    wake: () => {
+      woken++;
+      reached = list.find(({ role }) => role === "primary");
+      found();
+    },
+  } as unknown as Servers;
+  const config: ClusterConfig = { maxLag: 10_000, wait: 1_000, lookInterval: 2_000, discover };
+  return { lookout: new Lookout(servers, config), list, memory, updates, woken: () => woken };
+}
+
+/** How long it takes, in milliseconds of the clock. */
+async function took(work: Promise<unknown>): Promise<number> {
+  const began = clock.now;
+  let isOver = false;
+  void work.then(() => (isOver = true));
+  await settle();
+  while (!isOver && clock.now < began + 60_000) await clock.advance(10, settle);
+  return clock.now - began;
+}
+
+test("a discover that does not answer delays a look by two seconds, and is not asked again meanwhile", async () => {
+  let asked = 0;
+  let answer: (inputs: ConnectInput[]) => void = () => {};
+  const discover = () => {
+    asked++;
+    return new Promise<ConnectInput[]>((resolve) => (answer = resolve));
+  };
+  const { lookout, list, updates } = world(["primary", "standby"], discover);
+  expect(await took(lookout.look())).toBe(2_000);
+  expect(list[1]!.facts.told).toMatchObject({ isStandby: true });
+  expect(await took(lookout.look())).toBe(2_000);
+  expect(asked).toBe(1);
+  // It is used when it comes, and the next look asks again.
+  answer(["postgres://one"]);
+  await settle();
+  expect(updates).toEqual([["postgres://one"]]);
+  void lookout.look();
+  await settle();
+  expect(asked).toBe(2);
+});
+
+test("a discover that fails changes nothing", async () => {
+  const { lookout, updates } = world(["primary"], () => Promise.reject(new Error("not now")));
+  expect(await took(lookout.look())).toBe(0);
+  expect(updates).toEqual([]);
+  expect(clock.timers).toEqual([]);
+});
+
+test("while the primary is lost, the next one is found as soon as it says so", async () => {
+  const { lookout, list, memory, woken } = world(["primary", "standby", "standby"]);
+  await took(lookout.look());
+  expect(memory.timeline).toBe(1);
+  list[0]!.role = "silent";
+  // The first look waits for the primary. It asks all servers then, and so do the next ones, without that.
+  expect(await took(lookout.look())).toBeGreaterThanOrEqual(2_000);
+  const { asked } = list[1]!;
+  const before = woken();
+  list[1]!.role = "primary";
+  list[1]!.timeline = list[2]!.timeline = 2;
+  const looked = lookout.look();
+  await settle();
+  expect(list[1]!.asked).toBeGreaterThan(asked);
+  expect(woken()).toBe(before + 1);
+  await took(looked);
+  expect(memory.timeline).toBe(2);
+  // Asked once more behind the primary, so that its lag is known.
+  expect(clock.now - list[2]!.facts.hasAllOf).toBeLessThan(10_000);
+});
+
+test("who looks for a standby does not wait for a server that was silent the last time", async () => {
+  const { lookout, list } = world(["primary", "silent", "standby"]);
+  list[2]!.lsn = "0/0"; // it lags
+  // Nobody knows yet that one is silent.
+  expect(await took(lookout.lookForStandby())).toBe(2_000);
+  await took(lookout.look());
+  expect(await took(lookout.lookForStandby())).toBeLessThan(300);
+  // The look goes on; who comes later does not wait for it either.
+  expect(await took(lookout.lookForStandby())).toBe(0);
+  await took(lookout.look());
+});
+
+test("a standby that may answer ends the wait at once", async () => {
+  const { lookout } = world(["primary", "silent", "standby"]);
+  expect(await took(lookout.lookForStandby())).toBe(0);
+});

@@ -1,0 +1,161 @@
+// When a call of `reads.after()` waits in the server, and for how long; and how a call ends while it is on no server.
+// Over sessions that only note what is sent: tests/cluster/waiting.test.ts has real servers.
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { Between } from "../../js/adapters/cluster/between.ts";
+import type { Session } from "../../js/adapters/cluster/inside.ts";
+import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
+import { waitFor } from "../../js/adapters/cluster/questions.ts";
+import type { Server } from "../../js/adapters/cluster/servers.ts";
+import { learnVersion, Waiting } from "../../js/adapters/cluster/waiting.ts";
+import { TimeoutError } from "../../js/util/errors.ts";
+
+const position = { system: 7n, timeline: 1, lsn: 0x1_0000_0028n };
+
+/** A standby with so many connections at most, and how far it is known to be. */
+function standby({ max = 4, lsn = 0n, ...known }: { max?: number; lsn?: bigint } & Partial<Facts> = {}): Server {
+  const facts = new Memory().of("one");
+  Object.assign(facts, { hasWaitFor: true, told: { isStandby: true, system: 7n, timeline: 1, lsn }, ...known });
+  return { facts, pool: { stats: () => ({ max }) }, waiting: 0 } as unknown as Server;
+}
+
+/** A session of a server of this version. `ends` is how WAIT ends, and `stopped` what was abandoned. */
+function sessionOf(version: string | undefined, error?: { code: string }) {
+  const sent: string[] = [];
+  const stopped: unknown[] = [];
+  let isOver = () => {};
+  const operation = { error, whenOver: (listener: () => void) => void (isOver = listener) };
+  const connection = {
+    parameters: new Map(version === undefined ? [] : [["server_version", version]]),
+    operate: (command: (handle: unknown) => void) => {
+      command({ simple_query: (text: string) => void sent.push(text) });
+      return operation;
+    },
+    abandon: (one: unknown) => void stopped.push(one),
+  };
+  return { session: { connection } as unknown as Session, sent, stopped, operation, end: () => isOver() };
+}
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const after = (milliseconds: number) => performance.now() + milliseconds;
+const soon = () => after(1_000);
+const ignored = () => {};
+
+describe("a call waits in the server", () => {
+  test.each([
+    ["19.1", true],
+    ["19rc1 (Debian 19~rc1-1)", true],
+    ["20devel", true],
+    ["18.4", false],
+    ["9.6.24", false],
+    ["something", false],
+    [undefined, undefined],
+  ])("of version %s: %s", (version, expected) => {
+    const server = standby({ hasWaitFor: undefined });
+    learnVersion(server, sessionOf(version).session);
+    expect(server.facts.hasWaitFor).toBe(expected);
+  });
+
+  test("where it has the statement, is behind as far as is known, and time is left", () => {
+    expect(Waiting.begin(standby(), position, soon(), false)).toBeDefined();
+    expect(Waiting.begin(standby({ hasWaitFor: undefined }), position, soon(), true)).toBeUndefined();
+    expect(Waiting.begin(standby({ hasWaitFor: false }), position, soon(), true)).toBeUndefined();
+    expect(Waiting.begin(standby(), position, after(0), false)).toBeUndefined();
+    const there = standby({ lsn: position.lsn });
+    expect(Waiting.begin(there, position, soon(), false)).toBeUndefined();
+    // It says otherwise.
+    expect(Waiting.begin(there, position, soon(), true)).toBeDefined();
+  });
+
+  test("as long as half of the connections do not", () => {
+    const server = standby({ max: 5 });
+    const [first] = [1, 2].map(() => Waiting.begin(server, position, soon(), false));
+    expect(Waiting.begin(server, position, soon(), false)).toBeUndefined();
+    first!.end();
+    expect(Waiting.begin(server, position, soon(), false)).toBeDefined();
+    expect(Waiting.begin(standby({ max: 1 }), position, soon(), false)).toBeUndefined();
+  });
+
+  test("for the time that is left when it has a connection, which is never 0: that would be for ever", () => {
+    const server = standby();
+    const waiting = Waiting.begin(server, position, soon(), false)!;
+    const texts = [0, 400, 599.5, 0.5, 1].map((milliseconds) => {
+      vi.advanceTimersByTime(milliseconds);
+      const { session, sent } = sessionOf("19.0");
+      waiting.on(session, ignored);
+      return sent;
+    });
+    const wait = (milliseconds: number) => [`wait for lsn '1/28' with (timeout ${milliseconds}, no_throw)`];
+    expect(texts).toEqual([wait(1_000), wait(600), wait(1), [], []]);
+    expect(waitFor(position, 7)).toBe(wait(7)[0]);
+  });
+
+  test("until its call is over", () => {
+    const { session, stopped, operation } = sessionOf("19.0");
+    let callIsOver = () => {};
+    Waiting.begin(standby(), position, soon(), false)!.on(session, (listener) => (callIsOver = listener));
+    expect(stopped).toEqual([]);
+    callIsOver();
+    expect(stopped).toEqual([operation]);
+  });
+
+  test.each([
+    ["42601", false],
+    ["0A000", false],
+    ["55000", false],
+    ["57014", true],
+    ["40001", true],
+  ])("and where it fails with %s it may be waited for again: %s", (code, expected) => {
+    const server = standby();
+    const { session, end } = sessionOf("19.0", { code });
+    Waiting.begin(server, position, soon(), false)!.on(session, ignored);
+    end();
+    expect(server.facts.hasWaitFor).toBe(expected);
+  });
+});
+
+describe("a call between two servers", () => {
+  const settled = (promise: Promise<unknown>) =>
+    promise.then(
+      () => "over",
+      ({ code, message, retryable, cause }: TimeoutError) => ({ code, message, retryable, cause }),
+    );
+
+  test("waits as long as it is to", async () => {
+    const pause = settled(new Between([undefined]).pause(50));
+    await vi.advanceTimersByTimeAsync(50);
+    expect(await pause).toBe("over");
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("ends when its signal aborts, and leaves nothing behind", async () => {
+    const abort = new AbortController();
+    const between = new Between([undefined, abort.signal]);
+    const pause = settled(between.pause(50));
+    abort.abort("why");
+    expect(await pause).toMatchObject({ code: "ABORTED", retryable: true, cause: "why" });
+    expect(await settled(between.pause(50))).toMatchObject({ code: "ABORTED" });
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("ends when its timeout is over, of which each attempt has what is left", async () => {
+    const between = new Between([], 100);
+    const given: unknown[] = [];
+    const attempt = () => between.attempt({ timeout: 100 }, async ({ timeout }) => void given.push(timeout));
+    await attempt();
+    for (const milliseconds of [40, 59]) {
+      const pause = between.pause(milliseconds);
+      await vi.advanceTimersByTimeAsync(milliseconds);
+      await pause;
+      await attempt();
+    }
+    expect(given).toEqual([100, 60, 1]);
+    const pause = settled(between.pause(50));
+    await vi.advanceTimersByTimeAsync(1);
+    const message = "The call took longer than 100 ms (timeout).";
+    expect(await pause).toMatchObject({ code: "QUERY_TIMEOUT", message, retryable: true });
+    const late = between.attempt({}, () => Promise.reject(new TimeoutError("QUERY_TIMEOUT", "longer than 1 ms")));
+    expect(await settled(late)).toMatchObject({ code: "QUERY_TIMEOUT", message, retryable: false });
+  });
+});

@@ -133,6 +133,7 @@ export function asTest(program: Program, faults: readonly string[]): string {
 }
 
 export { draw, play };
+export { clusterCampaign, drawCluster, playCluster, shrunkCluster } from "./cluster/campaign.ts";
 export { hours } from "./expiring.ts";
 export { onModel, onReal } from "./conformance.ts";
 export { replicationOnModel, replicationOnReal, scripts as replicationScripts } from "./replication-conformance.ts";

@@ -2,6 +2,7 @@
 //
 //   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED from FIRST on, OF_THE_DAY behind AFTER
 //   programs that failed once (found.mjs)
+//   150 clusters of a primary and its standbys by fixed seeds, 50 by those of the day: CLUSTERS (cluster/)
 //   hours in which logins expire (expiring.ts)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
@@ -19,17 +20,22 @@ const FIRST = Number(env.FIRST ?? 1);
 const FIXED = Number(env.FIXED ?? 3_000);
 const OF_THE_DAY = Number(env.OF_THE_DAY ?? 1_000);
 const AFTER = Number(env.AFTER ?? 0);
+/** Sessions of clusters: these by fixed seeds, and as many by those of the day for three of them. */
+const CLUSTERS = Number(env.CLUSTERS ?? 150);
 /** How many sessions are played again to compare their traces. */
 const AGAIN = 60;
+const CLUSTERS_AGAIN = 10;
 
 const file = env.SIMULATION ?? (await bundled());
 const simulation = await import(pathToFileURL(file).href);
 const { campaign, draw, hours, play, shrunk, asTest } = simulation;
+const { clusterCampaign, drawCluster, playCluster, shrunkCluster } = simulation;
 
 /** Of the first seeds: the hash of all that was sent, received, called and told. */
 async function fingerprints() {
   const all = [];
   for (let seed = 1; seed <= AGAIN; seed++) all.push((await play(draw(seed))).fingerprint);
+  for (let seed = 1; seed <= CLUSTERS_AGAIN; seed++) all.push((await playCluster(drawCluster(seed))).fingerprint);
   return all;
 }
 
@@ -50,6 +56,8 @@ check("what quiet sessions cost", costs);
 const day = Math.floor(Date.now() / 86_400_000);
 await sessions(`seeds ${FIRST} to ${FIRST + FIXED - 1}`, FIRST, FIXED);
 await sessions("seeds of the day", day * 10_000 + AFTER, OF_THE_DAY);
+await clusters(`clusters by seeds ${FIRST} to ${FIRST + CLUSTERS - 1}`, FIRST, CLUSTERS);
+await clusters("clusters by seeds of the day", day * 10_000 + AFTER, OF_THE_DAY ? Math.ceil(CLUSTERS / 3) : 0);
 for (const { name, program } of found) check(name, (await play(program)).faults);
 for (const { name, run } of hours) check(`an hour of ${name}`, await run());
 console.log(`${counts.passed} passed, ${counts.failed} failed`);
@@ -71,6 +79,22 @@ async function sessions(name, from, count) {
     const least = await shrunk(draw(seed));
     console.log(asTest(least, (await play(least)).faults));
   }
+}
+
+async function clusters(name, from, count) {
+  const { sessions, seconds, calls, promotions, lost, failed } = await clusterCampaign(
+    Array.from({ length: count }, (_, at) => from + at),
+  );
+  const rate = (sessions / seconds).toFixed(0);
+  console.log(
+    `[simulation] ${name}: ${sessions} sessions, ${rate} a second, ${calls} calls, ${promotions} promotions, ` +
+      `${lost} acknowledged writes lost by them`,
+  );
+  check(
+    name,
+    failed.map(({ seed, faults }) => `CLUSTER=${seed}: ${faults.join("\n")}`),
+  );
+  for (const { seed } of failed.slice(0, 1)) console.log(JSON.stringify(await shrunkCluster(drawCluster(seed))));
 }
 
 function check(name, faults) {

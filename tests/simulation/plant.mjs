@@ -6,6 +6,8 @@
 //   PART=2/3 DRAWN=20 node …                        every third of them, from the second on: one core of three
 //   SURVIVED=.cache/mutants/stryker.json node …     those that survived in this report of Stryker
 //
+// A fault of js/adapters/cluster is looked for by sessions of clusters.
+//
 // By hand: the mutation tool comes from npm with the first run (tests/mutants). The last line counts.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -54,7 +56,7 @@ async function tried(fault) {
     return { isFound: true, text: `does not compile: ${String(error).split("\n")[0]}` };
   }
   const { stdout, status, signal } = spawnSync(process.execPath, [fileURLToPath(import.meta.url)], {
-    env: { ...env, SIMULATION: file },
+    env: { ...env, SIMULATION: file, ...(fault.file.startsWith("js/adapters/cluster") && { IN_CLUSTER: "1" }) },
     encoding: "utf8",
     timeout: minutes * 60_000 + 60_000,
     stdio: ["ignore", "pipe", "ignore"],
@@ -74,21 +76,25 @@ function edited({ file, from, to, start, end }, name, text) {
 
 async function find(file) {
   const simulation = await import(pathToFileURL(file).href);
-  const { campaign } = simulation;
   const until = performance.now() + minutes * 60_000;
   let failed;
-  // As check.mjs: what quiet sessions cost is compared, too.
-  const [differing] = await differences(simulation);
-  if (differing) failed = { seed: Number(/\d+/.exec(differing)[0]), faults: [differing] };
   const seeds = (function* () {
     for (let seed = 1; !failed; seed++) yield seed;
   })();
-  const tally = await campaign(seeds, {
+  const listener = {
     isOver: () => performance.now() > until,
     each: ({ faults }, seed) => void (failed ??= faults.length ? { seed, faults } : undefined),
-  });
+  };
+  const tally = env.IN_CLUSTER ? await simulation.clusterCampaign(seeds, listener) : await inSessions();
   const took = `${tally.sessions} sessions, ${tally.seconds.toFixed(1)} s`;
   const why = failed ? `, seed ${failed.seed}: ${failed.faults[0].split("\n")[0].slice(0, 100)}` : "";
   console.log(`\n${JSON.stringify({ isFound: failed !== undefined, text: took + why })}`);
   process.exit(0);
+
+  async function inSessions() {
+    // As check.mjs: what quiet sessions cost is compared, too.
+    const [differing] = await differences(simulation);
+    if (differing) failed = { seed: Number(/\d+/.exec(differing)[0]), faults: [differing] };
+    return simulation.campaign(seeds, listener);
+  }
 }

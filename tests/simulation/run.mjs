@@ -4,6 +4,8 @@
 //   MINUTES=60 node tests/simulation/run.mjs   an hour of it
 //   SEED=7 node tests/simulation/run.mjs       one session: its program, its timeline, what did not hold
 //   SEED=7 VARIATION=3 node …                  the same users under other faults
+//   CLUSTER=7 node …                           one session of a cluster, and where it fails its smallest program
+//   CLUSTERS=1 MINUTES=60 node …               an hour of those
 //
 // Coverage leads: seeds that reach new pairs of a state and an event are played again under other faults, and in the end
 // the pairs that none has reached are counted (PAIRS=1 prints them). A seed that fails is printed with what did not hold,
@@ -12,9 +14,12 @@
 import { loaded } from "./load.mjs";
 
 const { env } = process;
-const { explore, draw, play, shrunk, asTest } = await loaded();
+const { explore, draw, play, shrunk, asTest, clusterCampaign, drawCluster, playCluster, shrunkCluster } =
+  await loaded();
 
-if (env.SEED !== undefined) await again(Number(env.SEED), Number(env.VARIATION ?? 0));
+if (env.CLUSTER !== undefined) await cluster(Number(env.CLUSTER));
+else if (env.CLUSTERS) await clustersForMinutes(Number(env.MINUTES ?? 1));
+else if (env.SEED !== undefined) await again(Number(env.SEED), Number(env.VARIATION ?? 0));
 else await forMinutes(Number(env.MINUTES ?? 1));
 
 async function again(seed, variation) {
@@ -25,6 +30,27 @@ async function again(seed, variation) {
   for (const fault of report.faults) console.log(`FAULT: ${fault}`);
   if (report.faults.length) await tellLeast(program);
   process.exit(report.faults.length ? 1 : 0);
+}
+
+async function cluster(seed) {
+  const program = drawCluster(seed);
+  const { lines, faults } = await playCluster(program, true);
+  console.log(`${JSON.stringify(program, undefined, 2)}\n${lines.join("\n")}`);
+  for (const fault of faults) console.log(`FAULT: ${fault}`);
+  if (faults.length) console.log(JSON.stringify(await shrunkCluster(program)));
+  process.exit(faults.length ? 1 : 0);
+}
+
+async function clustersForMinutes(minutes) {
+  const first = Number(env.FIRST ?? (Date.now() % 1_000_000) * 1_000);
+  const until = performance.now() + minutes * 60_000;
+  const seeds = (function* () {
+    for (let seed = first; ; seed++) yield seed;
+  })();
+  const { failed, ...all } = await clusterCampaign(seeds, { isOver: () => performance.now() > until });
+  for (const { seed, faults } of failed.slice(0, 20)) console.log(`CLUSTER=${seed}: ${faults.join("\n")}`);
+  console.log(JSON.stringify({ ...all, failed: failed.length }));
+  process.exit(failed.length ? 1 : 0);
 }
 
 async function forMinutes(minutes) {

@@ -17,14 +17,14 @@ import { webSocket } from "../../js/sockets/websocket.ts";
 import { Ledger } from "../random/ledger.ts";
 import { Actor } from "./actor.ts";
 import type { Followed } from "./calls/index.ts";
-import { Conversations, type Coverage } from "./coverage.ts";
+import type { Coverage } from "./coverage.ts";
 import { compareWithLog } from "./followed.ts";
 import { Network, type Fault } from "./network.ts";
 import { registered } from "./patches.ts";
 import type { Beside, Program } from "./program.ts";
 import { Pooler } from "./server/pooler.ts";
 import { Server } from "./server/server.ts";
-import { Messages } from "./timeline.ts";
+import { tapOf } from "./tap.ts";
 import { webSocketClass } from "./websocket.ts";
 import { World } from "./world.ts";
 
@@ -52,7 +52,7 @@ const FROZEN = 60_000;
 let sessions = 0;
 
 /** What nobody caught, while a session ran. */
-const uncaught: unknown[] = [];
+export const uncaught: unknown[] = [];
 for (const event of ["unhandledRejection", "uncaughtException"] as const)
   process.on(event, (error: unknown) => void uncaught.push(error));
 
@@ -232,21 +232,6 @@ export class Session {
     // Where one client's answers were given to another nobody knows what was acknowledged.
     if (!this.pooler?.hasStaleAnswers()) faults.push(...ledger.compare(found));
   }
-}
-
-function tapOf(world: World, coverage: Coverage | undefined, says: (link: number) => void) {
-  const readers = new Map<string, Messages>();
-  const conversations = coverage && new Conversations(coverage);
-  return (link: number, direction: ">" | "<", bytes: Uint8Array) => {
-    conversations?.read(link, direction, bytes);
-    if (direction === ">") says(link);
-    const who = `link ${link} ${direction}`;
-    world.noteBytes(who, bytes, () => {
-      let reader = readers.get(who);
-      if (!reader) readers.set(who, (reader = new Messages(direction)));
-      return reader.read(bytes);
-    });
-  };
 }
 
 /** An error as a fault of the session. */

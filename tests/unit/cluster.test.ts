@@ -63,7 +63,7 @@ describe("positions", () => {
 });
 
 const primary = (lsn: bigint, timeline = 1) => ({ isStandby: false, system: 7n, timeline, lsn });
-const standby = (lsn: bigint) => ({ isStandby: true, system: 7n, timeline: 1, lsn });
+const standby = (lsn: bigint, timeline = 1) => ({ isStandby: true, system: 7n, timeline, lsn });
 
 describe("lags", () => {
   test("a standby has all of the last time at which the primary was no further", () => {
@@ -89,7 +89,33 @@ describe("lags", () => {
     memory.mark(primary(90n, 2), 3_000);
     expect(memory.isSuspect).toBe(true);
     expect(facts.hasAllOf).toBe(-Infinity);
-    memory.reached(facts, 90n);
+    memory.answered(facts, standby(90n, 2), 1);
+    expect(facts.hasAllOf).toBe(3_000);
+  });
+
+  test("a primary that was left behind is no measure, and one of another cluster begins anew", () => {
+    const memory = new Memory();
+    const facts = memory.of("one");
+    memory.mark(primary(90n, 2), 3_000);
+    memory.isSuspect = false;
+    memory.mark(primary(100n, 1), 4_000);
+    expect([memory.timeline, memory.isSuspect]).toEqual([2, true]);
+    memory.answered(facts, standby(100n, 1), 1);
+    expect(facts.hasAllOf).toBe(-Infinity);
+    memory.mark({ ...primary(10n, 1), system: 8n }, 5_000);
+    expect(memory.timeline).toBe(1);
+  });
+
+  test("positions of another timeline say nothing", () => {
+    const memory = new Memory();
+    const facts = memory.of("one");
+    memory.mark(primary(90n, 2), 3_000);
+    memory.answered(facts, standby(100n, 1), 1);
+    expect(memory.canTell(facts)).toBe(false);
+    expect(facts.hasAllOf).toBe(-Infinity);
+    // A role that may not ask for the timeline.
+    memory.answered(facts, standby(100n, 0), 1);
+    expect(memory.canTell(facts)).toBe(true);
     expect(facts.hasAllOf).toBe(3_000);
   });
 

@@ -11,12 +11,12 @@ import {
   ofPreludes,
   PgzError,
   UsageError,
+  type CallOptions,
   type QueryResult,
   type RouteReason,
   type SimpleOptions,
   type TransactionOptions,
 } from "../../index.ts";
-import { COPY_NONE, ROWS_NONE } from "../../wasm/numbers.ts";
 import { needsPrimary, reasonToLeave } from "./again.ts";
 import { Between } from "./between.ts";
 import type { Choice } from "./choice.ts";
@@ -25,11 +25,13 @@ import {
   type Body,
   type CallArguments,
   type Inside,
+  type Operation,
   type Session,
   type RowInput,
   type SessionOf,
   type Work,
 } from "./inside.ts";
+import { ask, patienceOf, simply } from "./own.ts";
 import { UNKNOWN, type Position } from "./position.ts";
 import { primaryGuard, refusalOf, standbyGuard, type Refusal } from "./questions.ts";
 import { Routed, type Owner } from "./routed.ts";
@@ -39,7 +41,6 @@ import { learnVersion, Waiting } from "./waiting.ts";
 
 /** Of a call in front of whose text nothing can travel. */
 const BEFORE = Symbol("before");
-const NO_LIMITS = new Float64Array();
 /** Milliseconds between two questions how far a standby is: twice as many each time, up to here. */
 const FIRST_PAUSE = 1,
   LONGEST_PAUSE = 50;
@@ -117,7 +118,7 @@ export class After extends Routed {
       if (failed) throw (failed as PromiseRejectedResult).reason;
       return result;
     };
-    return this.#route(asked.text, goesBefore, between, attempt);
+    return this.#route(asked.text, goesBefore, between, attempt, options);
   }
 
   /** @internal */
@@ -137,7 +138,7 @@ export class After extends Routed {
         const running: Promise<T> = queue.begin(once, left, async (session) => {
           if (!guard) return sessionOf(session);
           guard.meets(session, (listener) => void running.then(listener, listener));
-          await check(session, guard);
+          await passed(ask(session, patienceOf(queue.config, left), simply(guard.statement)));
           return sessionOf(isSnapshot(options) || guard.way === "before" ? session : session.guarded(guard.statement));
         });
         return running;
@@ -150,17 +151,18 @@ export class After extends Routed {
     goesBefore: boolean,
     between: Between,
     attempt: Attempt<T>,
-    options?: TransactionOptions,
-    isBegun?: () => boolean,
+    options: CallOptions,
+    isBegun = () => false,
   ): Promise<T> {
     const router = this.router;
     const position = this.#position;
-    if (position === UNKNOWN) return this.#onPrimary("unknown", 0, attempt);
-    if (needsPrimary(options)) return this.#onPrimary("write", 0, attempt);
+    const onPrimary = (why: RouteReason, waited: number) => this.#onPrimary(why, waited, attempt, options, isBegun);
+    if (position === UNKNOWN) return onPrimary("unknown", 0);
+    if (needsPrimary(options)) return onPrimary("write", 0);
     // Of another timeline: a promotion that is not known here yet, or one since then, which may have lost the position.
     const { memory } = router.servers;
     if (memory.timeline < position.timeline) await this.#learn(memory.timeline);
-    if (memory.timeline && memory.timeline !== position.timeline) return this.#onPrimary("unknown", 0, attempt);
+    if (memory.timeline && memory.timeline !== position.timeline) return onPrimary("unknown", 0);
     const began = performance.now();
     const until = began + router.config.wait;
     const waited = () => performance.now() - began;
@@ -172,7 +174,7 @@ export class After extends Routed {
     for (;;) {
       const chosen = late ? ofLate(late) : router.choose({ tried, lsn: position.lsn });
       const choice: Choice<Server> = chosen instanceof Promise ? await chosen : chosen;
-      if (choice.is === "primary") return this.#onPrimary(reason ?? choice.reason, waitedMs, attempt);
+      if (choice.is === "primary") return onPrimary(reason ?? choice.reason, waitedMs);
       const { server } = choice;
       router.toStandby(server, waitedMs);
       const way: Way = server.facts.isReadCommitted ? "in front" : "before";
@@ -182,7 +184,7 @@ export class After extends Routed {
         const running = attempt(inside(server.pool), new Guard(guard, way, server, waiting));
         return await (waiting ? this.#waited(running, server, waiting) : running);
       } catch (error) {
-        if (isBegun?.()) throw error;
+        if (isBegun()) throw error;
         const refusal = refusalOf(error);
         if (refusal === "isolation" && way === "in front") {
           server.facts.isReadCommitted = false;
@@ -197,7 +199,7 @@ export class After extends Routed {
         reason = refusal ? REASONS[refusal] : reasonToLeave(error, text, true);
         if (!reason) throw error;
         if (refusal === "role") router.suspect();
-        if (reason === "write") return this.#onPrimary(reason, waitedMs, attempt);
+        if (reason === "write") return onPrimary(reason, waitedMs);
         if (!refusal && reason === "unreachable") router.gone(server, error);
         tried.add(server.key);
       }
@@ -242,16 +244,24 @@ export class After extends Routed {
    * A primary has all that has committed, unless it is one that a promotion has left behind and that has not noticed: of
    * that the guard tells, and the pool looks for the right one.
    */
-  async #onPrimary<T>(reason: RouteReason, waitedMs: number, attempt: Attempt<T>): Promise<T> {
+  async #onPrimary<T>(
+    reason: RouteReason,
+    waitedMs: number,
+    attempt: Attempt<T>,
+    options: CallOptions,
+    isBegun: () => boolean,
+  ): Promise<T> {
     const router = this.router;
     const position = this.#position;
     router.toPrimary(reason, waitedMs);
     const guard = position === UNKNOWN ? undefined : new Guard(primaryGuard(position), "in front");
     for (let attempts = 1; ; attempts++) {
-      const pool = await router.primary();
+      const pool = await router.primary(options);
       try {
         return await attempt(inside(pool), guard);
       } catch (error) {
+        if (isBegun()) throw error;
+        if (attempts < MOST_PRIMARIES && (await router.wasLeft(pool, error))) continue;
         if (refusalOf(error) !== "role") throw error;
         router.suspect();
         if (attempts === MOST_PRIMARIES) throw leftBehind(error);
@@ -293,9 +303,10 @@ function isRefused(item: PromiseSettledResult<unknown>): boolean {
 // -- guards on a session -----------------------------------------------------------------------------------------------
 
 /** Fails where the server may not answer, before anything else has left. */
-async function check({ connection }: Session, { statement }: Guard): Promise<void> {
-  const operation = connection.operate((handle) => handle.simple_query(statement, COPY_NONE, ROWS_NONE, NO_LIMITS));
-  await operation.done;
+async function passed(operation: Operation): Promise<void> {
+  await operation.done.catch((lost: unknown) => {
+    throw operation.error ?? lost;
+  });
   if (!operation.error) return;
   ofPreludes.add(operation.error);
   throw operation.error;
@@ -311,7 +322,8 @@ function checkedInFront<T>(body: Body<T>, guard: Guard): Body<T> {
 function checkedBefore<T>(body: Body<T>, guard: Guard): Body<T> {
   return (call, session, ending) => {
     guard.meets(session, (listener) => call.whenOver(listener));
-    check(session, guard).then(
+    // Its deadline and its signals are the call's.
+    passed(call.operate(session.connection, simply(guard.statement))).then(
       () => (call.finished ? ending.over() : body(call, session, ending)),
       (error: unknown) => ending.failed(error),
     );

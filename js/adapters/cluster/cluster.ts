@@ -9,6 +9,7 @@ import {
   type AcquireOptions,
   type BatchOptions,
   type BatchResult,
+  type CallOptions,
   type ConnectInput,
   type CopyFromOptions,
   type CopyRow,
@@ -18,6 +19,7 @@ import {
   type Lease,
   type Listener,
   type ListenOptions,
+  type Pool,
   type PoolStats,
   type QueryInput,
   type QueryOptions,
@@ -31,6 +33,7 @@ import {
 import { lagOf } from "./choice.ts";
 import { inside, type CallArguments, type Inside, type RowInput, type SessionOf, type Work } from "./inside.ts";
 import { hasNoIdentity, where, whereAreYou, type WhereRow } from "./questions.ts";
+import { patienceOf } from "./own.ts";
 import { textOf } from "./position.ts";
 import { splitOptions, type ClusterOptions } from "./options.ts";
 import { Reads } from "./reads.ts";
@@ -112,8 +115,8 @@ export class ClusterCalls extends TransactionCalls {
     });
   }
 
-  #receipt(): Receipt {
-    return new Receipt(whereAreYou(this.#isIdentified));
+  #receipt(options: CallOptions): Receipt {
+    return new Receipt(whereAreYou(this.#isIdentified), patienceOf(this.config, options));
   }
 
   async #positionOf(receipt: Receipt): Promise<string> {
@@ -128,7 +131,7 @@ export class ClusterCalls extends TransactionCalls {
   override async batch(queries: readonly QueryInput[], options: BatchOptions & Partial<WithPosition> = {}) {
     const { position, ...rest } = Object(options) as typeof options;
     if (!position) return (await super.batch(queries, options)) as never;
-    const receipt = this.#receipt();
+    const receipt = this.#receipt(rest);
     const results = await super.batch(queries, { ...rest, [RECEIPT]: receipt } as BatchOptions);
     // A batch of nothing has run nowhere.
     const text = queries.length ? await this.#positionOf(receipt) : await this.position();
@@ -141,7 +144,7 @@ export class ClusterCalls extends TransactionCalls {
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
     const refused = this.refused();
     if (refused) throw refused;
-    return await (await this.#router.primary()).acquire(options);
+    return await this.#router.onPrimary(options, (pool) => pool.acquire(options));
   }
 
   /**
@@ -153,7 +156,7 @@ export class ClusterCalls extends TransactionCalls {
   async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
     const refused = this.refused();
     if (refused) throw refused;
-    return await (await this.#router.primary()).listen(channel, options);
+    return await this.#router.onPrimary(options, (pool) => pool.listen(channel, options));
   }
 
   /** What is known of the servers, and where calls of `reads` went. */
@@ -182,7 +185,9 @@ export class ClusterCalls extends TransactionCalls {
 
   /** Ends the pools, as {@link Pool.close}. It never rejects, and may be called again. */
   override close({ timeout }: { readonly timeout?: number | undefined } = {}): Promise<void> {
-    return (this.#closing ??= this.#router.servers.each((pool) => pool.close({ timeout })));
+    const { servers } = this.#router;
+    servers.isClosed = true;
+    return (this.#closing ??= servers.each((pool) => pool.close({ timeout })));
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -196,13 +201,13 @@ export class ClusterCalls extends TransactionCalls {
     const refused = this.refused();
     if (refused) throw refused;
     const { position, [RECEIPT]: given } = call[1] as Extra;
-    if (!position && !given) return this.#onPrimary((queue) => queue.run(...call));
+    if (!position && !given) return this.#onPrimary(call[1], (queue) => queue.run(...call));
     const [asked, options, body, way] = call;
     if (way === "stream" || way === "loop")
       throw new UsageError("INVALID_OPTION", 'Option "position" is for calls whose result is whole: call position().');
     const { position: _, ...rest } = options as typeof options & Extra;
-    return this.#withPosition(given ?? this.#receipt(), !given, (receipt) =>
-      this.#onPrimary((queue) => queue.run(asked, rest, receipt.behind(body), way)),
+    return this.#withPosition(given ?? this.#receipt(rest), !given, (receipt) =>
+      this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.behind(body), way)),
     );
   }
 
@@ -220,16 +225,27 @@ export class ClusterCalls extends TransactionCalls {
     const refused = this.refused();
     if (refused) throw refused;
     const { position, ...rest } = Object(options) as typeof options;
-    if (!position) return await (await this.#queue()).begin(work, options, sessionOf);
-    const receipt = this.#receipt();
+    let hasBegun = false;
+    // The callback is the user's, and runs once.
+    const once: Work<T> = (transaction) => {
+      hasBegun = true;
+      return work(transaction);
+    };
+    const begin = (given: TransactionOptions, of: SessionOf) =>
+      this.#router.onPrimary(
+        given,
+        (pool) => inside(pool).begin(once, given, of),
+        () => hasBegun,
+      );
+    if (!position) return await begin(options, sessionOf);
+    const receipt = this.#receipt(rest);
     let session: Awaited<ReturnType<SessionOf>> | undefined;
     const listening: SessionOf = async (given) => {
       session = await sessionOf(given);
       return Object.assign(session, { committing: receipt.committing(session) });
     };
-    const queue = await this.#queue();
     try {
-      const value = await queue.begin(work, rest, listening);
+      const value = await begin(rest, listening);
       // Without a statement nothing has committed, and nobody has asked.
       const text = receipt.isAsked ? await this.#positionOf(receipt) : await this.position();
       return { value, position: text } as T;
@@ -238,22 +254,30 @@ export class ClusterCalls extends TransactionCalls {
     }
   }
 
-  async #queue(): Promise<Inside> {
-    return inside(await this.#router.primary());
-  }
-
   /** No more promises than it takes to notice that the server was no primary. */
-  #onPrimary<T>(run: (queue: Inside) => Promise<T>): Promise<T> {
-    const pool = this.#router.servers.primary;
-    const running = pool ? run(inside(pool)) : this.#queue().then(run);
-    return running.then(undefined, (error: unknown) => this.#again(error, run));
+  #onPrimary<T>(options: CallOptions, run: (queue: Inside) => Promise<T>): Promise<T> {
+    const router = this.#router;
+    const pool = router.servers.primary;
+    const running = pool ? run(inside(pool)) : router.onPrimary(options, (found) => run(inside(found)));
+    return running.then(undefined, (error: unknown) => this.#again(error, pool, options, run));
   }
 
-  /** A write that has met a standby has had no effect: it goes to the primary, once it is known who that is. */
-  async #again<T>(error: unknown, run: (queue: Inside) => Promise<T>): Promise<T> {
-    if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
-    this.#router.suspect();
-    return await run(await this.#queue());
+  /**
+   * A write that has met a standby has had no effect, and nor has one that has waited for a server that was given up: it
+   * goes to the primary, once it is known who that is.
+   */
+  async #again<T>(
+    error: unknown,
+    pool: Pool | undefined,
+    options: CallOptions,
+    run: (queue: Inside) => Promise<T>,
+  ): Promise<T> {
+    const router = this.#router;
+    if (!pool || !(await router.wasLeft(pool, error))) {
+      if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
+      router.suspect();
+    }
+    return await router.onPrimary(options, (found) => run(inside(found)));
   }
 
   /** Whether the server that was taken for the primary is none any more. */

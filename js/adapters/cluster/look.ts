@@ -148,10 +148,12 @@ export class Lookout {
       await this.#untilKnown(server);
       if (lagOf(facts, performance.now()) <= this.#config.maxLag) this.#wake();
     } catch (failure) {
-      memory.failed(facts, failure);
-      // Where all connections are in use it is only busy.
+      // Where all connections are in use it is only busy: another standby can answer, but there is no other primary.
       const { acquired, max } = pool.stats();
-      if (acquired < max && !(failure instanceof PostgresError)) server.leave();
+      const isBusy = acquired >= max;
+      if (isBusy && isPrimary(facts)) return;
+      memory.failed(facts, failure);
+      if (!isBusy && !(failure instanceof PostgresError)) server.leave();
     }
   }
 
@@ -163,7 +165,7 @@ export class Lookout {
     const { memory } = this.#servers;
     const { maxLag } = this.#config;
     for (let pause = 1; pause <= LONGEST_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
-      if (!memory.hasMarks) return;
+      if (!memory.canTell(server.facts)) return;
       await new Promise((resolve) => setTimeout(resolve, pause));
       await this.howFar(server, PATIENCE);
     }

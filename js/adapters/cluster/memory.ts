@@ -40,6 +40,7 @@ export class Memory {
   /** Ascending. */
   #marks: Mark[] = [];
   #timeline = 0;
+  #system = 0n;
   /** When the servers were last asked. */
   lookedAt = -Infinity;
   /** Who is what may have changed: all servers are to be asked. */
@@ -67,13 +68,22 @@ export class Memory {
     return this.#timeline;
   }
 
-  /** It is known how far the primary was. */
-  get hasMarks(): boolean {
-    return this.#marks.length > 0;
+  /**
+   * It is known how far the primary was, and the standby's positions are of the same log: on another timeline, as that of
+   * a standby that has more than the server that was promoted, they say nothing. One that tells no timeline is believed.
+   */
+  canTell({ told }: Facts): boolean {
+    return this.#marks.length > 0 && (!told?.timeline || told.timeline === this.#timeline);
   }
 
   /** The primary was as far as this at `at`, or further. A new timeline makes every mark one of another history. */
-  mark({ timeline, lsn }: Told, at: number): void {
+  mark({ system, timeline, lsn }: Told, at: number): void {
+    // It was left behind by a promotion, and has not noticed: what its standbys have is not what the primary has.
+    if (timeline < this.#timeline && system === this.#system) {
+      this.isSuspect = true;
+      return;
+    }
+    this.#system = system;
     if (timeline !== this.#timeline) {
       if (this.#timeline) this.isSuspect = true;
       this.#timeline = timeline;
@@ -87,6 +97,7 @@ export class Memory {
   /** A standby has come as far as this. */
   reached(facts: Facts, lsn: bigint): void {
     if (facts.told) facts.told = { ...facts.told, lsn: lsn > facts.told.lsn ? lsn : facts.told.lsn };
+    if (!this.canTell(facts)) return;
     for (const mark of this.#marks) if (mark.lsn <= lsn && mark.at > facts.hasAllOf) facts.hasAllOf = mark.at;
   }
 

@@ -2,7 +2,7 @@
 //
 // Knows how a call goes from one server to the next. Must not know how a server is chosen (choice.ts), what is known of
 // it (memory.ts), or when SQL may run twice (again.ts).
-import type { RouteReason, TransactionOptions } from "../../index.ts";
+import type { CallOptions, RouteReason, TransactionOptions } from "../../index.ts";
 import { needsPrimary, reasonToLeave } from "./again.ts";
 import { After } from "./after.ts";
 import type { Choice } from "./choice.ts";
@@ -39,14 +39,14 @@ export class Reads extends Routed {
     const refused = this.refused();
     if (refused) throw refused;
     const attempt: Attempt<T> = (queue) => queue.run(...call);
-    const { text } = call[0];
+    const [{ text }, options] = call;
     const choice = this.router.choose(FIRST);
     // Where all is known and goes well, a call costs one promise more than a pool's.
-    if (choice instanceof Promise || choice.is === "primary") return this.#route(text, attempt, choice);
+    if (choice instanceof Promise || choice.is === "primary") return this.#route(text, options, attempt, choice);
     const { server } = choice;
     this.router.toStandby(server);
     return attempt(inside(server.pool)).then(undefined, (error: unknown) =>
-      this.#elsewhere(text, attempt, server, error),
+      this.#elsewhere(text, options, attempt, server, error),
     );
   }
 
@@ -67,7 +67,9 @@ export class Reads extends Routed {
         throw hasBegun ? new Begun(error) : error;
       }
     };
-    const routed = needsPrimary(options) ? this.#onPrimary("write", attempt) : this.#route("", attempt);
+    const routed = needsPrimary(options)
+      ? this.#onPrimary("write", options, attempt)
+      : this.#route("", options, attempt);
     return routed.catch((error: unknown) => {
       throw error instanceof Begun ? error.cause : error;
     });
@@ -76,22 +78,29 @@ export class Reads extends Routed {
   /** `choice`: that of its first attempt, where it is made already. */
   async #route<T>(
     text: string,
+    options: CallOptions,
     attempt: Attempt<T>,
     choice: Choice<Server> | Promise<Choice<Server>> = this.router.choose(FIRST),
   ): Promise<T> {
     const chosen = await choice;
-    if (chosen.is === "primary") return this.#onPrimary(chosen.reason, attempt);
+    if (chosen.is === "primary") return this.#onPrimary(chosen.reason, options, attempt);
     const { server } = chosen;
     this.router.toStandby(server);
     try {
       return await attempt(inside(server.pool));
     } catch (error) {
-      return await this.#elsewhere(text, attempt, server, error);
+      return await this.#elsewhere(text, options, attempt, server, error);
     }
   }
 
   /** It has failed on this standby: to the others in turn, and then to the primary, where it may run again. */
-  async #elsewhere<T>(text: string, attempt: Attempt<T>, first: Server, cause: unknown): Promise<T> {
+  async #elsewhere<T>(
+    text: string,
+    options: CallOptions,
+    attempt: Attempt<T>,
+    first: Server,
+    cause: unknown,
+  ): Promise<T> {
     const { router } = this;
     const tried = new Set<string>();
     let server = first;
@@ -102,7 +111,7 @@ export class Reads extends Routed {
       if (reason === "unreachable") router.gone(server, error);
       tried.add(server.key);
       const choice = reason === "write" ? undefined : await router.choose({ tried });
-      if (choice?.is !== "standby") return this.#onPrimary(reason, attempt);
+      if (choice?.is !== "standby") return this.#onPrimary(reason, options, attempt);
       server = choice.server;
       router.toStandby(server);
       try {
@@ -113,9 +122,9 @@ export class Reads extends Routed {
     }
   }
 
-  async #onPrimary<T>(reason: RouteReason, attempt: Attempt<T>): Promise<T> {
+  async #onPrimary<T>(reason: RouteReason, options: CallOptions, attempt: Attempt<T>): Promise<T> {
     this.router.toPrimary(reason);
-    return await attempt(inside(await this.router.primary()));
+    return await this.router.onPrimary(options, (pool) => attempt(inside(pool)));
   }
 
   /** @internal */

@@ -8,11 +8,10 @@
 // answers behind it: what has committed is not to fail for it.
 import type { PgzError } from "../../index.ts";
 import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
+import { ask, NO_LIMITS } from "./own.ts";
 import type { Body, Call, Operation, Session } from "./inside.ts";
 import { textOf, UNKNOWN } from "./position.ts";
 import { where, type WhereRow } from "./questions.ts";
-
-const NO_LIMITS = new Float64Array();
 
 /** A question that has been put, and what it belongs to. */
 interface Asked {
@@ -24,11 +23,13 @@ interface Asked {
 
 export class Receipt {
   readonly #question: string;
+  readonly #patience: number;
   #asked: Asked | undefined;
 
-  /** `question`: {@link whereAreYou}. */
-  constructor(question: string) {
+  /** `question`: {@link whereAreYou}. `patience`: milliseconds for its answer. */
+  constructor(question: string, patience: number) {
     this.#question = question;
+    this.#patience = patience;
   }
 
   /** A call's work with the question behind it. */
@@ -71,7 +72,9 @@ export class Receipt {
   #ask(session: Session, after: Operation | undefined): Operation {
     const answer = { text: "" };
     const rows = { rows: (view: Uint8Array) => void (answer.text += new TextDecoder().decode(view)) };
-    const operation = session.connection.operate(
+    const operation = ask(
+      session,
+      this.#patience,
       (handle) => handle.simple_query(this.#question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS),
       { rows },
     );

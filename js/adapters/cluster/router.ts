@@ -2,12 +2,27 @@
 // from a failure.
 //
 // Holds together the servers, what is known of them, and who looks. Must not know what a call does, or positions.
-import { PostgresError, type Observer, type Place, type Pool, type RouteReason } from "../../index.ts";
+import {
+  ConnectionError,
+  PostgresError,
+  UsageError,
+  type CallOptions,
+  type Observer,
+  type Place,
+  type Pool,
+  type RouteReason,
+} from "../../index.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
 import { Lookout } from "./look.ts";
 import type { ClusterConfig } from "./options.ts";
 import type { Servers } from "./servers.ts";
 import { type Server } from "./servers.ts";
+
+/** Milliseconds between two looks for a primary that is not there: twice as many each time, up to here. */
+const FIRST_PAUSE = 20,
+  LONGEST_PAUSE = 500;
+/** Of a call whose server is given up before it has begun there. */
+const MOST_ATTEMPTS = 10;
 
 export type Reads = Record<RouteReason, number>;
 
@@ -60,14 +75,55 @@ export class Router {
   }
 
   /** The pool of the primary; looks for it where nobody knows. */
-  primary(): Pool | Promise<Pool> {
-    return this.servers.primary ?? this.#find();
+  primary(options: CallOptions = {}): Pool | Promise<Pool> {
+    return this.servers.primary ?? this.#find(options);
   }
 
-  async #find(): Promise<Pool> {
+  /**
+   * Where there was a primary another one is waited for, as a pool waits for its server. Where none was ever known, who
+   * was asked last has the error that tells why.
+   */
+  async #find(options: CallOptions): Promise<Pool> {
+    const { servers } = this;
+    // Whoever runs the call checks them.
+    const { timeout, signal } = Object(options) as CallOptions;
+    const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, Number(timeout) || Infinity);
+    for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+      await this.lookout.look();
+      if (servers.primary) return servers.primary;
+      if (!servers.memory.timeline || servers.isClosed || signal?.aborted) return servers.list[0]!.pool;
+      if (performance.now() + pause > until) throw noPrimary(servers);
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+
+  /**
+   * The call waited in a pool that was given up with its server meanwhile, so that nothing of it has left: it goes to
+   * whoever is the primary now.
+   */
+  async wasLeft(pool: Pool, error: unknown): Promise<boolean> {
+    if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.retryable) return false;
+    if (this.servers.has(pool)) return false;
+    // The look that gave it up is not over yet: until then that server is still taken for the primary.
     await this.lookout.look();
-    // Not found: who was asked last has the error that tells why.
-    return this.servers.primary ?? this.servers.list[0]!.pool;
+    this.suspect();
+    return true;
+  }
+
+  /** Runs this on the primary, on the next one where that is given up before it has begun. `hasBegun`: not any more. */
+  async onPrimary<T>(
+    options: CallOptions,
+    run: (pool: Pool) => Promise<T>,
+    hasBegun: () => boolean = () => false,
+  ): Promise<T> {
+    for (let attempts = 1; ; attempts++) {
+      const pool = await this.primary(options);
+      try {
+        return await run(pool);
+      } catch (error) {
+        if (attempts === MOST_ATTEMPTS || hasBegun() || !(await this.wasLeft(pool, error))) throw error;
+      }
+    }
   }
 
   /** Who is what may have changed. */
@@ -114,4 +170,13 @@ export class Router {
       // Whoever watches must not break what is watched.
     }
   }
+}
+
+function noPrimary({ list }: Servers): ConnectionError {
+  const failed = list.find(({ facts }) => facts.failure !== undefined);
+  return new ConnectionError("CONNECT_FAILED", "No server of the cluster that can be reached is its primary.", {
+    stage: "session",
+    retryable: true,
+    cause: failed?.facts.failure,
+  });
 }

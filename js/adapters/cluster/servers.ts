@@ -44,6 +44,8 @@ export class Server {
   }
 }
 
+/** A pool's default. */
+const ACQUIRE_TIMEOUT = 30_000;
 /** Milliseconds that calls have on a server that takes no others. */
 const GRACE = 30_000;
 
@@ -56,12 +58,19 @@ export class Servers {
   #jointKeys = "";
   /** Instead of that. */
   #elected: Server | undefined;
+  /** By the user. */
+  isClosed = false;
 
   constructor(inputs: readonly ConnectInput[], options: PoolOptions) {
     this.#options = options;
     const found = hostsOf(inputs, options);
     this.memory = memoryOf(found.map(({ key }) => key).join(" "));
     this.#take(found, inputs);
+  }
+
+  /** Milliseconds for which a call waits for a server. 0: any. */
+  get acquireTimeout(): number {
+    return this.#options.acquireTimeout ?? ACQUIRE_TIMEOUT;
   }
 
   get list(): readonly Server[] {
@@ -144,6 +153,11 @@ export class Servers {
     const one = isOne ? {} : { host, port, hostaddr };
     const options: PoolOptions = { ...this.#options, min: 0, ...one, targetSessionAttrs: "any" };
     return new Server(named, this.memory.of(named.key), () => createPool(input, options));
+  }
+
+  /** It is one of those in use. */
+  has(pool: Pool): boolean {
+    return this.#pools.includes(pool);
   }
 
   get #pools(): Pool[] {

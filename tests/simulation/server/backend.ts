@@ -17,6 +17,7 @@ import { runCommand } from "./replication/walsender.ts";
 import type { Server } from "./server.ts";
 import { Session, type Client } from "./session.ts";
 import { milliseconds, Settings } from "./settings.ts";
+import type { Standing } from "./standing.ts";
 import { parseStatements } from "./statements/index.ts";
 import { describe, ParameterTypes, type Plan, type Prepared, type Statement } from "./statements/statement.ts";
 import { byOid, decode, encode, type Type, type Value } from "./values.ts";
@@ -398,6 +399,7 @@ export class Backend implements Accepted, Client, Standby {
       server_version_num: String(server.versionNumber),
       session_authorization: user,
       max_connections: String(maxConnections),
+      ...inCluster(server.world.standing),
     });
     this.session = new Session({
       processId: this.processId,
@@ -462,6 +464,7 @@ export class Backend implements Accepted, Client, Standby {
     const { status, settings } = session;
     this.state = status === "I" ? "idle" : status === "T" ? "idle in transaction" : "idle in transaction (aborted)";
     if (status === "I") this.#sendNotifications();
+    if (!session.world.standing.isStandby && settings.get("in_hot_standby") === "on") settings.promoted();
     for (const [name, value] of settings.report()) this.send(messages.parameterStatus(name, value));
     this.send(messages.readyForQuery(status));
     this.flush();
@@ -831,6 +834,10 @@ function typeOf(oid: number): Type | undefined {
   const type = byOid.get(oid);
   if (!type) throw new PgError("XX000", `cache lookup failed for type ${oid}`);
   return type.oid === 705 ? undefined : type;
+}
+
+function inCluster({ isStandby, name }: Standing): Record<string, string> {
+  return { ...(isStandby && { in_hot_standby: "on" }), ...(name && { cluster_name: name }) };
 }
 
 const OF_THE_CONNECTION = new Set(["user", "database", "options", "replication"]);

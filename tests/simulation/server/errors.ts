@@ -81,6 +81,12 @@ export const noRole = (role: string): PgError => fatal("28000", `role "${role}" 
 export const wrongPassword = (role: string): PgError =>
   fatal("28P01", `password authentication failed for user "${role}"`);
 
+/** What a standby replays is in a session's way: `isFatal` where no statement of it runs. */
+export const recoveryConflict = (code: "40001" | "40P01" | "57P04", isFatal: boolean): PgError =>
+  isFatal
+    ? fatal(code, "terminating connection due to conflict with recovery")
+    : new PgError(code, "canceling statement due to conflict with recovery");
+
 // -- of the protocol --------------------------------------------------------------------------------------------------
 
 export const protocolViolation = (message: string): PgError => new PgError("08P01", message);
@@ -111,6 +117,7 @@ export const notInBlocks = (what: string): PgError =>
 export const noTransaction = (): PgError => warning("25P01", "there is no transaction in progress");
 export const alreadyInTransaction = (): PgError => warning("25001", "there is already a transaction in progress");
 export const noSavepoint = (name: string): PgError => new PgError("3B001", `savepoint "${name}" does not exist`);
+export const whileRecovering = (hint: string): PgError => new PgError("55000", "recovery is in progress", { hint });
 export const readOnly = (what: string): PgError =>
   new PgError("25006", `cannot execute ${what} in a read-only transaction`);
 export const serializationFailure = (): PgError =>

@@ -78,10 +78,12 @@ export class Server implements Host {
   readonly clock: Clock;
   readonly dice: Dice;
   readonly options: ServerOptions;
-  readonly world: World;
+  world: World;
   readonly #backends = new Set<Backend>();
   readonly #notifications = new Map<Backend, Notification[]>();
   #phase: Phase = "running";
+  /** How often it was stopped for good. */
+  #stops = 0;
   #processId = 1_000;
   #most = 0;
   readonly #mostOf = new Map<string, number>();
@@ -92,7 +94,13 @@ export class Server implements Host {
     this.clock = clock;
     this.dice = dice;
     this.options = options;
-    this.world = new World({
+    this.world = this.newWorld();
+  }
+
+  /** As it is before anything was written. */
+  newWorld(): World {
+    const { clock, dice, options } = this;
+    return new World({
       version: options.version,
       clock,
       dice,
@@ -220,9 +228,13 @@ export class Server implements Host {
     this.#phase = "stopping";
     const before = [...this.#backends];
     for (const backend of before) this.#soon(() => backend.shutDown());
-    this.#soon(() => (this.#phase = "down"));
-    this.clock.after(downFor / 2, () => (this.#phase = "starting"));
-    this.clock.after(downFor, () => {
+    const stops = this.#stops;
+    // Where it is stopped meanwhile, nothing of this happens any more.
+    const later = (after: number, event: () => void) =>
+      this.clock.after(after, () => void (stops === this.#stops && event()));
+    later(0, () => (this.#phase = "down"));
+    later(downFor / 2, () => (this.#phase = "starting"));
+    later(downFor, () => {
       for (const backend of before) if (backend.isStopping) backend.kill();
       // What was confirmed is not worth a write by itself before 17.
       this.world.slots.restart(this.options.version >= 17);
@@ -238,6 +250,35 @@ export class Server implements Host {
       this.world.slots.restart(false);
       this.#phase = "running";
     });
+  }
+
+  /** It takes connections. */
+  get isRunning(): boolean {
+    return this.#phase === "running";
+  }
+
+  /** It is gone until `start`. `crash`: without a word. */
+  stop(how: "shutdown" | "crash"): void {
+    this.#phase = "down";
+    this.#stops++;
+    for (const backend of [...this.#backends])
+      this.#soon(() => (how === "crash" ? backend.kill() : backend.end(errors.terminated())));
+  }
+
+  /** With the content that is there then. */
+  start(world = this.world): void {
+    this.world = world;
+    this.#phase = "running";
+  }
+
+  /** On a standby: what it replays is in the way of one of its sessions. Whether there is one. */
+  conflict(which: number, code: "40001" | "40P01" | "57P04"): boolean {
+    const open = this.#clients.filter(({ session }) => session && (code === "57P04" || session.state !== "none"));
+    const backend = open[which % Math.max(1, open.length)];
+    if (!backend) return false;
+    if (code !== "57P04" && backend.state === "active") backend.cancel(errors.recoveryConflict(code, false));
+    else backend.end(errors.recoveryConflict(code, true));
+    return true;
   }
 
   // -- NOTIFY ---------------------------------------------------------------------------------------------------------

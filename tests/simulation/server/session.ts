@@ -145,7 +145,8 @@ export class Session {
   #newTransaction(): Transaction {
     const transaction = new Transaction(this.world.nextTransaction(), this.clock.now, this.locks);
     transaction.isolation = this.settings.get("default_transaction_isolation");
-    transaction.isReadOnly = this.settings.get("default_transaction_read_only") === "on";
+    const { isStandby } = this.world.standing;
+    transaction.isReadOnly = isStandby || this.settings.get("default_transaction_read_only") === "on";
     transaction.isDeferrable = this.settings.get("default_transaction_deferrable") === "on";
     return transaction;
   }
@@ -288,6 +289,11 @@ export class Session {
 
   checkWritable(what: string, table?: Table): void {
     if (this.transaction!.isReadOnly && !table?.owner) throw readOnly(what);
+  }
+
+  /** A standby has nobody to tell, and hears nothing. */
+  checkNotRecovering(what: string): void {
+    if (this.world.standing.isStandby) throw new PgError("25006", `cannot execute ${what} during recovery`);
   }
 
   write(): void {

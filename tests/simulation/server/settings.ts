@@ -124,6 +124,7 @@ rule("client_encoding", "UTF8", { check: isUtf8 });
 rule("client_min_messages", "notice", {
   check: oneOf("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"),
 });
+rule("cluster_name", "", { fixed: "postmaster" });
 rule("constraint_exclusion", "partition", { check: oneOf("partition", "on", "off") });
 rule("DateStyle", "ISO, MDY", { check: isDateStyle });
 rule("deadlock_timeout", "1s", { fixed: "superuser" });
@@ -164,6 +165,7 @@ rule("transaction_deferrable", "off", { check: isBool });
 rule("transaction_isolation", "read committed", { check: oneOf(...ISOLATIONS) });
 rule("transaction_read_only", "off", { check: isBool });
 rule("transaction_timeout", "0", { check: isTime });
+rule("wal_block_size", "8192", { fixed: "internal" });
 rule("wal_sender_timeout", "1min", { check: isTime });
 rule("work_mem", "4MB");
 
@@ -331,6 +333,12 @@ export class Settings {
   firstReport(): [name: string, value: string][] {
     this.#changed = [];
     return REPORTED[this.version].map((name) => this.#tell(name));
+  }
+
+  /** The server has been promoted. */
+  promoted(): void {
+    this.#first.set("in_hot_standby", "off");
+    this.#changed = ["in_hot_standby", ...this.#changed];
   }
 
   /** What the client has not been told yet. */

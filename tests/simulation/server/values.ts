@@ -174,7 +174,24 @@ export const varchar = text_(1043, "varchar", { fullName: "character varying", a
 export const unknown = text_(705, "unknown", { size: -2 });
 export const void_ = text_(2278, "void", { size: 4 });
 export const regtype = text_(2206, "regtype", { size: 4, arrayOid: 2211 });
-export const lsn = text_(3220, "pg_lsn", { size: 8, arrayOid: 3221 });
+export const lsn = text_(3220, "pg_lsn", {
+  size: 8,
+  arrayOid: 3221,
+  parse: (text) => {
+    const [, high, low] = /^([\da-f]{1,8})\/([\da-f]{1,8})$/i.exec(text) ?? [];
+    if (!high || !low) throw invalidText("pg_lsn", text);
+    return [high, low].map((half) => parseInt(half, 16).toString(16).toUpperCase()).join("/");
+  },
+});
+/** Its digits. Of texts with `x` in front they are hexadecimal. */
+export const bit = text_(1560, "bit", {
+  arrayOid: 1561,
+  parse: (text) => {
+    const [, mark, digits] = /^([bx]?)([\da-f]*)$/i.exec(text)!;
+    const four = (digit: string) => parseInt(digit, 16).toString(2).padStart(4, "0");
+    return mark?.toLowerCase() === "x" ? [...digits!].map(four).join("") : digits!;
+  },
+});
 
 export const int8 = define({
   oid: 20,

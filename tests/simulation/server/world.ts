@@ -7,6 +7,7 @@ import type { Log } from "./replication/log.ts";
 import { Publications } from "./replication/publications.ts";
 import { Slots } from "./replication/slots.ts";
 import type { Session } from "./session.ts";
+import { Standing } from "./standing.ts";
 import { Commits, firstTables, type Table } from "./tables.ts";
 import { Transaction } from "./transactions.ts";
 
@@ -49,6 +50,8 @@ export class World {
   readonly tables: Table[] = [];
   readonly publications = new Publications();
   readonly slots = new Slots(this.commits.log);
+  /** What the server is in its cluster. */
+  readonly standing = new Standing();
   /** Tables were made, changed or dropped: statements are analysed anew. */
   catalogVersion = 0;
   /** Texts that the model does not know, and refused as a syntax error. */

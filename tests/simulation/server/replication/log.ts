@@ -44,6 +44,23 @@ const START = 0x1_ffff_fe00;
 const CHANGE = 64;
 const COMMIT = 48;
 
+const PAGE = 8_192;
+/** A file of the log, of which a position's upper half has 256. */
+const SEGMENT = 2 ** 24;
+
+/** Where the next record begins: behind the header of its page, where the last one has filled the page before it. */
+export function insertPosition(end: number): number {
+  if (end % PAGE) return end;
+  return end + (end % SEGMENT ? 24 : 40);
+}
+
+/** The file that has the byte in front of `position`. */
+export function logFileName(timeline: number, position: number): string {
+  const segment = Math.floor((position - 1) / SEGMENT);
+  const parts = [timeline, Math.floor(segment / 256), segment % 256];
+  return parts.map((part) => part.toString(16).toUpperCase().padStart(8, "0")).join("");
+}
+
 export class Log {
   #end = START;
   #readers = 0;
@@ -71,6 +88,16 @@ export class Log {
 
   close(): void {
     this.#readers--;
+  }
+
+  /** Its last record fills its page. */
+  fillPage(): void {
+    this.#end = Math.ceil((this.#end + 1) / PAGE) * PAGE;
+  }
+
+  /** A standby has replayed up to there, or a copy of a server was made then. */
+  moveTo(end: number): void {
+    this.#end = end;
   }
 
   /** Another record, which no reader looks at. */

@@ -39,6 +39,7 @@ export function conversion(from: Type, to: Type): Conversion | undefined {
   }
   if (WHOLE.includes(from) && to === types.regtype)
     return (value) => types.byOid.get(Number(value))?.fullName ?? String(value);
+  if (from === types.bit && to === types.int8) return (value) => BigInt(`0b0${value as string}`);
   if (from === types.regtype && WHOLE.includes(to)) return (value) => typeNamed(value as string)?.oid ?? 0;
   return undefined;
 }

@@ -10,6 +10,7 @@ import { arrayOf, type Type, type Value } from "../values.ts";
 import { ANY, conversion, isImplicit, MOMENTS } from "./conversions.ts";
 import { functionNamed, type FunctionDefinition } from "./functions.ts";
 import { compare, operation } from "./operations.ts";
+import { rowsOf } from "./select.ts";
 import type { Column, ParameterTypes } from "./statement.ts";
 import { findType, type Node } from "./syntax.ts";
 
@@ -121,6 +122,10 @@ export function analyse(node: Node, scope: Scope, wanted?: Type): Expression {
       return array(node, scope, wanted);
     case "row":
       return row(node, scope);
+    case "case":
+      return cases(node, scope);
+    case "subquery":
+      return subquery(node, scope);
   }
 }
 
@@ -230,6 +235,36 @@ function array(node: Extract<Node, { kind: "array" }>, scope: Scope, wanted?: Ty
   const items = node.items.map((item) => coerced(item, scope, element));
   if (element.element) return { type: element, evaluate: (context) => items.map((item) => item.evaluate(context)) };
   return { type: arrayOf(element)!, evaluate: (context) => items.map((item) => item.evaluate(context)) };
+}
+
+/** Literals beside each other are text, whatever is made of it. */
+function cases({ whens, otherwise }: Extract<Node, { kind: "case" }>, scope: Scope): Expression {
+  const results = [...whens.map(({ then }) => then), ...(otherwise ? [otherwise] : [])];
+  const typed = results.find((result) => !isUntyped(result, scope));
+  const type = typed ? lazily(scope, () => analyse(typed, scope)).type : types.text;
+  const branches = lazily(scope, () =>
+    whens.map(({ when, then }) => ({ when: analyse(when, scope, types.bool), then: coerced(then, scope, type) })),
+  );
+  const last = otherwise && lazily(scope, () => coerced(otherwise, scope, type));
+  return {
+    type,
+    evaluate: (context) => {
+      const branch = branches.find(({ when }) => when.evaluate(context) === true)?.then ?? last;
+      return branch?.evaluate(context) ?? null;
+    },
+  };
+}
+
+/** Of one column; without a row it is null. Nothing waits in it. */
+function subquery({ query }: Extract<Node, { kind: "subquery" }>, scope: Scope): Expression {
+  const { columns, run } = rowsOf(query, scope.session, scope.parameters);
+  return {
+    type: columns[0]!.type,
+    evaluate: ({ session, parameters }) => {
+      for (const found of run(session, parameters)) if (Array.isArray(found)) return found[0] ?? null;
+      return null;
+    },
+  };
 }
 
 function row(node: Extract<Node, { kind: "row" }>, scope: Scope): Expression {

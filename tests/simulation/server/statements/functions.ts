@@ -1,10 +1,10 @@
 // The functions that the model knows: what they take, what they give, and which of them wait.
 //
 // Knows sessions and locks. Must not know how a call is written. To add one: a line in FUNCTIONS.
-import { PgError } from "../errors.ts";
+import { PgError, whileRecovering } from "../errors.ts";
 import { EXCLUSIVE, SHARE } from "../locks.ts";
 import { sleep, type Doing } from "../process.ts";
-import { textOf } from "../replication/log.ts";
+import { insertPosition, logFileName, positionOf, textOf } from "../replication/log.ts";
 import type { Session } from "../session.ts";
 import { fromUnix } from "../times.ts";
 import * as types from "../values.ts";
@@ -66,6 +66,14 @@ const waits = (takes: Type[], returns: Type, wait: NonNullable<FunctionDefinitio
 const ofSession = (returns: Type, run: (session: Session) => Value): FunctionDefinition[] => [
   plain([], returns, (_, { session }) => run(session)),
 ];
+
+/** A position of a server's log that only a primary has. */
+const ofPrimary = (position: (session: Session) => number): FunctionDefinition[] =>
+  ofSession(lsn, (session) => {
+    if (session.world.standing.isStandby)
+      throw whileRecovering("WAL control functions cannot be executed during recovery.");
+    return textOf(position(session));
+  });
 
 /** The moment at which virtual time begins. */
 export const BEGINNING = Date.UTC(2026, 0);
@@ -154,8 +162,19 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
   current_catalog: ofSession(name, ({ database }) => database),
   current_schema: ofSession(name, () => "public"),
   version: ofSession(text, ({ settings }) => `PostgreSQL ${settings.get("server_version")} (model)`),
-  pg_is_in_recovery: ofSession(bool, () => false),
-  pg_current_wal_lsn: ofSession(lsn, ({ world }) => textOf(world.log.end)),
+  pg_is_in_recovery: ofSession(bool, ({ world }) => world.standing.isStandby),
+  pg_current_wal_lsn: ofPrimary(({ world }) => world.log.end),
+  pg_current_wal_insert_lsn: ofPrimary(({ world }) => insertPosition(world.log.end)),
+  pg_last_wal_replay_lsn: ofSession(lsn, ({ world: { standing, log } }) => {
+    if (standing.isStandby) return textOf(log.end);
+    return standing.replayed === undefined ? null : textOf(standing.replayed);
+  }),
+  pg_walfile_name: [
+    plain([lsn], text, ([position], { session: { world } }) => {
+      if (world.standing.isStandby) throw whileRecovering("pg_walfile_name() cannot be executed during recovery.");
+      return logFileName(world.standing.timeline, positionOf(position as string));
+    }),
+  ],
   pg_drop_replication_slot: [
     plain([name], void_, ([slot], { session: { world, processId } }) => {
       world.slots.drop(slot as string, processId);
@@ -229,6 +248,7 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
 
   // Of values.
   repeat: [pure([text, int4], text, ([word, times]) => (word as string).repeat(Math.max(0, times as number)))],
+  left: [pure([text, int4], text, ([word, count]) => [...(word as string)].slice(0, count as number).join(""))],
   length: [
     pure([text], int4, ([word]) => [...(word as string)].length),
     pure([bytea], int4, ([bytes]) => (bytes as Uint8Array).length),
@@ -247,6 +267,16 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
       returnsLikeArgument: 0,
       takesNull: true,
       run: (args) => args.find((arg) => arg !== null) ?? null,
+    },
+  ],
+  greatest: [
+    {
+      takes: [undefined],
+      isVariadic: true,
+      returns: text,
+      returnsLikeArgument: 0,
+      takesNull: true,
+      run: (args) => args.reduce((most, arg) => (most === null || (arg !== null && arg > most) ? arg : most), null),
     },
   ],
   nullif: [

@@ -2,6 +2,7 @@
 //
 // Knows types and their values. Must not know expressions.
 import { divisionByZero } from "../errors.ts";
+import { positionOf } from "../replication/log.ts";
 import type { Session } from "../session.ts";
 import * as types from "../values.ts";
 import { checkRange, type Type, type Value } from "../values.ts";
@@ -122,6 +123,7 @@ export function compare(a: Value, b: Value, type: Type): number {
   }
   if (a instanceof Uint8Array && b instanceof Uint8Array) return compare([...a], [...b], type);
   if (type.isEnum) return types.MOOD_LABELS.indexOf(a as string) - types.MOOD_LABELS.indexOf(b as string);
+  if (type === types.lsn) return positionOf(a as string) - positionOf(b as string);
   if (NUMBERS.includes(type))
     return Number(a) - Number(b) || (typeof a === "bigint" && typeof b === "bigint" ? Number(a - b) : 0);
   return a < b ? -1 : a > b ? 1 : 0;

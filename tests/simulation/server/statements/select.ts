@@ -11,6 +11,7 @@ import type { TokenReader } from "../tokens.ts";
 import * as types from "../values.ts";
 import type { Type, Value } from "../values.ts";
 import { analyse, coerced, isUntyped, Scope, type Context, type Expression, type Source } from "./expressions.ts";
+import { controlFunction } from "./control.ts";
 import { compare } from "./operations.ts";
 import { nameOf, parseExpression, type Node } from "./syntax.ts";
 import { type ParameterTypes, type Column, type Execution, type Plan, type Rows, type Statement } from "./statement.ts";
@@ -174,6 +175,8 @@ export function planOf(query: Query, session: Session, parameters: ParameterType
     columns,
     *run({ session: runner, parameters: values }) {
       runner.see();
+      // A standby replays on while the statement has its snapshot already.
+      if (runner.world.standing.isStandby) yield* runner.think("statement", "a snapshot");
       yield* run(runner, values);
       return "SELECT";
     },
@@ -456,6 +459,11 @@ function openFunction(from: Extract<From, { kind: "function" }>, session: Sessio
     return one(types.text, (context) =>
       (JSON.parse(list.evaluate(context) as string) as unknown[]).map((item) => [item as string]),
     );
+  }
+  const control = args.length ? undefined : controlFunction(name);
+  if (control) {
+    const { columns, row } = control;
+    return { name: alias, columns, rows: ({ session: { world } }) => [row(world.standing)] };
   }
   // Any other function is a source of one row.
   const only = analyse({ kind: "call", name, args, isStar: false, at }, scope);

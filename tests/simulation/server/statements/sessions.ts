@@ -20,7 +20,11 @@ const plain = (text: string, plan: Parameters<typeof quiet>[0]): Statement => ({
 export function parseListen(reader: TokenReader, text: string): Statement {
   reader.expect("listen");
   const channel = reader.name();
-  return plain(text, ({ session }) => (session.listen(channel), "LISTEN"));
+  return plain(text, ({ session }) => {
+    session.checkNotRecovering("LISTEN");
+    session.listen(channel);
+    return "LISTEN";
+  });
 }
 
 export function parseUnlisten(reader: TokenReader, text: string): Statement {
@@ -33,7 +37,11 @@ export function parseNotify(reader: TokenReader, text: string): Statement {
   reader.expect("notify");
   const channel = reader.name();
   const payload = reader.accept(",") ? reader.string() : "";
-  return plain(text, ({ session }) => (session.notify(channel, payload), "NOTIFY"));
+  return plain(text, ({ session }) => {
+    session.checkNotRecovering("NOTIFY");
+    session.notify(channel, payload);
+    return "NOTIFY";
+  });
 }
 
 // -- DISCARD ----------------------------------------------------------------------------------------------------------

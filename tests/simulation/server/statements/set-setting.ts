@@ -18,15 +18,19 @@ export function setSetting(session: Session, name: string, value: string | null,
 
 function setOfTransaction(session: Session, key: string, value: string | null): string {
   const transaction = session.transaction!;
+  const { isStandby } = session.world.standing;
   const given = value ?? session.settings.get(`default_${key}`);
   const checked = session.settings.checked(key, given);
   if (key === "transaction_isolation") {
     if (transaction.isolation !== checked && transaction.hasRun)
       throw new PgError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
+    if (checked === "serializable" && isStandby) throw noSerializable();
     transaction.isolation = checked;
   } else if (key === "transaction_read_only") {
     if (checked === "off" && transaction.isReadOnly && transaction.hasRun)
       throw new PgError("25001", "transaction read-write mode must be set before any query");
+    if (checked === "off" && isStandby && transaction.isReadOnly)
+      throw new PgError("0A000", "cannot set transaction read-write mode during recovery");
     const before = transaction.isReadOnly;
     transaction.isReadOnly = checked === "on";
     transaction.add({ undo: () => void (transaction.isReadOnly = before) });
@@ -37,6 +41,11 @@ function setOfTransaction(session: Session, key: string, value: string | null): 
   }
   return checked;
 }
+
+const noSerializable = () =>
+  new PgError("0A000", "cannot use serializable mode in a hot standby", {
+    hint: "You can use REPEATABLE READ instead.",
+  });
 
 /** What SHOW gives for the settings that are a transaction's own. */
 export function shown(session: Session, name: string): string {

@@ -1,6 +1,7 @@
 // How expressions are written.
 //
 //   $1::int4   'x'   7   n + 1   repeat('x', $2)   array[1, 2]   row(1, 'a')   a is null   n in (1, 2)   n = any($1)
+//   case when a then b else c end   (select a from f())
 //
 // Knows a small part of PostgreSQL's grammar. Must not know what names stand for, nor what expressions give.
 import { noType } from "../errors.ts";
@@ -9,6 +10,7 @@ import * as types from "../values.ts";
 import { typeNamed, type Type, type Value } from "../values.ts";
 import { ANY } from "./conversions.ts";
 import { KEYWORD_FUNCTIONS } from "./functions.ts";
+import { parseQuery, type Query } from "./select.ts";
 
 export type Node =
   | { kind: "literal"; text: string; at: number }
@@ -25,7 +27,9 @@ export type Node =
   | { kind: "in"; node: Node; items: Node[]; isNot: boolean; at: number }
   | { kind: "any"; node: Node; operator: string; list: Node; at: number }
   | { kind: "array"; items: Node[]; at: number }
-  | { kind: "row"; items: Node[]; at: number };
+  | { kind: "row"; items: Node[]; at: number }
+  | { kind: "case"; whens: { when: Node; then: Node }[]; otherwise: Node | undefined; at: number }
+  | { kind: "subquery"; query: Query; at: number };
 
 const PRECEDENCE: readonly (readonly string[])[] = [
   ["or"],
@@ -184,6 +188,11 @@ function parseNumber({ text, at }: Token): Node {
 }
 
 function parseParenthesis(reader: TokenReader, at: number): Node {
+  if (reader.is("select")) {
+    const query = parseQuery(reader);
+    reader.expect(")");
+    return { kind: "subquery", query, at };
+  }
   const items = reader.list(() => parseExpression(reader));
   reader.expect(")");
   return items.length === 1 ? items[0]! : { kind: "row", items, at };
@@ -211,10 +220,24 @@ function parseKeyword(reader: TokenReader, at: number): Node | undefined {
     reader.expect(")");
     return { kind: "cast", node, type, typeAt, at };
   }
+  if (reader.accept("case")) return parseCase(reader, at);
   const { text } = reader.token;
   if (!KEYWORD_FUNCTIONS.has(text) || reader.peek().text === "(" || reader.peek().text === ".") return undefined;
   reader.next();
   return { kind: "call", name: text, args: [], isStar: false, at };
+}
+
+function parseCase(reader: TokenReader, at: number): Node {
+  const whens: { when: Node; then: Node }[] = [];
+  while (reader.accept("when")) {
+    const when = parseExpression(reader);
+    reader.expect("then");
+    whens.push({ when, then: parseExpression(reader) });
+  }
+  if (!whens.length) throw reader.wrong();
+  const otherwise = reader.accept("else") ? parseExpression(reader) : undefined;
+  reader.expect("end");
+  return { kind: "case", whens, otherwise, at };
 }
 
 /** A column, `table.column`, a function, or a type in front of a literal. */
@@ -249,6 +272,8 @@ function ownName(node: Node): string | undefined {
   if (node.kind === "column" || node.kind === "call") return node.name;
   if (node.kind === "array") return "array";
   if (node.kind === "row") return "row";
+  if (node.kind === "case") return (node.otherwise && ownName(node.otherwise)) ?? "case";
+  if (node.kind === "subquery") return node.query.targets[0]?.name;
   return node.kind === "cast" ? ownName(node.node) : undefined;
 }
 

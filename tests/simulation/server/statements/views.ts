@@ -126,6 +126,19 @@ const VIEWS: Readonly<Record<string, (version: Version) => Definition>> = {
         return [slot, "pgoutput", "logical", database, isTemporary, isActive, processId ?? null, where];
       }),
   }),
+  // Another role than a member of pg_read_all_stats is shown the process alone.
+  pg_stat_wal_receiver: (version) => ({
+    oid: version === 18 ? 12_241 : 12_237,
+    columns: [
+      ["pid", int4, 1],
+      ["status", text, 2],
+      ["received_tli", int4, 7],
+    ],
+    rows: ({ world: { standing } }) => {
+      if (standing.receives === undefined) return [];
+      return [standing.showsReceiver ? [2, "streaming", standing.receives] : [2, null, null]];
+    },
+  }),
   pg_locks: () => ({
     oid: 12_073,
     columns: [

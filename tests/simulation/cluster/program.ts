@@ -1,0 +1,222 @@
+// What a simulated session of a cluster does: data that a seed draws, and that can be made smaller bit by bit.
+//
+// Must not know how it is played (session.ts).
+import { Dice } from "../../random/dice.ts";
+import type { Fault, Weather } from "../network.ts";
+import type { Lag } from "../server/cluster/node.ts";
+
+export interface ClusterProgram {
+  readonly seed: number;
+  readonly version: 15 | 18;
+  readonly authentication: "trust" | "scram-sha-256";
+  /** Virtual milliseconds that each of a server's steps may take, at most. */
+  readonly thinks: number;
+  readonly weather: Weather;
+  readonly faults: readonly Fault[];
+  /** Of each server: the first one is the primary. */
+  readonly lags: readonly Lag[];
+  readonly isSynchronous: boolean;
+  /** The role is a member of pg_read_all_stats. */
+  readonly showsReceiver: boolean;
+  /** Once in so many commits the last record of the log fills its page; 0: never. */
+  readonly fillsPages: number;
+  /** Milliseconds until other standbys turn to a new primary, at most. */
+  readonly turns: number;
+  /** One string with several hosts, a list of one account, or accounts that differ. */
+  readonly inputs: "hosts" | "list" | "accounts";
+  /** The level of transactions that name none. */
+  readonly isRepeatableRead: boolean;
+  readonly sockets: "tcp" | "edge";
+  readonly options: Readonly<Record<string, number>>;
+  /** As in a Worker: each lane has a cluster of its own, and they share what is known of the servers. */
+  readonly areApart: boolean;
+  readonly lanes: readonly (readonly Step[])[];
+  readonly happenings: readonly Happening[];
+}
+
+export const WRITES = ["exec", "query", "transaction", "last", "batch", "isolated batch", "copyFrom"] as const;
+export const READS = [
+  ...["query", "transaction", "repeatable read", "batch", "isolated batch"],
+  ...["stream", "cursor", "rows", "copyTo", "simple", "scope"],
+] as readonly string[];
+
+export interface Step {
+  /** `write`: on the cluster, or on `reads` where nothing says that it writes. `after`: behind a position. */
+  readonly kind: "write" | "write on reads" | "reads" | "after" | "after any" | "position" | "look";
+  /** Of WRITES or READS. */
+  readonly how: string;
+  /** Numbers that are written. */
+  readonly count: number;
+  /** A write that asks for no position. */
+  readonly isBlind?: true;
+  /** Virtual milliseconds in front of it. */
+  readonly pause: number;
+}
+
+/** What becomes of the servers, at a virtual time. `which` picks one of those of then. */
+export interface Happening {
+  readonly at: number;
+  /**
+   * `pause`: a standby replays nothing for a while. `cut`: it receives nothing. `promote`: it is the primary from then
+   * on, and the old one goes on for `lasts`. `conflict`: what it replays is in a session's way. `restart`, `terminate`:
+   * of any server.
+   */
+  readonly kind: "pause" | "cut" | "promote" | "conflict" | "restart" | "terminate";
+  readonly which: number;
+  readonly lasts: number;
+  /** After a promotion: milliseconds until the old primary comes back as a standby. */
+  readonly returns: number;
+}
+
+/** Of `maxLag`: `Infinity`, which JSON does not have. */
+export const ANY_LAG = -1;
+
+const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
+
+/** Nothing happens; a primary that was left behind lives on; anything, and links fail. */
+type Theme = "quiet" | "split" | "any";
+
+export function drawCluster(seed: number): ClusterProgram {
+  const dice = new Dice(seed ^ 0x5bd1e995);
+  const theme = dice.pick(["quiet", "split", "any", "any"] as const);
+  const isSplit = theme === "split";
+  const servers = isSplit ? 3 : 2 + dice.below(2);
+  return {
+    seed,
+    version: dice.pick([15, 18] as const),
+    authentication: dice.pick(["trust", "scram-sha-256"] as const),
+    thinks: dice.pick([0, 0, 2, 20]),
+    weather: {
+      latency: dice.pick([0, 0.1, 1, 1, 20]),
+      jitter: dice.pick([0, 0, 1, 10]),
+      split: dice.pick(["whole", "whole", "pieces"] as const),
+    },
+    faults: theme !== "any" || dice.oneIn(2) ? [] : Array.from({ length: 1 + dice.below(3) }, () => fault(dice)),
+    lags: Array.from({ length: servers }, () => lag(dice)),
+    isSynchronous: !isSplit && dice.oneIn(3),
+    showsReceiver: !dice.oneIn(3),
+    fillsPages: dice.pick([0, 3, 10]),
+    turns: isSplit ? 8_000 : dice.pick([400, 400, 4_000]),
+    inputs: dice.pick(["hosts", "list", "accounts"] as const),
+    isRepeatableRead: dice.oneIn(4),
+    sockets: dice.pick(["tcp", "tcp", "edge"] as const),
+    options: { ...options(dice), ...(isSplit ? dice.pick(SPLIT_OPTIONS) : {}) },
+    areApart: dice.oneIn(2),
+    lanes: Array.from({ length: (isSplit ? 2 : 1) + dice.below(3) }, () => steps(dice, theme)),
+    happenings: isSplit ? split(dice) : theme === "any" ? happenings(dice) : [],
+  };
+}
+
+/** A standby that follows the wrong primary is not chosen, where its lag counts; and it is, where that does not. */
+const SPLIT_OPTIONS: readonly Record<string, number>[] = [
+  { maxLag: 50, lookInterval: 100 },
+  { maxLag: ANY_LAG, lookInterval: 100 },
+  { maxLag: ANY_LAG },
+  {},
+];
+
+function lag(dice: Dice): Lag {
+  return {
+    receives: dice.pick([
+      [0, 0],
+      [1, 2],
+      [20, 100],
+    ] as const),
+    replays: dice.pick([
+      [0, 0],
+      [0, 3],
+      [5, 20],
+      [100, 1_000],
+      [0, 5_000],
+    ] as const),
+  };
+}
+
+function options(dice: Dice): Record<string, number> {
+  return {
+    max: dice.pick([1, 2, 4]),
+    pipelining: dice.pick([1, 1, 4]),
+    statementCacheSize: dice.pick([64, 64, 0]),
+    timeout: 20_000,
+    connectTimeout: 3_000,
+    acquireTimeout: dice.pick([30_000, 5_000]),
+    idleTimeout: dice.pick([300_000, 1_000]),
+    maxLag: dice.pick([10_000, 10_000, 500, 50, ANY_LAG]),
+    wait: dice.pick([1_000, 1_000, 0, 50, 3_000]),
+    lookInterval: dice.pick([2_000, 2_000, 100, 5_000, 0]),
+  };
+}
+
+function steps(dice: Dice, theme: Theme): Step[] {
+  return Array.from({ length: 2 + dice.below(14) }, (): Step => {
+    const kinds = ["write", "write", "write", "after", "after", "after", "after any", "reads", "reads"] as const;
+    const isRare = dice.oneIn(theme === "split" ? 5 : 12);
+    const kind = isRare ? dice.pick(["position", "look", "look", "write on reads"] as const) : dice.pick(kinds);
+    const isWrite = kind === "write";
+    return {
+      kind,
+      how: isWrite ? dice.pick(WRITES) : kind === "write on reads" ? "exec" : dice.pick(READS),
+      count: 1 + dice.below(3),
+      ...(isWrite && dice.oneIn(8) ? { isBlind: true } : {}),
+      pause: dice.oneIn(2) ? dice.below(dice.pick([3, 60, 1_500])) : 0,
+    };
+  });
+}
+
+function happenings(dice: Dice): Happening[] {
+  const within = dice.pick([20, 300, 4_000, 12_000]);
+  return Array.from({ length: 1 + dice.below(5) }, () => ({
+    at: dice.below(within),
+    kind: dice.pick(["pause", "cut", "promote", "promote", "conflict", "conflict", "restart", "terminate"] as const),
+    which: dice.below(8),
+    lasts: dice.pick([0, 0, 300, 4_000, 9_000]),
+    returns: 400 + dice.below(dice.pick([100, 8_000])),
+  })).sort((one, other) => one.at - other.at);
+}
+
+/** The old primary goes on for seconds, in which it may write more than the new one. */
+function split(dice: Dice): Happening[] {
+  const at = dice.below(dice.pick([300, 2_000]));
+  const which = dice.below(8);
+  const lasts = dice.pick([1_000, 5_000, 10_000]);
+  const cut: Happening = { at: at >> 1, kind: "cut", which, lasts: 20_000, returns: 0 };
+  const promote: Happening = { at, kind: "promote", which, lasts, returns: 400 + dice.below(3_000) };
+  return dice.oneIn(2) ? [cut, promote] : [promote];
+}
+
+function fault(dice: Dice): Fault {
+  const link = dice.below(dice.pick([3, 8, 16]));
+  const kind = dice.pick(["refuse", "hang", "fin", "rst", "rst", "silence", "mute"] as const);
+  if (kind === "refuse" || kind === "hang") return { link, kind };
+  if (dice.oneIn(2)) return { link, kind, afterBytes: dice.below(dice.pick([600, 3_000, 20_000])) };
+  return { link, kind, behind: dice.pick(["C", "C", "Z", "E"]), nth: 1 + dice.below(dice.pick([3, 12, 40])) };
+}
+
+/** Programs that are each a little smaller than this one. */
+export function* smallerClusters(program: ClusterProgram): Generator<ClusterProgram> {
+  for (const name of ["lanes", "happenings", "faults"] as const)
+    for (const list of shorter<unknown>(program[name])) yield { ...program, [name]: list };
+  for (const [at, lane] of program.lanes.entries())
+    for (const less of shorter(lane)) {
+      const lanes = program.lanes.map((one, other) => (other === at ? less : one));
+      if (less.length) yield { ...program, lanes };
+    }
+  if (program.lags.length > 2) yield { ...program, lags: program.lags.slice(0, 2) };
+  if (JSON.stringify(program.weather) !== JSON.stringify(CALM)) yield { ...program, weather: CALM };
+  const plain = { authentication: "trust", thinks: 0, fillsPages: 0, isRepeatableRead: false, sockets: "tcp" } as const;
+  for (const [name, value] of Object.entries(plain))
+    if (program[name as keyof typeof plain] !== value) yield { ...program, [name]: value };
+  for (const name of Object.keys(program.options)) {
+    const { [name]: _, ...rest } = program.options;
+    if (name !== "timeout") yield { ...program, options: rest };
+  }
+}
+
+/** The list without each half, then without each one. */
+function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
+  if (list.length > 2) {
+    yield list.slice(0, list.length >> 1);
+    yield list.slice(list.length >> 1);
+  }
+  for (const at of list.keys()) yield list.filter((_, other) => other !== at);
+}

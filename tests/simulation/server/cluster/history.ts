@@ -1,0 +1,56 @@
+// What the primaries of a cluster have ever written, and where each timeline has left the one before it.
+//
+//   timeline 1   a ── b ── c ── d          d: written by a primary that was left behind, and lost
+//   timeline 2             └── e ── f      promoted when it had come as far as c
+//
+// Knows entries of the log. Must not know servers.
+import type { LoggedChange } from "../replication/log.ts";
+
+/** A record of the log: a commit with what it has changed, or one without anything. */
+export interface Entry {
+  readonly timeline: number;
+  readonly ends: number;
+  /** Virtual milliseconds of its commit. */
+  readonly at: number;
+  readonly changes: readonly LoggedChange[];
+}
+
+interface Fork {
+  readonly from: number;
+  readonly at: number;
+}
+
+export class History {
+  readonly entries: Entry[] = [];
+  readonly #forks = new Map<number, Fork>();
+  /** The newest timeline. */
+  timeline = 1;
+
+  /** A timeline begins that leaves `from` at `at`. */
+  fork(from: number, at: number): number {
+    this.#forks.set(++this.timeline, { from, at });
+    return this.timeline;
+  }
+
+  /** Whether who is on this timeline, and far enough, has this. */
+  isOn({ timeline: of, ends }: Entry, timeline: number): boolean {
+    let end = Infinity;
+    for (let at = timeline; at !== of;) {
+      const fork = this.#forks.get(at);
+      if (!fork) return false;
+      end = Math.min(end, fork.at);
+      at = fork.from;
+    }
+    return ends <= end;
+  }
+
+  /** All that is there at a position. */
+  upTo(timeline: number, lsn: number): Entry[] {
+    return this.entries.filter((entry) => entry.ends <= lsn && this.isOn(entry, timeline));
+  }
+}
+
+/** What a commit has written into the ledger. */
+export function numbersOf({ changes }: Entry): number[] {
+  return changes.flatMap(({ kind, new: row }) => (kind === "insert" && row ? [row[0] as number] : []));
+}

@@ -1,0 +1,163 @@
+// `pgz-edge/cluster` over the simulator's model of a primary and a standby, in real time: servers that fall silent, die
+// or are promoted at one moment that decides. Sessions of the simulator have found each of these.
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createCluster } from "../../js/adapters/cluster.ts";
+import { memoryListener } from "../../js/sockets/memory.ts";
+import type { ConnectOptions } from "../../js/sockets/contract.ts";
+import type { Accepted, Host } from "../simulation/contract.ts";
+import { Replicas } from "../simulation/server/cluster/replicas.ts";
+import { clock, listen, newDice } from "../support/model-host.ts";
+import { until } from "../support/until.ts";
+
+const INSERT = "insert into ledger values (1)";
+const WHO = "select current_setting('cluster_name') as server";
+const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+let replicas: Replicas;
+let number = 0;
+/** What a server sends from the first bytes on for which this is so is lost. */
+let isLost: (sent: string) => boolean;
+let isMute: boolean;
+let connect: (options: ConnectOptions) => ReturnType<ReturnType<typeof memoryListener>["connect"]>;
+let clusters: { close(): Promise<void> }[];
+
+beforeEach(() => {
+  number++;
+  isLost = () => false;
+  isMute = false;
+  clusters = [];
+  const lag = { receives: [0, 0], replays: [0, 0] } as const;
+  replicas = new Replicas(clock, newDice(), {
+    ...{ version: 18, authentication: "trust", maxConnections: 20, roles: { app: { password: "" } } },
+    ...{ names: ["one", "two"], lags: [lag, lag], isSynchronous: false, showsReceiver: true, fillsPages: 0, turns: 1 },
+  });
+  const connects = new Map(replicas.nodes.map(({ name, server }) => [`${name}.c${number}.test`, listenerOf(server)]));
+  connect = (options) => connects.get(options.host)!(options);
+  listen(replicas.primary.server);
+});
+afterEach(async () => {
+  await Promise.all(clusters.map((cluster) => cluster.close()));
+});
+
+/** Sockets in memory that lead to this server. */
+function listenerOf(host: Host) {
+  const { connect: connects, accepted } = memoryListener();
+  void (async () => {
+    for (;;) {
+      const peer = await accepted();
+      const client: Accepted = host.accept({
+        send: (bytes) => {
+          isMute ||= isLost(text(bytes));
+          if (!isMute) peer.send(bytes.slice());
+        },
+        end: () => peer.end(),
+        reset: () => peer.reset(),
+      });
+      void (async () => {
+        for (let bytes; (bytes = await peer.received());) client.receive(bytes);
+        client.ended();
+      })();
+    }
+  })();
+  return connects;
+}
+
+/** `isOneAccount`: its servers differ in their hosts only. */
+function clusterOf({ isOneAccount = true, ...options }: Record<string, unknown> & { isOneAccount?: boolean } = {}) {
+  const own = (name: string) => (isOneAccount ? "" : `&application_name=${name}`);
+  const urls = ["one", "two"].map((name) => `postgres://app@${name}.c${number}.test/db?sslmode=disable${own(name)}`);
+  const cluster = createCluster(urls, { connect, lookInterval: 1_000_000, maxLag: 1_000_000, ...options } as never);
+  clusters.push(cluster);
+  return cluster;
+}
+
+test("a position that is not answered in time is not known, and the call has succeeded all the same", async () => {
+  const cluster = clusterOf({ timeout: 100 });
+  isLost = (sent) => sent.includes("pg_walfile_name");
+  expect(await cluster.exec(INSERT, { position: true })).toMatchObject({ command: "INSERT", position: "0-0-0" });
+  isMute = false;
+  isLost = () => false;
+  expect((await cluster.query(WHO)).rows).toEqual([{ server: "one" }]);
+});
+
+test("a position behind COMMIT that is not answered in time is not known", async () => {
+  const cluster = clusterOf({ timeout: 100 });
+  isLost = (sent) => sent.includes("pg_walfile_name");
+  const { value, position } = await cluster.transaction((tx) => tx.exec(INSERT), { position: true });
+  expect([value.command, position]).toEqual(["INSERT", "0-0-0"]);
+});
+
+test.each(["transaction", "simple"] as const)(
+  "a guard of %s that is not answered in time ends the call",
+  async (kind) => {
+    const cluster = clusterOf({ timeout: 100 });
+    const { position } = await cluster.exec(INSERT, { position: true });
+    await cluster.look();
+    // A guard has no rows, and no columns.
+    isLost = (sent) => sent.includes("SELECT 0");
+    const after = cluster.reads.after(position);
+    const call = kind === "simple" ? after.simple(WHO) : after.transaction((tx) => tx.query(WHO));
+    await expect(call).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  },
+);
+
+test.each(["exec", "transaction", "reads"] as const)(
+  "%s that waits for a server that is given up goes to the next primary",
+  async (kind) => {
+    const cluster = clusterOf({ isOneAccount: false });
+    await cluster.look();
+    expect((await cluster.query(WHO)).rows).toEqual([{ server: "one" }]);
+    const [one, two] = replicas.nodes as [typeof replicas.primary, typeof replicas.primary];
+    one.server.stop("crash");
+    const waiting = () => cluster.stats().servers[0]!.pool.waiting;
+    await until(() => cluster.stats().servers[0]!.pool.total === 0, "the loss is noticed");
+    const calls = {
+      exec: () => cluster.query(WHO),
+      transaction: () => cluster.transaction((tx) => tx.query(WHO)),
+      reads: () => cluster.reads.transaction((tx) => tx.query(WHO), { readOnly: false }),
+    };
+    const call = calls[kind]();
+    await until(() => waiting() > 0, "the call waits");
+    await cluster.look();
+    two.promote();
+    expect((await call).rows).toEqual([{ server: "two" }]);
+  },
+);
+
+test("a primary all of whose connections are in use is still the primary", async () => {
+  const cluster = clusterOf({ isOneAccount: false, max: 1, acquireTimeout: 200 });
+  await cluster.look();
+  const lease = await cluster.acquire();
+  // A standby that is gone makes all of them suspect. The question to the primary waits for a connection, in vain.
+  replicas.nodes[1]!.server.stop("crash");
+  await until(() => cluster.stats().servers[1]!.pool.total === 0, "the loss is noticed");
+  await expect(cluster.reads.query(WHO)).rejects.toMatchObject({ code: "ACQUIRE_TIMEOUT" });
+  await cluster.look();
+  expect(cluster.stats().servers[0]).toMatchObject({ role: "primary", failure: undefined });
+  const call = cluster.query(WHO);
+  lease.release();
+  expect((await call).rows).toEqual([{ server: "one" }]);
+});
+
+test("where no primary comes the call says so when its time is over", async () => {
+  const cluster = clusterOf({ isOneAccount: false, acquireTimeout: 100 });
+  await cluster.look();
+  replicas.primary.server.stop("crash");
+  await until(() => cluster.stats().servers[0]!.pool.total === 0, "the loss is noticed");
+  await cluster.look();
+  await expect(cluster.exec(INSERT)).rejects.toMatchObject({ code: "CONNECT_FAILED", retryable: true });
+});
+
+test("a transaction whose callback has begun is not run again where its guard fails then", async () => {
+  // No standby lags little enough.
+  const cluster = clusterOf({ maxLag: 0 });
+  const { position } = await cluster.exec(INSERT, { position: true });
+  let times = 0;
+  const running = cluster.reads.after(position).transaction(async (tx) => {
+    times++;
+    replicas.primary.server.world.standing.isStandby = true;
+    return await tx.query(WHO);
+  });
+  await expect(running).rejects.toMatchObject({ code: "22P02" });
+  expect(times).toBe(1);
+});

@@ -7,3 +7,5 @@ export interface Told {
   readonly calls: string;
 }
 export function entriesOf(file: string, ...tables: readonly string[]): Told[];
+/** Returns the options that only calls have, from the interfaces of these files. */
+export function callEntriesOf(...files: readonly string[]): Pick<Told, "name" | "text" | "values" | "calls">[];

@@ -1,5 +1,6 @@
-// Writes the tables of docs/options.md and docs/pool.md, between their markers, from the comments in js/config/table.ts
-// and js/pool/options.ts. `node scripts/options.mjs --check` only compares (a test runs it).
+// Writes the tables of docs/options.md and docs/pool.md, between their markers, from the comments in js/config/table.ts,
+// js/pool/options.ts, js/api/options.ts and js/rows/form.ts. `node scripts/options.mjs --check` only compares (a test
+// runs it).
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -46,6 +47,35 @@ function entryOf(property) {
   };
 }
 
+/**
+ * Returns the options that only calls have: the members of the interfaces in these files whose comment begins with
+ * "Options of". The rest of that sentence says which calls.
+ */
+export function callEntriesOf(...files) {
+  return files.flatMap((file) => {
+    const source = ts.createSourceFile(file, readFileSync(path.join(root, file), "utf8"), ts.ScriptTarget.Latest, true);
+    return source.statements.filter(ts.isInterfaceDeclaration).flatMap((declared) => {
+      const [, calls] = /^Options of (.+?)\.(\s|$)/.exec(textOf(declared)) ?? [];
+      return calls ? declared.members.map((member) => callEntryOf(member, calls)) : [];
+    });
+  });
+}
+
+function callEntryOf(member, calls) {
+  const types = ts.isUnionTypeNode(member.type) ? member.type.types : [member.type];
+  const values = types.map((type) => type.getText()).filter((type) => type !== "undefined");
+  return { name: member.name.text, text: textOf(member), values: values.map(valueOf).join(", "), calls };
+}
+
+/** Returns what the page says of a type: functions have no signature there. */
+const valueOf = (type) => (type.includes("=>") ? "function" : /^(boolean|number)$/.test(type) ? type : `\`${type}\``);
+
+/** Returns the comment of a declaration on one line, without the braces of links. */
+function textOf(declared) {
+  const [comment] = ts.getJSDocCommentsAndTags(declared).filter(ts.isJSDoc);
+  return oneLine(ts.getTextOfJSDocComment(comment?.comment) ?? "").replace(/\{@link (\w+)\}/g, "`$1`");
+}
+
 const oneLine = (text) => text.replace(/\s*\n\s*/g, " ").trim();
 
 /** Returns the values of the rules `oneOf(…)` and `flag`. */
@@ -62,6 +92,14 @@ function linked(text, page) {
   );
 }
 
+function callTable(entries, page) {
+  const rows = entries.map(({ name, values, text, calls }) => {
+    const cells = [values, text, calls].map((cell) => linked(cell, page).replaceAll("|", "\\|"));
+    return `| \`${name}\` | ${cells.join(" | ")} |\n`;
+  });
+  return "| option | values | what it is | which calls |\n|---|---|---|---|\n" + rows.join("");
+}
+
 function table(entries, page) {
   const rows = entries.map(({ name, values, fallback, text, differs, calls }) => {
     const cells = [values, fallback, text, differs, calls].map((cell) => linked(cell, page).replaceAll("|", "\\|"));
@@ -70,12 +108,13 @@ function table(entries, page) {
   return HEAD + rows.join("");
 }
 
-function write(page, entries, isCheck) {
+/** Replaces what is between the markers of this name. */
+function write(page, name, written, isCheck) {
   const file = path.join(root, "docs", page);
   const before = readFileSync(file, "utf8");
-  const [start, end] = ["<!-- options: scripts/options.mjs -->", "<!-- /options -->"];
+  const [start, end] = [`<!-- ${name}: scripts/options.mjs -->`, `<!-- /${name} -->`];
   const [head, rest] = [before.slice(0, before.indexOf(start)), before.slice(before.indexOf(end))];
-  const after = `${head}${start}\n${table(entries, page)}${rest}`;
+  const after = `${head}${start}\n${written}${rest}`;
   if (after === before) return;
   if (isCheck) throw new Error(`docs/${page} is not what scripts/options.mjs writes`);
   writeFileSync(file, after);
@@ -83,6 +122,9 @@ function write(page, entries, isCheck) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const isCheck = process.argv.includes("--check");
-  write("options.md", entriesOf("js/config/table.ts", "OPTIONS"), isCheck);
-  write("pool.md", entriesOf("js/pool/options.ts", "SIZES", "HOOKS"), isCheck);
+  const options = table(entriesOf("js/config/table.ts", "OPTIONS"), "options.md");
+  write("options.md", "options", options, isCheck);
+  const ofCalls = callTable(callEntriesOf("js/api/options.ts", "js/rows/form.ts"), "options.md");
+  write("options.md", "call options", ofCalls, isCheck);
+  write("pool.md", "options", table(entriesOf("js/pool/options.ts", "SIZES", "HOOKS"), "pool.md"), isCheck);
 }

@@ -48,7 +48,7 @@ export type SimpleOptions = Omit<QueryOptions, "onLimit">;
 /** Options of `json`. Its default `format` is `"json"`. */
 export interface JsonOptions extends CallOptions, CacheOptions, FormatOptions {}
 
-/** Options of `stream`. */
+/** Options of `stream` and `respond`. */
 export interface StreamOptions extends CallOptions, CacheOptions, FormatOptions {
   /**
    * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. Compression holds rows back

@@ -35,7 +35,7 @@ export interface ValueOptions extends Readonly<Pick<Options, NamesBy<"rows" | "v
 
 /** Options of calls that return encoded output. */
 export interface FormatOptions extends RowOptions {
-  /** Default `"ndjson"`; for `json()` `"json"`. */
+  /** The form of the output; the README shows two rows in each. Default `"ndjson"`; for `json()` `"json"`. */
   readonly format?: Format | undefined;
   /** Whether CSV begins with the columns' names. Default true. */
   readonly header?: boolean | undefined;

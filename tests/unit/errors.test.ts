@@ -152,40 +152,42 @@ test("an ErrorResponse without SQLSTATE or message still becomes a PostgresError
   });
 });
 
-test.each([
-  ["isUniqueViolation", "23505"],
-  ["isForeignKeyViolation", "23503"],
-  ["isCheckViolation", "23514"],
-  ["isNotNullViolation", "23502"],
-  ["isExclusionViolation", "23P01"],
-  ["isSerializationFailure", "40001"],
-  ["isDeadlock", "40P01"],
-  ["isQueryCanceled", "57014"],
-  ["isAdminShutdown", "57P01"],
-  ["isInvalidSqlStatementName", "26000"],
-] as const)("%s is SQLSTATE %s and no other", (helper, code) => {
-  expect(new PostgresError({ code })[helper]).toBe(true);
-  for (const other of [
-    "23505",
-    "23503",
-    "23514",
-    "23502",
-    "23P01",
-    "40001",
-    "40P01",
-    "57014",
-    "57P01",
-    "26000",
-    "",
-    "00000",
-  ]) {
-    expect(new PostgresError({ code: other })[helper]).toBe(other === code);
-  }
+/** Each helper that is true for one SQLSTATE only. */
+const HELPERS = {
+  isUniqueViolation: "23505",
+  isForeignKeyViolation: "23503",
+  isCheckViolation: "23514",
+  isNotNullViolation: "23502",
+  isExclusionViolation: "23P01",
+  isSerializationFailure: "40001",
+  isDeadlock: "40P01",
+  isQueryCanceled: "57014",
+  isAdminShutdown: "57P01",
+  isInvalidSqlStatementName: "26000",
+} as const;
+
+test.each(Object.entries(HELPERS))("%s is SQLSTATE %s and no other", (helper, code) => {
+  const isTrue = (code: string) => new PostgresError({ code })[helper as keyof typeof HELPERS];
+  expect(isTrue(code)).toBe(true);
+  for (const other of [...Object.values(HELPERS), "", "00000"]) expect(isTrue(other)).toBe(other === code);
 });
+
+/** Helpers that are true for several SQLSTATEs. Each has a test of its own below. */
+const OF_CLASSES = ["isIntegrityViolation"];
 
 test("isIntegrityViolation is true for all of class 23", () => {
   for (const code of ["23000", "23505", "23P01"]) expect(new PostgresError({ code }).isIntegrityViolation).toBe(true);
   for (const code of ["", "22023", "40001"]) expect(new PostgresError({ code }).isIntegrityViolation).toBe(false);
+});
+
+test("each helper is tested above, and named by docs/errors.md and CHANGELOG", () => {
+  const helpers = Object.keys(Object.getOwnPropertyDescriptors(PostgresError.prototype)).filter((name) =>
+    name.startsWith("is"),
+  );
+  expect(helpers.sort()).toEqual([...Object.keys(HELPERS), ...OF_CLASSES].sort());
+  const named = (page: string) => [...source(page).matchAll(/`(is[A-Z]\w+)`/g)].map(([, name]) => name);
+  for (const page of ["docs/errors.md", "CHANGELOG.md"])
+    for (const helper of helpers) expect(named(page), page).toContain(helper);
 });
 
 test.each(["28P01", "28000"])("%s during startup is an AuthenticationError around the server's error", (code) => {

@@ -2,6 +2,7 @@
 // says what to write, before anything is sent.
 import { expect, test } from "vitest";
 import { Client, createClient } from "../../js/api/client.ts";
+import { CALL_OPTIONS } from "../../js/api/options.ts";
 import { createPool, Pool } from "../../js/pool/pool.ts";
 import { sql, toCall, toQuery } from "../../js/statement/sql.ts";
 import { ConnectionError, PgzError } from "../../js/util/errors.ts";
@@ -72,21 +73,9 @@ test.each(Object.keys(calls))("invalid arguments of %s give an error of the driv
 });
 
 test("invalid values of any option give an error of the driver", async () => {
-  const names = [
-    "signal",
-    "timeout",
-    "observer",
-    "maxRows",
-    "types",
-    "format",
-    "headers",
-    "status",
-    "atomic",
-    "rowMode",
-  ];
   const client = createClient({ ...place, connect });
   const others: string[] = [];
-  for (const name of [...names, "results", "onProgress", "gzip", "closeWhenDone", "isolation", "retry", "settings"])
+  for (const name of [...CALL_OPTIONS, "isolation", "retry", "settings"])
     for (const given of odd)
       for (const [call, args] of Object.entries(calls)) {
         if (call === "acquire") continue;

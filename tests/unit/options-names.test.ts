@@ -1,28 +1,8 @@
-// Which options a call accepts: those of every call, whichever it is, and no misspelt name.
+// A misspelt option of a call is refused, and the error names the nearest one (call-options.test.ts has the others).
 import { expect, test } from "vitest";
-import { CALL_OPTIONS } from "../../js/api/options.ts";
 import { client, useMemoryServer } from "../support/memory-session.ts";
 
 useMemoryServer();
-
-const OF_CONNECTIONS_TOO = [
-  "timeout",
-  "signal",
-  "observer",
-  "maxRows",
-  "maxBytes",
-  "maxFieldBytes",
-  "onLimit",
-  "types",
-];
-const OF_CALLS = [
-  ...["cache", "rowMode", "format", "header", "csvFormulas", "toon", "gzip", "closeWhenDone", "headers", "status"],
-  ...["atomic", "results", "onProgress"],
-];
-
-test.each([...OF_CONNECTIONS_TOO, ...OF_CALLS])("option %s is accepted by calls", (name) => {
-  expect(CALL_OPTIONS).toContain(name);
-});
 
 test.each([
   ["rowmode", "rowMode"],

@@ -1,11 +1,14 @@
 // Each option is documented once, next to its rule. The pages are generated from that.
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { CALL_OPTIONS } from "../../js/api/options.ts";
 import type { Entry, Setters } from "../../js/config/entries.ts";
 import { OPTIONS } from "../../js/config/table.ts";
 import { poolOptions } from "../../js/pool/options.ts";
-import { entriesOf } from "../../scripts/options.mjs";
+import { callEntriesOf, entriesOf } from "../../scripts/options.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 type AnyEntry = Entry<unknown, unknown, Setters>;
@@ -29,4 +32,17 @@ test.each([
       expect(said?.replaceAll(",", ""), name).toBe(`${value}`);
     else if (typeof value === "string" && value !== "") expect(said, name).toBe(`\`${value}\``);
   }
+});
+
+test("each option that only calls have is in the table of docs/options.md, with a text", () => {
+  const told = callEntriesOf("js/api/options.ts", "js/rows/form.ts");
+  const ofCalls = CALL_OPTIONS.filter((name) => !Object.hasOwn(OPTIONS, name));
+  expect(told.map(({ name }) => name).sort()).toEqual(ofCalls.sort());
+  for (const { name, text } of told) expect(text, name).toMatch(/^\S.*\.$/);
+});
+
+test("CHANGELOG names each option that a call takes, as `name` or `name: value`", () => {
+  const changelog = readFileSync(path.join(root, "CHANGELOG.md"), "utf8");
+  const named = new Set([...changelog.matchAll(/`(\w+)[`:]/g)].map(([, name]) => name));
+  expect(CALL_OPTIONS.filter((name) => !named.has(name))).toEqual([]);
 });

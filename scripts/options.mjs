@@ -1,6 +1,6 @@
-// Writes the tables of docs/options.md and docs/pool.md, between their markers, from the comments in js/config/table.ts,
-// js/pool/options.ts, js/api/options.ts and js/rows/form.ts. `node scripts/options.mjs --check` only compares (a test
-// runs it).
+// Writes the tables of docs/options.md and docs/pool.md, between their markers, from the comments in
+// js/config/table.ts, js/pool/options.ts, js/api/options.ts and js/rows/form.ts. `node scripts/options.mjs --check`
+// only compares (a test runs it).
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";

@@ -352,3 +352,53 @@ fn the_documented_wire_format_is_the_one_asked_for() {
         assert!(listed(type_oid) || is_array(type_oid), "{type_oid}");
     }
 }
+
+/// Built-in types that no parameter can have.
+const WITHOUT_PARAMETERS: &[&str] = &[
+    "pg_node_tree",
+    "record",
+    "cstring",
+    "anyarray",
+    "void",
+    "gtsvector",
+];
+/// Types whose name no expression of types.ts has: `true`, `char(3)`, `B'101'`; and those that it leaves to other
+/// tests.
+const WITHOUT_EXPRESSIONS: &[&str] = &[
+    "bool",
+    "bpchar",
+    "bit",
+    "refcursor",
+    "cstring",
+    "nummultirange",
+    "tsmultirange",
+    "int8multirange",
+];
+
+/// A new type is added to the cases that run on every runtime: as a value that is read, and as a parameter.
+#[test]
+fn the_integration_cases_have_each_type() {
+    let words = |name: &str| {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/integration/cases");
+        let text = fs::read_to_string(path.join(name)).unwrap();
+        let words = text.split(|character: char| !character.is_alphanumeric() && character != '_');
+        words.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let (parameters, expressions) = (words("parameters.ts"), words("types.ts"));
+    for (name, type_oid) in BUILT_IN {
+        let is_given = parameters.contains(*name);
+        assert_eq!(
+            is_given,
+            !WITHOUT_PARAMETERS.contains(name),
+            "{name}: MATRIX of parameters.ts"
+        );
+        if has_binary_encoder(*type_oid) {
+            let is_read = expressions.contains(*name);
+            assert_eq!(
+                is_read,
+                !WITHOUT_EXPRESSIONS.contains(name),
+                "{name}: VALUES of types.ts"
+            );
+        }
+    }
+}

@@ -166,7 +166,12 @@ fn is_text(type_oid: u32, text: &str) -> bool {
                 .and_then(|text| text.strip_suffix(']'));
             numbers.is_some_and(|numbers| numbers.split(',').all(|one| is_float(oid::FLOAT4, one)))
         }
-        _ => true,
+        // Any text is a value.
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::UNKNOWN => true,
+        oid::REFCURSOR | oid::CSTRING | oid::JSONPATH | 10_000.. => true,
+        // The server's JSON, and the text of an anonymous record, pass as they are.
+        oid::JSON | oid::JSONB | oid::RECORD => true,
+        _ => panic!("type {type_oid}: say here what its text looks like"),
     }
 }
 

@@ -113,6 +113,12 @@ fn binary_values_equal_to_json() {
         counts.values().sum::<usize>(),
         counts.len()
     );
+    let of_types = counts.keys().filter(|name| !name.ends_with("[]")).count();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/types.md")).unwrap();
+    assert!(
+        page.contains(&format!(" of {of_types} built-in types and their arrays")),
+        "{of_types}"
+    );
     let values: BTreeSet<u32> = lines().iter().map(|line| line.type_oid).collect();
     let has_arrays = |type_oid: u32| {
         let mut arrays = oid::ARRAYS

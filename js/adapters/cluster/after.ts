@@ -308,7 +308,7 @@ function isRefused(item: PromiseSettledResult<unknown>): boolean {
   return item.status === "rejected" && refusalOf(item.reason) !== undefined;
 }
 
-// -- guards on a session -----------------------------------------------------------------------------------------------
+// -- guards on a session ----------------------------------------------------------------------------------------------
 
 /** Rejects if the server may not answer. Nothing else has been sent by then. */
 async function passed(operation: Operation): Promise<void> {

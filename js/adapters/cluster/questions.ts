@@ -67,7 +67,7 @@ function timelineOf(file: string): number {
  */
 export const HOW_FAR = `select case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() end::text`;
 
-// -- the position of what has committed --------------------------------------------------------------------------------
+// -- the position of what has committed -------------------------------------------------------------------------------
 
 /** Returns the question that is sent after COMMIT. Its row has the position, and the size of a page. */
 export function whereAreYou(isIdentified: boolean): string {
@@ -81,7 +81,7 @@ export function where([system, file, lsn, pageSize]: WhereRow): Position {
   return { system: BigInt(system), timeline: timelineOf(file), lsn: endOfRecord(lsnOf(lsn), Number(pageSize)) };
 }
 
-// -- guards ------------------------------------------------------------------------------------------------------------
+// -- guards -----------------------------------------------------------------------------------------------------------
 
 /** Why a server may not answer a read after a position. */
 export type Refusal =

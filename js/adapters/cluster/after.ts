@@ -3,9 +3,9 @@
 //   in READ COMMITTED   [guard, statement] Sync          if the guard fails, the server skips the statement
 //   otherwise           [guard] Sync [statement] Sync    if the guard fails, the statement is not sent
 //
-// In both, the statement's snapshot is newer than the guard's answer, and a server does not take back what it has
-// replayed. COPY and several statements in one text cannot have anything in front of them in their flight. They use the
-// second way too.
+// A guard is a SELECT that fails unless the server has reached the position (questions.ts). In both ways the
+// statement's snapshot is taken after the guard, and replay never goes back. Nothing can precede COPY or several
+// statements in one text, so these always use the second way.
 //
 // Knows guards and what their failures mean. Must not know how a server is chosen, or how far each server is.
 import {
@@ -40,12 +40,12 @@ import type { Router } from "./router.ts";
 import type { Server } from "./servers.ts";
 import { learnVersion, Waiting } from "./waiting.ts";
 
-/** Marks the options of a call whose text cannot have anything in front of it in its flight. */
+/** Marks the options of a call whose guard must be sent in a Sync group of its own. */
 const BEFORE = Symbol("before");
 /** Milliseconds between two questions for how far a standby is. The pause doubles each time, up to the longest. */
 const FIRST_PAUSE = 1,
   LONGEST_PAUSE = 50;
-/** Maximum number of attempts to reach a primary that is not of an older timeline. */
+/** Maximum number of primaries that are asked before the call fails because each is of an older timeline. */
 const MOST_PRIMARIES = 5;
 
 /** Where a guard is sent: in front of the statement in its flight, or before it in a transaction of its own. */
@@ -134,8 +134,8 @@ export class After extends Routed {
       hasBegun = true;
       return work(transaction);
     };
-    // The callback is the user's, and runs only once. So the guard is sent before it, and again in front of its first
-    // statement, which may reach another server if there is a pooler in between.
+    // The callback is the user's, and runs only once. So the guard is sent before the callback. It is sent again in
+    // front of the transaction's first statement, because a pooler may send that to another server.
     const between = new Between([Object(options).signal, this.config.signal], Object(options).timeout);
     const attempt: Attempt<T> = (queue, guard) =>
       between.attempt(options, (left) => {
@@ -223,7 +223,9 @@ export class After extends Routed {
     }
   }
 
-  /** Asks all servers, unless they have been asked since this timeline became the newest. */
+  /**
+   * Asks the servers, because the position is of a newer timeline than the known one. `timeline`: that one; 0: none.
+   */
   async #learn(timeline: number): Promise<void> {
     if (timeline) this.router.suspect();
     await this.router.lookout.lookForStandby();
@@ -249,8 +251,8 @@ export class After extends Routed {
   }
 
   /**
-   * Makes the call on the primary, which has everything that has committed. The exception is a primary that a promotion
-   * has left behind and that has not noticed: the guard reports it, and the pool looks for the right primary.
+   * Makes the call on the primary, which has everything that has committed. The exception is a stale primary, which
+   * does not know that a standby was promoted. The guard detects it, and the pool then looks for the current primary.
    */
   async #onPrimary<T>(
     reason: RouteReason,
@@ -291,7 +293,7 @@ function ofLate(server: Server): Choice<Server> {
   return { is: "standby", server };
 }
 
-/** The reason that a refusal by a standby's guard gives for leaving that standby. */
+/** By a guard's refusal: the reason for trying another server. */
 const REASONS: Readonly<Record<Refusal, RouteReason>> = {
   behind: "position",
   unknown: "unknown",

@@ -8,13 +8,13 @@ import { firstWord, hasSeveral } from "../../util/sql-reader.ts";
 
 /**
  * Returns why the call goes to another server, or `undefined` if it fails. `wroteNothing`: a guard in front of the call
- * has made sure that its transaction began on a standby. So it could not write, even if that standby was promoted in
- * the middle.
+ * has made sure that its transaction began on a standby. So it could not write, even if that standby was promoted
+ * during the transaction.
  */
 export function reasonToLeave(error: unknown, text: string, wroteNothing: boolean): RouteReason | undefined {
   if (!(error instanceof PgzError) || error.committed || error.completed?.length) return undefined;
   if (isGone(error)) return error.retryable || wroteNothing ? "unreachable" : undefined;
-  // The effects of CALL and DO may be committed in part, if the server has been promoted.
+  // On a standby that was promoted meanwhile, CALL, DO, or a text with COMMIT may have committed a part of its effects.
   if (!wroteNothing && mayCommit(text)) return undefined;
   if (error.code === "25006") return "write";
   return CONFLICTS.has(error.code) ? "conflict" : undefined;
@@ -27,7 +27,7 @@ const GONE: ReadonlySet<string> = new Set(["POOL_CLOSED", "CONNECT_TIMEOUT", "AC
 /** The server is shutting down, has crashed or is starting up, or it has no free connection. */
 const GONE_BY_SERVER: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03", "53300"]);
 
-/** Returns whether the failure is the server's, and not the call's. */
+/** Returns whether the server cannot be reached, or has no free connection. */
 export function isGone(error: PgzError): boolean {
   if (error instanceof PostgresError) return GONE_BY_SERVER.has(error.code);
   return error instanceof ConnectionError || GONE.has(error.code);

@@ -24,11 +24,11 @@ export interface Wanted {
 }
 
 /**
- * Factor of the shortest round trip, and milliseconds on top, up to which a server counts as equally near: round trips
- * vary by that much.
+ * A server counts as near if its round trip is at most the shortest × NEAR_FACTOR + NEAR_MS: round trips vary by that
+ * much.
  */
-const NEAR = 1.25,
-  ALIKE = 1;
+const NEAR_FACTOR = 1.25,
+  NEAR_MS = 1;
 
 export function choose<Server extends Candidate>(servers: readonly Server[], wanted: Wanted): Choice<Server> {
   const { now, maxLag, turn, tried, lsn } = wanted;
@@ -43,11 +43,11 @@ export function choose<Server extends Candidate>(servers: readonly Server[], wan
   const there = lsn === undefined ? fresh : fresh.filter(({ facts }) => facts.told!.lsn >= lsn);
   const suitable = there.length ? there : fresh;
   const shortest = Math.min(...suitable.map(distance));
-  const near = suitable.filter((server) => distance(server) <= shortest * NEAR + ALIKE);
+  const near = suitable.filter((server) => distance(server) <= shortest * NEAR_FACTOR + NEAR_MS);
   return { is: "standby", server: near[turn % near.length]! };
 }
 
-/** Returns for how many milliseconds the standby may have been missing something. */
+/** Returns an upper bound of the standby's lag, in milliseconds. */
 export function lagOf({ hasAllOf }: Facts, now: number): number {
   return now - hasAllOf;
 }

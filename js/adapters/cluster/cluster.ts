@@ -1,5 +1,5 @@
-// `createCluster(urls, options)`: the calls of a pool on the primary, `reads` on its standbys, and positions that lead
-// from one to the other.
+// `createCluster(urls, options)`: the calls of a pool run on the primary, those of `reads` on its standbys. A write
+// returns a position, and `reads.after(position)` never shows an older state.
 //
 // Knows the primary and receipts. Must not know how standbys are chosen (router.ts), or what guards say (after.ts).
 import {
@@ -98,8 +98,8 @@ export class ClusterCalls extends TransactionCalls {
   // -- positions ------------------------------------------------------------------------------------------------------
 
   /**
-   * Returns the present position of the primary: everything that has committed is before it. Costs a round trip. Calls
-   * with `position: true` return their position without one.
+   * Returns the present position of the primary: everything that has committed is at or before it. Costs a round trip.
+   * Calls with `position: true` return their position without one.
    *
    * @example
    * response.headers.append("set-cookie", `position=${await cluster.position()}; Path=/; HttpOnly`);
@@ -258,7 +258,8 @@ export class ClusterCalls extends TransactionCalls {
   }
 
   /**
-   * Runs a call on the primary. Uses no more promises than are needed to notice that the server was not the primary.
+   * Runs a call on the primary. Adds one promise to the pool's call, to catch the error of a server that is no longer
+   * the primary.
    */
   #onPrimary<T>(options: CallOptions, run: (queue: Inside) => Promise<T>): Promise<T> {
     const router = this.#router;
@@ -268,8 +269,8 @@ export class ClusterCalls extends TransactionCalls {
   }
 
   /**
-   * Runs a call again on the primary, once that is known, if the call has had no effect: a write that reached a
-   * standby, or a call that waited for a server that was given up.
+   * Finds the primary and runs the call there, if the call has had no effect: a standby refused it (25006), or it was
+   * still queued for a server that was given up.
    */
   async #again<T>(
     error: unknown,
@@ -373,7 +374,10 @@ export interface PositionedCalls {
 /** A scope of a cluster: its calls return positions too, except `batch`. */
 export type ClusterScope = Omit<PositionedCalls, "batch"> & Scope;
 
-/** The calls of a pool on the primary, `reads` on its standbys, and positions that lead from one to the other. */
+/**
+ * The calls of a pool, which run on the primary, and `reads`, whose calls run on its standbys. A write returns a
+ * position, and `reads.after(position)` never shows an older state.
+ */
 export type Cluster = PositionedCalls & { scope(options: ScopeOptions): ClusterScope } & ClusterCalls;
 
 /**

@@ -1,7 +1,7 @@
 // Looks at the servers: asks each one for its role and position, and remembers the answers.
 //
-// The primary is asked first. Its position is then compared with what the standbys say afterwards, by our clock alone.
-// So a lag is an upper bound, and does not depend on the clocks of the servers. Nothing here runs by itself: a call
+// The standbys are asked after the primary, and all times are this process's. So a lag is an upper bound, and no
+// server's clock is involved. Nothing here runs by itself: a call
 // starts a look when what is known is too old. So no timer is needed, and none runs between the requests of a Worker.
 //
 // Knows when a look is due. Must not know which server is chosen from the answers.
@@ -30,9 +30,9 @@ export class Lookout {
   #looking: Promise<void> | undefined;
   /** Wakes the calls that wait for a standby. */
   #waiters: (() => void)[] = [];
-  /** In this look every server has answered that did not fail the last time. */
+  /** In this look every server that answered the last time has answered again, or failed. */
   #hasAnswers = false;
-  /** The same flag as in Facts, for the pool that finds the primary by itself. */
+  /** `isIdentified` of Facts, for the pool that finds the primary by itself, which has no Facts. */
   readonly #primary = { isIdentified: true };
   /** The primary did not answer the last time. */
   #isLost = false;
@@ -44,7 +44,7 @@ export class Lookout {
     this.#config = config;
   }
 
-  /** Returns whether what is known is too old, or not to be trusted. */
+  /** Returns whether the facts are older than `lookInterval`, or suspect. */
   isDue(now: number): boolean {
     const { memory } = this.#servers;
     return memory.isSuspect || now - memory.lookedAt >= this.#config.lookInterval;
@@ -56,8 +56,8 @@ export class Lookout {
   }
 
   /**
-   * The same, but resolves as soon as a suitable standby is known, or as soon as all servers have answered that did not
-   * fail the last time. So a silent server does not delay calls.
+   * The same, but resolves as soon as a suitable standby is known, or all servers that answered the last time have
+   * answered again. So a silent server does not delay calls.
    */
   async lookForStandby(): Promise<void> {
     const looked = this.look();
@@ -165,8 +165,8 @@ export class Lookout {
   }
 
   /**
-   * Asks the standby, for a short time, until it has reached a recorded position of the primary: a lag is computed from
-   * that. A primary that is in use is ahead of its standbys at every moment, so its position of a moment ago is needed.
+   * Asks the standby repeatedly, for a short time, until it has reached a recorded position of the primary, because its
+   * lag is known only then. A busy primary is always ahead, so its present position would not do.
    */
   async #untilKnown(server: Server): Promise<void> {
     const { memory } = this.#servers;

@@ -13,7 +13,7 @@ export interface Facts {
   roundTrip: number | undefined;
   /** Why the last question failed. */
   failure: unknown;
-  /** For a standby: it has everything that the primary had at this time. */
+  /** For a standby: the latest time of which it has replayed the primary's position. */
   hasAllOf: number;
   /** The role may ask for the cluster's identity, as far as is known. */
   isIdentified: boolean;
@@ -70,15 +70,15 @@ export class Memory {
 
   /**
    * Returns whether the standby's positions tell its lag: the primary's position is known, and both are of the same
-   * log. A position on another timeline says nothing, for example that of a standby that has more than the server that
-   * was promoted. A standby that reports no timeline is believed.
+   * log. Positions of two timelines are not comparable: a standby may have replayed WAL that the promoted server never
+   * had. A standby that reports no timeline is believed.
    */
   canTell({ told }: Facts): boolean {
     return this.#marks.length > 0 && (!told?.timeline || told.timeline === this.#timeline);
   }
 
   /**
-   * Records that the primary was as far as this at `at`, or further. A new timeline drops all earlier marks, because
+   * Records a lower bound of the primary's position at the time `at`. A new timeline drops all earlier marks, because
    * they are of another history.
    */
   mark({ system, timeline, lsn }: Told, at: number): void {

@@ -1,5 +1,5 @@
-// Our own questions on a session. They have no deadline of a call. If the link or the server is silent, the connection
-// is given up after the time that the call would have.
+// The cluster's own questions on a session. They belong to no call, so no call's deadline covers them. If there is no
+// answer within the `timeout` of the call that needs it, the connection is closed.
 //
 // Knows operations. Must not know what is asked, or why.
 import { TimeoutError, type CallOptions } from "../../index.ts";

@@ -1,4 +1,4 @@
-// `cluster.reads`: the calls of a pool on a standby, or on the primary if no standby is suitable.
+// `cluster.reads`: offers a pool's calls, and runs each on a standby, or on the primary if no standby is suitable.
 //
 // Knows how a call goes from one server to the next. Must not know how a server is chosen (choice.ts), what is known
 // about it (memory.ts), or when SQL may run twice (again.ts).
@@ -19,10 +19,10 @@ const FIRST = {};
 /** The calls of a pool that a standby may answer: `cluster.reads`. */
 export class Reads extends Routed {
   /**
-   * Returns the same calls, with answers that are never older than this position. The chosen standby has reached the
-   * position or is waited for, or the primary answers. A position is a text from `cluster.position()` or from a call
-   * with `position: true`. Without one, as in a visitor's first request, returns `reads` itself. If the text is not a
-   * position, the primary answers.
+   * Returns the same calls, with answers that are never older than this position. If the chosen standby has not
+   * reached the position, the call waits for it, and then asks the primary. A position is a text from
+   * `cluster.position()` or from a call with `position: true`. Without one, as in a visitor's first request, returns
+   * `reads` itself. If the text is not a position, the primary answers.
    *
    * @example
    * const { rows } = await cluster.reads.after(cookie).query(sql`select * from orders where customer = ${7}`);
@@ -41,7 +41,7 @@ export class Reads extends Routed {
     const attempt: Attempt<T> = (queue) => queue.run(...call);
     const [{ text }, options] = call;
     const choice = this.router.choose(FIRST);
-    // If the choice is made at once and the call succeeds, it costs one promise more than a call of a pool.
+    // The fast path: the choice is made at once. A call that succeeds then costs one promise more than a pool's.
     if (choice instanceof Promise || choice.is === "primary") return this.#route(text, options, attempt, choice);
     const { server } = choice;
     this.router.toStandby(server);

@@ -1,5 +1,5 @@
-// The position of what a call has committed, asked in the call's flight. The question is sent as soon as the call, or
-// its COMMIT, has sent its last message. The server answers it after the commit.
+// Gets the position of a call's commit. The question for it is pipelined: it is sent right after the last message of
+// the call or of its COMMIT, and the server answers it after the commit. So it costs no round trip.
 //
 //   BEGIN ; statement ───> COMMIT ─ Sync ─ where are you? ─ Sync ───>
 //                     <─── committed ────── 1m6sgvrcoyvi-1-5xk2o0
@@ -16,7 +16,7 @@ import { where, type WhereRow } from "./questions.ts";
 /** A question that has been sent, and the call that it belongs to. */
 interface Asked {
   readonly operation: Operation;
-  /** The operation of the call at that time. If the call runs again, its commit is later than this answer. */
+  /** The operation after which the question was sent. If the call has run again since, the answer is too old. */
   readonly after: Operation | undefined;
   readonly answer: { text: string };
 }
@@ -82,7 +82,10 @@ export class Receipt {
     return operation;
   }
 
-  /** Runs `then` after the answer, when the connection is free. `call`: it has succeeded, so the answer is needed. */
+  /**
+   * Runs `then` after the answer, when the connection is free. `call` is given if the call has succeeded. If no
+   * question followed its last operation, asks now.
+   */
   #whenAnswered(call: Pick<Call<unknown>, "operation"> | undefined, session: Session, then: () => void): void {
     const isOfThis = this.#asked && this.#asked.after === call?.operation;
     if (call && !isOfThis) this.#ask(session, call.operation);

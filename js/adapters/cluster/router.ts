@@ -60,8 +60,8 @@ export class Router {
   }
 
   /**
-   * Returns the standby for a call, or the reason why the primary must run it. If what is known is old, the servers are
-   * asked. Meanwhile the call uses what is known, unless that names no standby.
+   * Returns the standby for a call, or the reason why the primary must run it. If the facts are old, starts a
+   * look. The call waits for it only if no known standby is suitable.
    */
   choose(wish: Wish): Choice<Server> | Promise<Choice<Server>> {
     const now = performance.now();
@@ -100,7 +100,7 @@ export class Router {
   }
 
   /**
-   * Returns whether the call was waiting in a pool that was given up with its server. Nothing of such a call has been
+   * Returns whether the call was still queued in the pool of a server that was dropped. Nothing of such a call has been
    * sent, so it may go to the present primary.
    */
   async wasLeft(pool: Pool, error: unknown): Promise<boolean> {
@@ -114,7 +114,7 @@ export class Router {
 
   /**
    * Runs a call on the primary. If that primary is given up before the call has begun, runs it on the next one.
-   * `hasBegun`: the call may not move any more.
+   * `hasBegun`: whether the call has begun, so that it must not move to another server.
    */
   async onPrimary<T>(
     options: CallOptions,

@@ -2,21 +2,21 @@
 //
 //   WAIT FOR LSN  [guard, statement] Sync     the standby is nearly there: one round trip
 //
-// WAIT only takes time. It succeeds when its time is over (NO_THROW), when the standby is promoted, and if the position
-// is of another timeline. So the guard after it decides, as it does without WAIT, and the call ignores the answer or
-// the error of WAIT. WAIT holds no snapshot, so it does not block replay. It is a group of its own, since it answers
-// with a row, and no row is accepted in front of a statement.
+// WAIT is only a delay. With NO_THROW it succeeds when its time is over, when the standby is promoted, and for a
+// position of another timeline. So the guard after it decides, as it does without WAIT, and the call ignores the answer
+// or the error of WAIT. WAIT holds no snapshot, so it does not block replay. It is a Sync group of its own, because it
+// returns a row, and no row is accepted in front of a statement.
 //
 // Knows which servers have WAIT, and how many calls may wait. Must not know which server is chosen, or what guards say.
 import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
 import type { Session } from "./inside.ts";
+import { NO_LIMITS } from "./own.ts";
 import type { Position } from "./position.ts";
 import { waitFor } from "./questions.ts";
 import type { Server } from "./servers.ts";
 
 const OLDEST_SERVER = 19;
-const NO_LIMITS = new Float64Array();
-/** The row is for people. */
+/** Nothing reads WAIT's row. */
 const IGNORED = { rows: { rows: () => {} } };
 
 /** One call that waits in a server. */
@@ -34,7 +34,8 @@ export class Waiting {
 
   /**
    * Begins a wait on a standby that is behind, as far as is known. Returns `undefined` if the standby must be asked
-   * instead. `until`: when the primary must answer. `isBehind`: the standby has said that it is behind.
+   * instead. `until`: the deadline, after which the primary answers. `isBehind`: the standby has said that it is
+   * behind.
    */
   static begin(server: Server, position: Position, until: number, isBehind: boolean): Waiting | undefined {
     if (!server.facts.hasWaitFor) return undefined;

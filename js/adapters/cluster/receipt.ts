@@ -48,9 +48,20 @@ export class Receipt {
     };
   }
 
-  /** To be called when COMMIT of a transaction on the session has left. */
-  committing(session: Session): () => Operation {
-    return () => this.#ask(session, undefined);
+  /**
+   * The question leaves with COMMIT of the transaction that begins on the session now. Returns how to stop that: the next
+   * transaction there may have begun by then, and waits for its own COMMIT.
+   */
+  awaitCommit(session: Session): () => void {
+    const stop = () => {
+      if (session.committing === committing) session.committing = undefined;
+    };
+    const committing = () => {
+      stop();
+      return this.#ask(session, undefined);
+    };
+    session.committing = committing;
+    return stop;
   }
 
   /** Somebody has put the question. */

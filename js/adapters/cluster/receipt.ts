@@ -49,8 +49,8 @@ export class Receipt {
   }
 
   /**
-   * Sends the question with COMMIT of the transaction that begins on the session now. Returns a function that stops this.
-   * It leaves the next transaction on the same session alone: that one may have begun, and waits for its own COMMIT.
+   * Sends the question with COMMIT of the transaction that begins on the session now. Returns a function that stops
+   * this. It does not stop the next transaction on the session, which may wait for its own COMMIT already.
    */
   awaitCommit(session: Session): () => void {
     const stop = () => {

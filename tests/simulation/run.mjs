@@ -7,10 +7,10 @@
 //   CLUSTER=7 node …                           one session of a cluster, and where it fails its smallest program
 //   CLUSTERS=1 MINUTES=60 node …               an hour of those
 //
-// Coverage leads: seeds that reach new pairs of a state and an event are played again under other faults, and in the end
-// the pairs that none has reached are counted (PAIRS=1 prints them). A seed that fails is printed with what did not hold,
-// and the first one again as its smallest program. The last line counts. Nothing here touches a real socket: pkg/ must be
-// there (`scripts/build`).
+// Coverage leads: seeds that reach new pairs of a state and an event are played again under other faults, and in the
+// end the pairs that none has reached are counted (PAIRS=1 prints them). A seed that fails is printed with what did
+// not hold, and the first one again as its smallest program. The last line counts. Nothing here touches a real socket:
+// pkg/ must be there (`scripts/build`).
 import { loaded } from "./load.mjs";
 
 const { env } = process;

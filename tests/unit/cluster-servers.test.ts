@@ -87,6 +87,19 @@ test("a position after COMMIT that is not answered in time is unknown", async ()
   expect([value.command, position]).toEqual(["INSERT", "0-0-0"]);
 });
 
+test("a transaction that follows another one on its session still has its position in its own flight", async () => {
+  const cluster = clusterOf({ max: 1 });
+  const write = () => cluster.transaction((tx) => tx.exec(INSERT), { position: true });
+  const queries = () => cluster.stats().primary!.queries;
+  await write();
+  const before = queries();
+  await write();
+  const each = queries() - before;
+  await Promise.all([write(), write(), write()]);
+  // A question of its own would be a query more.
+  expect(queries() - before).toBe(4 * each);
+});
+
 test.each(["transaction", "simple"] as const)(
   "a guard of %s that is not answered in time ends the call",
   async (kind) => {

@@ -242,10 +242,11 @@ export class ClusterCalls extends TransactionCalls {
       );
     if (!position) return await begin(options, sessionOf);
     const receipt = this.#receipt(rest);
-    let session: Awaited<ReturnType<SessionOf>> | undefined;
+    let stop = () => {};
     const listening: SessionOf = async (given) => {
-      session = await sessionOf(given);
-      return Object.assign(session, { committing: receipt.committing(session) });
+      const session = await sessionOf(given);
+      stop = receipt.awaitCommit(session);
+      return session;
     };
     try {
       const value = await begin(rest, listening);
@@ -253,7 +254,7 @@ export class ClusterCalls extends TransactionCalls {
       const text = receipt.isAsked ? await this.#positionOf(receipt) : await this.position();
       return { value, position: text } as T;
     } finally {
-      if (session) session.committing = undefined;
+      stop();
     }
   }
 

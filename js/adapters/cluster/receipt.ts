@@ -48,9 +48,20 @@ export class Receipt {
     };
   }
 
-  /** Returns a function to be called when COMMIT of a transaction on the session has been sent. */
-  committing(session: Session): () => Operation {
-    return () => this.#ask(session, undefined);
+  /**
+   * Sends the question with COMMIT of the transaction that begins on the session now. Returns a function that stops
+   * this. It does not stop the next transaction on the session, which may wait for its own COMMIT already.
+   */
+  awaitCommit(session: Session): () => void {
+    const stop = () => {
+      if (session.committing === committing) session.committing = undefined;
+    };
+    const committing = () => {
+      stop();
+      return this.#ask(session, undefined);
+    };
+    session.committing = committing;
+    return stop;
   }
 
   /** The question has been sent. */

@@ -69,7 +69,7 @@ export async function shrunkCluster(program: ClusterProgram, tries = 300): Promi
   return least;
 }
 
-/** Whatever its numbers are, and whoever has called. */
+/** Returns what the first fault says, without its numbers and without the caller's name. */
 function kindOf([first]: readonly string[]): string {
   if (first === undefined) return "none";
   const [line = ""] = first.split("\n");

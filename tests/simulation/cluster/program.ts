@@ -53,7 +53,7 @@ export interface Step {
   readonly pause: number;
 }
 
-/** What becomes of the servers, at a virtual time. `which` picks one of those of then. */
+/** What happens to a server at a virtual time. `which` picks one of the servers of that time. */
 export interface Happening {
   readonly at: number;
   /**

@@ -171,7 +171,7 @@ export class Node {
     this.goOn();
   }
 
-  /** It follows nobody any more. */
+  /** Stops following its upstream. */
   leave(): void {
     this.#upstream = undefined;
     this.#receiving?.cancel();

@@ -1,5 +1,4 @@
-// A cluster of a primary and its standbys: who follows whom, promotions, and what becomes of a primary that was left
-// behind.
+// A cluster of a primary and its standbys: which server follows which, promotions, and primaries that were left behind.
 //
 //   promote(b, "dies")     the primary is gone, b takes its place, the others turn to it a little later
 //   promote(b, "lives")    the same, but the old primary goes on taking writes for a while: its timeline is split off

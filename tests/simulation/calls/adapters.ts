@@ -126,7 +126,7 @@ const kyselyTransaction: Make = (dice, world) => {
   };
 };
 
-/** Rows one by one, to the end or not. */
+/** Reads rows one by one, to the end or not. */
 const kyselyStreams: Make = (dice, world) => {
   const first = (world.number += 1_000_000);
   const count = 1 + dice.below(60);

@@ -27,7 +27,7 @@ const evenly: Make = (dice, world) => {
         const asked = Array.from({ length: MANY }, () => pool.query<{ pid: number }>(sleep(world, each)));
         const pids = (await Promise.all(asked)).map(({ rows }) => rows[0]!.pid);
         const counts = [one, other].map((pid) => pids.filter((it) => it === pid).length);
-        // One of them was lost meanwhile, and the calls that it had not begun with ran on the other one.
+        // One connection was lost meanwhile, and its calls that had not begun ran on the other one.
         if (one === other || counts.includes(0) || counts[0]! + counts[1]! < MANY || pool.stats().total < 2) return;
         // A call that a cancel has hit runs again, perhaps on the other connection.
         const most = Math.max(...counts);

@@ -1,5 +1,5 @@
-// The wall clock jumps by ten days, forth and back, while a pool works and a listener waits: nothing is over before its
-// time, and nothing waits for longer. Timers and deadlines of the driver go by the monotonic clock.
+// The wall clock jumps by ten days, forward and back, while a pool works and a listener waits: nothing ends early, and
+// nothing waits longer. Timers and deadlines of the driver use the monotonic clock.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type * as pgz from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";

@@ -1,4 +1,4 @@
-// A pool that nobody closes, and when its program ends.
+// A pool that is never closed, and when its program ends.
 import { execFile } from "node:child_process";
 import path from "node:path";
 import process from "node:process";

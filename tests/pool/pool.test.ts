@@ -1,5 +1,5 @@
-// What a pool must survive besides its users' calls: a process that is stopped, leases that are forgotten, ten thousand
-// waiters, and everything at once.
+// What a pool must survive besides its users' calls: a process that is stopped, lost leases, ten thousand waiters, and
+// all of these at once.
 import { execFile, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ const { connect, createPool, PgzError } = (await import(
 const { url } = testServers().servers[0]!;
 const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
-/** The next message of a child; rejects when it ends first. */
+/** Returns the next message of a child. Rejects if the child ends first. */
 async function message<T>(child: ReturnType<typeof fork>): Promise<T> {
   const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the child ended with ${code}`)));
   const [first] = (await Promise.race([once(child, "message"), ended])) as [T];
@@ -52,12 +52,12 @@ test("a lease that nobody has any more is taken back; one that is held is told o
 test("a call that is over is garbage for V8's minor collections", async () => {
   const child = fork(at("kept-child.mjs"), [url], { execArgv: ["--expose-gc"] });
   const kept = await message<{ client: number; pool: number }>(child);
-  // 2,000 where one closure of the call was assigned to a property as it was written (decision 0042).
+  // The value was 2,000 when a closure of the call was created within the assignment to a property (decision 0042).
   expect(kept.client).toBeLessThan(1_000);
   expect(kept.pool).toBeLessThan(1_000);
 });
 
-/** How many ascending sequences these numbers are, when each goes behind the largest one that is smaller. */
+/** Returns the number of ascending sequences, where each number is appended after the largest smaller one. */
 function ascents(numbers: readonly number[]): number {
   const last: number[] = [];
   for (const n of numbers) {
@@ -77,7 +77,7 @@ test("ten thousand waiters are served in their order by the connections that the
   const waiting = process.memoryUsage().heapUsed - before;
   await Promise.all(calls);
   console.log(`[pool] 10,000 waiters took ${Math.round(waiting / 1e4)} bytes each`);
-  // However slow one of the five connections was, each of them has served its calls in their order.
+  // However slow each of the five connections was, it has served its calls in order.
   expect(ascents(order)).toBeLessThanOrEqual(5);
   expect(pool.stats()).toMatchObject({ connects: 5, total: 5, waiting: 0, acquires: 10_000 });
 });

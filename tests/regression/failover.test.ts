@@ -1,5 +1,5 @@
-// Changes over a failover: the slot is kept on the standby too (`failover`, from PostgreSQL 17 on), and the stream goes
-// on at the standby when that is promoted. Nothing is lost, and nothing comes twice.
+// Changes over a failover: the slot also exists on the standby (`failover`, from PostgreSQL 17 on), and the stream
+// continues there after its promotion. No change is lost, and none comes twice.
 import { afterEach, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { superuser } from "../servers/postgres.mjs";

@@ -97,7 +97,7 @@ function compare(what, model, real) {
   console.log(`[simulation] FAILED ${what}\n${differences.join("\n")}`);
 }
 
-/** The time limit of a script that waits for a message that never comes. */
+/** Resolves after 10 s, for a script that is stuck because it waits for a message that never comes. */
 function late() {
   return new Promise((resolve) => setTimeout(() => resolve(["the real server is stuck"]), 10_000));
 }

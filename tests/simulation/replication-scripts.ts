@@ -18,7 +18,7 @@ const start = (slot: string, { from = "0/0", publication = "simulated", more = "
 const OWN = "from pg_catalog.pg_replication_slots where database = current_database()";
 const CONFIRMED = `select slot_name, plugin, slot_type, temporary, active ${OWN}`;
 
-/** Returns a connection that reads a slot, which another connection has created. */
+/** Returns a connection on which a slot was created. */
 async function reading(talk: Talk, slot: string): Promise<Line> {
   const line = await talk.connect();
   await line.ask(create(slot));

@@ -124,8 +124,7 @@ export class Backend implements Accepted, Client, Standby {
     if (error !== undefined && !(error instanceof PgError) && !(error instanceof Gone)) throw error;
   }
 
-  // -- what comes from outside the conversation
-  // -------------------------------------------------------------------------
+  // -- what comes from outside the conversation -----------------------------------------------------------------------
 
   /** Handles a CancelRequest, or a timeout of the statement. */
   cancel(error = errors.queryCanceled()): void {

@@ -87,7 +87,7 @@ export class Pool {
     return undefined;
   }
 
-  /** Rejects clients instead of queueing them if the last login to the server failed and no connection is left. */
+  /** Rejects a client if the last login to the server failed and no connection is left. Else returns true. */
   #checkFastFail(client: PoolerClient): boolean {
     if (!this.#hasLoginFailed || [...this.servers].some(({ state }) => state !== "login")) return true;
     const why = this.pooler.version === "1.24" ? `cached error: ${this.#lastFailure} (` : "try again later (";

@@ -93,7 +93,7 @@ export class ServerConnection extends PoolerSocket {
     const target = request.cancels;
     if (!target) {
       request.disconnect(false, "not sending cancel request for client that is now idle");
-      // This is not a failed connect.
+      // Only the cancel has failed, not the connect.
       this.isReady = true;
       return this.disconnect(false, "failed to send cancel req");
     }

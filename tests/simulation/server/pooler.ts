@@ -121,8 +121,7 @@ export class Pooler implements Host {
     this.clock.after(this.options.delay, event);
   }
 
-  // -- accepting
-  // --------------------------------------------------------------------------------------------------------
+  // -- accepting ------------------------------------------------------------------------------------------------------
 
   accept(wire: Wire): Accepted {
     if (!this.#isListening) {
@@ -261,8 +260,7 @@ export class Pooler implements Host {
     this.clock.after(downFor, () => (this.#isListening = true));
   }
 
-  // -- what a check reads
-  // -----------------------------------------------------------------------------------------------
+  // -- what a check reads ---------------------------------------------------------------------------------------------
 
   get clients(): readonly ClientInfo[] {
     return [...this.#clients].map(({ user, state, link }) => ({ user, state, hasServer: !!link }));

@@ -123,8 +123,7 @@ export class Server implements Host {
     return this.options.version === 18 ? 180_004 : 150_018;
   }
 
-  // -- accepting
-  // --------------------------------------------------------------------------------------------------------
+  // -- accepting ------------------------------------------------------------------------------------------------------
 
   /** Whether the server accepts any connections. */
   get isListening(): boolean {
@@ -182,8 +181,7 @@ export class Server implements Host {
     return [...this.#backends].filter(({ isClient }) => isClient);
   }
 
-  // -- signals
-  // ----------------------------------------------------------------------------------------------------------
+  // -- signals --------------------------------------------------------------------------------------------------------
 
   /** Handles a CancelRequest. With a wrong key nothing happens, and no error is reported. */
   cancelRequest(processId: number, key: Uint8Array): void {
@@ -302,8 +300,7 @@ export class Server implements Host {
     return waiting;
   }
 
-  // -- what a check reads
-  // -----------------------------------------------------------------------------------------------
+  // -- what a check reads ---------------------------------------------------------------------------------------------
 
   /** The client backends, which have identified themselves. */
   get backends(): readonly BackendInfo[] {

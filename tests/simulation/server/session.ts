@@ -278,8 +278,7 @@ export class Session {
     this.isPipelining = false;
   }
 
-  // -- what statements use
-  // ----------------------------------------------------------------------------------------------
+  // -- what statements use --------------------------------------------------------------------------------------------
 
   /** Called before a statement that reads. It sees what is committed now, or at its transaction's first query. */
   see(): void {

@@ -103,7 +103,7 @@ export class Table {
     return { oid, name, replicaIdentity, attributes, revision: this.#revision };
   }
 
-  /** Makes decoders describe the table again, in this transaction and once more after it. */
+  /** Makes decoders describe the table again, in this transaction and again after its commit. */
   #redescribe(writer: Transaction): void {
     this.#revision++;
     writer.add({ keep: () => void this.#revision++ });

@@ -154,7 +154,7 @@ export class Node {
 
   // -- a standby ------------------------------------------------------------------------------------------------------
 
-  /** Follows `upstream`. The server's entries must be the first of upstream's: {@link canFollow}. */
+  /** Follows `upstream`. The server's entries must be a prefix of upstream's: {@link canFollow}. */
   follow(upstream: Node): void {
     const { clock, dice } = this.around;
     const { standing } = this.server.world;

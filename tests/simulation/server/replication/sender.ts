@@ -82,8 +82,7 @@ export class Sender {
     }
   }
 
-  // -- from the client
-  // -------------------------------------------------------------------------------------------------
+  // -- from the client ------------------------------------------------------------------------------------------------
 
   /** Reads what has arrived. Returns whether the stream has ended well, or `undefined` if it continues. */
   #heed(): boolean | undefined {
@@ -117,8 +116,7 @@ export class Sender {
     if (this.#flushed) world.slots.confirm(this.#slot, this.#flushed, world.around.dice);
   }
 
-  // -- to the client
-  // ---------------------------------------------------------------------------------------------------
+  // -- to the client --------------------------------------------------------------------------------------------------
 
   /** Decodes and sends the next transaction. Returns false if there is none yet. */
   #sendNext(): boolean {

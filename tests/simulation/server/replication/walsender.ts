@@ -16,7 +16,7 @@ import { Sender, type Standby } from "./sender.ts";
 type Create = Command & { kind: "create" };
 type Start = Command & { kind: "start" };
 
-/** Runs a command up to its ReadyForQuery. Returns false if the connection is over. */
+/** Runs a command, except for its ReadyForQuery. Returns false if the connection is over. */
 export function* runCommand(command: Command, session: Session, standby: Standby): Doing<boolean> {
   session.checkNotFailed();
   try {

@@ -18,8 +18,7 @@ export function driversOwn(text: string): Statement | undefined {
   return undefined;
 }
 
-// -- the guard
-// ----------------------------------------------------------------------------------------------------------
+// -- the guard --------------------------------------------------------------------------------------------------------
 
 const SETTINGS = /current_setting\('(\w+)'\)/g;
 const GOOD = /where why!~'((?:[^'])*)'$/;

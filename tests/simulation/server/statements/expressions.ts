@@ -63,8 +63,7 @@ export class Scope {
   ) {}
 }
 
-// -- types
-// --------------------------------------------------------------------------------------------------------------
+// -- types ------------------------------------------------------------------------------------------------------------
 
 /** `wanted`: the type for a literal or a parameter that has no type of its own. */
 export function analyse(node: Node, scope: Scope, wanted?: Type): Expression {
@@ -239,7 +238,7 @@ function array(node: Extract<Node, { kind: "array" }>, scope: Scope, wanted?: Ty
   return { type: arrayOf(element)!, evaluate: (context) => items.map((item) => item.evaluate(context)) };
 }
 
-/** Several untyped literals are text, whatever type is wanted. */
+/** If no result has a type of its own, the type is text, whatever type is wanted. */
 function cases({ whens, otherwise }: Extract<Node, { kind: "case" }>, scope: Scope): Expression {
   const results = [...whens.map(({ then }) => then), ...(otherwise ? [otherwise] : [])];
   const typed = results.find((result) => !isUntyped(result, scope));

@@ -47,8 +47,7 @@ export interface Query {
 
 const ENDS = ["from", "where", "order", "limit", "offset", "for", "returning", ")", ",", "union", "into"];
 
-// -- syntax
-// -------------------------------------------------------------------------------------------------------------
+// -- syntax -----------------------------------------------------------------------------------------------------------
 
 export function parseSelect(reader: TokenReader, text: string): Statement {
   const query = parseQuery(reader);
@@ -157,8 +156,7 @@ function parseAlias(reader: TokenReader): { name: string; columns: string[] | un
   return { name, columns };
 }
 
-// -- analysis
-// -----------------------------------------------------------------------------------------------------------
+// -- analysis ---------------------------------------------------------------------------------------------------------
 
 /** The rows of one source, with their versions if the source is a table. */
 interface Opened extends Source {

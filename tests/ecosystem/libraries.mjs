@@ -350,7 +350,7 @@ const jobs = {
     }
   },
 
-  /** `from` is only written to. The streams that are read (`to`, `both`) reject with an error that names our package. */
+  /** `from` is only written to. Streams that are read (`to`, `both`) fail with an error that names our package. */
   async "pg-copy-streams"(url) {
     const { from, to, both } = require("pg-copy-streams");
     const client = new (require("pg").Client)(url);

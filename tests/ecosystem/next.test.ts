@@ -228,12 +228,12 @@ test("built with webpack, behind a Worker that answers one path itself", minutes
   await expect.poll(busy, { timeout: 30_000 }).toEqual([]);
 });
 
-test("without the setting a call says what is wrong", minutes, async () => {
+test("without the setting a call reports what is wrong", minutes, async () => {
   const address = await inWorkerd("--turbopack", { "next.config.ts": "export default {};" });
   expect(await (await fetch(new URL("/api/kept", address))).json()).toEqual({ code: "UNSUPPORTED_ON_RUNTIME" });
 });
 
-test("next dev, with what wrangler gives in the place of the binding", minutes, async () => {
+test("next dev, with wrangler's replacement for the binding", minutes, async () => {
   const port = await freePort();
   const words = [project.at("node_modules/.bin/next"), "dev", "-p", String(port)];
   const child = spawn(execPath, words, { cwd: project.folder, env, stdio: "ignore", detached: true });

@@ -14,7 +14,7 @@ beforeEach(() => void vi.spyOn(Date, "now"));
 afterEach(() => void vi.restoreAllMocks());
 const jump = (by: number) => vi.spyOn(Date, "now").mockImplementation(() => now() + by);
 
-test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and who waits", async (by) => {
+test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and its waiters", async (by) => {
   await using pool = createPool(url, { max: 2, idleTimeout: 60_000, maxLifetime: 60_000, acquireTimeout: 60_000 });
   const running = pool.query("select pg_sleep(0.4)::text as slept", { timeout: 60_000 });
   const lease = await pool.acquire();
@@ -29,7 +29,7 @@ test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and who 
   await expect(pool.query("select pg_sleep(30)", { timeout: 300 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
 });
 
-test.each([DAYS, -DAYS])("by %d ms: a listener that is lost comes back", async (by) => {
+test.each([DAYS, -DAYS])("by %d ms: a lost listener reconnects", async (by) => {
   await using side = await connect(url);
   let back = () => {};
   const returned = new Promise<void>((resolve) => (back = resolve));

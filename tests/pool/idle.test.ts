@@ -33,6 +33,6 @@ test.each([
   expect(await said(runtime, address, { holdProcess: true })).toBe("done\nstill there\n");
 });
 
-test.each(["lease", "call"])("a %s keeps it", async (left) => {
+test.each(["lease", "call"])("a %s keeps the process alive", async (left) => {
   expect(await said("Node", plain, {}, left)).toBe("done\nstill there\n");
 });

@@ -10,7 +10,7 @@ import { Consumer, driver, Expected } from "../replication/replication.ts";
 let pair: ReplicatedServers | undefined;
 afterEach(() => pair?.stop());
 
-test("a stream goes on where its slot was kept", { timeout: 120_000 }, async () => {
+test("a stream continues where its slot was kept", { timeout: 120_000 }, async () => {
   pair = await startReplicated({ log: logFile("changes-failover"), keepsSlots: true });
   const { primary, standby } = pair;
   const db = driver.createPool({

@@ -82,7 +82,7 @@ async function run({ steps, ends }: Body, tx: pgz.Transaction): Promise<void> {
   if (ends === "error") await tx.query("select 1 / 0");
 }
 
-/** Waits for all calls, even after a failed one. Then throws the error of the first that failed, not a later one. */
+/** Waits for all calls, also after a failure. Then throws the error that failed the transaction, not a later 25P02. */
 async function all(calls: readonly Promise<void>[]): Promise<void> {
   const settled = await Promise.allSettled(calls);
   const errors = settled.flatMap((one) => (one.status === "rejected" ? [one.reason as { code?: string }] : []));

@@ -1,8 +1,8 @@
 // CASE=cluster: what a cluster saves and what it costs.
 //
 // - `read_after_write`: the primary is 50 ms away and the standby 1 ms, through delaying proxies. Wall time of a read
-//   after the position of a write that the standby already has, of a read right after the write, of the same read on the
-//   primary, and of the write with and without its position.
+//   after the position of a write that the standby already has, of a read right after the write, of the same read on
+//   the primary, and of the write with and without its position.
 // - `cpu`: CPU of a pool's call, and of the same call of a cluster without a position, of `reads`, and of `reads` after
 //   a position. All in one process, in random order. A call without a position must cost no more than a pool's.
 //

@@ -73,7 +73,10 @@ export type Config = Readonly<
     password: (server: Config, signal?: AbortSignal) => Promise<Found>;
     /** The client certificate's private key. */
     key: () => string | undefined;
-    /** Wraps a socket to the server once it speaks the protocol, encrypted if TLS is used. For `logIn`, which hands the socket over. */
+    /**
+     * Wraps a socket to the server once it speaks the protocol, encrypted if TLS is used. For `logIn`, which hands the
+     * socket over.
+     */
     wrapSocket?: (socket: Socket) => Socket;
   } & Server
 >;

@@ -48,7 +48,9 @@ export interface LoginAttempt {
 /** A password, and when the sessions that use it end. */
 export interface PasswordAnswer {
   readonly password: string;
-  /** When the server ends a session that logged in with it: milliseconds as `Date.now()`, or a Date (docs/logins.md). */
+  /**
+   * When the server ends a session that logged in with it: milliseconds as `Date.now()`, or a Date (docs/logins.md).
+   */
   readonly expiresAt?: number | Date | undefined;
 }
 
@@ -224,8 +226,8 @@ export const OPTIONS = {
    */
   sslmode: optional(oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
   /**
-   * `direct` starts TLS without asking first, which saves a round trip. It needs PostgreSQL 17, a runtime with ALPN, and
-   * `sslmode` `require` or stronger.
+   * `direct` starts TLS without asking first, which saves a round trip. It needs PostgreSQL 17, a runtime with ALPN,
+   * and `sslmode` `require` or stronger.
    *
    * @defaultValue `postgres`: it works with every server
    * @runtimes Workers: `direct` is an error, they have no ALPN
@@ -422,8 +424,8 @@ export const OPTIONS = {
   json: option(oneOf("parse", "text"), "parse", "values"),
   /**
    * Your own parsers for JavaScript objects, by a type's OID or SQL name (`uuid`, `uuid[]`, `app.mood`). They override
-   * every other policy (docs/options.md#parsers-of-your-own). The client's parsers apply to a call that has its own too;
-   * for the same type the call's wins.
+   * every other policy (docs/options.md#parsers-of-your-own). The client's parsers apply to a call that has its own
+   * too; for the same type the call's wins.
    *
    * @unit object of functions
    */
@@ -604,7 +606,7 @@ export const OPTIONS = {
 };
 
 type Table = typeof OPTIONS;
-export type OptionName = keyof Table;
+type OptionName = keyof Table;
 export type OptionValue<Name extends OptionName> = ValueOf<Table[Name]>;
 /** The names of the options that such calls may set. */
 export type NamesBy<By extends Setters> = {

@@ -245,7 +245,9 @@ function tooManyHeld(): UsageError {
   );
 }
 
-/** For a text that depends on settings which the statement itself has changed, or that the server writes differently. */
+/**
+ * For a text that depends on settings which the statement itself has changed, or that the server writes differently.
+ */
 function unreadable({ code, message, detail }: EventOf<"unreadable">, { committed }: Operation): PgzError {
   return fromFailure({ code, message: `${message}. The statement has run`, detail }, { committed });
 }

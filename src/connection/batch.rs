@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! item:      [Close …] [prelude …] [Parse n]  Bind "" n  [Describe P ""]  Execute ""
-//!   answer:  [CloseComplete …] [its]   [ParseComplete] BindComplete [RowDescription | NoData] DataRow … CommandComplete
+//!   answer:  [CloseComplete …] [its]   [ParseComplete] BindComplete [RowDescription | NoData] DataRow …
+//!            CommandComplete
 //!
 //! atomic:    item item … item Sync             an error undoes the earlier items, and the server skips the rest
 //! isolated:  item Sync  item Sync  … item Sync   each is its own transaction

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! describe:  [Close …]         [prelude …]  Parse n        Describe S n                              Sync
-//!   answer:  [CloseComplete …] [its]        ParseComplete  ParameterDescription  RowDescription | NoData   ReadyForQuery
+//!   answer:  [CloseComplete …] [its]        ParseComplete  ParameterDescription  RowDescription | NoData
+//!            ReadyForQuery
 //! execute:   [Close …]         [prelude …]  [Parse n]        Bind "" n     Describe P ""
 //!   answer:  [CloseComplete …] [its]        [ParseComplete]  BindComplete  RowDescription | NoData
 //!                                                          Execute ""                 Sync

@@ -3,7 +3,8 @@
 //! ```text
 //! Close S n  [Close …] [prelude …]  Parse n  [Parse c] Bind "" c Execute ""  Describe S n  Bind "" n  Execute ""  Sync
 //!   answer:  CloseComplete … [theirs]   ParseComplete   [ParseComplete] BindComplete CommandComplete
-//!            ParameterDescription   RowDescription | NoData   BindComplete   DataRow …   CommandComplete   ReadyForQuery
+//!            ParameterDescription   RowDescription | NoData   BindComplete   DataRow …   CommandComplete
+//!            ReadyForQuery
 //! ```
 //! After Parse comes a check: a guard statement that fails if the text format could mean something else than the binary
 //! format. (JavaScript knows which settings and parameter types matter.) The server then skips the rest, so the
@@ -15,7 +16,7 @@
 //! accepted, because the answers about the statement itself are in order. The caller is told that the server is odd:
 //!
 //! ```text
-//!   Close:  an error, or nothing, and the flight continues    check:  rows, a description, or an error, and it continues
+//!   Close:  an error, or nothing, and the flight continues    check:  rows, a description, an error, and it continues
 //! ```
 //! The first ParameterDescription is the statement's, whatever the answers to the check were. Any other message that is
 //! out of place ends the connection: the answers do not suffice to say whether the statement has run.
@@ -37,9 +38,9 @@ use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
 /// The statement's name, since the check may use the unnamed statement. All clients use the same name, and the flight
-/// starts with Close. So behind a pooler at most one such statement remains on a server connection, whoever runs there
-/// next. A Close after the run would come too late for PgBouncer (1.21 to 1.25): it answers Close itself, and does so
-/// in the middle of a CommandComplete that reached it in two pieces.
+/// starts with Close. So behind a pooler at most one such statement remains on a server connection, and the next first
+/// run there closes it. A Close after the run would come too late for PgBouncer (1.21 to 1.25): it answers Close
+/// itself, and does so in the middle of a CommandComplete that reached it in two pieces.
 const NAME: &[u8] = b"pgz_first_run";
 
 /// No plan is cached for a first run: its columns are read as text only once.

@@ -10,8 +10,8 @@
 //! connection before a byte of the password is sent. Once SASL has begun, AuthenticationOk counts only after a verified
 //! SASLFinal. JavaScript computes the steps in brackets.
 //!
-//! A probe answers the request that the server is expected to make. It is sent with StartupMessage, and the server reads
-//! it after it has asked. That saves a round trip.
+//! A probe answers the request that the server is expected to make. It is sent with StartupMessage, and the server
+//! reads it after it has asked. That saves a round trip.
 //!
 //! ```text
 //! probing:    StartupMessage SASLInitialResponse ─> SASL SASLContinue ─> …

@@ -326,9 +326,9 @@ impl Plan {
         self.encode_rows(body, &mut core::iter::empty(), 0, out).1
     }
 
-    /// Appends `body` like [`Plan::encode_row`], then the rows in `following`, until `out` has `most` bytes. Returns the
-    /// number of rows appended, and the error if one ended them. One call takes many rows so that the position in `out`
-    /// stays in a register from row to row.
+    /// Appends `body` like [`Plan::encode_row`], then the rows in `following`, until `out` has `most` bytes. Returns
+    /// the number of rows appended, and the error if one ended them. One call takes many rows so that the position in
+    /// `out` stays in a register from row to row.
     pub fn encode_rows<'a>(
         &self,
         mut body: &'a [u8],

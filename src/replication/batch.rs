@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! before   u32 bytes of the heads' texts, u32 0
-//! heads    u32 kind | u32 of | u32 xid, 0: none | u32 subxid, 0: none | u32 bytes of the position | u32 bytes as they came | u64 0
+//! heads    u32 kind | u32 of | u32 xid, 0: none | u32 subxid, 0: none | u32 bytes of the position
+//!          | u32 bytes as they came | u64 0
 //!          LINE            the next element of json is the whole change: an object, the same as its line of NDJSON
 //!          COLUMNS         not a change: from here on table `of` has columns of these kinds, the next element of json
 //!          INSERT, UPDATE  of table `of`: `new` is the next slots, texts and elements of json

@@ -1,5 +1,5 @@
-// Citus on three nodes: a coordinator and two workers, each a PostgreSQL of its own with the extension that build.sh has
-// made. Data folders and processes end with this one.
+// Citus on three nodes: a coordinator and two workers, each a PostgreSQL of its own with the extension that build.sh
+// has made. Data folders and processes end with this one.
 //
 // Knows how nodes are made and joined. Must not know what is tested on them.
 import { execFile } from "node:child_process";
@@ -23,8 +23,8 @@ async function built(checkout) {
 }
 
 /**
- * `{ nodes, stop }`: the descriptors of the coordinator and of the workers (servers/index.mjs), in this order, each with
- * `stop`. The role `app` may distribute tables, and each node trusts each other.
+ * `{ nodes, stop }`: the descriptors of the coordinator and of the workers (servers/index.mjs), in this order, each
+ * with `stop`. The role `app` may distribute tables, and each node trusts each other.
  */
 export async function startCitus(checkout) {
   const native = await built(checkout);
@@ -51,7 +51,7 @@ export async function startCitus(checkout) {
 
 async function startNode(name, major, native) {
   const cluster = await newCluster(major, native);
-  // Citus' own connections have no password, and there is nobody else on this machine's loopback.
+  // Citus' own connections have no password, and no other user is on this machine's loopback.
   writeFileSync(path.join(cluster.data, "pg_hba.conf"), "local all all trust\nhost all all all trust\n");
   const extra = {
     shared_preload_libraries: "citus",

@@ -2,13 +2,13 @@
 //
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
-// TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,session-changes} alone), Rust by cargo-mutants
-// against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), Stryker has the unit tests
-// that are named after the file, and simulated sessions try what these have not noticed. By hand, because a file takes
-// minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not
-// needed, or a change that makes no difference: equivalent.md names those of js/pool. What only tests/integration would
-// notice survives too. Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install
-// --locked cargo-mutants`.
+// TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,session-changes} alone), Rust by
+// cargo-mutants against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), Stryker has the
+// unit tests that are named after the file, and simulated sessions try what these have not noticed. By hand, because a
+// file takes minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not needed, or a
+// change that makes no difference: equivalent.md names those of js/pool. What only tests/integration would notice
+// survives too. Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install --locked
+// cargo-mutants`.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -50,8 +50,8 @@ function stryker(patterns, tests = "*") {
 
 /**
  * Lists what is noticed neither by a file's own tests nor by a session: of js/session/learned.ts these are
- * tests/unit/learned.test.ts and tests/unit/told-*.test.ts. The tests of clients run through all of this code; each change
- * would be tried by some two hundred of them.
+ * tests/unit/learned.test.ts and tests/unit/told-*.test.ts. The tests of clients run through all of this code; each
+ * change would be tried by some two hundred of them.
  */
 function bySessions(files) {
   const noticed = [];

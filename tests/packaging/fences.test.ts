@@ -74,7 +74,9 @@ const options: ts.CompilerOptions = {
   paths: packagePaths(),
 };
 
-/** The package's entries as its exports name them. An entry with only a `default`, which only bundles have, is left out. */
+/**
+ * The package's entries as its exports name them. An entry with only a `default`, which only bundles have, is left out.
+ */
 function packagePaths(): Record<string, string[]> {
   const { exports } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { exports: object };
   type Entry = string | { types?: string; default?: Entry };

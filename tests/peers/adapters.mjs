@@ -1,8 +1,8 @@
 // How each driver is asked for what features.mjs looks at, in the way that its own documents show.
 //
 // `open(url, load, options)` gives a client on one connection: `{ query, close, … }`. What a driver has no call for is
-// missing there, and counts as "none". Options are those of a row, such as `unprepared`. Knows the drivers' APIs; must not
-// know what is asked, nor what the answer should be. Runs in Node, and for Bun.sql in Bun.
+// missing there, and counts as "none". Options are those of a row, such as `unprepared`. Knows the drivers' APIs; must
+// not know what is asked, nor what the answer should be. Runs in Node, and for Bun.sql in Bun.
 import { Readable } from "node:stream";
 import { finished, pipeline } from "node:stream/promises";
 

@@ -1,8 +1,8 @@
-// Somebody in between: takes a client's TLS with a certificate of his own, and speaks TLS to the server himself. A login
-// that is bound to the server's certificate (SCRAM-SHA-256-PLUS) fails through him, any other passes.
+// A man in the middle: accepts a client's TLS with another certificate, and speaks TLS to the server. A login that is
+// bound to the server's certificate (SCRAM-SHA-256-PLUS) fails through it; any other login succeeds.
 //
-// And a way to the server that has no TLS, for a driver that uses TLS wherever it is offered: only a plain link can be
-// read. Knows SSLRequest and its answers, and no other message; must not know which driver comes.
+// It also offers a way to the server without TLS, for a driver that uses TLS wherever it is offered, because only a
+// plain link can be read. Knows SSLRequest and its answers, and no other message; must not know which driver comes.
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect, createServer } from "node:net";

@@ -1,8 +1,8 @@
 // Asks one driver for one thing after another, and prints an answer as a line of JSON for each: features.mjs starts it,
 // in Node or in Bun.
 //
-// Each question has a client of its own and twenty seconds. Knows the wire, through proxies; must not know how a driver is
-// asked, which is adapters.mjs'.
+// Each question has a client of its own and twenty seconds. Knows the wire, through proxies; must not know how a driver
+// is asked, which is adapters.mjs'.
 import { connect, createServer } from "node:net";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";

@@ -5,9 +5,9 @@
 //   ONLY=COPY node tests/peers/features.mjs          the questions whose name has that
 //   node tests/peers/features.mjs --installed        the peers are in .cache/peers already
 //
-// It prints a line per question and driver, and checks nothing: a peer's answer is a fact for a page, not a test of ours.
-// Knows where the peers and servers come from; must not know what is asked, which is child.mjs'. By hand: it brings the
-// peers from npm. Bun.sql runs in the bun of node_modules, all others in this Node.
+// It prints a line per question and driver, and checks nothing: a peer's answer is a fact for a page, not a test of
+// ours. Knows where the peers and servers come from; must not know what is asked, which is child.mjs'. By hand: it
+// brings the peers from npm. Bun.sql runs in the bun of node_modules, all others in this Node.
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";

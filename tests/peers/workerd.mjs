@@ -1,8 +1,8 @@
-// Whether a driver answers in a Worker, without `nodejs_compat` and with it: one line of JSON for each, as child.mjs prints
-// them. features.mjs starts it in the Node that miniflare wants.
+// Whether a driver answers in a Worker, without `nodejs_compat` and with it: one line of JSON for each, as child.mjs
+// prints them. features.mjs starts it in the Node that miniflare wants.
 //
-// A Worker that asks one question over a plain link, bundled by esbuild as Wrangler bundles it. Knows workerd and how it is
-// told; must not know more of a driver than its first query.
+// A Worker that asks one question over a plain link, bundled by esbuild as Wrangler bundles it. Knows workerd and how
+// it is told; must not know more of a driver than its first query.
 import { build } from "esbuild";
 import { mkdtempSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";

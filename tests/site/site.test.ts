@@ -179,8 +179,8 @@ async function look(page: Page, name: string): Promise<string[]> {
 }
 
 /**
- * Every guide, a decision, and one page of each folder of the reference, whose pages come out of one template; all pages
- * for a release.
+ * Every guide, a decision, and one page of each folder of the reference, whose pages come out of one template; all
+ * pages for a release.
  */
 function opened(): string[] {
   const folders = new Set<string>();

@@ -5,11 +5,11 @@
 // `options.tail` is the script of a second Worker, which gets the traces of the first one, and is its binding TAIL.
 // `outbound: { entry, options }` is a second Worker, where each socket of the first one ends (its handler `connect`).
 //
-// `entry` is a TypeScript file, bundled here, with other packages for those that `alias` names. `built` in its place is a
-// folder with what wrangler has bundled, which runs as it is. `options` go to Miniflare. `which` picks the workerd
-// (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from
-// NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive proxy has no error handlers and
-// would take its process along, so it is not the test's process: exactly those errors are dropped.
+// `entry` is a TypeScript file, bundled here, with other packages for those that `alias` names. `built` in its place is
+// a folder with what wrangler has bundled, which runs as it is. `options` go to Miniflare. `which` picks the workerd
+// (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA
+// from NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive proxy has no error handlers
+// and would take its process along, so it is not the test's process: exactly those errors are dropped.
 import { fork } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";

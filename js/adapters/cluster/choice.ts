@@ -1,4 +1,4 @@
-// Which standby answers, or why the primary does: a decision about what is known.
+// Which standby answers, or why the primary does: a decision from what is known.
 //
 // Must not know pools, calls, or how anything is learned.
 import type { RouteReason } from "../../index.ts";
@@ -15,15 +15,18 @@ export type Choice<Server> =
 export interface Wanted {
   readonly now: number;
   readonly maxLag: number;
-  /** Of those that are equally near another one is taken each time. */
+  /** Grows with each choice, so that servers that are about equally near take turns. */
   readonly turn: number;
-  /** Servers that the call has tried already. */
+  /** Keys of servers that the call has tried already. */
   readonly tried?: ReadonlySet<string> | undefined;
-  /** Of those that lag little enough one that is known to be as far is preferred. */
+  /** A position. Among the servers that lag little enough, those that are known to have reached it are preferred. */
   readonly lsn?: bigint | undefined;
 }
 
-/** As near as the nearest: round trips vary by that much. */
+/**
+ * Factor of the shortest round trip, and milliseconds on top, up to which a server counts as equally near: round trips
+ * vary by that much.
+ */
 const NEAR = 1.25,
   ALIKE = 1;
 
@@ -44,7 +47,7 @@ export function choose<Server extends Candidate>(servers: readonly Server[], wan
   return { is: "standby", server: near[turn % near.length]! };
 }
 
-/** Since when it may lack something. */
+/** Returns for how many milliseconds the standby may have been missing something. */
 export function lagOf({ hasAllOf }: Facts, now: number): number {
   return now - hasAllOf;
 }

@@ -145,8 +145,8 @@ export const firstRuns: Case[] = [
           "set intervalstyle to sql_standard",
           "set extra_float_digits to 0",
         ])
-          // A separate application name makes this a separate server for the cache, so that other connections are not told to
-          // describe.
+          // A separate application name makes this a separate server for the cache, so that other connections are not
+          // told to describe.
           await withClient(
             t,
             async (other) => {

@@ -287,7 +287,7 @@ impl Conversation {
 }
 
 impl Outcome {
-    /// Types that nobody has described are not described here either: their values are the server's text.
+    /// Describes no types, so values of types that the core does not know stay the server's text.
     fn feed(&mut self, replication: &mut Replication, bytes: &[u8], wanted: &mut Vec<u32>) -> u32 {
         replication.input(bytes.len()).copy_from_slice(bytes);
         let mut all = replication.received(bytes.len());

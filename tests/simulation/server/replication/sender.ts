@@ -1,8 +1,8 @@
 // The stream that START_REPLICATION begins: committed transactions, keepalives, and the client's confirmations.
 //
-//   decode what has committed ──> behind, or nothing is left ──> keepalive? too late? ──> wait for bytes, a commit, time
-//      ^                                                                                        │
-//      └──────────────── status updates and CopyDone that have arrived ─────────────────────────┘
+//   decode what has committed ──> behind, or nothing is left ──> keepalive? too late? ──> wait: bytes, a commit, time
+//      ^                                                                                      │
+//      └──────────────── status updates and CopyDone that have arrived ───────────────────────┘
 //
 // It works as walsender.c does: a client that has sent nothing for half of wal_sender_timeout is asked for a reply, and
 // a client that has sent nothing for all of it is disconnected without a message. When the server shuts down the sender

@@ -27,7 +27,7 @@ export interface CredentialsOptions {
 }
 
 /** The part of the global `fetch` that is used. */
-export type Fetch = (url: string, init: FetchOptions) => Promise<FetchResponse>;
+type Fetch = (url: string, init: FetchOptions) => Promise<FetchResponse>;
 
 interface FetchOptions {
   readonly method?: "PUT";

@@ -8,7 +8,7 @@ import { SqlReader, type Kind } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
 
 /** The forms of a text that telemetry shows. */
-export interface SqlText {
+interface SqlText {
   /** The text that may be shown: unchanged if it has parameters, else with `?` for its literals. */
   readonly shown: string;
   /** Operations and their tables: `SELECT users orders`. `""` if the text has none. */

@@ -6,7 +6,7 @@ import type { OptionValues, ParseArgsOptionsConfig } from "./command.ts";
 import { Misuse } from "./misuse.ts";
 
 /** The options that every command takes. */
-export const commonOptions = {
+const commonOptions = {
   url: { type: "string", short: "u" },
   timeout: { type: "string" },
   ca: { type: "string" },

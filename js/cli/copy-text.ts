@@ -5,7 +5,7 @@ import { firstWord, SqlReader, withoutEnd } from "../util/sql-reader.ts";
 import { Misuse } from "./misuse.ts";
 
 export const COPY_FORMATS = ["csv", "text", "binary"] as const;
-export type CopyFormat = (typeof COPY_FORMATS)[number];
+type CopyFormat = (typeof COPY_FORMATS)[number];
 
 export interface CopyText {
   readonly text: string;

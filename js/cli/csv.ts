@@ -37,7 +37,7 @@ export class RowCount {
 const LONGEST_HEADER = 1 << 20;
 
 /** Data whose first line was read before they are sent. */
-export interface Headed {
+interface Headed {
   readonly names: readonly string[];
   /** All data, including the first line. */
   readonly data: AsyncIterable<Uint8Array>;

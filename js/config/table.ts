@@ -606,7 +606,7 @@ export const OPTIONS = {
 };
 
 type Table = typeof OPTIONS;
-export type OptionName = keyof Table;
+type OptionName = keyof Table;
 export type OptionValue<Name extends OptionName> = ValueOf<Table[Name]>;
 /** The names of the options that such calls may set. */
 export type NamesBy<By extends Setters> = {

@@ -8,7 +8,7 @@ import type { Operation } from "./operation.ts";
 import type { RowDelivery } from "./row-delivery.ts";
 
 /** Events that belong to the operation in front. */
-export type OperationEvent = EventOf<
+type OperationEvent = EventOf<
   | "shape"
   | "tooManyHeld"
   | "odd"

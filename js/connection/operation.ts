@@ -16,7 +16,7 @@ import type { Column, EventOf, ItemOutcome } from "../wasm/boundary.ts";
  * - `blocks`: as they arrive too, but in blocks of `flushBytes`, however long a block takes: the consumer collects rows
  *   anyway.
  */
-export type Delivery = "collected" | "prompt" | "blocks";
+type Delivery = "collected" | "prompt" | "blocks";
 
 /** Where the rows of an operation go. */
 export interface RowSink {

@@ -6,7 +6,7 @@
 import type { PgzError } from "../util/errors.ts";
 import type { ByteChannel } from "../sockets/runtime.ts";
 
-export interface ResultStream {
+interface ResultStream {
   readonly readable: ReadableStream<Uint8Array>;
   /** The view is valid until this returns. */
   write(view: Uint8Array): void;

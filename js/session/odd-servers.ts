@@ -12,7 +12,7 @@ import { ConnectionError, PostgresError, ProtocolError } from "../util/errors.ts
 import { MOST_SERVERS } from "../util/limits.ts";
 
 /** What runs for the first time: a statement by itself, or a batch, which then travels as a transaction. */
-export type FirstWay = "statement" | "batch";
+type FirstWay = "statement" | "batch";
 
 /** `lost`: a connection was lost or a response was not PostgreSQL's, and the first run may have been the cause. */
 const seen = new BoundedMap<string, "fine" | "lost" | "odd">(MOST_SERVERS);

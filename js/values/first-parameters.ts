@@ -17,7 +17,7 @@ export interface TypeRule {
   readonly types: readonly number[];
 }
 
-export interface FirstParameters {
+interface FirstParameters {
   /** The middle of a Bind message, all values as text. */
   readonly parameters: Uint8Array;
   /** No rule for a parameter of which every type would do. */

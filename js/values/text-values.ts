@@ -33,7 +33,7 @@ export interface Where {
   readonly name?: () => string;
 }
 
-export const integerRanges: Record<number, readonly [min: number | bigint, max: number | bigint]> = {
+const integerRanges: Record<number, readonly [min: number | bigint, max: number | bigint]> = {
   [INT2]: [-0x8000, 0x7fff],
   [INT4]: [-0x80000000, 0x7fffffff],
   [OID]: [0, 0xffffffff],

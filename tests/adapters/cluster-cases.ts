@@ -1,13 +1,13 @@
-// What `pgz-edge/cluster` does on each runtime, over a primary and a standby: reads there, positions, and what is
-// remembered from one cluster to the next. tests/cluster has the rest, on Node.
+// What `pgz-edge/cluster` does on each runtime, over a primary and a standby: reads there, positions, and what the next
+// cluster remembers. tests/cluster has the rest, on Node.
 import { assert } from "../integration/assert.ts";
 
 export interface Setting {
   readonly pgz: typeof import("../../js/index.ts");
   readonly createCluster: (typeof import("../../js/adapters/cluster.ts"))["createCluster"];
-  /** Of the primary and of its standby. */
+  /** The URLs of the primary and of its standby. */
   readonly urls: readonly string[];
-  /** Of a table for this runtime alone. */
+  /** The name of a table for this runtime alone. */
   readonly table: string;
 }
 
@@ -17,7 +17,7 @@ const options = { sslmode: "disable", wait: 5_000, max: 2 } as const;
 const isStandby = "select pg_is_in_recovery() as standby";
 
 export const cases: Record<string, Case> = {
-  async "reads behind a write"({ createCluster, urls, table, pgz: { sql } }) {
+  async "reads after a write"({ createCluster, urls, table, pgz: { sql } }) {
     await using cluster = createCluster(urls, options);
     const name = sql.identifier(table);
     const { position: made } = await cluster.exec(sql`create table ${name} (id int, note text)`, { position: true });
@@ -32,7 +32,7 @@ export const cases: Record<string, Case> = {
     ];
     for (const [at, position] of positions.entries()) {
       const { rows } = await cluster.reads.after(position).query(count);
-      assert(rows[0]!.n > at, `${rows[0]!.n} rows behind write ${at + 1}`);
+      assert(rows[0]!.n > at, `${rows[0]!.n} rows after write ${at + 1}`);
     }
     await cluster.exec(sql`drop table ${name}`);
   },
@@ -69,7 +69,7 @@ export const cases: Record<string, Case> = {
       ["primary", "standby"],
     );
     assert.deepEqual((await second.reads.query(isStandby)).rows, [{ standby: true }]);
-    // Nobody has been asked: the standby has one connection, and its primary none.
+    // No server has been asked: the standby's pool has had one query, the primary's none.
     assert.deepEqual(
       second.stats().servers.map(({ pool }) => pool.queries),
       [0, 1],

@@ -1,8 +1,8 @@
-// What servers tell an ordinary role of their cluster: what js/adapters/cluster/questions.ts is built on.
+// What servers tell an ordinary role about their cluster. js/adapters/cluster/questions.ts is built on these facts.
 import { expect, test } from "vitest";
 import { driver, majors, start } from "./world.ts";
 
-test.each(majors)("PostgreSQL %i tells an ordinary role", { timeout: 60_000 }, async (major) => {
+test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", { timeout: 60_000 }, async (major) => {
   const servers = await start(`facts-${major}`, { major, count: 1 });
   const { primary, standbys } = servers;
   const standby = standbys[0]!;
@@ -23,7 +23,8 @@ test.each(majors)("PostgreSQL %i tells an ordinary role", { timeout: 60_000 }, a
     expect(await on(standby.url, received)).toBe(1);
     await primary.crash();
     await standby.promote();
-    // The control file has the timeline of a checkpoint, which comes later; so it may be behind, and is never ahead.
+    // The control file has the timeline of a checkpoint, which happens later. So the file may be behind, and is never
+    // ahead.
     expect(await on(standby.url, fromFile)).toBe("00000002");
     const fromControl = "select timeline_id as it from pg_control_checkpoint()";
     expect([1, 2]).toContain(await on(standby.url, fromControl));

@@ -1,4 +1,4 @@
-// A cluster whose primary dies, whose standbys die, are promoted, or give calls up for what they replay.
+// A cluster whose primary dies, and whose standbys die, are promoted, or cancel calls that conflict with replay.
 import { afterEach, describe, expect, test } from "vitest";
 import { positionOf } from "../../js/adapters/cluster/position.ts";
 import type { RouteEvent } from "../../js/index.ts";
@@ -20,7 +20,7 @@ function watched(of: ClusterOfServers, options: Options = {}) {
 }
 
 describe.each(majors)("PostgreSQL %i", (major) => {
-  test("a standby is promoted: writes, reads, positions and listeners go on there", { timeout: 40_000 }, async () => {
+  test("after a standby is promoted, writes, reads, positions and listeners use it", { timeout: 40_000 }, async () => {
     servers = await start(`promotion-${major}`, { major });
     const { primary, standbys } = servers;
     const [first, second] = standbys as [(typeof standbys)[0], (typeof standbys)[0]];
@@ -42,14 +42,14 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     expect(positionOf(position)).toMatchObject({ system: positionOf(before).system, timeline: 2 });
     expect((await cluster.query<Answered>(PORT)).rows).toEqual([{ port: first.descriptor.port, standby: false }]);
 
-    // Never from before the new position, and from the primary as long as the standby's timeline is not known.
+    // No answer is older than the new position. The primary answers as long as the standby's timeline is unknown.
     const ids = async (at: string) => (await cluster.reads.after(at).query("select id from ledger order by id")).rows;
     expect(await ids(position)).toEqual([{ id: 1 }, { id: 2 }]);
     await second.catchUp(first);
     const { length } = routes;
     await ids(position);
     expect(["unknown", "nearest", "lag"]).toContain(routes[length]!.reason);
-    // A role that may read statistics is told at once.
+    // A role that may read statistics sees the timeline at once.
     await first.ask("grant pg_read_all_stats to app");
     await second.catchUp(first);
     await until(async () => {
@@ -73,7 +73,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     });
   });
 
-  test("two primaries: a position of the newer one is answered by no older one", { timeout: 40_000 }, async () => {
+  test("the older of two primaries answers no read after the newer's position", { timeout: 40_000 }, async () => {
     servers = await start(`split-${major}`, { major });
     const { primary, standbys } = servers;
     const [first, second] = standbys as [(typeof standbys)[0], (typeof standbys)[0]];
@@ -82,7 +82,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     await cluster.exec("create table ledger (id int primary key)");
     await cluster.look();
     for (const standby of standbys) await standby.catchUp(primary);
-    // The old one lives on, goes on writing, and the second standby follows it.
+    // The old primary stays alive and continues to write, and the second standby follows it.
     await first.promote();
     await using promoted = clusterOf({ primary: first, standbys: [] });
     const { position } = await promoted.exec("insert into ledger values (2)", { position: true });
@@ -91,13 +91,13 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     const { rows } = await cluster.reads.after(position).query("select id from ledger");
     expect(rows).toEqual([{ id: 2 }]);
     expect(routes.at(-1)).toMatchObject({ role: "primary" });
-    // From now on the newer one is the primary of this cluster too.
+    // From now on the newer server is the primary of this cluster too.
     expect((await cluster.query<Answered>(PORT)).rows).toMatchObject([{ port: first.descriptor.port }]);
   });
 });
 
 test(
-  "standbys that die: others answer, then the primary, and no call behind a position fails",
+  "when standbys die, other standbys answer, then the primary, and no call after a position fails",
   { timeout: 40_000 },
   async () => {
     servers = await start("dying", { major: majors[0]! });
@@ -136,16 +136,16 @@ test(
       await standbys[1]!.crash();
       await until(async () => routes.at(-1)!.role === "primary" && routes.at(-1)!.reason === "unreachable");
     } finally {
-      // A lane that goes on over a closed cluster would leave no turn of the event loop to anybody.
+      // A lane that continued on a closed cluster would leave no turn of the event loop to other code.
       isOver = true;
     }
     await lanes;
-    // Those that ran: whether such a call had an effect is not known of one without a guard.
+    // Only calls without a guard that were running: it is unknown whether such a call had an effect.
     for (const code of codes) expect(["CONNECTION_LOST", "57P02", "57P01"]).toContain(code);
   },
 );
 
-test("what a standby gives up for what it replays, another server answers", { timeout: 40_000 }, async () => {
+test("another server answers a call that a standby cancels because of replay", { timeout: 40_000 }, async () => {
   servers = await start("conflicts", {
     major: majors[0]!,
     count: 1,

@@ -1,5 +1,5 @@
-// What positions and guards cost on the way: a position travels in the flight of its call, a guard in that of its
-// statement. Counted by a proxy in front of the primary and of a standby.
+// What positions and guards cost in flights: a question for a position is sent in the flight of its call, a guard in
+// that of its statement. A proxy in front of the primary and one in front of a standby count the flights.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { delayingProxy, type DelayingProxy } from "../../bench/lib/delaying-proxy.mjs";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
@@ -27,7 +27,7 @@ afterAll(async () => {
   await servers?.stop();
 });
 
-/** Flights to the primary and to the standby of the second run: the first one learns the statement. */
+/** Returns the flights to the primary and to the standby of the third run: the earlier runs learn the statement. */
 async function flights(work: () => Promise<unknown>): Promise<[number, number]> {
   await work();
   await work();
@@ -40,7 +40,7 @@ async function flights(work: () => Promise<unknown>): Promise<[number, number]> 
 const given = { position: true } as const;
 const insert = sql`insert into flights values (${1})`;
 
-test("a position travels with the call that has committed", async () => {
+test("a position is asked for in the flight of its call", async () => {
   type Given = typeof given;
   const calls: Record<string, (options: Given) => Promise<unknown>> = {
     exec: (options) => cluster.exec(insert, options),
@@ -66,7 +66,7 @@ test("a position travels with the call that has committed", async () => {
   expect(await flights(() => cluster.position())).toEqual([1, 0]);
 });
 
-test("a guard travels with the statement that it guards", async () => {
+test("a guard is sent in the flight of its statement", async () => {
   const position = await cluster.position();
   const behind = cluster.reads.after(position);
   const question = sql`select id from flights where id = ${1}`;
@@ -74,14 +74,14 @@ test("a guard travels with the statement that it guards", async () => {
   expect(await flights(() => behind.query(question))).toEqual([0, 1]);
   expect(await flights(() => behind.batch([question, question]))).toEqual([0, 1]);
   expect(await flights(async () => new Response(await behind.stream(question)).text())).toEqual([0, 1]);
-  // In front of a transaction it has a flight of its own.
+  // Before a transaction the guard has a flight of its own.
   const count = async (reads: typeof cluster.reads | typeof behind, isolation?: "repeatable read") =>
     (await flights(() => reads.transaction((tx) => tx.query(question), { isolation })))[1];
   expect(await count(behind)).toBe((await count(cluster.reads)) + 1);
   expect(await count(behind, "repeatable read")).toBe((await count(cluster.reads)) + 1);
 });
 
-test("a read right after a write goes to the standby, once it is there", async () => {
+test("a read right after a write goes to the standby that has the write", async () => {
   const question = sql`select id from flights where id = ${1}`;
   const work = async () => {
     const { position } = await cluster.exec(insert, given);

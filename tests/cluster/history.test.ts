@@ -1,5 +1,5 @@
-// A history of calls over failovers: registers and lists are written on the primary and read behind the positions of
-// anybody's writes. In a release a million calls over five failovers (tests/run/suites.mjs).
+// A history of calls over failovers: registers and lists are written on the primary and read after positions of any
+// lane's writes. A release makes a million calls over five failovers (tests/run/suites.mjs).
 import { afterEach, expect, test } from "vitest";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
 import { isRelease } from "../support/release.ts";
@@ -34,7 +34,7 @@ async function history(name: string, isSynchronous: boolean) {
     let left: ClusterNode[] = nodes.slice(1);
     for (let timeline = 1; timeline <= FAILOVERS; timeline++) {
       while (recorded.calls < (CALLS * timeline) / (FAILOVERS + 1)) await pause(20);
-      // Cut off from its standbys for a moment, so that there is something to lose.
+      // The primary is cut off from its standbys for a moment, so that there is something to lose.
       if (!isSynchronous) {
         await Promise.all(left.map((node) => node.set("primary_conninfo = ''")));
         const { length } = writes;
@@ -55,7 +55,7 @@ async function history(name: string, isSynchronous: boolean) {
   const verdict = check(writes, reads, await recorded.last(ask), await endsOf(primary.ask));
   const { nearest, ...byPrimary } = cluster.stats().reads;
   console.log(
-    `[cluster] ${name}, seed ${seed}: ${writes.length} writes, ${reads.length} reads behind positions, ${FAILOVERS} ` +
+    `[cluster] ${name}, seed ${seed}: ${writes.length} writes, ${reads.length} reads after positions, ${FAILOVERS} ` +
       `failovers; ${nearest} reads went to standbys, to the primary ${JSON.stringify(byPrimary)}; errors ` +
       `${JSON.stringify([...codes])}; lost by PostgreSQL ${verdict.lostByServer}`,
   );
@@ -70,7 +70,7 @@ test("synchronous replication: nothing is stale, nothing is lost", { timeout }, 
   expect(await history("remote_apply", true)).toEqual({ stale: [], invented: [], lost: [], lostByServer: 0 });
 });
 
-test("asynchronous replication: nothing is stale, and lost is what PostgreSQL has lost", { timeout }, async () => {
+test("asynchronous replication: nothing is stale, and only PostgreSQL's own losses are lost", { timeout }, async () => {
   const verdict = await history("asynchronous", false);
   expect(verdict).toMatchObject({ stale: [], invented: [], lost: [] });
   expect(verdict.lostByServer).toBeGreaterThan(0);

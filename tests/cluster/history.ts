@@ -1,36 +1,36 @@
-// What a history of calls must show: no read behind a position is from before it, and no write is lost but those that
+// What a history of calls must show: no read after a position is from before it, and no write is lost except those that
 // PostgreSQL itself has lost.
 //
-// A history is what was called, and what was answered. Two sorts of objects: registers, each written by one lane with
+// A history is the calls and their answers. There are two sorts of objects: registers, each written by one lane with
 // values that grow, and lists that are only appended to. Knows positions and timelines. Must not know servers.
 import { positionOf } from "../../js/adapters/cluster/position.ts";
 
-/** A write that was called: to a register (its new value) or to a list (what was appended). */
+/** A call that writes: to a register (its new value) or to a list (the appended value). */
 export interface Write {
   readonly object: string;
   readonly value: number;
-  /** Of its commit; `undefined`: the call failed, and it may have committed or not. */
+  /** The position of its commit; `undefined`: the call failed, and may have committed or not. */
   readonly position: string | undefined;
 }
 
-/** A read behind a position: the values of a list, or the one value of a register. */
+/** A read after a position: the values of a list, or the one value of a register. */
 export interface Read {
   readonly object: string;
   readonly behind: string;
   readonly values: readonly number[];
 }
 
-/** By timeline: where the next one began. The last one has no end. */
+/** For each timeline, the position where the next one began. The last timeline has no end. */
 export type Ends = ReadonlyMap<number, bigint>;
 
 export interface Verdict {
   /** Reads that lack a write that had committed at their position. */
   readonly stale: string[];
-  /** Reads of values that nobody has written, or twice. */
+  /** Reads of values that were never written, or that occur twice. */
   readonly invented: string[];
-  /** Acknowledged writes that are gone though the log that they are in was kept. */
+  /** Acknowledged writes that are gone although the log that contains them was kept. */
   readonly lost: string[];
-  /** Those that PostgreSQL has lost: acknowledged in a part of the log that no later timeline has. */
+  /** Number of writes that PostgreSQL has lost: acknowledged in a part of the log that no later timeline has. */
   readonly lostByServer: number;
 }
 
@@ -39,7 +39,7 @@ interface Placed {
   readonly at: bigint;
 }
 
-/** `last`: what the primary has at the end, of each object. */
+/** `last`: the values of each object on the primary at the end. */
 export function check(writes: readonly Write[], reads: readonly Read[], last: readonly Read[], ends: Ends): Verdict {
   const verdict = { stale: [] as string[], invented: [] as string[], lost: [] as string[], lostByServer: 0 };
   const { kept, unsure } = ordered(writes, ends);
@@ -48,12 +48,12 @@ export function check(writes: readonly Write[], reads: readonly Read[], last: re
     const { object, behind, values } = read;
     const written = all.get(object)!;
     if (new Set(values).size < values.length || values.some((value) => value !== 0 && !written.has(value)))
-      verdict.invented.push(`${object} behind ${behind}: ${values.join()}`);
+      verdict.invented.push(`${object} after ${behind}: ${values.join()}`);
     const missing = missed(kept.get(object) ?? [], reached(behind, ends), isList(object), values);
     const isLast = last.includes(read);
-    for (const value of missing) (isLast ? verdict.lost : verdict.stale).push(`${object}: ${value} behind ${behind}`);
+    for (const value of missing) (isLast ? verdict.lost : verdict.stale).push(`${object}: ${value} after ${behind}`);
     if (!isLast) continue;
-    // What was acknowledged behind the end of its timeline: it is there only by chance.
+    // A write that was acknowledged after the end of its timeline exists only by chance.
     const highest = Math.max(0, ...values);
     for (const value of unsure.get(object) ?? [])
       if (isList(object) ? !values.includes(value) : highest < value) verdict.lostByServer++;
@@ -61,7 +61,7 @@ export function check(writes: readonly Write[], reads: readonly Read[], last: re
   return verdict;
 }
 
-/** How far that is in the log that all later timelines have. */
+/** Returns how far the position is in the log that all later timelines have. */
 function reached(behind: string, ends: Ends): bigint {
   const { timeline, lsn } = positionOf(behind);
   const end = ends.get(timeline);
@@ -70,7 +70,10 @@ function reached(behind: string, ends: Ends): bigint {
 
 export const isList = (object: string) => object.startsWith("list");
 
-/** Acknowledged writes by object, in the order of the log, and those of which it does not say that they were kept. */
+/**
+ * Returns the acknowledged writes by object: `kept` in the order of the log, and `unsure` if the log does not prove
+ * that they were kept.
+ */
 function ordered(writes: readonly Write[], ends: Ends) {
   const kept = new Map<string, Placed[]>();
   const unsure = new Map<string, number[]>();
@@ -78,7 +81,7 @@ function ordered(writes: readonly Write[], ends: Ends) {
     if (position === undefined) continue;
     const { timeline, lsn } = positionOf(position);
     const end = ends.get(timeline);
-    // Of timeline 0: it has committed, and the connection was lost before it could be asked where.
+    // On timeline 0 the write has committed, and the connection was lost before its position could be asked for.
     if (timeline && (end === undefined || lsn <= end)) append(kept, object, { value, at: lsn });
     else append(unsure, object, value);
   }
@@ -86,7 +89,7 @@ function ordered(writes: readonly Write[], ends: Ends) {
   return { kept, unsure };
 }
 
-/** What a read at this place of the log lacks. Of a register only the newest value counts. */
+/** Returns the values that a read at this place of the log lacks. For a register only the newest value counts. */
 function missed(writes: readonly Placed[], at: bigint, isOfList: boolean, values: readonly number[]): number[] {
   let low = 0;
   for (let high = writes.length; low < high;) {

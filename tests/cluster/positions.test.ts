@@ -1,4 +1,4 @@
-// Reads behind a position, over standbys that replay late or not at all: no answer is from before it.
+// Reads after a position, over standbys that replay late or not at all: no answer is older than the position.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { positionOf, textOf } from "../../js/adapters/cluster/position.ts";
 import type { RouteEvent, Transaction } from "../../js/index.ts";
@@ -26,14 +26,14 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     }
   });
 
-  /** A cluster, and where its reads went. */
+  /** Returns a cluster, and the routes of its reads. */
   function watched(options: Options = {}) {
     const routes: RouteEvent[] = [];
     const observer = { onRoute: (event: RouteEvent) => void routes.push(event) };
     return { cluster: clusterOf(servers, { observer, ...options }), routes };
   }
 
-  test("a value that has a guard's words is the caller's own error, from the server that was chosen", async () => {
+  test("the error of a value with a guard's words is the caller's own, from the chosen server", async () => {
     const { cluster, routes } = watched();
     await using _ = cluster;
     const position = await cluster.position();
@@ -45,7 +45,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     }
   });
 
-  test("each call that writes gives a position behind its commit", async () => {
+  test("each call that writes returns a position after its commit", async () => {
     await using cluster = clusterOf(servers);
     await cluster.exec("create table if not exists positions (id int)");
     const insert = "insert into positions values (1)";
@@ -76,13 +76,13 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     expect(positionOf(position).lsn).toBeGreaterThanOrEqual(lsns.at(-1)!);
     const [results] = [await cluster.batch(["select 1 as n", "select 2 as n"], given)];
     expect(results.map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
-    // Without the option nothing is added.
+    // Without the option the result has no position.
     expect(await cluster.exec(insert)).not.toHaveProperty("position");
     await expect(cluster.exec("insert into nowhere values (1)", given)).rejects.toMatchObject({ code: "42P01" });
     expect(await cluster.exec(insert, given)).toHaveProperty("position");
   });
 
-  test("a standby that is late is waited for", async () => {
+  test("a call waits for a standby that is behind", async () => {
     const { cluster, routes } = watched({ wait: 5_000 });
     await using _ = cluster;
     await cluster.look();
@@ -96,15 +96,15 @@ describe.each(majors)("PostgreSQL %i", (major) => {
       .query<{ n: number }>("select n from counter where id = 1");
     expect(seen).toEqual(rows);
     expect(routes.at(-1)).toMatchObject({ role: "standby", reason: "nearest" });
-    // Where it waits in the server that is not known before.
+    // If the call waits in the server, the time is not known when it is routed.
     if (!has19) expect(routes.at(-1)!.waitedMs).toBeGreaterThan(100);
-    // It is known to be there now.
+    // The standby is now known to have reached the position.
     const { length } = routes;
     await cluster.reads.after(position).query("select n from counter where id = 1");
     expect(routes.slice(length)).toMatchObject([{ role: "standby", waitedMs: 0 }]);
   });
 
-  test("where no standby comes as far the primary answers, whatever the call", async () => {
+  test("if no standby reaches the position, the primary answers every call", async () => {
     const { cluster, routes } = watched({ wait: 50 });
     await using _ = cluster;
     await cluster.reads.query("select 1");
@@ -137,11 +137,11 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     expect((await scope.query(question)).rows).toEqual([now]);
     expect(await scope.transaction(inTransaction)).toEqual([now]);
     expect(cluster.stats().reads).toMatchObject({ position: routes.filter(({ role }) => role === "primary").length });
-    // Without the position the standbys show the past: they were not caught up by chance.
+    // Without the position the standbys show the past: they have not caught up by chance.
     expect((await cluster.reads.query(question)).rows).toEqual([{ n: now.n - 1 }]);
   });
 
-  test("standbys that are there answer, whatever the call", async () => {
+  test("standbys that have reached the position answer every call", async () => {
     const { cluster, routes } = watched();
     await using _ = cluster;
     const position = await cluster.position();
@@ -168,7 +168,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     expect(routes.every(({ role }) => role === "standby")).toBe(true);
   });
 
-  /** A thousand writes, each read at once behind its position. */
+  /** Makes many writes, each read at once after its position. */
   async function hammer(
     read: (cluster: ReturnType<typeof clusterOf>, position: string) => Promise<number>,
     options?: Options,
@@ -208,11 +208,11 @@ describe.each(majors)("PostgreSQL %i", (major) => {
       return (await cluster.reads.after(position).transaction(read, { isolation: "repeatable read" })).rows[0]!.n;
     }));
 
-  test("no read is stale where REPEATABLE READ is the default", async () => {
+  test("no read is stale if REPEATABLE READ is the default", async () => {
     await hammer(inQuery, { startup: { default_transaction_isolation: "repeatable read" } });
   });
 
-  test("a position that cannot be compared is the primary's", async () => {
+  test("the primary answers a read after a position that cannot be compared", async () => {
     const { cluster, routes } = watched();
     await using _ = cluster;
     const isPrimary = async (position: string) => {
@@ -224,7 +224,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     await isPrimary("'; drop table counter; --");
     await isPrimary("zzzzzzzzzzzzz-zzzzzzz-zzzzzzzzzzzzz");
     await isPrimary(textOf({ ...position, system: position.system + 1n }));
-    // That of a server before its demotion.
+    // Seen from a position of timeline 2, a promotion has left this primary behind.
     const older = textOf({ ...position, timeline: 2 });
     await expect(cluster.reads.after(older).query("select 1")).rejects.toMatchObject({ code: "CLUSTER_LEFT_BEHIND" });
     for (const none of [undefined, null, ""]) expect(cluster.reads.after(none)).toBe(cluster.reads);

@@ -1,4 +1,4 @@
-// `cluster.reads` over a primary and two standbys: who answers, and why it is not the nearest standby.
+// `cluster.reads` over a primary and two standbys: which server answers, and why it is not the nearest standby.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
@@ -28,7 +28,7 @@ test("calls go to the primary, reads to standbys", async () => {
   expect(seen.map(({ reads }) => reads).reduce((sum, count) => sum + count)).toBe(20);
 });
 
-test("every call of a pool reads on a standby", async () => {
+test("every call of a pool can read on a standby", async () => {
   await using cluster = clusterOf(servers);
   const { reads } = cluster;
   const inside = "select pg_is_in_recovery() as standby";
@@ -53,7 +53,7 @@ test("every call of a pool reads on a standby", async () => {
   expect((await reads.simple(`${inside}; ${inside}`)).map(({ rows }) => rows)).toEqual([[first], [first]]);
 });
 
-test("what no standby does, the primary does: a write, a serializable transaction", async () => {
+test("the primary runs what no standby can: a write, a serializable transaction", async () => {
   await using cluster = clusterOf(servers);
   await cluster.exec("create table if not exists reads_written (id int)");
   await cluster.look();
@@ -89,7 +89,7 @@ test("a standby that lags is left out, and the observer says so", async () => {
   }
 });
 
-test("servers are one string, or found out", async () => {
+test("the servers are one string, or come from discover", async () => {
   const { primary, standbys } = servers;
   const all = [primary, ...standbys];
   const { user, password, database } = primary.descriptor;
@@ -112,7 +112,7 @@ test("servers are one string, or found out", async () => {
   expect((await portOf(found.reads)).port).toBe(standbys[1]!.descriptor.port);
 });
 
-test("servers of different accounts", async () => {
+test("servers may have different accounts", async () => {
   const { primary, standbys } = servers;
   await primary.ask("grant pg_read_all_data to app_trust");
   const other = standbys[0]!.url.replace(/\/\/[^@]*@/, "//app_trust@");

@@ -1,5 +1,5 @@
-// Calls that are recorded for history.ts: lanes write registers and lists on the primary, and read behind the positions
-// of anybody's writes.
+// Calls that are recorded for history.ts: lanes write registers and lists on the primary, and read after positions of
+// any lane's writes.
 //
 // Knows the calls of a cluster. Must not know its servers, or when one of them fails.
 import type { Cluster } from "../../js/adapters/cluster.ts";
@@ -9,7 +9,7 @@ import { isList, type Ends, type Read, type Write } from "./history.ts";
 import { driver } from "./world.ts";
 
 const { sql } = driver;
-/** Values of a list, so that reading one does not take ever longer. */
+/** Maximum number of values of a list, so that reading a list does not take ever longer. */
 const LONGEST_LIST = 200;
 
 export interface Recorder {
@@ -20,23 +20,23 @@ export interface Recorder {
   readonly calls: number;
   /** Milliseconds that the slowest call took, whether it failed or not. */
   readonly slowest: number;
-  /** Calls until `isOver`. */
+  /** Makes calls until `isOver` returns true. */
   run(isOver: () => boolean): Promise<void>;
-  /** What each object has now, as `ask` answers on the primary. */
+  /** Reads the present values of each object on the primary, through `ask`. */
   last(ask: Ask): Promise<Read[]>;
 }
 
-/** Rows of a statement. */
+/** Returns the rows of a statement. */
 export type Ask = (text: string) => Promise<Record<string, unknown>[]>;
 
 interface Options {
   readonly seed: number;
   readonly lanes: number;
-  /** Between two calls of a lane. */
+  /** Called between two calls of a lane. */
   readonly rest?: () => Promise<void>;
 }
 
-/** Makes the tables. */
+/** Creates the tables and the recorder. */
 export async function recorder(cluster: Cluster, options: Options): Promise<Recorder> {
   const { seed, lanes, rest } = options;
   await cluster.simple("create table registers (id text primary key, n int); create table lists (id text, n int)");
@@ -122,7 +122,10 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
   };
 }
 
-/** Where each timeline ended, as the history of the newest says. `ask`: as a superuser, on the last primary. */
+/**
+ * Returns where each timeline ended, from the history file of the newest one. `ask`: as a superuser, on the last
+ * primary.
+ */
 export async function endsOf(ask: Ask): Promise<Ends> {
   const newest = "select max(name) from pg_ls_waldir() where name like '%.history'";
   const [{ text }] = (await ask(`select pg_read_file('pg_wal/' || (${newest})) as text`)) as [{ text: string }];

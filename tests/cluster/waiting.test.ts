@@ -1,5 +1,5 @@
-// A standby that is behind is waited for: on PostgreSQL 19 in the server, in the flight of the call; else by asking. The
-// standby replays nothing while it is paused, so each of these calls would wait for ever.
+// A call waits for a standby that is behind: on PostgreSQL 19 in the server, in the flight of the call, otherwise by
+// asking. The standby replays nothing while it is paused, so each of these calls would wait for ever.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { delayingProxy, type DelayingProxy } from "../../bench/lib/delaying-proxy.mjs";
 import { positionOf, textOf } from "../../js/adapters/cluster/position.ts";
@@ -36,7 +36,7 @@ afterEach(async () => {
   if (await isStandby()) await standby.resume();
 });
 
-/** A cluster that knows its servers, the statements of these tests, and what its standby can do. */
+/** Creates a cluster that knows its servers, the statements of these tests, and whether its standby has WAIT. */
 async function ready(options: Options = {}): Promise<void> {
   const observer = { onRoute: (event: RouteEvent) => void routes.push(event) };
   cluster = createCluster(
@@ -57,10 +57,13 @@ const question = sql<{ n: number }>`select n from counter where n > ${-1}`;
 const read = async (position: string) => (await cluster.reads.after(position).query(question)).rows[0]!.n;
 const isStandby = async () => (await standby.ask("select pg_is_in_recovery() as it"))[0]!["it"] as boolean;
 const expected = async () => (await servers.primary.ask("select n from counter", "app"))[0]!["n"];
-/** Sessions of the standby that wait in WAIT FOR LSN. */
+/** Counts the sessions of the standby that wait in WAIT FOR LSN. */
 const waiters = async () =>
   (await standby.ask("select pid from pg_stat_activity where wait_event = 'WaitForWalReplay'")).length;
-/** So many calls wait: on 19 in the server; on 18 they ask it, which takes a connection each time. */
+/**
+ * Resolves when so many calls wait: on 19 in the server; on 18 they ask the server, which acquires a connection each
+ * time.
+ */
 async function areWaiting(count: number): Promise<void> {
   if (has19) return until(async () => (await waiters()) === count);
   const asked = () => cluster.stats().servers[1]!.pool.acquires;
@@ -73,7 +76,7 @@ function flights(): [primary: number, standby: number] {
   return [primary!, other!];
 }
 
-test("one that replays again answers", async () => {
+test("a standby that replays again answers", async () => {
   await ready();
   await standby.pause();
   const position = await write();
@@ -87,12 +90,12 @@ test("one that replays again answers", async () => {
   if (has19) expect(toStandby).toBe(1);
   else expect(toStandby).toBeGreaterThan(2);
   expect(routes.at(-1)).toMatchObject({ role: "standby", reason: "nearest" });
-  // It is known to be there now.
+  // The standby is now known to have reached the position.
   expect(await read(position)).toBe(await expected());
   expect(flights()).toEqual([0, 1]);
 });
 
-test("one that does not is waited for as long as `wait`, and then the primary answers", async () => {
+test("a call waits for `wait` for a standby that does not replay, and then the primary answers", async () => {
   await ready({ wait: 300 });
   await standby.pause();
   const position = await write();
@@ -105,7 +108,7 @@ test("one that does not is waited for as long as `wait`, and then the primary an
   expect(routes.at(-1)!.waitedMs).toBeGreaterThanOrEqual(299);
 });
 
-test("where the session's own statement_timeout is shorter the primary answers, too", async () => {
+test("if the session's own statement_timeout is shorter, the primary answers too", async () => {
   await ready({ wait: 1_500, startup: { statement_timeout: "1000" } });
   await standby.pause();
   const position = await write();
@@ -113,7 +116,7 @@ test("where the session's own statement_timeout is shorter the primary answers, 
   expect(routes.at(-1)).toMatchObject({ role: "primary", reason: "position" });
 });
 
-test("with no time to wait nothing waits", async () => {
+test("without time to wait, no call waits", async () => {
   await ready({ wait: 0 });
   await standby.pause();
   const position = await write();
@@ -122,7 +125,7 @@ test("with no time to wait nothing waits", async () => {
   expect(flights()).toEqual([1, 1]);
 });
 
-test("every call waits, and is stopped while it does", { timeout: 40_000 }, async () => {
+test("every call waits, and can be stopped while it waits", { timeout: 40_000 }, async () => {
   await ready();
   await standby.pause();
   const behind = cluster.reads.after(await write());
@@ -152,13 +155,13 @@ test("every call waits, and is stopped while it does", { timeout: 40_000 }, asyn
     await expect(call({ timeout: 100 }), name).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
     await until(async () => (await waiters()) === 0);
   }
-  // Its connections are whole.
+  // The connections of the pool still work.
   await standby.resume();
   for (const call of Object.values(calls)) await call({});
   expect(routes.every(({ role }) => role === "standby")).toBe(true);
 });
 
-test("half of the connections wait, so that other reads find one", async () => {
+test("at most half of the connections wait, so that other reads find one", async () => {
   await ready();
   await standby.pause();
   const position = await write();
@@ -172,7 +175,7 @@ test("half of the connections wait, so that other reads find one", async () => {
   expect(new Set(await all)).toEqual(new Set([await expected()]));
 });
 
-test("a transaction that is late is waited for in the flight of its guard", async () => {
+test("a transaction waits for a standby in the flight of its guard", async () => {
   await ready();
   const work = () => cluster.reads.after(position).transaction((tx) => tx.query(question));
   let position = await cluster.position();
@@ -189,12 +192,12 @@ test("a transaction that is late is waited for in the flight of its guard", asyn
   if (has19) expect(flights()[1]).toBe(without);
 });
 
-test("a standby that is promoted while a call waits is no standby any more", { timeout: 40_000 }, async () => {
+test("a standby that is promoted while a call waits is no longer used as a standby", { timeout: 40_000 }, async () => {
   await ready();
   await standby.pause();
   const position = await write();
   const { lsn, ...rest } = positionOf(position);
-  // One that the standby will have when it is promoted, and one that it will never have.
+  // One position that the standby will have when it is promoted, and one that it will never have.
   const answers = [position, textOf({ ...rest, lsn: lsn + 100_000_000n })].map(read);
   await areWaiting(2);
   await until(async () => (await standby.received()) >= lsn);

@@ -1,4 +1,4 @@
-// What the tests of clusters share: servers of one major version for a file, and a cluster over them.
+// The common parts of the tests of clusters: servers of one major version for a file, and a cluster over them.
 import type * as pgz from "../../js/index.ts";
 import type * as entry from "../../js/adapters/cluster.ts";
 import process from "node:process";
@@ -8,9 +8,9 @@ import { startStandbys, type ClusterNode, type ClusterOfServers } from "../serve
 export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
 export const { createCluster } = (await import("../../dist/cluster.js" as string)) as typeof entry;
 
-/** PostgreSQL 19 is there in a release, where Debian has it (tests/servers/postgres-19.mjs). */
+/** PostgreSQL 19 is present in a release, if Debian has it (tests/servers/postgres-19.mjs). */
 export const has19 = process.env["PGZ_TEST_POSTGRES_19"] !== undefined;
-/** The servers of these tests: 18 and 15 in each run, and then 19. */
+/** The majors of these tests: 18 and 15 in each run, then 19 in a run of its own. */
 export const majors = has19 ? [19] : [18, 15];
 
 export type Options = NonNullable<Parameters<typeof createCluster>[1]>;
@@ -29,12 +29,12 @@ export function clusterOf(
   );
 }
 
-/** The names of standbys by their ports. */
+/** Returns the names of standbys by their ports. */
 export function names(nodes: readonly ClusterNode[]): Map<number, string> {
   return new Map(nodes.map(({ name, descriptor }) => [descriptor.port, name]));
 }
 
-/** The port of the server that answers. */
+/** Asks for the port of the server that answers, and whether it is a standby. */
 export const PORT = "select current_setting('port')::int4 as port, pg_is_in_recovery() as standby";
 
 export interface Answered {

@@ -1,8 +1,8 @@
-// Auth.js over a pool: a magic link by mail. User and token are made, the link signs in once, the session is read and
-// ended. Run in Node by libraries.mjs and in workerd by tests/workerd.
+// Auth.js over a pool: a magic link by mail. User and token are created, the link signs in once, and the session is
+// read and ended. Runs in Node by libraries.mjs and in workerd by tests/workerd.
 import assert from "node:assert/strict";
 
-/** As Auth.js' page on its adapter has it. */
+/** As on Auth.js' page about its adapter. */
 const TABLES = `
   create table verification_token (identifier text, expires timestamptz, token text, primary key (identifier, token));
   create table accounts (id serial primary key, "userId" integer, type text, provider text, "providerAccountId" text,
@@ -11,7 +11,7 @@ const TABLES = `
   create table sessions (id serial primary key, "userId" integer, expires timestamptz, "sessionToken" text);
   create table users (id serial primary key, name text, email text, "emailVerified" timestamptz, image text);`;
 
-/** The pool's `search_path` is `schema`, which is made here. */
+/** The pool's `search_path` is `schema`, which this function creates. */
 export async function magicLink(pool, schema, Auth, PostgresAdapter) {
   await pool.query(`create schema ${schema}`);
   await pool.query(TABLES);
@@ -55,7 +55,7 @@ export async function magicLink(pool, schema, Auth, PostgresAdapter) {
   assert.deepEqual(rows, [{ email: "ann@example.com", verified: true }]);
   await ask("/auth/signout", { csrfToken });
   assert.equal((await pool.query("select * from sessions")).rowCount, 0);
-  // The link is spent.
+  // The link was already used.
   cookies = {};
   assert.match((await ask(link)).headers.get("location"), /error/);
   assert.deepEqual(failures, ["Verification"]);

@@ -1,10 +1,10 @@
 // Kysely's own tests for PostgreSQL, one by one, over its PostgresDialect and over pgz-edge/kysely: `make
 // test-ecosystem`.
 //
-// Their repository is read at run time (KYSELY: a checkout or a bare repository; else it is cloned, at the tag of the
-// Kysely that this project has installed, which is the Kysely that runs). The tests are compiled twice into
-// .cache/ecosystem: once as they are, once with our dialect in place of theirs. `CHANGES` is all that is changed in
-// them. Prints what fails and the counts; fails where a test passes over `pg` and not over ours.
+// Their repository is read at run time (KYSELY: a checkout or a bare repository; otherwise it is cloned, at the tag of
+// the Kysely that this project has installed, which is the Kysely that runs). The tests are compiled twice into
+// .cache/ecosystem: once unchanged, once with our dialect in place of theirs. `CHANGES` lists every change to them.
+// Prints failures and the counts. Fails if a test passes over `pg` and fails over ours.
 import { spawn, spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -28,7 +28,7 @@ const deps = path.join(cache, "kysely-deps");
 const installed = realpathSync(path.join(root, "node_modules/kysely"));
 const { version } = JSON.parse(readFileSync(path.join(installed, "package.json"), "utf8"));
 
-/** What their tests want besides, in the versions that they name. */
+/** Other packages that their tests need, in the versions that they name. */
 const DEPS = [
   "@electric-sql/pglite@0.5.4",
   "chai@6.2.2",
@@ -41,7 +41,7 @@ const DEPS = [
 ];
 
 const methods = (...names) => names.map((name) => `${name}() {}`).join(" ");
-/** Other databases' drivers: their tests import them, and those for PostgreSQL call none. */
+/** Drivers of other databases, which their tests import, and which the tests for PostgreSQL never call. */
 const STUBS = {
   "better-sqlite3": "export default class Database {}\nexport class SqliteError extends Error {}",
   mysql2: "export const createConnection = () => {}, createPool = () => {};",
@@ -67,7 +67,7 @@ const OURS = `
   export const PgzDriver = pgzDialect().createDriver().constructor;
 `;
 
-/** What is changed in their files; [text, text instead] for both runs, and for ours. */
+/** The changes to their files: [text, replacement] for both runs, and for ours. */
 const CHANGES = {
   "test-setup.ts": {
     both: [
@@ -84,11 +84,11 @@ const CHANGES = {
       ["postgres: PostgresDriver,", "postgres: PgzDriver,"],
     ],
   },
-  // What a pool of pg's tells when one of its sessions is killed.
+  // The errors that a pool of pg reports when one of its sessions is killed.
   "cancellation.test.ts": { ours: [[/expect\(PG_ERRORS\.at[^]*?\n {10}\)/, ""]] },
 };
 
-/** What one of their tests reads. */
+/** A folder that one of their tests reads. */
 const MIGRATIONS = "test-migrations";
 
 function source() {
@@ -122,7 +122,7 @@ function install() {
 function changed(file, text, isOurs) {
   const { both = [], ours = [] } = CHANGES[file] ?? {};
   for (const [from, to] of isOurs ? [...both, ...ours] : both) {
-    // Else their tests have changed, and this would test their dialect twice.
+    // Otherwise their tests have changed, and this run would test their dialect twice.
     if (!(from instanceof RegExp ? from.test(text) : text.includes(from)))
       throw new Error(`${file} has no ${from}: their tests have changed`);
     text = text.replace(from, () => to);
@@ -130,7 +130,7 @@ function changed(file, text, isOurs) {
   return text;
 }
 
-/** The tests that use a database, compiled; the folder of their files. */
+/** Compiles the tests that use a database. Returns the folder of their files. */
 async function tree(name, from, isOurs) {
   const to = path.join(cache, name);
   rmSync(to, { recursive: true, force: true });
@@ -151,7 +151,7 @@ async function tree(name, from, isOurs) {
   return out;
 }
 
-/** Test -> why it failed; `undefined`: it passed. */
+/** Returns, for each test, why it failed, or `undefined` if it passed. */
 async function run(folder, { superuserUrl }) {
   const report = path.join(folder, "report.json");
   const only = process.argv[2];

@@ -1,26 +1,26 @@
-// Jobs for libraries.mjs: what writes queries, and what migrates.
+// Jobs for libraries.mjs: libraries that build queries, and libraries that migrate.
 //
-// It knows what each of these libraries is for, and makes it do that. It must not know how they are installed, nor that
-// there is a facade: over `pg` itself the same jobs pass.
+// It knows the purpose of each library, and uses it for that. It must not know how they are installed, nor that there
+// is a facade: the same jobs pass over `pg` itself.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
 export const LIBRARIES = {
-  slonik: "47.3.2", // 48 and later want Node 24
+  slonik: "47.3.2", // 48 and later need Node 24
   zod: "3.25.76",
   "pg-format": "1.0.4",
   massive: "6.11.3",
   "@databases/pg": "6.1.0",
   zapatos: "6.6.1",
   "pg-tx": "1.0.1",
-  postgraphile: "4.14.1", // 5 wants Node 22
+  postgraphile: "4.14.1", // 5 needs Node 22
   graphql: "15.11.0",
   postgrator: "8.0.0",
   umzug: "3.8.3",
 };
 
-/** A job gets the URL of a superuser; `folder` is for files of its own. */
+/** A job receives the URL of a superuser. `folder` is for its own files. */
 export const jobs = ({ require, esm, folder, inSchema }) => ({
   async slonik(url) {
     const { createPool, sql, UniqueIntegrityConstraintViolationError } = await esm("slonik");
@@ -67,7 +67,7 @@ export const jobs = ({ require, esm, folder, inSchema }) => ({
     }
   },
 
-  /** What it has written into a text comes back as it was. */
+  /** What it has formatted into a text comes back unchanged. */
   async "pg-format"(url) {
     const format = require("pg-format");
     await inSchema(url, "format", async (pool) => {
@@ -294,7 +294,7 @@ export const jobs = ({ require, esm, folder, inSchema }) => ({
     });
   },
 
-  /** It has no storage for pg, so here is one as its readme has them. */
+  /** It has no storage for pg, so the job has a storage of the form in its readme. */
   async umzug(url) {
     const { Umzug } = require("umzug");
     await inSchema(url, "umzug", async (pool) => {

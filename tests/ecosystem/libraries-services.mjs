@@ -1,7 +1,7 @@
-// Jobs for libraries.mjs: what keeps sessions, limits, caches and checkpoints in a database, and what listens to one.
+// Jobs for libraries.mjs: libraries that store sessions, limits, caches and checkpoints in a database, or listen to it.
 //
-// It knows what each of these libraries is for, and makes it do that. It must not know how they are installed, nor that
-// there is a facade: over `pg` itself the same jobs pass.
+// It knows the purpose of each library, and uses it for that. It must not know how they are installed, nor that there
+// is a facade: the same jobs pass over `pg` itself.
 import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
 import { logFile } from "../servers/index.mjs";
@@ -22,9 +22,9 @@ export const LIBRARIES = {
   "pg-logical-replication": "2.5.0",
 };
 
-/** A job gets the URL of a superuser. */
+/** A job receives the URL of a superuser. */
 export const jobs = ({ require, esm, inSchema }) => ({
-  /** Its routes with `transact` begin, and commit or roll back; so does `transact` itself, by callbacks. */
+  /** Its routes with `transact` begin, and commit or roll back. So does `transact` itself, by callbacks. */
   async "@fastify/postgres"(url) {
     await inSchema(url, "fastify", async (pool, options) => {
       await pool.query("create table users (id serial primary key, name text unique)");
@@ -149,7 +149,7 @@ export const jobs = ({ require, esm, inSchema }) => ({
     });
   },
 
-  /** Its client is shot down by the server meanwhile, and listens again. */
+  /** The server ends its client meanwhile, and it listens again. */
   async "pg-listen"(url) {
     const createSubscriber = require("pg-listen").default;
     const subscriber = createSubscriber({ connectionString: url }, { retryInterval: 100, paranoidChecking: false });
@@ -180,7 +180,7 @@ export const jobs = ({ require, esm, inSchema }) => ({
     }
   },
 
-  /** Checkpoints of a thread and what tasks wrote, all of it in bytea; and its store, with a row that expires. */
+  /** Checkpoints of a thread and the writes of its tasks, all in bytea; and its store, with a row that expires. */
   async "@langchain/langgraph-checkpoint-postgres"(url) {
     const { PostgresSaver } = await esm("@langchain/langgraph-checkpoint-postgres");
     const { PostgresStore } = await esm("@langchain/langgraph-checkpoint-postgres/store");
@@ -240,7 +240,7 @@ export const jobs = ({ require, esm, inSchema }) => ({
     });
   },
 
-  /** It wants `wal_level = logical`, so here is a server of its own. */
+  /** It needs `wal_level = logical`, so this job has its own server. */
   async "pg-logical-replication"() {
     const { LogicalReplicationService, PgoutputPlugin } = require("pg-logical-replication");
     const extra = { wal_level: "logical" };

@@ -1,9 +1,9 @@
 // Libraries that import `pg` themselves, each doing its main job over pgz-edge/pg: `make test-ecosystem`.
 //
-// They are installed in .cache/ecosystem/libraries as an application would: `pg` is `pgz-edge-pg`
-// (js/adapters/pg-alias), also for what they depend on. Prints a line per library; fails where one does. More jobs are
-// in libraries-services.mjs and libraries-queries.mjs. A name as an argument runs that job only; `--installed` leaves
-// the installation as it is.
+// They are installed in .cache/ecosystem/libraries as an application would do it: `pg` is `pgz-edge-pg`
+// (js/adapters/pg-alias), also for their dependencies. Prints a line per library. Fails if a library fails. More jobs
+// are in libraries-services.mjs and libraries-queries.mjs. A name as an argument runs only that job; `--installed`
+// keeps the existing installation.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import assert from "node:assert/strict";
@@ -45,7 +45,7 @@ function install() {
   const overrides = { pg: "$pg", "pgz-edge": "$pgz-edge" };
   const manifest = { private: true, dependencies: { ...LIBRARIES, ...own }, overrides };
   writeFileSync(path.join(folder, "package.json"), JSON.stringify(manifest, undefined, 2));
-  // npm leaves what it has installed as it is while the version stays the same.
+  // npm does not replace an installed package while its version stays the same.
   for (const ours of Object.keys(own))
     rmSync(path.join(folder, "node_modules", ours), { recursive: true, force: true });
   const options = ["install", "--install-links", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];
@@ -230,7 +230,7 @@ const jobs = {
     assert.equal((await runner({ ...options, direction: "down" })).length, 1);
   },
 
-  /** Sign-up, sign-in and a session, behind its own migrations, which find out which database that is. */
+  /** Sign-up, sign-in and a session, after its own migrations, which detect the kind of database. */
   async "better-auth"(url) {
     const { betterAuth } = await esm("better-auth");
     const { getMigrations } = await esm("better-auth/db/migration");
@@ -350,7 +350,7 @@ const jobs = {
     }
   },
 
-  /** `from` needs the socket to be written only; who reads from it hears what to use. */
+  /** `from` is only written to. Streams that are read (`to`, `both`) fail with an error that names our package. */
   async "pg-copy-streams"(url) {
     const { from, to, both } = require("pg-copy-streams");
     const client = new (require("pg").Client)(url);
@@ -374,7 +374,10 @@ const jobs = {
   ...queries.jobs({ require, esm, folder, inSchema }),
 };
 
-/** `work` gets a pool whose `search_path` is a new schema, and that pool's options; the schema goes at the end. */
+/**
+ * `work` receives a pool whose `search_path` is a new schema, and that pool's options. The schema is dropped at the
+ * end.
+ */
 async function inSchema(url, schema, work) {
   const options = { connectionString: url, options: `-c search_path=${schema}` };
   const pool = new (require("pg").Pool)(options);
@@ -386,7 +389,7 @@ async function inSchema(url, schema, work) {
   }
 }
 
-/** What `import` finds from there. */
+/** Returns what `import` finds from the folder. */
 async function esm(name) {
   const file = path.join(folder, "import.mjs");
   writeFileSync(file, "export const load = (name) => import(name);\n");

@@ -1,7 +1,7 @@
-// docs/next.md as it stands there: its files, besides the packed tarball and what package.json beside here names, are an
-// application of Next that OpenNext and wrangler build for Workers, and workerd runs it with a Hyperdrive binding. Part
-// of `make test-release`: it installs 700 MB, in a folder of its own, since Next takes a lock file further up for its
-// root.
+// Runs docs/next.md as written: its files, the packed tarball, and the packages of package.json in next/ form a Next
+// application that OpenNext and wrangler build for Workers, and workerd runs it with a Hyperdrive binding. Part of
+// `make test-release`: it installs 700 MB, in a folder of its own, since Next takes the folder of a lock file further
+// up for its root.
 import { execFile, spawn } from "node:child_process";
 import { copyFileSync, readFileSync } from "node:fs";
 import { connect, createServer, type AddressInfo } from "node:net";
@@ -23,7 +23,7 @@ const to = (url: string) => {
   return `${address.href}?sslmode=disable`;
 };
 const url = to(server.url);
-/** Rows of 3 kB, more than sockets and streams hold on their way. */
+/** The number of 3 kB rows, which is more than sockets and streams buffer. */
 const LAST = 20_000;
 const TABLE = `create table users (id int4 primary key, name text not null);
   insert into users values (1, 'Ada'), (2, 'Bob'), (3, 'Cy');
@@ -39,7 +39,7 @@ const configuration = ts.parseConfigFileTextToJson("wrangler.jsonc", files.get("
   compatibility_flags: string[];
 };
 const LAYOUT = "export default ({ children }) => <html><body>{children}</body></html>;";
-/** What the page says not to do: a client that the next request finds. */
+/** What the page warns against: a client that the next request reuses. */
 const KEPT = `import { client } from "../../db";
   import type { Client } from "pgz-edge";
   const kept = globalThis as { db?: Client };
@@ -49,7 +49,7 @@ const KEPT = `import { client } from "../../db";
       ({ rows }) => Response.json(rows),
       ({ code }) => Response.json({ code }, { status: 500 }),
     );`;
-/** Another part of the package, which has no condition of its own, and the same core. */
+/** Another part of the package, which has no export condition of its own, with the same core. */
 const PG = `import { getCloudflareContext } from "@opennextjs/cloudflare";
   import { Client } from "pgz-edge/pg";
   import { SQLSTATES } from "pgz-edge/sqlstates";
@@ -104,7 +104,7 @@ async function asSuperuser(text: string): Promise<void> {
   await client.query(text).finally(() => client.end());
 }
 
-/** One of those that the application's packages bring. What it says is shown where it fails. */
+/** Runs a command of the application's packages. Its output is shown if it fails. */
 async function command(name: string, ...words: string[]): Promise<string> {
   const file = project.at("node_modules/.bin", name);
   const options = { cwd: project.folder, env, maxBuffer: 1 << 26 };
@@ -114,7 +114,7 @@ async function command(name: string, ...words: string[]): Promise<string> {
   return stdout + stderr;
 }
 
-/** Builds it as the page says, and runs what wrangler would deploy. */
+/** Builds the application as the page says, and runs what wrangler would deploy. */
 async function inWorkerd(bundler: string, replaced: Record<string, string> = {}): Promise<string> {
   for (const [name, text] of Object.entries(replaced)) {
     project.write(name, text);
@@ -151,7 +151,7 @@ const idsIn = (lines: string) =>
     .filter(Boolean)
     .map((line) => (JSON.parse(line) as { id: number }).id);
 
-/** A client that asks and reads nothing. */
+/** A client that sends a request and reads nothing. */
 async function silentClient(address: string, name: string) {
   const { hostname, port } = new URL(address);
   const client = connect(Number(port), hostname);
@@ -161,7 +161,7 @@ async function silentClient(address: string, name: string) {
   return client;
 }
 
-/** Rows, several requests at once and one after another, and a page. */
+/** Checks rows, several requests concurrently and one after another, and a page. */
 async function answers(address: string): Promise<void> {
   const get = async (name: string) => (await fetch(new URL(name, address))).text();
   const users = async (after: number) => JSON.parse(await get(`/api/users?after=${after}`)) as { id: number }[];
@@ -202,7 +202,7 @@ test("built with Turbopack", minutes, async () => {
   await answers(address);
   await mayBeLeft(address);
 
-  // The page's warning: OpenNext takes all rows, though nobody reads them.
+  // The page's warning: OpenNext reads all rows, even without a reader.
   const client = await silentClient(address, "/api/stream");
   onTestFinished(() => void client.destroy());
   await expect.poll(busy, { timeout: 30_000 }).not.toEqual([]);
@@ -228,12 +228,12 @@ test("built with webpack, behind a Worker that answers one path itself", minutes
   await expect.poll(busy, { timeout: 30_000 }).toEqual([]);
 });
 
-test("without the setting a call says what is wrong", minutes, async () => {
+test("without the setting a call reports what is wrong", minutes, async () => {
   const address = await inWorkerd("--turbopack", { "next.config.ts": "export default {};" });
   expect(await (await fetch(new URL("/api/kept", address))).json()).toEqual({ code: "UNSUPPORTED_ON_RUNTIME" });
 });
 
-test("next dev, with what wrangler gives in the place of the binding", minutes, async () => {
+test("next dev, with wrangler's replacement for the binding", minutes, async () => {
   const port = await freePort();
   const words = [project.at("node_modules/.bin/next"), "dev", "-p", String(port)];
   const child = spawn(execPath, words, { cwd: project.folder, env, stdio: "ignore", detached: true });

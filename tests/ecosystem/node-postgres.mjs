@@ -1,9 +1,9 @@
 // node-postgres' own integration tests, file by file, over `pg` and over pgz-edge/pg, and those of pg-cursor and
 // pg-pool, test by test: `make test-ecosystem`.
 //
-// Their repository is read at run time (NODE_POSTGRES: a checkout or a bare repository; else it is cloned) and copied
-// twice into .cache/ecosystem: once as it is, once with files of ours in place of its lib/. Prints one line per file
-// and the counts; fails where something passes over `pg` and not over the facade.
+// Their repository is read at run time (NODE_POSTGRES: a checkout or a bare repository; otherwise it is cloned) and
+// copied twice into .cache/ecosystem: once unchanged, once with our files in place of its lib/. Prints one line per
+// file and the counts. Fails if something passes over `pg` and fails over the facade.
 import { spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const cache = path.join(root, ".cache/ecosystem");
 const TIMEOUT = 40_000;
 
-/** Files of pg that applications and its tests name, and what they export. */
+/** Files of pg that applications and its tests import, and their exports. */
 const LIB = {
   index: "pg",
   client: "pg.Client",
@@ -38,7 +38,7 @@ function source() {
   return checkout;
 }
 
-/** A copy of the repository whose packages find each other and the modules that this project has installed. */
+/** Makes a copy of the repository whose packages find each other and the modules that this project has installed. */
 function tree(name, from) {
   const to = path.join(cache, name);
   rmSync(to, { recursive: true, force: true });
@@ -59,7 +59,7 @@ function useFacade(to) {
   rmSync(lib, { recursive: true });
   mkdirSync(lib);
   const facade = JSON.stringify(path.join(root, "dist/pg.js"));
-  // As docs/pg.md says: whoever names pg-types by itself aliases it too.
+  // As docs/pg.md says: an application that imports pg-types itself aliases it too.
   const types = path.join(to, "node_modules/pg-types");
   rmSync(types, { recursive: true });
   mkdirSync(types);
@@ -91,19 +91,19 @@ const environmentOf = (server) => ({
   PGTESTNOSSL: "1",
 });
 
-/** Packages whose tests mocha runs, and which of them may fail over the facade. */
+/** Packages whose tests mocha runs, and the tests that may fail over the facade. */
 const BY_MOCHA = {
   "pg-cursor": [],
   "pg-pool": [
-    // They want a pool that throws a connection away behind an error of the server.
+    // They expect a pool that discards a connection after an error of the server.
     "pool with promises recovers from query errors",
     "pool error handling pool with lots of errors continues to work and provide new clients",
-    // A process's first login must take less than 50 ms, the idle timeout of the client before.
+    // A process's first login must take less than 50 ms, the idle timeout of the previous client.
     "idle timeout keeps old behavior when allowExitOnIdle option is not set",
   ],
 };
 
-/** The names of the tests that passed. */
+/** Returns the names of the tests that passed. */
 function runMocha(to, name, server) {
   const parameters = [path.join(to, "node_modules/mocha/bin/mocha.js"), "--exit", "--reporter=json", "test/*.js"];
   const report = path.join(to, `${name}.json`);
@@ -112,7 +112,7 @@ function runMocha(to, name, server) {
   return JSON.parse(readFileSync(report, "utf8")).passes.map(({ fullTitle }) => fullTitle);
 }
 
-/** `ok`, or how it ended and the last lines that it said. */
+/** Returns `ok`, or the status and the last lines of the output. */
 function run(to, file, server) {
   const env = environmentOf(server);
   return new Promise((resolve) => {
@@ -133,7 +133,7 @@ function run(to, file, server) {
   });
 }
 
-/** What their tests want besides. */
+/** Other packages that their tests need. */
 const DEPS = [
   "async@2.6.4",
   "bluebird@3.7.2",
@@ -160,7 +160,7 @@ install();
 const from = source();
 const trees = { pg: tree("pg", from), facade: tree("facade", from) };
 useFacade(trees.facade);
-// One server each: some of these tests end every session that they find.
+// Each run has its own server, because some of these tests end every session that they find.
 const hosts = await Promise.all([1, 2].map(() => startServers({ majors: [18], databaseUrl: undefined })));
 const [ofPg, ofFacade] = hosts.map(({ servers }) => servers[0]);
 const passed = { pg: 0, facade: 0 };

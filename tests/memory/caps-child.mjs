@@ -1,9 +1,9 @@
-// What three rows cost that a cap refuses, at once: `node caps-child.mjs <url>`. Says what came of each call, how much
-// RSS has grown (KiB), and how large wasm memory is (bytes). A process of its own, so that nothing but the driver is
-// measured.
+// The memory of three concurrent rows that a cap refuses: `node caps-child.mjs <url>`. Reports the outcome of each
+// call, how much RSS has grown (KiB), and how large the wasm memory is (bytes). It is a separate process, so that only
+// the driver is measured.
 import { readFileSync } from "node:fs";
 
-/** Of every instance that is made. */
+/** The memories of all instances. */
 const memories = [];
 const { Instance } = WebAssembly;
 WebAssembly.Instance = class extends Instance {
@@ -18,8 +18,8 @@ const rss = (name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync(
 const url = process.argv[2];
 const idle = await connect(url);
 const clients = await Promise.all([1, 2, 3].map(() => connect(url)));
-// As many bytes in small rows, so that V8's heap and the sockets' buffers have the size that reading them takes: only
-// what a refused row costs beside that is counted.
+// Reads as many bytes in small rows first, so that V8's heap and the sockets' buffers reach the size that reading
+// needs. Then only the additional cost of a refused row is measured.
 const many = "select repeat('x', 1000) as a, generate_series(1, 200000)";
 for (const client of [idle, ...clients]) await client.query("select repeat('x', 1000) as a");
 await Promise.all(

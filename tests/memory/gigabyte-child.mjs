@@ -1,12 +1,12 @@
-// What a field of 1 GB costs, the longest that PostgreSQL sends: `node gigabyte-child.mjs <url>`. Says how each call
-// ended, whether a connection beside them goes on, and how much RSS has grown (KiB).
+// The cost of a field of 1 GB, the longest that PostgreSQL sends: `node gigabyte-child.mjs <url>`. Reports the outcome
+// of each call, whether another connection still works, and how much RSS has grown (KiB).
 import { readFileSync } from "node:fs";
 import { connect } from "../../dist/node.js";
 
 const highWater = () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))[1]);
 const url = process.argv[2];
 const beside = await connect(url);
-// Reading many bytes gives V8's heap and the sockets' buffers their size.
+// Reading many bytes lets V8's heap and the sockets' buffers reach their size.
 for await (const chunk of await beside.stream("select repeat('x', 1000) as a, generate_series(1, 200000)"))
   if (!chunk.length) throw new Error("an empty chunk");
 const before = highWater();

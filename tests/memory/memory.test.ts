@@ -1,5 +1,5 @@
-// Memory stays flat however long a result is, and however slow its reader: RSS behind 1 GB of NDJSON less RSS behind 50
-// MB, in Node and in workerd; and RSS while a reader stops, in Node, Bun and Deno.
+// Memory stays flat for every length of a result and every speed of its reader: RSS after 1 GB of NDJSON minus RSS
+// after 50 MB, in Node and in workerd; and RSS while a reader stops, in Node, Bun and Deno.
 import { execFile, fork } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -48,7 +48,7 @@ test(
     ];
     expect(said.errors).toEqual(Array(3).fill("RESPONSE_TOO_LARGE bytes"));
     expect(said.idle).toBe(1);
-    // One instance, which holds no more than the cap of json that is counted as it comes.
+    // One instance, which holds at most the cap of json that is counted as it arrives.
     expect(said.wasm).toHaveLength(1);
     expect(said.wasm[0], "bytes of wasm memory").toBeLessThanOrEqual(8 << 20);
     expect(said.grown, "KiB grown").toBeLessThanOrEqual(2 * MOST_KIB);
@@ -64,11 +64,11 @@ const refusesGigabyte = async () => {
   expect(said).toMatchObject({ errors: ["RESPONSE_TOO_LARGE", 1, "MESSAGE_TOO_LARGE", 1], beside: 1 });
   expect(said.grown, "KiB grown").toBeLessThanOrEqual(MOST_KIB);
 };
-// The server takes its time to make it, and three of 200 MB are refused above.
+// The server takes its time to make the field, and three fields of 200 MB are refused above.
 if (isRelease)
   test("Node refuses a field of 1 GB at its length, in flat memory", { timeout: 240_000 }, refusesGigabyte);
 
-// A TLS socket that pushes would hold what its reader does not want: node:tls in Deno grew by 942 MB in 1.5 s.
+// A TLS socket in push mode would buffer what its reader does not read: node:tls in Deno grew by 942 MB in 1.5 s.
 test.each([["node"], ["bun"], ["deno", "run", "-A"]])(
   "%s: a reader that stops under unverified TLS stops the server",
   { timeout: 120_000 },
@@ -84,9 +84,9 @@ test.each([["node"], ["bun"], ["deno", "run", "-A"]])(
   },
 );
 
-// V8 in workerd first lets garbage stand until its heap has the size it likes. A Worker that pipes a socket into its
-// response without any driver grows the same way (seen, MiB behind each GB: for Node 20 82, 129, 182, 182; newest 77,
-// 148, 155, 141), so two gigabytes go before the one that is measured.
+// V8 in workerd first leaves garbage until its heap has reached its preferred size. A Worker that pipes a socket into
+// its response without any driver grows the same way (seen, MiB after each GB: for Node 20 82, 129, 182, 182; newest
+// 77, 148, 155, 141), so two gigabytes come before the one that is measured.
 test.each(["newest" as const, ...(isRelease ? ["node-20" as const] : [])])(
   "a Worker in workerd %s streams 1 GB in flat memory",
   { timeout: 300_000 },
@@ -104,10 +104,10 @@ test.each(["newest" as const, ...(isRelease ? ["node-20" as const] : [])])(
   },
 );
 
-/** The RSS (KiB) of the Worker's workerd at 50 MB and at 1 GB of one response. */
+/** Returns the RSS (KiB) of the Worker's workerd at 50 MB and at 1 GB of one response. */
 async function streamOnce({ url, pid: host }: { url: string; pid: number }): Promise<number[]> {
   const response = await fetch(url, { headers: { "accept-encoding": "identity" } });
-  // Other tests start theirs meanwhile.
+  // Other tests start their own workerd meanwhile.
   const pid = workerdOf(host);
   const seen: number[] = [];
   let bytes = 0;
@@ -123,7 +123,7 @@ function rss(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]);
 }
 
-/** The pid of the workerd that this process has started. */
+/** Returns the pid of the workerd that this process has started. */
 function workerdOf(host: number): number {
   for (const name of readdirSync("/proc").filter((one) => /^\d+$/.test(one))) {
     try {

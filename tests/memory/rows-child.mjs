@@ -1,4 +1,4 @@
-// Reads 1,000,000 rows of 1 kB by batches and says its RSS (KiB) at a tenth and at the end: `node rows-child.mjs
+// Reads 1,000,000 rows of 1 kB in batches and reports its RSS (KiB) at a tenth and at the end: `node rows-child.mjs
 // <url>`.
 import { readFileSync } from "node:fs";
 import { connect } from "../../dist/node.js";

@@ -1,5 +1,5 @@
-// Reads 20 MB of a long result over TLS that is not verified, then nothing for a second and a half, and says how much
-// its RSS has grown meanwhile (KiB); then the rest: `deno run -A slow-reader-child.mjs <url>`, or Node or Bun.
+// Reads 20 MB of a long result over unverified TLS, then nothing for a second and a half, and reports how much its RSS
+// has grown meanwhile (KiB); then it reads the rest: `deno run -A slow-reader-child.mjs <url>`, or Node or Bun.
 import { readFileSync } from "node:fs";
 import process from "node:process";
 

@@ -1,9 +1,9 @@
-// Streams rows of 1 kB and says its RSS (KiB) at 50 MB and at 1 GB, of two gigabytes: `node stream-child.mjs <url>`. A
-// process of its own, so that nothing but the driver is measured.
+// Streams two gigabytes of 1 kB rows and reports its RSS (KiB) at 50 MB and at 1 GB: `node stream-child.mjs <url>`. It
+// is a separate process, so that only the driver is measured.
 //
-// Once V8 lets its young generation grow from 1 to 4 MB, and 13 to 20 MiB of garbage more stand between two
-// collections; then nothing grows (seen, MiB at 50 MB, 0.4, 0.7, 1, 2 and 3 GB: 87, 88, 104, 104, 105, 106). That is
-// mostly in the first gigabyte, which goes before, and on a busy machine in the second. What leaks grows in both.
+// Once, V8 lets its young generation grow from 1 to 4 MB, and 13 to 20 MiB more garbage exists between two collections.
+// After that nothing grows (seen, MiB at 50 MB, 0.4, 0.7, 1, 2 and 3 GB: 87, 88, 104, 104, 105, 106). That mostly
+// happens in the first gigabyte, which is not measured, and on a busy machine in the second. A leak grows in both.
 import { readFileSync } from "node:fs";
 import { connect } from "../../dist/node.js";
 

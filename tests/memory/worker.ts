@@ -1,4 +1,4 @@
-// Streams 1 GB to whoever asks.
+// Streams 1 GB to each client.
 import { createClient } from "pgz-edge";
 
 export default {

@@ -1,6 +1,6 @@
-// Clusters that Patroni runs, with etcd: switchovers, servers that are killed and come back by pg_rewind, a node that
-// joins, a primary whose Patroni is gone, and an etcd that is silent. Lanes write and read all along, and what they were
-// answered is checked (tests/cluster/history.ts).
+// Clusters that Patroni runs, with etcd: switchovers, servers that are killed and return by pg_rewind, a node that
+// joins, a primary whose Patroni is gone, and an etcd that is silent. Lanes write and read all the time, and their
+// answers are checked (tests/cluster/history.ts).
 //
 // Knows what Patroni does. How it is started is in tests/servers/patroni.mjs.
 import { transform } from "esbuild";
@@ -32,7 +32,7 @@ async function start(name: string, options: Partial<Parameters<typeof startPatro
   return servers;
 }
 
-/** The cluster that the example of docs/cluster.md makes, of these servers. */
+/** Returns the cluster that the example of docs/cluster.md creates, over these servers. */
 async function ofTheExample(of: PatroniCluster): Promise<Cluster> {
   const { code } = fencesOf("docs/cluster.md").find((fence) => fence.code.includes("Promise.any(patroni"))!;
   const apis = JSON.stringify(of.nodes.map(({ api }) => api));
@@ -48,7 +48,7 @@ async function ofTheExample(of: PatroniCluster): Promise<Cluster> {
   return await make((inputs, options) => createCluster(inputs, { ...options, ...QUICK }));
 }
 
-/** Their servers have no TLS, and what is known of them shall be new. */
+/** The servers have no TLS, and what is known about them must be recent. */
 const QUICK: Options = { sslmode: "disable", connectTimeout: 2_000, lookInterval: 100, max: LANES + 2 };
 
 function clusterOf(of: PatroniCluster, options: Options = {}): Cluster {
@@ -59,7 +59,7 @@ function clusterOf(of: PatroniCluster, options: Options = {}): Cluster {
   );
 }
 
-/** `work` while lanes write and read; then what was answered is compared with what `of` has. */
+/** Runs `work` while lanes write and read. Then compares their answers with what `of` has. */
 async function recorded(name: string, cluster: Cluster, of: PatroniCluster, work: (lanes: Recorder) => Promise<void>) {
   const lanes = await recorder(cluster, { seed, lanes: LANES, rest: () => pause(3) });
   let isOver = false;
@@ -76,11 +76,12 @@ async function recorded(name: string, cluster: Cluster, of: PatroniCluster, work
   const { nearest, ...byPrimary } = cluster.stats().reads;
   const { writes, reads, codes, slowest } = lanes;
   console.log(
-    `[patroni] ${name}, seed ${seed}: ${writes.length} writes, ${reads.length} reads behind positions; ${nearest} reads ` +
+    `[patroni] ${name}, seed ${seed}: ${writes.length} writes, ${reads.length} reads after positions; ${nearest} reads ` +
       `went to standbys, to the primary ${JSON.stringify(byPrimary)}; errors ${JSON.stringify([...codes])}; the slowest ` +
       `call took ${Math.round(slowest)} ms; lost by PostgreSQL ${verdict.lostByServer}`,
   );
-  // Only what was running when its connection was lost has failed; what waited for a primary has found it.
+  // Only calls that were running when their connection was lost have failed. Calls that waited for a primary have found
+  // it.
   for (const code of codes.keys()) expect(["CONNECTION_LOST", "57P01", "57P02"]).toContain(code);
   expect(slowest).toBeLessThan(ACQUIRE);
   return verdict;
@@ -124,7 +125,7 @@ test("discover by Patroni's REST API: a switchover, and a node that joins", { ti
   expect(cluster.stats().servers).toHaveLength(4);
 });
 
-/** The leader is killed, another one takes its place, and it comes back as a standby. */
+/** Kills the leader. Another node takes its place, and the killed one returns as a standby. */
 async function failover(of: PatroniCluster, cluster: Cluster, lanes: Recorder): Promise<void> {
   const { length } = lanes.writes;
   await until(() => lanes.writes.length > length + 100);
@@ -150,13 +151,13 @@ test("synchronous_mode: failovers lose nothing, and nothing is stale", { timeout
   const verdict = await recorded(`${FAILOVERS} failovers, synchronous`, cluster, of, async (lanes) => {
     for (let failed = 0; failed < FAILOVERS; failed++) await failover(of, cluster, lanes);
     const leader = await of.leader();
-    // A slot that Patroni knows is kept over failovers, for consumers of changes.
+    // A slot that Patroni knows survives failovers, for consumers of changes.
     await until(async () => (await slotsOf(leader)).join() === "feed");
   });
   expect(verdict).toEqual(CLEAN);
 });
 
-test("asynchronous: lost is what PostgreSQL has lost, and nothing is stale", { timeout }, async () => {
+test("asynchronous: only PostgreSQL's own losses are lost, and nothing is stale", { timeout }, async () => {
   const of = await start("asynchronous", { dynamic: { synchronous_mode: false } });
   await using cluster = clusterOf(of);
   const verdict = await recorded("2 failovers, asynchronous", cluster, of, async (lanes) => {
@@ -165,7 +166,7 @@ test("asynchronous: lost is what PostgreSQL has lost, and nothing is stale", { t
   expect(verdict).toMatchObject({ stale: [], invented: [], lost: [] });
 });
 
-test("a primary whose Patroni has died goes on, and is left for the next one", { timeout }, async () => {
+test("a primary whose Patroni has died keeps running, and calls leave it for the next one", { timeout }, async () => {
   const of = await start("orphan");
   await using cluster = clusterOf(of);
   const verdict = await recorded("an orphan", cluster, of, async () => {
@@ -173,10 +174,10 @@ test("a primary whose Patroni has died goes on, and is left for the next one", {
     await orphan.orphan();
     const next = await of.leader();
     expect(next).not.toBe(orphan);
-    // Lanes may all wait for their COMMIT there. It is noticed by what looks: calls of `reads`.
+    // The lanes may all be waiting for their COMMIT there. Only a look at the servers notices: calls of `reads` look.
     await until(async () => (await cluster.reads.query(PORT)) && (await portOf(cluster)).port === next.port);
     expect(await orphan.ask("select pg_is_in_recovery() as standby")).toEqual([{ standby: false }]);
-    // No standby confirms what is written there, so nothing is acknowledged: the deadline ends the wait.
+    // No standby confirms writes there, so none is acknowledged: the deadline ends the wait.
     await using alone = createCluster([orphan.url], QUICK);
     const late = alone.exec("insert into registers values ('orphan', 1)", { timeout: 1_000 });
     await expect(late).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
@@ -185,12 +186,12 @@ test("a primary whose Patroni has died goes on, and is left for the next one", {
     await isReadFrom(cluster, orphan);
     expect(await orphan.ask("select n from registers where id = 'orphan'", "app")).toEqual([]);
   });
-  // Patroni 3.0.2 lets go of COMMITs that wait, when it starts again and before it ends that primary: the server has
+  // When Patroni 3.0.2 starts again, it releases the COMMITs that wait before it ends that primary: the server has
   // acknowledged those, and lost them.
   expect(verdict).toMatchObject({ stale: [], invented: [], lost: [] });
 });
 
-test("without etcd nobody takes writes, standbys answer, and writes go on behind it", { timeout }, async () => {
+test("without etcd no server accepts writes and standbys answer; writes continue afterwards", { timeout }, async () => {
   const of = await start("etcd");
   await using cluster = clusterOf(of);
   const verdict = await recorded("a silent etcd", cluster, of, async (lanes) => {

@@ -1,5 +1,5 @@
-// The wall clock jumps by ten days, forth and back, while a pool works and a listener waits: nothing is over before its
-// time, and nothing waits for longer. Timers and deadlines of the driver go by the monotonic clock.
+// The wall clock jumps by ten days, forward and back, while a pool works and a listener waits: nothing ends early, and
+// nothing waits longer. Timers and deadlines of the driver use the monotonic clock.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type * as pgz from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
@@ -14,7 +14,7 @@ beforeEach(() => void vi.spyOn(Date, "now"));
 afterEach(() => void vi.restoreAllMocks());
 const jump = (by: number) => vi.spyOn(Date, "now").mockImplementation(() => now() + by);
 
-test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and who waits", async (by) => {
+test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and its waiters", async (by) => {
   await using pool = createPool(url, { max: 2, idleTimeout: 60_000, maxLifetime: 60_000, acquireTimeout: 60_000 });
   const running = pool.query("select pg_sleep(0.4)::text as slept", { timeout: 60_000 });
   const lease = await pool.acquire();
@@ -29,7 +29,7 @@ test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and who 
   await expect(pool.query("select pg_sleep(30)", { timeout: 300 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
 });
 
-test.each([DAYS, -DAYS])("by %d ms: a listener that is lost comes back", async (by) => {
+test.each([DAYS, -DAYS])("by %d ms: a lost listener reconnects", async (by) => {
   await using side = await connect(url);
   let back = () => {};
   const returned = new Promise<void>((resolve) => (back = resolve));

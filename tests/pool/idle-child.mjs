@@ -1,5 +1,5 @@
-// A program that does not close its pool: `node idle-child.mjs <url> <options as JSON> <what it leaves>`. If it is still
-// there a second after its work, it says so and ends.
+// A program that does not close its pool: `node idle-child.mjs <url> <options as JSON> <what it leaves>`. If it is
+// still running a second after its work, it reports that and ends.
 import process from "node:process";
 import { setTimeout } from "node:timers";
 

@@ -1,4 +1,4 @@
-// A pool that nobody closes, and when its program ends.
+// A pool that is never closed, and when its program ends.
 import { execFile } from "node:child_process";
 import path from "node:path";
 import process from "node:process";
@@ -33,6 +33,6 @@ test.each([
   expect(await said(runtime, address, { holdProcess: true })).toBe("done\nstill there\n");
 });
 
-test.each(["lease", "call"])("a %s keeps it", async (left) => {
+test.each(["lease", "call"])("a %s keeps the process alive", async (left) => {
   expect(await said("Node", plain, {}, left)).toBe("done\nstill there\n");
 });

@@ -1,11 +1,11 @@
-// What V8 keeps of calls that are over when it collects only what is young: `node --expose-gc kept-child.mjs <url>`.
-// Tells its parent process, or prints it where there is none.
+// What V8 still holds of finished calls after it has collected only its young generation: `node --expose-gc
+// kept-child.mjs <url>`. Sends the result to its parent process, or prints it if there is none.
 import process from "node:process";
 import { createClient, createPool } from "../../dist/node.js";
 
 const CALLS = 100;
 
-/** Bytes of each of `CALLS` calls that are still there behind a minor collection; of several, the median. */
+/** Bytes of each of `CALLS` calls that remain after a minor collection: the median of several rounds. */
 async function kept(database) {
   const call = () => database.query("select 1 as x");
   for (let n = 0; n < 300; n++) await call();

@@ -1,11 +1,11 @@
-// A lease that nobody releases, and that nothing refers to any more: `node --expose-gc lost-lease-child.mjs <url>`.
+// A lease that is never released, and to which no reference is left: `node --expose-gc lost-lease-child.mjs <url>`.
 import { createPool } from "../../dist/node.js";
 
 const told = [];
 const observer = { onLeaseLeak: ({ stack }) => void told.push(stack) };
 const pool = createPool(process.argv[2], { max: 1, leakThreshold: 1_500, observer });
 
-/** Waits until it holds, for some fifteen seconds. */
+/** Waits until `holds` is true, for at most about fifteen seconds. */
 async function until(holds) {
   for (let tries = 0; tries < 750 && !holds(); tries++) await new Promise((resolve) => setTimeout(resolve, 20));
 }
@@ -16,7 +16,7 @@ async function forgetful() {
   await lease.exec("create temporary table of_a_lost_lease (n int)");
 }
 
-/** Its signal aborts when it has been collected, and before that is told. */
+/** The signal aborts after the lease was collected, and the loss is reported before the abort. */
 async function abandoned() {
   const request = new AbortController();
   await (async () => void (await pool.acquire({ until: request.signal })))();

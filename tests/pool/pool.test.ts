@@ -1,5 +1,5 @@
-// What a pool must survive besides its users' calls: a process that is stopped, leases that are forgotten, ten thousand
-// waiters, and everything at once.
+// What a pool must survive besides its users' calls: a process that is stopped, lost leases, ten thousand waiters, and
+// all of these at once.
 import { execFile, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -15,14 +15,14 @@ const { connect, createPool, PgzError } = (await import(
 const { url } = testServers().servers[0]!;
 const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
-/** The next message of a child; rejects when it ends first. */
+/** Returns the next message of a child. Rejects if the child ends first. */
 async function message<T>(child: ReturnType<typeof fork>): Promise<T> {
   const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the child ended with ${code}`)));
   const [first] = (await Promise.race([once(child, "message"), ended])) as [T];
   return first;
 }
 
-test("a process that was stopped while its sessions ended has no call fail", { timeout: 60_000 }, async () => {
+test("no call fails in a process that was stopped while its sessions ended", { timeout: 60_000 }, async () => {
   const child = fork(at("frozen-child.mjs"), [url], { execArgv: [] });
   const { pids } = await message<{ pids: number[] }>(child);
   expect(new Set(pids).size).toBe(3);
@@ -35,7 +35,7 @@ test("a process that was stopped while its sessions ended has no call fail", { t
   expect(await message(child)).toEqual({ failed: [], total: 0 });
 });
 
-test("a lease that nobody has any more is taken back; one that is held is told of", { timeout: 60_000 }, async () => {
+test("an unreachable lease is reclaimed; a held lease is reported", { timeout: 60_000 }, async () => {
   const child = fork(at("lost-lease-child.mjs"), [url], { execArgv: ["--expose-gc"] });
   const { rows, lost, collected, slow } = await message<{
     rows: unknown;
@@ -49,15 +49,15 @@ test("a lease that nobody has any more is taken back; one that is held is told o
   expect(slow).toEqual([expect.stringContaining("slow")]);
 });
 
-test("a call that is over is garbage for V8's minor collections", async () => {
+test("V8's minor collections free a finished call", async () => {
   const child = fork(at("kept-child.mjs"), [url], { execArgv: ["--expose-gc"] });
   const kept = await message<{ client: number; pool: number }>(child);
-  // 2,000 where one closure of the call was assigned to a property as it was written (decision 0042).
+  // The value was 2,000 when a closure was assigned to a property in the expression that made it (decision 0042).
   expect(kept.client).toBeLessThan(1_000);
   expect(kept.pool).toBeLessThan(1_000);
 });
 
-/** How many ascending sequences these numbers are, when each goes behind the largest one that is smaller. */
+/** Returns the number of ascending sequences, where each number is appended after the largest smaller one. */
 function ascents(numbers: readonly number[]): number {
   const last: number[] = [];
   for (const n of numbers) {
@@ -68,7 +68,7 @@ function ascents(numbers: readonly number[]): number {
   return last.length;
 }
 
-test("ten thousand waiters are served in their order by the connections that there may be", async () => {
+test("ten thousand waiters are served in order by at most `max` connections", async () => {
   await using pool = createPool(url, { max: 5 });
   const before = process.memoryUsage().heapUsed;
   const order: number[] = [];
@@ -77,12 +77,12 @@ test("ten thousand waiters are served in their order by the connections that the
   const waiting = process.memoryUsage().heapUsed - before;
   await Promise.all(calls);
   console.log(`[pool] 10,000 waiters took ${Math.round(waiting / 1e4)} bytes each`);
-  // However slow one of the five connections was, each of them has served its calls in their order.
+  // However slow each of the five connections was, it has served its calls in order.
   expect(ascents(order)).toBeLessThanOrEqual(5);
   expect(pool.stats()).toMatchObject({ connects: 5, total: 5, waiting: 0, acquires: 10_000 });
 });
 
-test("a pool that was closed keeps no process, also where calls had waited", async () => {
+test("a closed pool keeps no process alive, even if calls had waited", async () => {
   const script = `
     const { createPool } = await import(${JSON.stringify(new URL("../../dist/node.js", import.meta.url).href)});
     const pool = createPool(process.argv[1], { max: 1, acquireTimeout: 60_000 });
@@ -94,7 +94,7 @@ test("a pool that was closed keeps no process, also where calls had waited", asy
   expect(stdout).toBe("3 false\n");
 });
 
-test("it is what attachDatabasePool asks for", async () => {
+test("a pool fits attachDatabasePool", async () => {
   await using pool = createPool(url, { idleTimeout: 1_234 });
   expect("on" in pool && "options" in pool && "idleTimeoutMillis" in pool.options).toBe(true);
   expect(pool.options.idleTimeoutMillis).toBe(1_234);
@@ -105,7 +105,7 @@ test("it is what attachDatabasePool asks for", async () => {
   expect(released).toBe(1);
 });
 
-test("whatever its users do at once, all settles, max holds, and the pool is whole in the end", async () => {
+test("under concurrent users every call settles, max holds, and the pool is intact in the end", async () => {
   const pool = createPool(url, { max: 4, acquireTimeout: 300, applicationName: "stress" });
   await using side = await connect(url);
   const wrong: string[] = [];
@@ -175,7 +175,7 @@ test("whatever its users do at once, all settles, max holds, and the pool is who
   expect(pool.stats().total).toBe(0);
 }, 60_000);
 
-test("mixed load through a gate that harms connections: all settles, nothing is lost or left", async () => {
+test("mixed load through a gate that harms connections: every call settles, nothing is lost or left", async () => {
   const soak = [process.execPath, ["--expose-gc", at("../soak/run.mjs")]] as const;
   const { stdout } = await promisify(execFile)(...soak, { env: { ...process.env, MINUTES: "0.2" } });
   const last = stdout.trimEnd().split("\n").at(-1)!;

@@ -1,5 +1,5 @@
-// How many promises a call makes (docs/architecture.md, "A call's way"), the socket's included and the caller's own
-// `await` not; and that each frame of its stack has a name. Counts, so that they hold on any machine.
+// How many promises a call makes (docs/architecture.md, "A call's way"), including the socket's and without the
+// caller's own `await`; and that each frame of its stack has a name. These are counts, so they hold on any machine.
 import { promiseHooks } from "node:v8";
 import { afterAll, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
@@ -16,7 +16,10 @@ afterAll(async () => {
 
 const byKey = "select $1::int4 as id";
 
-/** The least of ten: what else the process does meanwhile only adds to it. `awaits`: promises that `work` makes itself. */
+/**
+ * The minimum of ten runs, because other work of the process only adds to it. `awaits`: promises that `work` itself
+ * makes.
+ */
 async function promisesOf(work: () => Promise<unknown>, awaits: number): Promise<number> {
   for (let times = 0; times < 10; times++) await work(); // known by then
   const counts = [];
@@ -46,7 +49,7 @@ test("a known query makes at most eight promises through a pool", async () => {
 });
 
 test("an item of five that are made together makes at most six promises", async () => {
-  // Promise.all makes one, and one for each item.
+  // Promise.all makes one promise, and one more for each item.
   const made = await promisesOf(() => Promise.all([1, 2, 3, 4, 5].map((id) => client.query(byKey, [id]))), 7);
   console.log(`five together: ${made}`);
   expect(made).toBeGreaterThan(0);

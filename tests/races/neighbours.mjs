@@ -1,11 +1,11 @@
-// Races between a CancelRequest and the calls beside the one that it is for: no neighbour may fail, and no insert may
-// be lost or doubled.
+// Races between a CancelRequest and the calls beside its target: no neighbour may fail, and no insert may be lost or
+// doubled.
 //
 //   node tests/races/neighbours.mjs            10,000 rounds on PostgreSQL 18; ROUNDS=100 MAJOR=15 for others
 //   bun tests/races/neighbours.mjs, deno run -A tests/races/neighbours.mjs
 //
-// By hand, because it takes a minute and a half; tests/integration/cases/together.ts runs some such rounds on every
-// runtime. The last line says how many neighbours the server really ended.
+// Run by hand, because it takes a minute and a half. tests/integration/cases/together.ts runs some such rounds on every
+// runtime. The last line reports how many neighbours the server really ended.
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { startServers } from "../servers/index.mjs";

@@ -1,10 +1,10 @@
-// Races between a CancelRequest and the end of the statement that it is for: the next statement is never ended by it.
-// A statement of 0 to 2 ms is aborted after 0 to 3 ms, and the next one follows at once; it must give its own row.
+// Races between a CancelRequest and the end of its target: the cancel never ends the next statement. A statement of 0
+// to 2 ms is aborted after 0 to 3 ms, and the next one follows at once; it must return its own row.
 //
 //   node tests/races/next.mjs            10,000 rounds on PostgreSQL 18; ROUNDS=100 MAJOR=15 for others
 //   bun tests/races/next.mjs
 //
-// By hand, because it takes a minute; the random sessions of tests/random do such things on every runtime.
+// Run by hand, because it takes a minute. The random sessions of tests/random do similar things on every runtime.
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { startServers } from "../servers/index.mjs";

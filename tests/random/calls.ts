@@ -1,7 +1,7 @@
-// The calls of a random session: each is made from the dice before anything runs, knows its right answer, and says
+// The calls of a random session. Each is made from the dice before anything runs, knows its right result, and describes
 // itself in a line of the script.
 //
-// Knows every call of a client and what it must give. Must not know what disturbs it (session.ts).
+// Knows every call of a client and its right result. Must not know what disturbs it (session.ts).
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import type { Dice } from "./dice.ts";
@@ -85,7 +85,7 @@ const sleep: Make = (dice, world) => {
   };
 };
 
-/** Statements of a batch: an insert each, with a query or a failure between. */
+/** Statements of a batch: one insert each, with a query or a failure in between. */
 function items(dice: Dice, { ledger, schema, sql }: World) {
   const table = sql.identifier(schema, "ledger");
   const numbers = ledger.take(dice.oneIn(10) ? 60 : 1 + dice.below(6));
@@ -189,7 +189,7 @@ const simple: Make = (dice, world) => {
   };
 };
 
-/** Data of COPY in pieces, with a pause now and then; it throws behind the last one where it `fails`. */
+/** Yields COPY data in pieces, with a pause now and then. If it `fails`, it throws after the last piece. */
 async function* pieces(data: readonly string[], pauses: boolean, fails: boolean): AsyncGenerator<string> {
   for (const piece of data) {
     if (pauses) await pause(1);
@@ -246,7 +246,7 @@ const copyTo: Make = (dice, world) => {
   };
 };
 
-/** All columns of the table that DDL changes, as they must be by then. */
+/** Reads all columns of the table that DDL changes, and checks that they are current. */
 const shape: Make = (dice, world) => {
   const { columns, schema } = world;
   const call = dice.pick(["query", "query", "batch"] as const);
@@ -338,7 +338,7 @@ const makes: readonly Make[] = [
   ...[copyFrom, copyFrom, copyTo, shape, shape, ddl, forgetAll, scoped, unscoped, notify],
 ];
 
-/** A call that `fits`; what another one would have changed is undone. */
+/** Draws a call that `fits`. What a rejected call would have changed is undone. */
 export function callWhich(fits: (plan: Plan) => boolean, dice: Dice, world: World): Plan {
   for (;;) {
     const { columns } = world;

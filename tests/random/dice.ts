@@ -1,4 +1,4 @@
-// What a seed decides.
+// Random choices from a seed.
 import { generator } from "../support/random.ts";
 
 export class Dice {
@@ -6,11 +6,11 @@ export class Dice {
 
   constructor(seed: number) {
     this.#next = generator(seed);
-    // Neighbouring seeds begin alike.
+    // The generator's first numbers are similar for neighbouring seeds, so they are skipped.
     for (let n = 0; n < 8; n++) this.#next(1);
   }
 
-  /** 0 to below `below`. */
+  /** Returns a whole number from 0 to `below - 1`. */
   below(below: number): number {
     return this.#next(below);
   }

@@ -1,19 +1,20 @@
-// What must be in the database in the end: numbers that calls have written, and what each call was told of them.
+// What must be in the database in the end: numbers that calls have written, and the outcome that each call reported.
 //
-// Knows numbers and their fate. Must not know who writes them.
+// Knows numbers and their fate. Must not know what writes them.
 
 /**
- * `stored`: acknowledged, so it is there once. `absent`: refused, so it is not there. `doubtful`: once or not at all.
+ * `stored`: acknowledged, so it exists once. `absent`: refused, so it does not exist. `doubtful`: it exists once or not
+ * at all.
  */
 type Fate = "stored" | "absent" | "doubtful";
 
 export class Ledger {
   readonly #fates = new Map<number, Fate>();
-  /** Numbers that are there all together or not at all. */
+  /** Numbers that are stored as a whole or not at all. */
   readonly #groups: (readonly number[])[] = [];
   #last: number;
 
-  /** Its numbers are above `last`. */
+  /** The ledger's numbers begin after `last`. */
   constructor(last = 0) {
     this.#last = last;
   }
@@ -23,12 +24,12 @@ export class Ledger {
     return this.#last;
   }
 
-  /** Numbers that nobody else has. */
+  /** Returns numbers that no other call has. */
   take(count: number): number[] {
     return Array.from({ length: count }, () => ++this.#last);
   }
 
-  /** They may be written from now on. */
+  /** The numbers may be written from now on. */
   begin(numbers: readonly number[]): void {
     this.#groups.push(numbers);
     this.settle(numbers, "doubtful");
@@ -38,7 +39,7 @@ export class Ledger {
     for (const number of numbers) this.#fates.set(number, fate);
   }
 
-  /** What is wrong with what was found: numbers with how often each is there. */
+  /** Returns what is wrong with the numbers that were found, given how often each occurs. */
   compare(found: ReadonlyMap<number, number>): string[] {
     const wrong: string[] = [];
     for (const [number, times] of found) {

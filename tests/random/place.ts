@@ -1,4 +1,4 @@
-// Where a random session of a test runs: its server, and how to look at it from beside.
+// Where a random session of a test runs: its server, and how to inspect the server over another connection.
 import type * as pgz from "../../js/index.ts";
 import { context, type Runtime } from "../integration/context.ts";
 import type { Place } from "./session.ts";

@@ -1,54 +1,54 @@
-// What a call of a random session is, and rows whose right answer is known before they are asked for.
+// What a call of a random session is, and rows whose right content is known before they are read.
 //
-// Must not know which calls there are (calls.ts, reading-calls.ts).
+// Must not know which calls exist (calls.ts, reading-calls.ts).
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import type { Dice } from "./dice.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** What runs statements. */
+/** The objects that run statements. */
 export type Caller = pgz.Client | pgz.Pool | pgz.Transaction | pgz.Scope;
 
-/** What a call is made with when it is disturbed. */
+/** Options for a disturbed call. */
 export interface Disturbed {
   signal?: AbortSignal;
   timeout?: number;
 }
 
-/** What a session's calls share. */
+/** What the calls of a session share. */
 export interface World {
   readonly schema: string;
   readonly ledger: Ledger;
   readonly sql: typeof pgz.sql;
-  /** The runtime can compress. */
+  /** Whether the runtime can compress. */
   readonly gzip: boolean;
-  /** `respond` has a body of the runtime's own, whose errors have no code, and which tells late that it was left. */
+  /** `respond` uses a body of the runtime, whose errors have no code, and which reports late that it was left. */
   readonly hasOwnBody: boolean;
-  /** Columns of the table that DDL changes, as they are when the call that is made next runs. */
+  /** Columns of the table that DDL changes, as they will be when the next call runs. */
   columns: readonly string[];
-  /** Rows of a result at most, where a session has its reasons for fewer than a call would draw. */
+  /** Maximum number of rows of a result, where a session needs fewer than a call would draw. */
   readonly mostRows?: number;
-  /** Never comes again. */
+  /** A number that is never used again. */
   number: number;
 }
 
 export interface Plan {
   readonly says: string;
-  /** Throws an AssertionError where the answer is wrong. */
+  /** Throws an AssertionError if the result is wrong. */
   run(caller: Caller, options: Disturbed): Promise<void>;
-  /** The code of the error that it ends with when nothing disturbs it. */
+  /** The code of the error with which the call ends when nothing disturbs it. */
   readonly fails?: string;
-  /** Numbers for the ledger; those of a group are stored together or not at all. */
+  /** Numbers for the ledger. Those of a group are stored as a whole or not at all. */
   readonly groups?: readonly (readonly number[])[];
-  /** It settles its numbers by itself when it resolves. */
+  /** The call itself settles its numbers when it resolves. */
   readonly settles?: boolean;
-  /** `client`: not inside a transaction. `transaction`: one itself. `quiet`: nothing may disturb it. */
+  /** `client`: does not run inside a transaction. `transaction`: is a transaction. `quiet`: must not be disturbed. */
   readonly kind?: "client" | "transaction" | "quiet";
-  /** Its consumer has to finish it before another call can be made. */
+  /** The consumer must finish the call before another call can be made. */
   readonly streams?: boolean;
-  /** It makes more calls when the first one is over. */
+  /** The call makes more calls after the first one is over. */
   readonly hasSeveralTurns?: boolean;
-  /** Leaves its rows early, which cancels it and so fails a transaction. */
+  /** The call leaves its rows early, which cancels it and so fails a transaction. */
   readonly leaves?: boolean;
 }
 
@@ -64,7 +64,7 @@ export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(r
 export const range = (from: number, to: number) =>
   Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at);
 
-/** Reads to the end, or leaves when so many rows have come. */
+/** Reads to the end, or leaves after `leave` rows. */
 export async function readLines(
   stream: ReadableStream<Uint8Array>,
   leave = Infinity,
@@ -87,7 +87,7 @@ export async function readLines(
 export const numbersFrom = (first: number) => (row: unknown, at: number) =>
   assert.equal((row as { n: number }).n, first + at, "a row of another query");
 
-/** Rows `first` to `last`, of a kilobyte each where they are `wide`. */
+/** The rows `first` to `last`, of a kilobyte each if they are `wide`. */
 export interface Series {
   query: pgz.Query;
   plain: string;
@@ -116,7 +116,7 @@ export function checkAll(rows: readonly unknown[], { first, count }: Series): vo
   rows.forEach(numbersFrom(first));
 }
 
-/** The rows that came before the loop was left. */
+/** Checks the rows that came before the loop was left. */
 export function checkSome(rows: readonly unknown[], { first, count }: Series, leave: number): void {
   assert(rows.length >= Math.min(leave, count) && rows.length <= count, `${rows.length} rows of ${count}`);
   rows.forEach(numbersFrom(first));

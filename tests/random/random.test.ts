@@ -1,5 +1,5 @@
-// Random sessions on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
-// tests/workerd/random.test.ts.
+// Random sessions on this runtime (Node, Deno or Bun, whichever runs vitest). tests/workerd/random.test.ts runs them in
+// workerd.
 import { watchUncaught } from "../faults/uncaught.ts";
 import { runtime, testServers } from "../integration/servers.ts";
 import { placeOf } from "./place.ts";

@@ -1,6 +1,6 @@
-// Calls that read: whole, row by row, as a stream or by a cursor, and up to a cap.
+// Calls that read: the whole result, row by row, as a stream or by a cursor, and up to a cap.
 //
-// Each is made from the dice before anything runs, and knows its right answer. Must not know what disturbs it.
+// Each is made from the dice before anything runs, and knows its right result. Must not know what disturbs it.
 import { assert } from "../integration/assert.ts";
 import { checkAll, checkSome, decode, pause, range, readLines, series, type Make } from "./plan.ts";
 import { values } from "./values.ts";
@@ -36,7 +36,7 @@ export const ofValues: Make = (dice, world) => {
   };
 };
 
-/** A record's bytes alone say what it is made of, and that may be a type of the database's own. */
+/** Only a record's bytes contain the types of its fields, which may be types of the database itself. */
 export const ofRecord: Make = (dice, world) => {
   const all = values(dice, `${world.schema}.mood`).filter(({ type }) =>
     /^(int2|int4|text|bool|date|jsonb|.*mood)$/.test(type),
@@ -128,14 +128,14 @@ export const stream: Make = (dice, world) => {
   };
 };
 
-/** Nobody can tell how many rows are in so many chunks. */
+/** The number of rows in compressed chunks is unknown. */
 async function leaveCompressed(bytes: ReadableStream<Uint8Array>, chunks: number): Promise<void> {
   const reader = bytes.getReader();
   for (let at = 0; at < chunks; at++) await reader.read();
   await reader.cancel();
 }
 
-/** By what the runtime has made of the error that ended its body. */
+/** Restores the code from the error into which the runtime has converted the error of its body. */
 function withCode(error: unknown): unknown {
   const codes: [RegExp, string][] = [
     [/TimeoutError/, "QUERY_TIMEOUT"],

@@ -1,13 +1,12 @@
-// Random sessions by hand, against servers of their own:
+// Runs random sessions by hand, against its own servers:
 //
-//   node tests/random/run.mjs                    sessions for a minute, the first seed by the clock
-//   MINUTES=60 node tests/random/run.mjs         an hour of it
+//   node tests/random/run.mjs                    sessions for a minute, the first seed from the clock
+//   MINUTES=60 node tests/random/run.mjs         sessions for an hour
 //   SEED=7 node tests/random/run.mjs             one session, and its script
 //   bun tests/random/run.mjs, deno run -A tests/random/run.mjs
 //   POOLED=1 …                                   behind PgBouncer 1.18
 //
-// AT_ONCE=4 sessions run beside each other. A session that has a fault prints its script and its seed. The last line
-// counts.
+// AT_ONCE=4 sessions run concurrently. A session with a fault prints its script and its seed. The last line counts.
 import { startServers } from "../servers/index.mjs";
 import { startSidecar } from "../servers/sidecar.mjs";
 import { bundled, driver, runtime, watchUncaught } from "../support/by-hand.mjs";

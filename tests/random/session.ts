@@ -1,13 +1,13 @@
-// A random session: rounds of calls that a seed decides, disturbed at random moments, and a model that knows the right
-// answer of each.
+// A random session: rounds of calls that a seed draws, disturbed at random moments, and a model that knows the right
+// result of each.
 //
 // What must hold in every session:
-//   every call settles, with its right answer or with an error that something in its round explains
-//   what was acknowledged is stored once, what was refused is not stored, and a group is there whole or not at all
+//   every call settles, with its right result or with an error that an event in its round explains
+//   what was acknowledged is stored once, what was refused is not stored, and a group is stored whole or not at all
 //   no error escapes to the process
-//   in the end the client is idle, the server's side too, and closing ends it
+//   in the end the client and the server's side are idle, and closing ends the connection
 //
-// Written once for all runtimes, so it uses web standards and nothing of a runtime.
+// The session is written once for all runtimes, so it uses web standards and no API of a runtime.
 import type * as pgz from "../../js/index.ts";
 import { AssertionError } from "../integration/assert.ts";
 import { callWhich } from "./calls.ts";
@@ -19,15 +19,15 @@ import { transaction, transactionInSql } from "./transactions.ts";
 /** Where sessions run. */
 export interface Place {
   readonly driver: typeof pgz;
-  /** Connection options; the session adds some by its dice. */
+  /** Connection options, to which the session adds some by its dice. */
   readonly options: pgz.Options;
-  /** Runs SQL as superuser on the same server, from beside. */
+  /** Runs SQL as superuser on the same server, over another connection. */
   side(sql: string): Promise<(string | null)[][]>;
-  /** A name that no other place has, for schemas. */
+  /** A name for schemas, unique to this place. */
   readonly name: string;
-  /** Server connections are shared: none is ended, and none is looked at. */
+  /** Server connections are shared, so none is ended or inspected. */
   readonly isPooled?: boolean;
-  /** The runtime can compress. */
+  /** Whether the runtime can compress. */
   readonly gzip: boolean;
   /** See `World`. */
   readonly hasOwnBody: boolean;
@@ -36,30 +36,30 @@ export interface Place {
 export interface Report {
   readonly seed: number;
   readonly calls: number;
-  /** How often something disturbed a call or a round. */
+  /** The number of times a call or a round was disturbed. */
   readonly disturbed: number;
   readonly faults: string[];
   readonly script: string[];
 }
 
-/** Milliseconds in which a call must settle, whatever disturbs it. */
+/** Milliseconds within which each call must settle, whatever disturbs it. */
 const DEADLINE = 10_000;
 
 interface Entry {
   readonly plan: Plan;
-  /** Milliseconds to its abort. */
+  /** Milliseconds until the call's abort. */
   readonly abort: number | undefined;
   readonly timeout: number | undefined;
-  /** What it must be refused with, because of calls that were made before it in the same turn. */
+  /** The error with which the call must be refused, because of earlier calls in the same turn. */
   readonly refused: string | undefined;
 }
 
 interface Round {
   readonly entries: readonly Entry[];
   readonly together: boolean;
-  /** From beside, so many milliseconds behind the first call. */
+  /** A disturbance from another connection, `after` milliseconds after the first call. */
   readonly disturbance: { readonly kind: "terminate" | "cancel"; readonly after: number } | undefined;
-  /** SQL from beside, before the round. */
+  /** SQL that another connection runs before the round. */
   readonly before: string | undefined;
 }
 
@@ -96,7 +96,7 @@ class Session {
       flushInterval: dice.pick([100, 0]),
       flushBytes: dice.pick([65_536, 65_536, 1_000]),
     };
-    // A name of its own keeps what the isolate learns apart, so that a session runs alike among others and alone.
+    // A name of its own keeps what the isolate learns separate, so a session runs the same among others and alone.
     this.#options = { ...place.options, ...own, applicationName: schema };
     if (place.isPooled) this.#options = { ...this.#options, prepare: "auto" };
     this.#script = [`options ${JSON.stringify(own)}`];
@@ -141,7 +141,7 @@ class Session {
     const world = this.#world;
     const kind = dice.below(10);
     const disturbs = dice.oneIn(3);
-    // What becomes of DDL that is disturbed nobody could tell.
+    // The outcome of disturbed DDL could not be determined.
     const quiet = !disturbs && !this.#place.isPooled;
     const fits = (plan: Plan) => quiet || plan.kind !== "quiet";
     const before = dice.oneIn(8) ? this.#fromBeside() : undefined;
@@ -164,7 +164,7 @@ class Session {
       const made = plan();
       const isTransaction = made.kind === "transaction";
       const why = refused === "TRANSACTION_OPEN" && isTransaction ? undefined : refused;
-      // What is refused changes nothing.
+      // A refused call changes nothing.
       if (why !== undefined) world.columns = columns;
       else if (together && made.streams) refused = "STREAM_OPEN";
       else if (together && isTransaction) refused = "TRANSACTION_OPEN";
@@ -182,7 +182,7 @@ class Session {
     return { entries, together, disturbance: this.#place.isPooled ? undefined : disturbance, before };
   }
 
-  /** DDL under statements that are cached. */
+  /** DDL under cached statements. */
   #fromBeside(): string {
     const { columns, schema } = this.#world;
     const added = `s${++this.#world.number}`;
@@ -197,7 +197,7 @@ class Session {
     if (before !== undefined) {
       this.#script.push(`round ${at}, from beside: ${before}`);
       await this.#place.side(before);
-      // Inside a transaction it would be an error, since the server has no other way to tell.
+      // In a transaction the stale statement would be an error, since the server has no other way to report it.
       await client.query(`select * from ${this.#world.schema}.shape`);
     }
     const harm = disturbance ? `, ${disturbance.kind} after ${disturbance.after} ms` : "";
@@ -222,7 +222,7 @@ class Session {
     await this.#place.side(`select ${call}(${this.#processId})`);
   }
 
-  /** Never rejects: what is wrong is a fault of the session. */
+  /** Never rejects: what is wrong becomes a fault of the session. */
   async #run(client: pgz.Client, { plan, abort, timeout, refused }: Entry, beside?: string): Promise<void> {
     const { ledger } = this.#world;
     const options: Disturbed = {};
@@ -300,12 +300,12 @@ class Session {
     return (await client.query<{ name: string }>("select current_user::text as name")).rows[0]!.name;
   }
 
-  /** The client goes on, both sides are idle, closing ends it, and the ledger holds. */
+  /** Checks that the client still works, both sides are idle, closing ends the connection, and the ledger holds. */
   async #end(): Promise<void> {
     if (!this.#faults.length) {
       const client = await this.#connected();
       const number = ++this.#world.number;
-      // A client whose connection could not be freed in time after an abort has another one by now.
+      // If a connection could not be freed in time after an abort, the client has replaced it by now.
       const { rows } = await client.query<{ n: number; pid: number }>(
         this.#world.sql`select ${number}::int4 as n, pg_backend_pid() as pid`,
       );
@@ -332,7 +332,7 @@ class Session {
     await this.#until(look, isIdle, "the server's side is not idle");
   }
 
-  /** No backend of this session writes any more. */
+  /** Waits until no backend of this session writes any more. */
   async #serverIsGone(): Promise<void> {
     const look = `select pid, state, query from pg_stat_activity
       where application_name = '${this.#options.applicationName}' ${this.#place.isPooled ? "and state <> 'idle'" : ""}`;
@@ -356,7 +356,7 @@ const entry = (plan: Plan, abort?: number, timeout?: number, refused?: string): 
   refused,
 });
 
-/** Whether something in its round explains that a call ended with this code. */
+/** Whether an event in the call's round explains that it ended with this code. */
 function explains(
   code: string,
   { fails }: Plan,
@@ -370,7 +370,7 @@ function explains(
   return by.beside === "terminate" && /^(57P01|CONNECTION_LOST)$/.test(code);
 }
 
-/** What `work` gives, or an error when it is late. */
+/** Returns the result of `work`, or an error if it is late. */
 export async function within<T>(ms: number, work: Promise<T>): Promise<T | Error> {
   let timer;
   const late = new Promise<Error>((resolve) => {

@@ -1,5 +1,5 @@
-// The random sessions of a test run, written once for all runtimes: some by fixed seeds, some by the date, so that each
-// day tries others and a run of the same day can be repeated.
+// The random sessions of a test run, written once for all runtimes. Some have fixed seeds, others seeds from the date,
+// so that each day tries new sessions and a run can be repeated on the same day.
 import { afterAll, expect, test } from "vitest";
 import { registrations, type Server, type TestServers } from "../integration/context.ts";
 import type { Report } from "./session.ts";
@@ -23,8 +23,8 @@ interface Suite {
 }
 
 /**
- * Sessions of each kind; a hundred take some six seconds. Simulated sessions take the same calls through any weather, so
- * these show what a runtime's own sockets and a real server do with them.
+ * The number of sessions of each kind; a hundred take about six seconds. Simulated sessions run the same calls under
+ * all network faults, so these show the effect of a runtime's own sockets and a real server.
  */
 const FIXED = 20;
 const OF_THE_DAY = 10;
@@ -36,7 +36,7 @@ export function randomSuite({ label, servers, poolers, run, uncaught }: Suite): 
     ...Array.from({ length: FIXED }, (_, at) => at + 1),
     ...Array.from({ length: OF_THE_DAY }, (_, at) => day * 1_000 + at),
   ];
-  // Of the newest server, the plain one and the one under TLS.
+  // The plain registration and the TLS registration of the newest server.
   const places = registrations([{ name: "random sessions", run: () => Promise.resolve() }], servers)
     .filter(({ server }) => server.own && server.name === servers.servers.find(({ own }) => own)!.name)
     .map(({ name, server, tls }) => ({ name, server, tls, isPooled: false }));

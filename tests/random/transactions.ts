@@ -1,4 +1,4 @@
-// Transactions of a random session: calls one after the other or together, transactions inside, and every way to end.
+// Transactions of a random session: calls one after the other or concurrently, nested transactions, and every outcome.
 //
 // Knows what a transaction must do to the numbers that its calls write. Must not know what disturbs it.
 import type * as pgz from "../../js/index.ts";
@@ -7,25 +7,25 @@ import { callWhich } from "./calls.ts";
 import type { Caller, Plan, World } from "./plan.ts";
 import type { Dice } from "./dice.ts";
 
-/** What the callback throws of its own accord. */
+/** An error that the callback throws on purpose. */
 class Own extends Error {
   readonly code = "own";
 }
 
 type Step = { calls: readonly Plan[] } | { inner: Body };
 
-/** What a callback does, and how it ends: with an error of a call, by throwing, or well. */
+/** What a callback does, and its outcome: an error of a call, an error that it throws, or success. */
 interface Body {
   steps: readonly Step[];
   ends: "well" | "own" | "error";
-  /** Numbers that are stored when it has ended well. */
+  /** Numbers that are stored if the callback succeeds. */
   numbers: readonly number[];
 }
 
-/** Calls inside a transaction must neither leave rows early, nor fail: each would fail the transaction. */
+/** Calls inside a transaction must neither leave rows early nor fail, because each would fail the transaction. */
 const goesWell = (plan: Plan) => plan.fails === undefined && !plan.leaves && plan.kind !== "client";
 
-/** Also what the round allows. */
+/** What the round allows in addition. */
 type Fits = (plan: Plan) => boolean;
 
 function body(dice: Dice, world: World, fits: Fits, depth = 0): Body {
@@ -71,7 +71,7 @@ async function run({ steps, ends }: Body, tx: pgz.Transaction): Promise<void> {
       .then(
         () => undefined,
         (error: { code?: string }) => {
-          // What disturbs the whole transaction disturbs this one too.
+          // A disturbance of the whole transaction disturbs this one too.
           if (error.code !== FAILURE[inner.ends]) throw error;
           return error.code;
         },
@@ -82,7 +82,7 @@ async function run({ steps, ends }: Body, tx: pgz.Transaction): Promise<void> {
   if (ends === "error") await tx.query("select 1 / 0");
 }
 
-/** All of them, also behind one that failed; then its error, not that of those behind it. */
+/** Waits for all calls, also after a failure. Then throws the error that failed the transaction, not a later 25P02. */
 async function all(calls: readonly Promise<void>[]): Promise<void> {
   const settled = await Promise.allSettled(calls);
   const errors = settled.flatMap((one) => (one.status === "rejected" ? [one.reason as { code?: string }] : []));
@@ -121,7 +121,7 @@ export function transaction(dice: Dice, world: World, allowed: Fits): Plan {
         ledger.settle(whole.numbers, "stored");
         ledger.settle(lost, "absent");
       } catch (error) {
-        // COMMIT leaves behind the callback only.
+        // COMMIT is only sent after the callback.
         const { transaction: known } = error as { transaction?: string };
         const numbers = [...whole.numbers, ...lost];
         if (!returns || known === "rolled back") ledger.settle(numbers, "absent");
@@ -132,7 +132,7 @@ export function transaction(dice: Dice, world: World, allowed: Fits): Plan {
   };
 }
 
-/** A transaction by SQL, on the client itself. */
+/** A transaction in SQL, on the client itself. */
 export function transactionInSql(dice: Dice, world: World): Plan {
   const { columns } = world;
   const calls = Array.from({ length: 1 + dice.below(3) }, () => callWhich(goesWell, dice, world));

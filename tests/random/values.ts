@@ -1,9 +1,9 @@
-// Random values of many types: what goes into a parameter and what has to come back.
+// Random values of many types: the parameter that is sent and the value that must come back.
 //
 // Knows SQL types and their JavaScript values (docs/types.md). Must not know calls.
 import type { Dice } from "./dice.ts";
 
-/** One value on its way: `given` as a parameter of `type`, `expected` in an object. */
+/** One value: `given` as a parameter of `type`, `expected` in a row object. */
 export interface Value {
   readonly type: string;
   readonly given: unknown;
@@ -12,7 +12,7 @@ export interface Value {
 
 const CHARACTERS = ["a", "Z", "0", " ", "\n", "\t", '"', "\\", "'", "é", "€", "😀", "\u2028", "{", "}", ",", "\u007f"];
 
-/** Of mostly few, now and then many characters. */
+/** Returns a text of mostly few, now and then many characters. */
 export function text(dice: Dice): string {
   const length = dice.oneIn(12) ? dice.below(5_000) : dice.below(12);
   return Array.from({ length }, () => dice.pick(CHARACTERS)).join("");
@@ -37,7 +37,7 @@ const document = (dice: Dice, depth = 0): unknown => {
   return [dice.below(1_000) - 500, text(dice), dice.oneIn(2), null][kind];
 };
 
-/** A maker for each type; `mood` is the enum of the session's schema. */
+/** A maker for each type. `mood` is the enum of the session's schema. */
 const makers = (mood: string): Record<string, (dice: Dice) => { given: unknown; expected: unknown }> => ({
   int2: (dice) => same(dice.below(65_536) - 32_768),
   int4: (dice) => same(dice.below(2 ** 32) - 2 ** 31),
@@ -68,7 +68,7 @@ const makers = (mood: string): Record<string, (dice: Dice) => { given: unknown; 
   [mood]: (dice) => same(dice.pick(["calm", "glad", "ü €"])),
 });
 
-/** Values of some types, in an order of which there are not many, so that statements come again. */
+/** Values of some types. There are only a few possible orders, so that statements repeat. */
 export function values(dice: Dice, mood: string): Value[] {
   const all = makers(mood);
   const names = Object.keys(all);

@@ -1,5 +1,5 @@
 // Random sessions inside a Worker, one per request, because a socket belongs to its request.
-//   POST / task -> report     GET / -> [what was left uncaught, …]
+//   POST / task -> report     GET / -> [uncaught errors, …]
 import * as packaged from "pgz-edge";
 import { watchUncaught } from "../faults/uncaught.ts";
 import { placeOf } from "./place.ts";

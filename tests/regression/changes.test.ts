@@ -1,9 +1,10 @@
-// PostgreSQL's own regression tests run on a server, and a replica is made of nothing but the NDJSON of their changes.
-// In the end each table of the replica has the rows of the server's, as `stream()` gives them in binary: so what is
-// read of the log equals what is read of the table.
+// PostgreSQL's own regression tests run on a server, and a replica is built only from the NDJSON of their changes. In
+// the end each table of the replica has the same rows as the server's, which `stream()` reads in binary. So values
+// decoded from the log equal values read from the table.
 //
-// A rewrite of a table by DDL is not in the log, so a table whose columns have changed is left out of the comparison;
-// how many is said. All tables have REPLICA IDENTITY FULL, because most of those tests have no keys.
+// A rewrite of a table by DDL is not in the log, so a table whose columns have changed is left out of the comparison,
+// and the number of such tables is printed. All tables have REPLICA IDENTITY FULL, because most of those tests have no
+// keys.
 import { execFile } from "node:child_process";
 import { chmodSync } from "node:fs";
 import path from "node:path";
@@ -14,7 +15,7 @@ import { newCluster, prepare, run, superuser, withClient } from "../servers/post
 import { changes, driver } from "../replication/replication.ts";
 import { scheduleOf, unpackRegressionTests } from "./source.mjs";
 
-/** Of the server itself, of its planner's statistics, or what takes event triggers away. */
+/** Tests of the server itself or of its planner's statistics, and tests that drop event triggers. */
 const LEFT_OUT = /^(event_trigger|stats|stats_ext|tablespace|publication|subscription|vacuum.*|misc|misc_functions)$/;
 
 const FULL = `
@@ -32,7 +33,10 @@ const FULL = `
     when tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO') execute function full_identity();
   create publication everything for all tables`;
 
-/** Its composite type has lost an attribute and got another: values are read by that of today (docs/changes.md). */
+/**
+ * Its composite type has lost one attribute and gained another. Values are read with the current type
+ * (docs/changes.md).
+ */
 const OF_A_CHANGED_TYPE = new Set(["public.test_tbl3"]);
 
 interface Row {
@@ -50,9 +54,9 @@ interface Line {
   new?: Row;
 }
 
-/** A program that makes a copy of all tables out of the lines. */
+/** Builds a copy of all tables from the lines. */
 class Replica {
-  /** By the table's OID: how often each row is there. */
+  /** By the table's OID: the number of occurrences of each row. */
   readonly tables = new Map<number, Map<string, number>>();
   /** By the table's OID: its columns. */
   readonly columns = new Map<number, string>();
@@ -69,7 +73,7 @@ class Replica {
     if (kind === "schema") return this.#learn(name, line);
     if (kind === "truncate") for (const each of line.tables) this.#of(`${each.schema}.${each.table}`).clear();
     if (old) this.#count(name, old, -1);
-    // What is TOASTed and has not changed is in the old row.
+    // An unchanged TOASTed value is in the old row.
     if (row) this.#count(name, { ...old, ...row }, 1);
     if (name === "public.the_end") this.isOver = true;
   }
@@ -139,7 +143,7 @@ async function read(db: InstanceType<typeof driver.Pool>, replica: Replica): Pro
   }
 }
 
-/** What a file's statements come to is its own business: many of them fail on purpose. */
+/** The outcome of a file's statements does not matter: many of them fail on purpose. */
 function psql(folder: string, name: string, port: number): Promise<void> {
   const env = {
     ...process.env,
@@ -159,7 +163,7 @@ function psql(folder: string, name: string, port: number): Promise<void> {
   const words = ["-X", "-q", "-o", "/dev/null", "-f", path.join(folder, "sql", `${name}.sql`)];
   return new Promise((resolve, reject) => {
     execFile("psql", words, { env, timeout: 120_000, maxBuffer: 1 << 28 }, (error) => {
-      // 3: an error with ON_ERROR_STOP, which some files set.
+      // Exit status 3: an error with ON_ERROR_STOP, which some files set.
       if (error && (error.killed || (error as { code?: unknown }).code === "ENOENT")) reject(error);
       else resolve();
     });

@@ -1,5 +1,5 @@
-// Changes over a failover: the slot is kept on the standby too (`failover`, from PostgreSQL 17 on), and the stream goes
-// on at the standby when that is promoted. Nothing is lost, and nothing comes twice.
+// Changes over a failover: the slot also exists on the standby (`failover`, from PostgreSQL 17 on), and the stream
+// continues there after its promotion. No change is lost, and none comes twice.
 import { afterEach, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { superuser } from "../servers/postgres.mjs";
@@ -10,7 +10,7 @@ import { Consumer, driver, Expected } from "../replication/replication.ts";
 let pair: ReplicatedServers | undefined;
 afterEach(() => pair?.stop());
 
-test("a stream goes on where its slot was kept", { timeout: 120_000 }, async () => {
+test("a stream continues where its slot was kept", { timeout: 120_000 }, async () => {
   pair = await startReplicated({ log: logFile("changes-failover"), keepsSlots: true });
   const { primary, standby } = pair;
   const db = driver.createPool({

@@ -1,5 +1,5 @@
-// PostgreSQL's own regression tests, from Debian's archive of its sources: as a load that nobody has written for this
-// driver. They come when a release asks for them, and are never part of this repository.
+// PostgreSQL's own regression tests, from Debian's archive of its sources, as a load that was not written for this
+// driver. They are downloaded when a release needs them, and are never part of this repository.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ const VERSION = "15.18";
 const FILE = `postgresql-15_${VERSION}.orig.tar.bz2`;
 const SHA256 = "11df0df97fe3ea4ba9a791faaf39cee1d2fe571e78885b5b55d8517d27c323b4";
 
-/** The archive's file. */
+/** Returns the archive's file. */
 async function archive() {
   const file = path.join(root, ".cache", FILE);
   if (!existsSync(file)) await download(file);
@@ -36,7 +36,7 @@ export async function unpackRegressionTests(folder) {
   execFileSync("tar", [...words, `postgresql-${VERSION}/src/test/regress`]);
 }
 
-/** The tests in the order of their schedule. */
+/** Returns the tests in the order of their schedule. */
 export function scheduleOf(folder) {
   const lines = readFileSync(path.join(folder, "parallel_schedule"), "utf8").split("\n");
   return lines.flatMap((line) => /^test: (.*)$/.exec(line)?.[1].split(/\s+/) ?? []);

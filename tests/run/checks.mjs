@@ -20,7 +20,7 @@ export async function rust(...options) {
   return [row];
 }
 
-/** Simulated sessions, and the server model against the real ones. */
+/** Runs simulated sessions, and compares the server model with real servers. */
 export async function simulation() {
   return [
     await countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(5)),
@@ -39,12 +39,12 @@ export async function longSimulation() {
   return Promise.all(played);
 }
 
-/** Two clean builds of the commit give the same bytes of each published file. */
+/** Checks that two clean builds of the commit give the same bytes in each published file. */
 export async function reproducible() {
   return [await countedBy("reproducible", ["scripts/verify.mjs"], minutes(20))];
 }
 
-/** A script of Node's whose last line is `N passed, M failed`. */
+/** Runs a Node script whose last line is `N passed, M failed`. */
 async function countedBy(label, script, timeout, env = {}) {
   const { output, status, timedOut } = await run([process.execPath, ...script.map((part) => at(part))], {
     timeout,
@@ -59,8 +59,9 @@ async function countedBy(label, script, timeout, env = {}) {
 }
 
 /**
- * Licences and sources of the crates, and versions of one crate beside each other (deny.toml). cargo-deny compiles for
- * minutes, so scripts/setup does not bring it: who has it, has this. Its advisories come from GitHub: a workflow asks.
+ * Checks licences and sources of the crates, and duplicate versions of a crate (deny.toml). cargo-deny compiles for
+ * minutes, so scripts/setup does not install it, and this check runs only where it is installed. Its advisories come
+ * from GitHub: a workflow checks them.
  */
 function crates() {
   if (spawnSync("cargo-deny", ["--version"]).status === 0)
@@ -72,7 +73,7 @@ function crates() {
 }
 
 export async function lint() {
-  // worker-example imports the driver by its name, and nothing has bundled it yet in a fresh checkout.
+  // worker-example imports the driver by its name, and in a fresh checkout no build has bundled it yet.
   (await import("../../worker-example/build.mjs")).linkDriver();
   const clippy = ["cargo", "clippy", "--quiet"];
   const ofRust = {

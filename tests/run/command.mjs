@@ -1,5 +1,5 @@
-// How a command of the tests runs: from the project's root, in an environment without the user's settings, within the
-// time that is left. When it ends, all that it has started ends. What it prints is shown as it comes.
+// Runs a command of the tests: from the project's root, in an environment without the user's settings, within the time
+// that is left. When it ends, everything that it has started ends. Its output is shown as it comes.
 //
 // Must not know suites, vitest or servers.
 import { spawn } from "node:child_process";
@@ -12,13 +12,13 @@ export const bin = (name) => at("node_modules/.bin", name);
 export const minutes = (n) => n * 60_000;
 
 /**
- * When no part goes on or begins: red tests that each run out of time must end in a report that names them, before
- * whoever runs this ends it without one.
+ * The time after which no part continues or begins. If many red tests run out of time, the run must still end with a
+ * report that names them, before its caller kills it without a report.
  */
 export const LAST = minutes(75);
 export const timeLeft = () => Math.max(0, LAST - performance.now());
 
-/** Of every command. The addresses of the servers come to it when they run (servers.mjs). */
+/** The environment of every command. The servers' addresses are added once they run (servers.mjs). */
 export const environment = clean(process.env);
 let children = [];
 
@@ -60,7 +60,7 @@ export function run([command, ...parameters], { env = {}, timeout: longest }) {
       end(127);
     });
     child.once("exit", (code, signal) => {
-      killGroup(child); // what it left behind, which may hold the pipes open
+      killGroup(child); // what the command left running, which may hold the pipes open
       const status = code ?? `signal ${signal}`;
       const fallback = setTimeout(end, 2000, status);
       child.once("close", () => {
@@ -80,13 +80,13 @@ function killGroup({ pid }) {
   }
 }
 
-/** The groups of all commands that run: for who ends before them. */
+/** Kills the groups of all running commands, for a run that ends before them. */
 export function killAll() {
   children.forEach(killGroup);
 }
 
 /**
- * Without what would change the tests' meaning: libpq's variables, flags for compilers and for Node, modes of npm and
+ * Removes what would change the tests' meaning: libpq's variables, flags for compilers and for Node, modes of npm and
  * vitest.
  */
 function clean(env) {

@@ -1,8 +1,8 @@
 // What `make quick` runs: from the files that changed to the tests that they can break, in less than a minute.
 //
-// Knows which parts of the tree a test sees. Must not run anything: quick.mjs does.
-// A unit test is chosen by its imports, which esbuild follows, or because it reads a changed file by name. Whatever is
-// not chosen is said in `leftOut`, so that no one takes a quick pass for a whole one.
+// Knows which parts of the tree a test sees. Must not run anything: quick.mjs does. A unit test is chosen by its
+// imports, which esbuild follows, or because it reads a changed file by name. Tests that are not chosen are listed in
+// `leftOut`, so that a quick pass is not taken for a complete one.
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const cases = "tests/integration/cases.test.ts";
 const documents = "tests/packaging/docs.test.ts";
 
-/** The files that differ from `since`, deleted ones too, and those that git does not know yet. */
+/** Returns the files that differ from `since`, including deleted and untracked files. */
 export function changedFiles(since = "HEAD") {
   const git = (...parameters) => execFileSync("git", parameters, { cwd: root, encoding: "utf8" });
   const differ = git("diff", "--name-only", "--no-renames", "-z", since, "--");
@@ -22,8 +22,8 @@ export function changedFiles(since = "HEAD") {
 }
 
 /**
- * `{ rust, types, tests, needs, leftOut }`: whether Rust's unit tests and the type-check of js/ run, the files for
- * vitest, what those need (`build`, `servers`), and a line for each thing that does not run.
+ * Returns `{ rust, types, tests, needs, leftOut }`: whether Rust's unit tests and the type-check of js/ run, the files
+ * for vitest, what those need (`build`, `servers`), and a line for each thing that does not run.
  */
 export async function plan(changed) {
   const any = (pattern) => changed.some((file) => pattern.test(file));
@@ -52,7 +52,7 @@ export async function plan(changed) {
 
 const isTest = (file) => /^tests\/.*\.test\.ts$/.test(file) && existsSync(path.join(root, file));
 
-/** The files of tests/unit that import a changed file, by whatever detour, or read it; and how many do neither. */
+/** Returns the files of tests/unit that import a changed file, directly or not, or read it; and how many do neither. */
 async function unitTests(changed) {
   const all = readdirSync(path.join(root, "tests/unit"))
     .filter((name) => name.endsWith(".test.ts"))
@@ -62,7 +62,7 @@ async function unitTests(changed) {
   return { chosen, others: all.length - chosen.length };
 }
 
-/** Test file -> what it is bundled of. The files do not change while they are tested. */
+/** For each test file, the files that it is bundled from. The files do not change during a run. */
 let imports;
 
 async function importsOf(tests) {
@@ -89,7 +89,7 @@ function reads(test, changed) {
   return listed || changed.some((file) => text.includes(path.basename(file)));
 }
 
-/** Makes the configuration that checks js/ alone, and remembers what it found the last time. */
+/** The configuration that checks only js/, and caches the results of the previous check. */
 export const typesOfJs = {
   extends: "../../tsconfig.json",
   compilerOptions: { incremental: true, tsBuildInfoFile: "types.json" },

@@ -1,7 +1,7 @@
-// The suite `quick`: what the changed files can break (plan.mjs chooses). It is no part of all tests, which
-// contain it.
+// The suite `quick`: what the changed files can break (plan.mjs chooses). It is not one of all suites, because those
+// contain its tests.
 //
-// plan.mjs imports what scripts/setup installs, so it is loaded when that has run.
+// plan.mjs imports what scripts/setup installs, so it is loaded after that has run.
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { rust } from "./checks.mjs";
@@ -10,7 +10,7 @@ import { failure } from "./rows.mjs";
 import { onlyPlainServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
-/** What it needs and how it runs; `leftOut`: a line for each thing that does not. */
+/** Returns what the suite needs and how it runs. `leftOut` has a line for each thing that does not run. */
 export async function plannedQuick() {
   const { changedFiles, plan, typesOfJs } = await import("./plan.mjs");
   const since = process.env.SINCE || "HEAD";

@@ -1,4 +1,4 @@
-// What a suite gives: rows `{ label, passed, failed, seconds, reasons }`, and how they are shown.
+// The result of a suite: rows `{ label, passed, failed, seconds, reasons }`, and how they are printed.
 
 export const failure = (label, reason) => ({ label, passed: 0, failed: 1, reasons: [reason] });
 

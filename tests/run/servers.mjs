@@ -1,10 +1,10 @@
-// The servers of all suites, and which of them a suite sees.
+// Starts the servers of all suites, and decides which servers a suite sees.
 import { existsSync } from "node:fs";
 import { at, environment, say } from "./command.mjs";
 
 /**
- * PostgreSQL, the side connection and the fault host, and with `others` PgBouncer and the WebSocket proxies, for all
- * suites; their addresses go out in PGZ_TEST_SERVERS. Rejects with why there are none.
+ * Starts PostgreSQL, the side connection and the fault host, and with `others` PgBouncer and the WebSocket proxies, for
+ * all suites. PGZ_TEST_SERVERS holds their addresses. Rejects with the reason if they cannot start.
  */
 export async function startServersOfAll({ majors, others = false }) {
   const stops = [];

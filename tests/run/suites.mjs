@@ -1,8 +1,8 @@
-// The suites by name: what each needs and how it runs. Each gives rows (rows.mjs). `setup`: of scripts/setup, if it is
-// more than for all others.
+// The suites by name: what each needs and how it runs. Each returns rows (rows.mjs). `setup` names a part of
+// scripts/setup that only some suites need.
 //
-// What differs between runtimes is their sockets and streams, and what differs between servers is their answers. No
-// runtime can change an answer, so the older server is seen by "node" alone, and all others see the newest one.
+// Runtimes differ in their sockets and streams, and servers differ in their responses. No runtime can change a
+// response, so only "node" runs against the older server, and all others against the newest.
 import { readdirSync } from "node:fs";
 import { nodeBinary } from "../../scripts/node/index.mjs";
 import { lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
@@ -11,7 +11,7 @@ import { at, bin, say } from "./command.mjs";
 import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
-// Asked when a suite runs: scripts/setup installs some of them.
+// Evaluated when a suite runs, because scripts/setup installs some of them.
 const node = () => [process.execPath];
 const nodeOf = (major) => () => [nodeBinary(major)];
 const deno = () => [bin("deno"), "run", "-A"];
@@ -42,15 +42,18 @@ const release =
   (env = onlyNewestServer) =>
   () => ({ ...env(), PGZ_TEST_RELEASE: "1" });
 
-/** `label`: of its rows and its report. `env` is asked when it runs, too: only then is there a server. */
+/**
+ * `label` names its rows and its report. `env` is also evaluated when the suite runs, because only then is there a
+ * server.
+ */
 const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
   needs: ["build", "servers"],
   run: () => runVitest(label, runtime(), folders, env()),
 });
 
 /**
- * Of `make test`, in their order. Those that are `alone` keep both cores busy. Those `beside` keep one busy, and the
- * rest leave one idle: they run side by side.
+ * The suites of `make test`, in order. Those that are `alone` keep both cores busy. Those that are `beside` keep one
+ * core busy, and the remaining ones leave one idle, so these two groups run concurrently.
  */
 export const suites = {
   rust: { run: rust, alone: true },
@@ -64,17 +67,17 @@ export const suites = {
   deno: inVitest("deno", deno, everywhere),
   bun: inVitest("bun", bun, everywhere),
   workerd: inVitest("workerd", node, ["tests/workerd"]),
-  // The older workerd meets its faults, and each byte of them, in a release.
+  // The older workerd runs its fault tests, cut at each byte, only in a release.
   "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd),
 };
 
-/** Three nodes of Citus are built from its sources, which nothing here brings. */
+/** Three nodes of Citus need a build from its sources, which no script here fetches. */
 function withoutCitus() {
   say("citus left out: CITUS names no checkout of its sources (tests/citus/build.sh)");
   return [];
 }
 
-/** Debian has PostgreSQL 19. */
+/** Debian has packages of PostgreSQL 19. */
 async function cluster19() {
   const folder = await postgres19().catch((error) => void say(`cluster-19 left out: ${error.message.split("\n")[0]}`));
   if (folder === undefined) return [];
@@ -85,7 +88,9 @@ const on19 = ["facts", "failover", "flights", "positions", "reads", "waiting"].m
   (name) => `tests/cluster/${name}.test.ts`,
 );
 
-/** Of `make test-release`: what takes minutes by nature, and differs little from what `make test` has run. */
+/**
+ * The suites of `make test-release`: those that take minutes by nature, and differ little from those of `make test`.
+ */
 export const releaseSuites = {
   "node-26-unit": inVitest("node-26-unit", nodeOf(26), ["tests/unit"]),
   "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"]),
@@ -95,7 +100,7 @@ export const releaseSuites = {
   "every-byte-node": inVitest("node", node, ["tests/faults"], release()),
   "every-byte-workerd": inVitest("workerd", node, workerdFaults, release()),
   "every-byte-workerd-node-20": inVitest("workerd-node-20", node, workerdFaults, release(oldWorkerd)),
-  // What these leave out in `make test`: a page of each class, another bundler, compiler or workerd.
+  // These run what `make test` leaves out: a page of each class, another bundler, compiler or workerd.
   "every-page": inVitest(
     "every-page",
     node,
@@ -112,11 +117,11 @@ export const releaseSuites = {
   changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
   // A million calls over five failovers, with synchronous replication and without.
   cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
-  // A server in which a call waits for the position.
+  // A server on which a call can wait for a position.
   "cluster-19": { needs: ["build", "servers"], run: cluster19 },
-  // Five more failovers, and switchovers, of a cluster that Patroni runs.
+  // Five more failovers, and switchovers, of a cluster that Patroni manages.
   patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
-  // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
+  // A Next application as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },
   "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),

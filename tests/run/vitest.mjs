@@ -1,4 +1,5 @@
-// vitest in a runtime, and its report as rows. Must not know which folders are whose (suites.mjs).
+// Runs vitest in a runtime, and converts its report to rows. Must not know which folders belong to which suite
+// (suites.mjs).
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { forVitest } from "./arguments.mjs";
@@ -7,14 +8,14 @@ import { fail, failure } from "./rows.mjs";
 
 const vitest = at("node_modules/vitest/vitest.mjs");
 /**
- * The longest that vitest may take in a runtime. `node` has twice as many files as the next: it takes ten minutes on
- * two cores, and took more than twenty on a day when they were half as fast.
+ * Maximum time of vitest in a runtime. `node` has twice as many files as the next runtime: it takes ten minutes on two
+ * cores, and took more than twenty on a day when the cores were half as fast.
  */
 const longestOf = (label) => minutes(label === "node" ? 35 : 20);
 
 /**
- * vitest under `runtime`, in those of the folders that have tests. A row per folder; in tests/workerd per file, to
- * compare with the others.
+ * Runs vitest under `runtime`, in those of the folders that have tests. Returns a row for each folder; in tests/workerd
+ * a row for each file, for comparison with the other runtimes.
  */
 export async function runVitest(label, runtime, allFolders, env = {}) {
   const paths = forVitest.filter((option) => option.startsWith("tests/"));

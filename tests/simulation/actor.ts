@@ -1,7 +1,7 @@
-// One client or pool of a simulated session: what it does, and whether what came of it is right.
+// One client or pool of a simulated session: what it does, and whether the outcome is right.
 //
-// Knows which faults explain which errors, and what a call's error says of what it has written. Must not know what a
-// call does (tests/random, calls/), or how faults come (session.ts).
+// Knows which faults explain which errors, and what a call's error says about what the call has written. Must not know
+// what a call does (tests/random, calls/), or how faults arise (session.ts).
 import { driver } from "./driver.ts";
 import { poolOptionNames } from "../../js/pool/options.ts";
 import type * as pgz from "../../js/index.ts";
@@ -17,13 +17,13 @@ import { described, type Session } from "./session.ts";
 
 /** Virtual milliseconds in which each call must settle: more than any client's `timeout`. */
 const DEADLINE = 90_000;
-/** Two looks of a pool at what is idle, and what they do takes no longer. */
+/** A pool looks at its idle connections twice in this time, and what it then does takes no longer. */
 const LATE = 2_800;
 
 /** Longer than any session. */
 const REST = 200_000;
 
-/** A step, and the call that it makes. */
+/** A step and the call that it makes. */
 interface Move {
   readonly step: Step;
   readonly plan: CallPlan;
@@ -35,16 +35,16 @@ export class Actor {
   readonly #session: Session;
   readonly #world: CallWorld & { options?: pgz.Options };
   readonly #tasks: readonly { readonly task: Task; readonly moves: readonly Move[] }[];
-  /** What has happened to its connections, and when last. */
+  /** What has happened to the actor's connections, and when it last happened. */
   readonly #met = new Map<string, number>();
   readonly #running = new Set<string>();
-  /** Errors that calls have rejected with: each has its own. */
+  /** The errors that calls have rejected with. Each call must reject with an object of its own. */
   readonly #errors = new WeakSet<object>();
-  /** Codes that calls may end with because of another one of the same user. */
+  /** Codes with which calls may end because of another call of the same user. */
   readonly #caused = new Set<string>();
-  /** What an observer has heard. */
+  /** What an observer was told. */
   readonly #told = { connects: { begun: 0, over: 0 }, calls: { begun: 0, over: 0 } };
-  /** Throws of hooks that cost a waiter, less the waiters that they have cost. */
+  /** How many times a hook threw at the cost of a waiter, minus the waiters that have paid for it. */
   #unpaidThrows = 0;
   #db: pgz.Client | pgz.Pool | undefined;
   #watch: PoolWatch | undefined;
@@ -61,7 +61,7 @@ export class Actor {
       gzip: false,
       hasOwnBody: false,
       columns: ["a", "b"],
-      // Few sessions have results of many windows, which cost as much as ten others.
+      // Few sessions have results of many windows, because such a session costs as much as ten others.
       mostRows: session.world.dice("rows").oneIn(8) ? 600 : 60,
       number: number * 400_000_000,
       followed: session.followed,
@@ -123,16 +123,19 @@ export class Actor {
     await Promise.all([tasks, ended]);
   }
 
-  /** A pool that is left alone ends what is idle for too long or too old, keeps `min`, and asks for signs of life. */
+  /**
+   * A pool that is left alone closes connections that are idle for too long or too old, keeps `min`, and checks
+   * liveness.
+   */
   async #linger(pool: pgz.Client | pgz.Pool): Promise<void> {
     const { lingers = 0, options } = this.user;
     if (!lingers || !(pool instanceof driver.Pool)) return;
     await new Promise((resolve) => setTimeout(resolve, lingers));
     if (this.#met.size || isDisturbed(this.user)) return;
     const { idle, total, acquired, connecting } = pool.stats();
-    // A stream that nobody reads keeps its connection.
+    // A stream without a reader keeps its connection.
     if (acquired || connecting) return;
-    // Listeners and clients of calls have connections of their own, which may stay.
+    // Listeners and the clients that calls make have their own connections, which may stay.
     if (this.#tasks.some(({ moves }) => moves.some(({ plan }) => plan.connections))) return;
     const { min, max, idleTimeout, maxLifetime, healthCheckInterval } = options as Record<string, number>;
     const least = Math.min(min!, max!);
@@ -151,7 +154,9 @@ export class Actor {
     if (isAsked && isSettled && healthCheckInterval !== 100) this.#fault("a connection is asked though it need not be");
   }
 
-  /** The server has not seen more backends than there may be, and no more calls have failed than were made. */
+  /**
+   * Checks that the server has seen no more backends than there may be, and that no more calls failed than were made.
+   */
   atRest(): void {
     const { user, role } = this;
     const { queries, errors } = this.#db!.stats();
@@ -159,7 +164,7 @@ export class Actor {
     for (const [what, { begun, over }] of Object.entries(this.#told))
       if (begun !== over) this.#fault(`an observer was told of ${begun} ${what}, and that ${over} are over`);
     const { server, network } = this.#session;
-    // A pooler has connections of its own to the server.
+    // A pooler has its own connections to the server.
     if (network.weather.jitter || this.#met.size || isDisturbed(user) || this.#session.pooler) return;
     const own = user.kind === "pool" ? ((user.options["max"] as number | undefined) ?? 10) : 1;
     const moves = this.#tasks.flatMap((task) => task.moves);
@@ -209,7 +214,7 @@ export class Actor {
   #plan(step: Step, task: Task): CallPlan {
     const dice = new Dice(step.seed);
     if (step.kind === "more") return this.#drawn(dice, this.#calls(task));
-    // Without prepared statements each run gives text, and that of a record does not say what is in it.
+    // Without prepared statements each run returns text, and the text of a record does not describe its fields.
     const isUnreadable = ({ says }: Plan) => this.#session.answersChecks && says.includes("of a record");
     const fits = (plan: Plan) => plan.kind !== "quiet" && !plan.hasSeveralTurns && !isUnreadable(plan);
     return step.kind === "transaction" ? transaction(dice, this.#world, fits) : callWhich(fits, dice, this.#world);
@@ -222,7 +227,7 @@ export class Actor {
     }
   }
 
-  /** Of calls/ those that what the task runs on has. */
+  /** The calls of calls/ that the object on which the task runs supports. */
   #calls(task: Task): readonly Make[] {
     const { kind } = this.user;
     if (kind === "client") return [...anyCalls, ...ownCalls, ...clientCalls];
@@ -278,7 +283,7 @@ export class Actor {
     this.#judge(on, plan, step, since, error);
   }
 
-  /** Behind a pooler: what comes next on the same connection may find it gone. */
+  /** Behind a pooler the next call on the same connection may find the connection gone. */
   #endsItsConnection({ says }: Plan, step: Step): void {
     if (says.startsWith("copyFrom")) this.meets("a COPY that failed");
     if (disturbance(step)) this.meets("a call that was stopped");
@@ -301,7 +306,7 @@ export class Actor {
     }
   }
 
-  /** No two calls reject with the same object: what one caller writes into it another one would read. */
+  /** Checks that no two calls reject with the same object: one caller would read what another has written into it. */
   #own(error: unknown): void {
     if (typeof error !== "object" || error === null) return;
     if (this.#errors.has(error)) this.#fault(`two calls reject with the same error: ${described(error)}`);
@@ -322,10 +327,10 @@ export class Actor {
     if (plan.fails) own.add(plan.fails);
     if (step.abort !== undefined) own.add("ABORTED");
     if (step.timeout !== undefined) own.add("QUERY_TIMEOUT");
-    // Such a server's rows are taken as text.
+    // The rows of such a server are read as text.
     if (this.#session.answersChecks && name.includes("copyToRows")) own.add("INVALID_QUERY");
-    // A pool that has connected once waits for its server, and tries again. With `earlyQuery` a login may be refused
-    // when the callback of a transaction has run, or when somebody has the lease already.
+    // A pool that has connected once waits for its server and retries. With `earlyQuery` the server may refuse a login
+    // after the callback of a transaction has run, or after the caller has received the lease.
     const hasCallback = step.kind === "transaction" || plan.kind === "transaction";
     const { connections, takesLease = name.startsWith("a lease") } = plan as CallPlan;
     const isLent = takesLease && this.user.options["earlyQuery"] === true;
@@ -337,7 +342,7 @@ export class Actor {
     if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
   }
 
-  /** Whether the call itself (`own`), or something that has happened, explains this error of a call made at `since`. */
+  /** Whether the call itself (`own`), or an event that happened, explains this error of a call made at `since`. */
   #explains(error: unknown, since: number, own: ReadonlySet<string>, on: unknown): boolean {
     const code = (error as { code?: string }).code ?? "";
     const { kind, tasks, options } = this.user;
@@ -346,43 +351,43 @@ export class Actor {
     const { timeout = PATIENCE } = options as { timeout?: number };
     const hasWaited = Math.round(this.#session.world.now - since) >= timeout;
     if (code === "QUERY_TIMEOUT" && timeout < PATIENCE && hasWaited) return true;
-    // PgBouncer 1.18 lends each name to whoever comes.
+    // PgBouncer 1.18 lends each statement name to any client.
     const losesNames = this.#session.pooler?.version === "1.18" && options["prepare"] === "named";
     if (losesNames && /^(26000|42P05)$/.test(code)) return true;
-    // And the answers that a client has not waited for go to the next one, which takes them for its own: rows, shapes,
+    // The responses that a client has not waited for go to the next client, which takes them for its own: rows, shapes,
     // errors.
     if (this.#session.pooler?.hasStaleAnswers(this.role)) return true;
-    // A cancel may be late for any call, and behind a pooler for its own SET.
+    // A late cancel may hit any call, and behind a pooler the SET that the pooler sends.
     if (this.#session.cancelsLate && this.#mayBe("cancel", code)) return true;
     if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;
     const isImpatient =
       kind === "pool" && ((options["acquireTimeout"] as number | undefined) ?? 30_000) < DEADLINE / 100;
-    // A server that is not there is told of at once, unless the pool pauses behind a hook that threw.
+    // The absence of a server is reported at once, unless the pool pauses after a hook has thrown.
     const isToldAtOnce = this.#met.has("absent") && !this.user.hooks.length;
     if (code === "ACQUIRE_TIMEOUT" && isImpatient && !isToldAtOnce) return true;
     return [...this.#met].some(([what, at]) => {
-      // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late, and
-      // what others are using may be shared.
+      // After a freeze the pool checks the liveness of connections that were idle. A connection that was connecting is
+      // late, and connections in use may be shared.
       const isAlone = on instanceof driver.Pool && options["pipelining"] === 1 && !this.#session.pooler;
-      // A hook's statement has the client's `timeout`, and its error ends who waits for that connection.
+      // A hook's statement has the client's `timeout`, and its error fails the waiter for that connection.
       const isOfHook = code === "QUERY_TIMEOUT" && this.#met.has("afterConnect sets");
       if (what === "freeze" && isAlone && since > at) return isOfHook || /^(CONNECT_|HOOK_TIMEOUT$)/.test(code);
       return this.#mayBe(what, code);
     });
   }
 
-  /** Whether this, which has happened, may end a call with this code. */
+  /** Whether this event, which has happened, may end a call with this code. */
   #mayBe(what: string, code: string): boolean {
     return EXPLAINED[what]?.test(code) || (this.#session.pooler !== undefined && POOLED[what]?.test(code)) || false;
   }
 }
 
 const NETWORK = /^(CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT)$/;
-/** Nobody is told of these: it is time that ends what waits. */
+/** No side is told of these faults: only a time limit ends what waits. */
 const SILENT = /^(CONNECTION_LOST|CONNECT_FAILED|(CONNECT|QUERY|ACQUIRE|HOOK)_TIMEOUT)$/;
 
-/** The errors that each fault, and each thing that somebody else does, may cause. */
+/** The errors that each fault, and each action of a third party, may cause. */
 const EXPLAINED: Record<string, RegExp> = {
   absent: /^CONNECT_FAILED$/,
   refuse: NETWORK,
@@ -394,7 +399,8 @@ const EXPLAINED: Record<string, RegExp> = {
   deaf: SILENT,
   mute: SILENT,
   terminate: /^(57P01|CONNECTION_LOST)$/,
-  // It may meet ROLLBACK TO SAVEPOINT, and then the transaction tells; or ROLLBACK, and then the connection goes.
+  // The cancel may hit ROLLBACK TO SAVEPOINT, and then the transaction reports it; or ROLLBACK, and then the connection
+  // is lost.
   cancel: /^(57014|25P02|TRANSACTION_ROLLED_BACK|CONNECTION_LOST)$/,
   restart: /^(57P01|57P03|CONNECTION_LOST|CONNECT_FAILED)$/,
   freeze: SILENT,
@@ -402,40 +408,43 @@ const EXPLAINED: Record<string, RegExp> = {
   "afterConnect throws": /^HOOK$/,
   "beforeAcquire throws": /^(HOOK_REFUSED|QUERY_TIMEOUT)$/,
   "beforeAcquire refuses": /^(HOOK_REFUSED|QUERY_TIMEOUT)$/,
-  // Its statement meets what else happens to the connection.
+  // The hook's statement meets whatever else happens to the connection.
   "beforeAcquire sets": /^(HOOK_REFUSED|QUERY_TIMEOUT)$/,
 };
 
-/** And behind a pooler: it tells with a code of its own, or a name is gone with its server's connection. */
+/**
+ * The errors to add behind a pooler: it reports faults with a code of its own, or a statement name is gone with its
+ * server connection.
+ */
 const POOLED: Record<string, RegExp> = {
   terminate: /^(08P01|26000)$/,
-  // It tries to log in again only after a while, in which a second restart may fall.
+  // The pooler retries the login only after a while, and a second restart may fall into that time.
   restart: /^(08P01|26000|CONNECT_TIMEOUT)$/,
   cancel: /^08P01$/,
-  // Its own logins to the server were late, and it tells who comes next of that.
+  // The pooler's own logins to the server were late, and it reports that to the next client.
   freeze: /^08P01$/,
-  // The connection ends behind these: its pooler has lost count, or a cancel may still be on its way.
+  // The connection ends after these: its pooler has lost count, or a cancel may still be on its way.
   "a COPY that failed": /^CONNECTION_LOST$/,
   "a call that was stopped": /^(CONNECTION_LOST|08P01)$/,
 };
 
 /**
- * A call that is stopped may give its connection up, and the server then hears of the next connection before it notices
- * the end of this one.
+ * Whether the server may see the next connection before it notices the end of this one: a stopped call may give up its
+ * connection.
  */
 function isDisturbed({ tasks, end }: User): boolean {
   const steps = tasks.flatMap((task) => task.steps);
   return end.at !== undefined || steps.some(({ abort, timeout }) => abort !== undefined || timeout !== undefined);
 }
 
-/** A pool has no reason to end one of its connections before its own end. */
+/** Whether a pool has no reason to close a connection before the pool itself ends. */
 function keepsConnections({ options, hooks, tasks }: User): boolean {
   const { idleTimeout = 0, maxLifetime = 0 } = options as Record<string, number>;
   const steps = tasks.flatMap((task) => task.steps);
   return Math.min(idleTimeout, maxLifetime) > REST && !hooks.length && !steps.some(({ kind }) => kind === "more");
 }
 
-/** What a user's hook throws. */
+/** The error that a user's hook throws. */
 class HookError extends Error {
   readonly code = "HOOK";
 }
@@ -475,7 +484,7 @@ function disturbance({ abort, timeout }: Step): string {
   return marks.length ? ` (${marks.join(", ")})` : "";
 }
 
-/** Its first word that is no number. */
+/** The first word of the description that is not a number. */
 function kindOf({ says }: Plan): string {
   return /[a-z]\w*/i.exec(says)?.[0] ?? says;
 }

@@ -1,24 +1,24 @@
-// Where the server's messages end in its bytes, and how many of each letter have.
+// Where the server's messages end in its bytes, and how many messages of each letter have ended.
 //
 //   letter (1 byte) | length of itself and the body (4 bytes) | body
 //
-// Must not know what a message means. The bytes begin with a message: no answer to SSLRequest stands in front.
+// Must not know what a message means. The bytes begin with a message: no response to SSLRequest comes first.
 
 const HEAD = 5;
 
 export class Boundaries {
   readonly #counts = new Map<string, number>();
-  /** Of the message that has begun: its letter and length, as far as they have come. */
+  /** The letter and length of the current message, as far as they have arrived. */
   #head: number[] = [];
-  /** Bytes of it that are still to come. */
+  /** Bytes of the current message that have not arrived yet. */
   #left = 0;
 
-  /** Messages with this letter that are over. */
+  /** The number of complete messages with this letter. */
   count(letter: string): number {
     return this.#counts.get(letter) ?? 0;
   }
 
-  /** The same bytes, in parts that each end where a message does. */
+  /** Yields the same bytes in parts that each end where a message ends. */
   *cut(bytes: Uint8Array): Generator<Uint8Array> {
     let from = 0;
     for (let at = 0; at < bytes.length;) {
@@ -31,7 +31,7 @@ export class Boundaries {
     if (from < bytes.length) yield bytes.subarray(from);
   }
 
-  /** Bytes from `at` on that belong to the same part of a message. */
+  /** The number of bytes from `at` on that belong to the same part of a message. */
   #take(bytes: Uint8Array, at: number): number {
     if (this.#head.length === HEAD) {
       const taken = Math.min(this.#left, bytes.length - at);

@@ -1,6 +1,6 @@
-// Many simulated sessions one after the other: by seeds, for so long, or one again with its timeline.
+// Runs many simulated sessions one after the other, by seeds, for a given time, or one session again with its timeline.
 //
-// Knows seeds, and what is printed. Must not know what a session does.
+// Knows seeds and what is printed. Must not know what a session does.
 import { real } from "./patches.ts";
 import { draw, type Program } from "./program.ts";
 import { Coverage } from "./coverage.ts";
@@ -12,20 +12,20 @@ export interface Tally {
   calls: number;
   events: number;
   disturbed: number;
-  /** Seeds whose sessions had a fault, with what it was. */
+  /** Seeds whose sessions had a fault, and the faults. */
   failed: { seed: number; faults: string[] }[];
   seconds: number;
 }
 
-/** What a campaign asks and tells on its way. */
+/** What a campaign asks and reports while it runs. */
 interface Listener {
   isOver?: () => boolean;
-  /** Every five seconds. */
+  /** Called every five seconds. */
   tell?: (tally: Tally) => void;
   each?: (report: Report, seed: number) => void;
 }
 
-/** Without the stacks of its errors, which cost as much as the calls that fail: `play` alone has them. */
+/** Plays without stacks of errors, which cost as much as the calls that fail. Only `play` keeps them. */
 export async function playFast(program: Program, coverage?: Coverage): Promise<Report> {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
@@ -58,17 +58,17 @@ export async function campaign(
   return tally;
 }
 
-/** Of a campaign that coverage leads. */
+/** The result of a campaign that coverage leads. */
 export interface Exploration extends Omit<Tally, "failed"> {
   failed: { seed: number; variation: number; faults: string[] }[];
-  /** Seeds that have reached what none before them had. */
+  /** Seeds that have reached a pair that no earlier seed had reached. */
   kept: number;
   coverage: Coverage;
 }
 
 /**
- * New seeds from `first` on, and in between those that have reached new pairs of a state and an event again, under
- * other faults: `variation` names which.
+ * Plays new seeds from `first` on. In between it replays seeds that have reached new pairs of a state and an event,
+ * under other faults; `variation` names which.
  */
 export async function explore(
   first: number,
@@ -103,25 +103,25 @@ function add(tally: Omit<Tally, "failed">, report: Report): void {
   tally.disturbed += report.disturbed;
 }
 
-/** The smallest program that fails as this one does. */
+/** Returns the smallest program that fails as this one does. */
 export async function shrunk(program: Program): Promise<Program> {
   const wanted = kindOf((await play(program)).faults);
   return await shrinkBy(program, (faults) => kindOf(faults) === wanted);
 }
 
-/** The smallest program whose faults are still such. */
+/** Returns the smallest program whose faults satisfy `isSuch`. */
 export async function shrinkBy(program: Program, isSuch: (faults: readonly string[]) => boolean): Promise<Program> {
   return await shrink(program, async (candidate) => isSuch((await play(candidate)).faults));
 }
 
-/** What a failure is called, whatever its numbers are: the class and the words of its error, or its first line. */
+/** Names a failure without its numbers: the class and the words of its error, or its first line. */
 export function kindOf(faults: readonly string[]): string {
   const [first = ""] = faults;
   const error = /\b[A-Z]\w*Error: .*/.exec(first)?.[0];
   return (error ?? first.split("\n")[0]!).replace(/\d+/g, "#").slice(0, 80);
 }
 
-/** The program as a test that can be pasted. */
+/** Returns the program as a test that can be pasted. */
 export function asTest(program: Program, faults: readonly string[]): string {
   return [
     `// ${faults[0]?.split("\n")[0]}`,

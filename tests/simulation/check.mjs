@@ -1,14 +1,14 @@
 // The simulator's part of `make test`, on one core:
 //
-//   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED from FIRST on, OF_THE_DAY behind AFTER
+//   3,000 sessions by seeds that never change, 1,000 by the day's seeds: FIXED from FIRST on, OF_THE_DAY after AFTER
 //   programs that failed once (found.mjs)
-//   150 clusters of a primary and its standbys by fixed seeds, 50 by those of the day: CLUSTERS (cluster/)
+//   150 clusters of a primary and its standbys by fixed seeds, 50 by the day's: CLUSTERS (cluster/)
 //   hours in which logins expire (expiring.ts)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
 //
-// The last line is `N passed, M failed`. With SIMULATION, the bundle, it is that other process, which prints the hashes
-// of its traces and the costs that differ.
+// The last line is `N passed, M failed`. With SIMULATION (the path of the bundle) this program is that other process,
+// which prints the hashes of its traces and the costs that differ.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { differences } from "./costs.mjs";
@@ -20,9 +20,9 @@ const FIRST = Number(env.FIRST ?? 1);
 const FIXED = Number(env.FIXED ?? 3_000);
 const OF_THE_DAY = Number(env.OF_THE_DAY ?? 1_000);
 const AFTER = Number(env.AFTER ?? 0);
-/** Sessions of clusters: these by fixed seeds, and as many by those of the day for three of them. */
+/** The number of cluster sessions by fixed seeds. A third as many run by the day's seeds. */
 const CLUSTERS = Number(env.CLUSTERS ?? 150);
-/** How many sessions are played again to compare their traces. */
+/** The number of sessions that are played again to compare their traces. */
 const AGAIN = 60;
 const CLUSTERS_AGAIN = 10;
 
@@ -31,7 +31,7 @@ const simulation = await import(pathToFileURL(file).href);
 const { campaign, draw, hours, play, shrunk, asTest } = simulation;
 const { clusterCampaign, drawCluster, playCluster, shrunkCluster } = simulation;
 
-/** Of the first seeds: the hash of all that was sent, received, called and told. */
+/** For each of the first seeds, the hash of everything that was sent, received, called and reported. */
 async function fingerprints() {
   const all = [];
   for (let seed = 1; seed <= AGAIN; seed++) all.push((await play(draw(seed))).fingerprint);
@@ -40,14 +40,15 @@ async function fingerprints() {
 }
 
 if (env.SIMULATION) {
-  // What sessions cost depends on those before them, as traces do: here these are always the same.
+  // The cost of a session depends on the sessions before it, as its trace does. Here these are always the same.
   console.log(JSON.stringify({ traces: await fingerprints(), costs: await differences(simulation) }));
   process.exit(0);
 }
 
 const counts = { passed: 0, failed: 0 };
-// First: the driver remembers the types of 100 servers, and then forgets all of them (MOST_CATALOGS). After the
-// sessions of a day that may happen between two connections of one session: its first runs then check other types.
+// This comes first because the driver remembers the types of 100 servers and then forgets all of them (MOST_CATALOGS).
+// After the sessions of a day that may happen between two connections of one session, whose first runs then check other
+// types.
 const first = await fingerprints();
 check("the same trace again in this process", differing(first, await fingerprints()));
 const { traces, costs } = elsewhere();

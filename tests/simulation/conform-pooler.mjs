@@ -1,7 +1,7 @@
-// Holds the model of PgBouncer against real ones (server/pooler-conformance.ts): each script runs on both, and what
-// differs is printed. VERSIONS="1.18 1.24", ONLY="a part of the name".
+// Compares the model of PgBouncer with real ones (server/pooler-conformance.ts): each script runs on both, and every
+// difference is printed. VERSIONS="1.18 1.24", ONLY="a part of the name".
 //
-// With PGZ_TEST_SERVERS the server of a test run is used, else it starts one. The last line counts.
+// With PGZ_TEST_SERVERS it uses the server of a test run, otherwise it starts one. The last line counts.
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
@@ -58,7 +58,7 @@ async function conform(version, script) {
   }
 }
 
-/** All that was said, with a mark where it differs. */
+/** Prints all messages, with a mark at each difference. */
 function compare(what, model, real) {
   counts.messages += real.length;
   const at = Array.from({ length: Math.max(model.length, real.length) }).findIndex((_, at) => model[at] !== real[at]);

@@ -1,10 +1,11 @@
-// Holds the server model against real servers: each seed's program runs on both (conformance.ts), and so does each
-// script of replication (replication-scripts.ts), and what differs is printed. PROGRAMS=200 of them, from FIRST=1 on,
-// on PostgreSQL 18 and 15. ONLY="a part of a script's name" runs that alone.
+// Compares the server model with real servers: each seed's program (conformance.ts) and each script of replication
+// (replication-scripts.ts) runs on both, and every difference is printed. It runs PROGRAMS=200 programs from FIRST=1
+// on, on PostgreSQL 18 and 15. ONLY="a part of a script's name" runs that script alone.
 //
-// Each server gets a database for it: a call may ask for all types, and other tests make and drop some meanwhile.
+// Each server gets its own database for this: a call may ask for all types, and other tests create and drop types
+// meanwhile.
 //
-// With PGZ_TEST_SERVERS the servers of a test run are used, else it starts some. The last line counts.
+// With PGZ_TEST_SERVERS it uses the servers of a test run, otherwise it starts some. The last line counts.
 import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { startServers } from "../servers/index.mjs";
@@ -67,7 +68,7 @@ async function connected(connectionString) {
   return superuser;
 }
 
-/** What the model has from the start. */
+/** Creates what the model has from the start. */
 async function prepareSchema(superuser, role, more = "") {
   await superuser.query(`drop publication if exists simulated, of_two, of_bare;
     drop schema if exists ${role} cascade; create schema authorization ${role}; set role ${role};
@@ -75,7 +76,7 @@ async function prepareSchema(superuser, role, more = "") {
     create table ${role}.shape (a int4, b text); insert into ${role}.shape values (1, 'one'); ${more}; reset role`);
 }
 
-/** Those that a script has left, once their sessions have ended. */
+/** Drops the slots that a script has left, after its sessions have ended. */
 async function dropSlots(superuser) {
   for (;;) {
     const own = "from pg_replication_slots where database = current_database()";
@@ -96,12 +97,12 @@ function compare(what, model, real) {
   console.log(`[simulation] FAILED ${what}\n${differences.join("\n")}`);
 }
 
-/** A script that waits for what does not come. */
+/** Resolves after 10 s, for a script that is stuck because it waits for a message that never comes. */
 function late() {
   return new Promise((resolve) => setTimeout(() => resolve(["the real server is stuck"]), 10_000));
 }
 
-/** The first place in which they differ. */
+/** The first place where they differ. */
 function differing(of, model, real) {
   const at = Array.from({ length: Math.max(model.length, real.length) }).findIndex((_, at) => model[at] !== real[at]);
   if (at < 0) return [];

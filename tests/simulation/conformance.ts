@@ -1,11 +1,9 @@
-// Holds the server model against real servers: one program without faults runs on both, and their messages are
+// Compares the server model with real servers: one program without faults runs on both, and their messages are
 // compared.
 //
-// What may differ, and why, is in one list (`plain` below). The order of messages is compared for each direction of
-// each
-// connection by itself: which of two ends speaks first is the network's affair. Knows messages. Must not know how a
-// real
-// server is started (conform.mjs).
+// What may differ, and why, is in one list (`plain` below). Messages are compared for each direction of each connection
+// separately, because the network decides which side speaks first. Knows messages. Must not know how a real server is
+// started (conform.mjs).
 import { driver } from "./driver.ts";
 import type * as pgz from "../../js/index.ts";
 import { connect as nodeConnect } from "../../js/sockets/node.ts";
@@ -19,7 +17,7 @@ import { Network } from "./network.ts";
 import { Server } from "./server/server.ts";
 import { World } from "./world.ts";
 
-/** A real server, and a role on it that owns a schema of its own name. */
+/** A real server, and a role on it that owns a schema with the role's name. */
 export interface RealServer {
   readonly version: 15 | 18;
   readonly host: string;
@@ -29,7 +27,7 @@ export interface RealServer {
   readonly password: string;
 }
 
-/** What a program of this seed says on a server: each call's end, and each connection's messages. */
+/** What a program of this seed produces on a server: the outcome of each call, and the messages of each connection. */
 export interface Conversation {
   readonly calls: string[];
   readonly messages: string[];
@@ -37,7 +35,7 @@ export interface Conversation {
 
 const CALLS = 8;
 
-/** The calls of a seed, made before anything runs. */
+/** The calls of a seed, created before anything runs. */
 function plansOf(seed: number, role: string): { plans: Plan[]; options: pgz.Options } {
   const dice = new Dice(seed);
   const world: CallWorld = {
@@ -54,7 +52,7 @@ function plansOf(seed: number, role: string): { plans: Plan[]; options: pgz.Opti
     prepare: dice.pick(["auto", "named", "unnamed"] as const),
     firstRun: dice.pick(["text", "describe"] as const),
   };
-  // What leaves its rows early, or waits for a clock, depends on when bytes arrive.
+  // A call that leaves its rows early, or waits for a clock, depends on when bytes arrive.
   const fits = (plan: Plan) => !plan.leaves && plan.kind !== "quiet" && !/ms|left after|slowly|maxRows/.test(plan.says);
   const plans = Array.from({ length: CALLS }, () =>
     dice.oneIn(5) ? transaction(dice, world, fits) : callWhich(fits, dice, world),
@@ -76,7 +74,7 @@ async function converse(plans: readonly Plan[], options: pgz.Options): Promise<s
 
 let runs = 0;
 
-/** On the model. */
+/** Runs the seed's calls on the model. */
 export async function onModel(seed: number, version: 15 | 18, role: string): Promise<Conversation> {
   const { plans, options } = plansOf(seed, role);
   const world = new World(seed, false);
@@ -116,19 +114,19 @@ export async function onModel(seed: number, version: 15 | 18, role: string): Pro
   return { calls, messages: recorder.messages() };
 }
 
-/** On a real server. */
+/** Runs the seed's calls on a real server. */
 export async function onReal(seed: number, server: RealServer): Promise<Conversation> {
   const { role: user, host, port, database, password } = server;
   const { plans, options } = plansOf(seed, user);
   const recorder = new Recorder();
   const all = { ...options, host, port, user, password, database, sslmode: "disable" } as const;
-  // What an earlier run has learned of this server must not show.
+  // What an earlier run has learned about this server must not have an effect.
   const applicationName = `conformance-${++runs}`;
   const calls = await converse(plans, { ...all, applicationName, connect: recorder.connector(nodeConnect) });
   return { calls, messages: recorder.messages() };
 }
 
-/** The messages of all connections, each direction by itself. */
+/** The messages of all connections, each direction separately. */
 class Recorder {
   readonly #directions = new Map<string, Uint8Array[]>();
   #links = 0;
@@ -140,7 +138,7 @@ class Recorder {
     chunks.push(bytes.slice());
   };
 
-  /** Sockets of `connect` whose bytes are recorded. */
+  /** Returns a connector that records the bytes of the sockets of `connect`. */
   connector(connect: Connector): Connector {
     return async (options) => {
       const link = this.#links++;
@@ -187,18 +185,18 @@ function split(bytes: Buffer, direction: ">" | "<"): string[] {
 }
 
 /**
- * A message without what may differ between a server and its model:
+ * Returns a message without the parts that may differ between a server and its model:
  *
  *   StartupMessage, PasswordMessage   application_name, nonces and proofs
  *   BackendKeyData                    process ids and keys
  *   Authentication                    salts, nonces and signatures
- *   ParameterStatus                   of the machine: server_version's minor, is_superuser, locale
- *   ErrorResponse, NoticeResponse     where in the server's source (F, L, R), and the position (P)
+ *   ParameterStatus                   values of the machine: server_version's minor, is_superuser, locale
+ *   ErrorResponse, NoticeResponse     the place in the server's source (F, L, R), and the position (P)
  *   RowDescription, ParameterDescription, DataRow, Parse   OIDs from 16384 on
- *   DataRow                           of all types that a database has, in any order, those that no call has made
+ *   DataRow                           in a list of all types of a database (in any order), all but the calls' own types
  *   Parse, Bind, Close, Describe      names with the random part of the driver's
- *   CopyDone                          whole: where the server ends a COPY, its error may come before it leaves. That it
- *                                     came in other COPYs is told by their answer.
+ *   CopyDone                          the whole message: where the server ends a COPY, its error may come before
+ *                                     CopyDone leaves. In other COPYs the response shows that it came.
  */
 function plain(letter: string, direction: ">" | "<", body: Buffer): string | undefined {
   if (letter === "startup" || letter === "p") return letter;
@@ -224,12 +222,12 @@ function plain(letter: string, direction: ">" | "<", body: Buffer): string | und
   return `${letter} ${letter === "D" && text.includes('"_mood"') ? ownTypes(text) : text}`;
 }
 
-/** A mood in a record, behind its OID: its length and its bytes. */
+/** A mood in a record, after its OID: its length and its bytes. */
 const MOODS = ["calm", "glad", "ü €"].map((mood) => {
   const bytes = Buffer.from(mood);
   return Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes]);
 });
-/** And a null. */
+/** The moods and a null. */
 const FIELDS = [...MOODS, Buffer.from([255, 255, 255, 255])];
 
 function withoutOidsOfMoods(body: Buffer): Buffer {
@@ -240,13 +238,13 @@ function withoutOidsOfMoods(body: Buffer): Buffer {
   return changed;
 }
 
-/** Of the driver's list of all types. */
+/** Keeps the types of the calls from the driver's list of all types. */
 function ownTypes(text: string): string {
   const own = text.match(/\[OID, "\w", "_?mood", \[\w+\], \[\]\]/g) ?? [];
   return own.sort().join();
 }
 
-/** Without what the driver draws by its dice, and without OIDs of the database. */
+/** Removes what the driver draws at random, and OIDs of the database. */
 function anonymous(text: string): string {
   return text
     .replace(/p[\w+/-]{8}_/g, "p*_")

@@ -1,17 +1,17 @@
 // What quiet sessions cost on the wire, seed by seed: connects, writes, bytes sent. A change of the driver that makes a
-// call take another write, or a pool another connection, is no wrong answer; it is a difference here.
+// call take another write, or a pool another connection, gives no wrong result; it shows as a difference here.
 //
-//   node tests/simulation/costs.mjs write      after a change that is meant, and its diff is part of the commit
+//   node tests/simulation/costs.mjs write      after an intended change; its diff is part of the commit
 //
-// Only sessions that nothing disturbs, so that no race decides what is sent. Knows costs.json. Must not know what a
-// session does.
+// Only sessions without disturbance are measured, so that no race decides what is sent. Knows costs.json. Must not know
+// what a session does.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const SEEDS = 1_000;
 const file = new URL("costs.json", import.meta.url);
 
-/** How what `simulation` (campaign.ts) plays differs from costs.json. */
+/** Returns how the sessions that `simulation` (campaign.ts) plays differ from costs.json. */
 export async function differences(simulation) {
   const known = JSON.parse(readFileSync(file, "utf8"));
   const now = await played(simulation);

@@ -1,5 +1,5 @@
-// Which pairs of a state and an event the simulated sessions have reached, so that programs that reach new ones can be
-// kept, and those that none has reached can be told.
+// Which pairs of a state and an event the simulated sessions have reached, so that programs which reach new pairs can
+// be kept, and pairs that no session has reached can be listed.
 //
 // | machine      | its state                                            | its events                                 |
 // |--------------|------------------------------------------------------|--------------------------------------------|
@@ -7,8 +7,8 @@
 // | slots        | connections idle, lent, connecting; who waits        | what it becomes                            |
 // | call         | its kind, and whether rows had come                  | how it ends: its code                      |
 //
-// States are what can be seen from outside: letters of messages, `stats()` of a pool, results of calls. So nothing of
-// the driver is there for this alone. Counts above two are taken for two. Knows names of states and events only.
+// States are what can be seen from outside: letters of messages, `stats()` of a pool, results of calls. So nothing in
+// the driver exists for this alone. Counts above two count as two. Knows only the names of states and events.
 
 export class Coverage {
   /** Per machine: state -> events. */
@@ -30,8 +30,8 @@ export class Coverage {
   }
 
   /**
-   * Per machine: how many states, events and pairs were reached, and the pairs of a reached state and event that were
-   * not.
+   * For each machine: how many states, events and pairs were reached, and the pairs of a reached state and a reached
+   * event that were not.
    */
   report(): { machine: string; states: number; events: number; pairs: number; missing: string[] }[] {
     return [...this.#reached].map(([machine, states]) => {
@@ -45,7 +45,9 @@ export class Coverage {
   }
 }
 
-/** Conversations of all links: each message in the state that the messages before it have made. */
+/**
+ * The conversations of all links: each message counts as an event in the state that the earlier messages have led to.
+ */
 export class Conversations {
   readonly #coverage: Coverage;
   readonly #links = new Map<number, { ">": Letters; "<": Letters; said: { ">": string; "<": string } }>();
@@ -68,21 +70,21 @@ export class Conversations {
   }
 }
 
-/** What one direction of a connection says, by the letters of its messages, however its bytes are cut. */
+/** What one direction of a connection says, as the letters of its messages, however its bytes are cut. */
 export class Letters {
-  /** Of the message that is under way: bytes of its head that have come, and bytes that are still to come. */
+  /** The current message: the head bytes that have arrived, and the number of bytes that have not. */
   #head: number[] = [];
   #left = 0;
   #letter = "";
   #isTyped: boolean;
-  /** Nothing has come yet: `S` or `N` may be the answer to SSLRequest, which has no length. */
+  /** No byte has arrived yet: `S` or `N` may be the response to SSLRequest, which has no length. */
   #isFirst = true;
 
   constructor(direction: ">" | "<") {
     this.#isTyped = direction === "<";
   }
 
-  /** Calls `tell` with the letter of each message that ends in these bytes; `0` stands for one without a letter. */
+  /** Calls `tell` with the letter of each message that ends in these bytes. `0` means a message without a letter. */
   read(bytes: Uint8Array, tell: (letter: string) => void): void {
     for (let at = 0; at < bytes.length;) {
       if (this.#left > 0) {
@@ -108,7 +110,7 @@ export class Letters {
     const length = ((head[from]! << 24) | (head[from + 1]! << 16) | (head[from + 2]! << 8) | head[from + 3]!) >>> 0;
     this.#letter = this.#isTyped ? String.fromCharCode(head[0]!) : "0";
     this.#left = length - (this.#isTyped ? 4 : 8);
-    // 1234 in front: a request in place of a session, so that what comes next has no letter either.
+    // A code that begins with 1234 is a request in place of a session, so the next message has no letter either.
     if (!this.#isTyped) this.#isTyped = !(head[4] === 4 && head[5] === 210);
     this.#head = [];
     if (!this.#left) tell(this.#letter);

@@ -1,8 +1,8 @@
 // The driver as simulated sessions use it: its sources, with a runtime that has no sockets of its own. Each client gets
-// its sockets by option `connect` (network.ts).
+// its sockets by the option `connect` (network.ts).
 //
-// The patches come first: the glue of the wasm looks for FinalizationRegistry while it loads. Both wasms are compiled
-// here, in front of the first session.
+// The patches come first, because the wasm's glue looks for FinalizationRegistry while it loads. Both wasms are
+// compiled here, before the first session.
 import "./patches.ts";
 import { createHash } from "node:crypto";
 import changesWasm from "../../pkg/pgz_changes_bg.wasm";
@@ -22,7 +22,7 @@ installRuntime({
 });
 
 provide(() => new WebAssembly.Module(changesWasm as unknown as BufferSource));
-// Its instance is made with the first core.
+// The wasm's instance is made with the first core.
 new Core(1 << 20, 0).free();
 
 export { driver };

@@ -1,9 +1,9 @@
-// Hours of virtual time in which logins expire: a token service gives tokens for a while, the server takes none that is
-// older and ends each session after its limit, and a pool has calls all the time.
+// Hours of virtual time in which logins expire: a token service gives tokens that are valid for a while, the server
+// rejects older ones and ends each session after its limit, and a pool has calls all the time.
 //
-// What must hold: no call fails, the server ends no session, no login comes with a token that is over, and the service is
-// never asked twice at the same time. Where the pool is not told of the limit some of that must fail, else this would
-// show nothing.
+// What must hold: no call fails, the server ends no session, no login uses an expired token, and the service never has
+// two requests at the same time. Where the pool is not told of the limit, some of this must fail, otherwise the check
+// would show nothing.
 //
 // Knows the pool's options for it. Must not know how the pool does it.
 import { driver } from "./driver.ts";
@@ -19,14 +19,14 @@ export interface Hour {
   readonly name: string;
   /** Milliseconds for which a session may last. */
   readonly limit: number;
-  /** Whether the password function says when its session ends. */
+  /** Whether the password function reports when its session ends. */
   readonly tells: boolean;
   readonly maxLifetime?: number;
-  /** Milliseconds that the service takes. */
+  /** Milliseconds that the service takes to respond. */
   readonly takes: number;
-  /** In each quarter of an hour the service refuses for so long. */
+  /** Milliseconds at the start of each quarter of an hour during which the service refuses. */
   readonly isDownFor?: number;
-  /** Calls must fail, or the server must end sessions. */
+  /** Whether calls must fail, or the server must end sessions. */
   readonly mustFail?: true;
 }
 
@@ -49,7 +49,7 @@ class Expiring {
   #asking = 0;
   #asked = 0;
   #calls = 0;
-  /** Sessions that the server has ended. */
+  /** The number of sessions that the server has ended. */
   #ended = 0;
   #isOver = false;
 
@@ -77,7 +77,7 @@ class Expiring {
     this.#network.addHost("expiring.test", this.#server);
   }
 
-  /** What did not hold. */
+  /** Returns what did not hold. */
   async run(): Promise<string[]> {
     const world = this.#world;
     this.#endOld();
@@ -115,7 +115,7 @@ class Expiring {
     this.#isOver = true;
   }
 
-  /** Short calls, transactions, and now and then one of ten seconds. */
+  /** Runs short calls, transactions, and now and then a call of ten seconds. */
   async #user(pool: ReturnType<typeof driver.createPool>, number: number): Promise<void> {
     const world = this.#world;
     const dice = world.dice(`user ${number}`);
@@ -131,7 +131,7 @@ class Expiring {
         () => this.#calls++,
         (error: unknown) => this.#faults.push(`at ${world.now} ms: ${described(error)}`),
       );
-      // Also such that the pool has nothing to do for a while.
+      // Some pauses are so long that the pool has nothing to do for a while.
       await sleep(dice.oneIn(200) ? 100_000 : dice.below(2_000));
     }
   }
@@ -151,7 +151,7 @@ class Expiring {
     }
   }
 
-  /** As a server does that ends sessions which last too long. */
+  /** Acts as a server that ends sessions which last too long. */
   #endOld(): void {
     this.#world.after(250, () => {
       for (const { processId, startedAt } of this.#server.backends) {

@@ -1,6 +1,6 @@
-// Whether consumers of changes have seen what the server's log has: each transaction once, in the order of commits.
+// Whether consumers of changes have seen what the server's log holds: each transaction once, in the order of commits.
 //
-// Knows the log of the server's model, and what was seen of it. Must not know who has read it, or how.
+// Knows the log of the server's model, and what consumers saw of it. Must not know who has read it, or how.
 import type { Followed, Run } from "./calls/call.ts";
 import { textOf, type Committed } from "./server/replication/log.ts";
 import type { World } from "./server/world.ts";
@@ -10,7 +10,7 @@ interface Expected {
   readonly numbers: string;
 }
 
-/** What is wrong with what one slot has brought. */
+/** Returns what is wrong with the changes that one slot has delivered. */
 export function compareWithLog({ slot, runs }: Followed, { log, slots }: World): string[] {
   const since = slots.beginnings.get(slot) ?? Infinity;
   const expected = log.committed.filter(({ begins }) => begins >= since).flatMap(ofLedger);

@@ -1,5 +1,5 @@
-// Programs in which the simulator found a fault of the driver, each as small as it was made. The fault is mended; they
-// are played with each `make test`.
+// Programs in which the simulator found a fault of the driver, each reduced as far as possible. The faults are fixed.
+// Each `make test` plays the programs.
 
 export const found = [
   {

@@ -1,17 +1,20 @@
-// A program of the simulator that runs itself in another process, and what that one says: lines of JSON, each after an
-// @. The driver with a fault may print what it likes, end its process, or loop.
+// Runs a program of the simulator in another process and reads its output: lines of JSON, each after an @. A driver
+// with a fault may print anything, end its process, or loop.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-/** Milliseconds without a word from a process until what it tries is taken for a loop without an end. */
+/** Milliseconds without output after which the process is assumed to be in an endless loop. */
 const STILL = 40_000;
 
 export function say(line) {
   process.stdout.write(`\n@${JSON.stringify(line)}\n`);
 }
 
-/** Runs the module `url` with `more` in its environment, and gives what it says. Resolves to how it ended. */
+/**
+ * Runs the module `url` with `more` in its environment, and passes each line to `heard`. Resolves to how the process
+ * ended.
+ */
 export function linesOf(url, more, heard) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [fileURLToPath(url)], {

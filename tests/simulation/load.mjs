@@ -1,6 +1,6 @@
-// The simulator with the driver's sources in it, as one file that Node can import.
+// Bundles the simulator with the driver's sources into one file that Node can import.
 //
-// `edit(file, text)`: the text of one of js/'s files instead of its own, to see whether a fault in it is found.
+// `edit(file, text)` may replace the text of one of js/'s files, to see whether the simulator finds a fault in it.
 import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -26,7 +26,7 @@ export async function bundled(edit, name = `simulation-${process.pid}`) {
     entryPoints: [entry],
     outfile,
     bundle: true,
-    ignoreAnnotations: true, // package.json says that no file has side effects; patches.ts has
+    ignoreAnnotations: true, // package.json says that no file has side effects; patches.ts has some
     format: "esm",
     platform: "node",
     target: "node20",

@@ -1,9 +1,9 @@
-// Changes of the mutation tool for plant.mjs: drawn by a seed, over the places of js/ that simulated sessions run
+// Changes of the mutation tool for plant.mjs, drawn by a seed from the places of js/ that simulated sessions run
 // through.
 //
-// A change of a place that no session comes to says nothing of what sessions notice. So the tool's own counters are put
-// into the driver once, and 300 sessions say which changes they would come to. Knows Stryker's instrumenter. Must not
-// know how a change is tried.
+// A change in a place that no session reaches says nothing about what sessions notice. So the tool's own counters are
+// put into the driver once, and 300 sessions tell which changes they would reach. Knows Stryker's instrumenter. Must
+// not know how a change is tried.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -18,7 +18,7 @@ const SURVEY = 300;
 
 if (process.env.SURVEY) await survey(process.env.SURVEY, Number(process.env.SESSIONS));
 
-/** `{ name, file, start, end, to }` of so many changes, none of them twice. */
+/** Returns `{ name, file, start, end, to }` of `count` distinct changes. */
 export async function drawn(count, seed) {
   const contents = contentsOf(ROOMS.flatMap(filesOf));
   const { files, mutants } = await instrumented(contents);
@@ -31,7 +31,7 @@ export async function drawn(count, seed) {
   return Array.from({ length: count }, () => faultOf(left.splice(dice(left.length), 1)[0], contents));
 }
 
-/** Of the changes in this report of Stryker, those that its tests have not noticed. */
+/** Returns the changes in this report of Stryker that its tests have not noticed. */
 export async function survivors(report) {
   const wanted = new Set(changesOf(report, isUnnoticed).map(keyOf));
   const contents = contentsOf(Object.keys(report.files));
@@ -43,7 +43,7 @@ export function contentsOf(files) {
   return new Map(files.map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
 }
 
-/** Of a folder, or a file by itself: `js/session`, `js/session/learned.ts`. */
+/** Returns the files of a folder, or a file by itself: `js/session`, `js/session/learned.ts`. */
 export function filesOf(what) {
   if (what.endsWith(".ts")) return [what];
   const names = readdirSync(path.join(root, what)).filter((name) => name.endsWith(".ts"));
@@ -65,8 +65,8 @@ function offsetOf(text, { line, column }) {
 }
 
 /**
- * Which changes these sessions come to: by their seeds, and those that are met while the modules load. Each set has the
- * numbers that `instrumented` has given.
+ * Returns which changes these sessions reach, by seed, and which are reached while the modules load. Each set holds the
+ * numbers that `instrumented` has assigned.
  */
 export async function surveyed(file, sessions) {
   const bySeed = new Map();

@@ -1,22 +1,22 @@
-// The network of a simulated session: sockets by the driver's contract on one side, connections of a host on the other,
-// and between them bytes that are split, merged, delayed and lost.
+// The network of a simulated session: on one side sockets by the driver's contract, on the other side connections of a
+// host, and between them bytes that are split, merged, delayed and lost.
 //
 //   client   write(bytes) ──> pieces, each with a delay ──> Accepted.receive(piece)      up
 //            read()       <── pieces, each with a delay <── Wire.send(bytes)             down
 //
-// It also holds the driver to its side of the contract: one read at a time, no byte of a read used after the next read,
-// no byte of a write changed before the write resolves. Knows bytes, hosts and time. Must not know PostgreSQL.
+// It also checks the driver's side of the contract: one read at a time, no use of a read's bytes after the next read,
+// no change to a write's bytes before the write resolves. Knows bytes, hosts and time. Must not know PostgreSQL.
 import { connectFailed, connectionLost, type ConnectOptions, type Socket } from "../../js/sockets/contract.ts";
 import { Boundaries } from "./boundaries.ts";
 import type { Accepted, Clock, Dice, Host, Wire } from "./contract.ts";
 
-/** How a network is, for the whole of a session. */
+/** The properties of a network for the whole of a session. */
 export interface Weather {
-  /** Milliseconds that each piece takes at least, one way. */
+  /** Minimum one-way delay of each piece, in milliseconds. */
   readonly latency: number;
-  /** Milliseconds on top of it, at random, for each piece. */
+  /** Maximum random delay added to each piece, in milliseconds. */
   readonly jitter: number;
-  /** `whole`: as they were written. `pieces`: cut at random. `bytes`: a quarter of those that are short one by one. */
+  /** `whole`: as written. `pieces`: cut at random. `bytes`: a quarter of the short ones arrive byte by byte. */
   readonly split: "whole" | "pieces" | "bytes";
 }
 
@@ -26,36 +26,36 @@ export type Fault =
   | ({
       readonly link: number;
       /**
-       * `fin`, `rst`: both sides get it. `silence`: no byte arrives any more, and nobody is told. `deaf`, `mute`: so
-       * it is for what the client, or the server, sends.
+       * `fin`, `rst`: both sides get it. `silence`: no byte arrives any more, and neither side is told. `deaf`, `mute`:
+       * the same for only what the client (`deaf`) or the server (`mute`) sends.
        */
       readonly kind: "fin" | "rst" | "silence" | "deaf" | "mute";
     } & Moment);
 
-/** When it goes wrong. */
+/** When the fault happens. */
 type Moment =
-  /** When so many bytes have gone through it, both ways together. */
+  /** After this many bytes have passed, both directions together. */
   | { readonly afterBytes: number }
-  /** Behind the server's `nth` message with this letter. */
+  /** After the server's `nth` message with this letter. */
   | { readonly behind: string; readonly nth: number };
 
-/** What a runtime's sockets say of themselves. */
+/** How a runtime's sockets describe themselves. */
 export type Traits = Pick<Socket, "readsWhileIdle" | "address">;
 
-/** The bytes of a direction, when they arrive. */
+/** Called with the bytes of a direction when they arrive. */
 export type Tap = (link: number, direction: ">" | "<", bytes: Uint8Array) => void;
 
-/** Bytes that wait for a reader, or for a server, before the side that sends them has to wait. */
+/** Bytes that may wait for the receiving side before the sending side must wait. */
 const WINDOW = 128 << 10;
-/** What a kernel tells after so long of a peer that is gone without a word. */
+/** Milliseconds after which a kernel reports a peer that vanished silently. */
 const KEEPALIVE = 120_000;
 
 export class Network {
-  /** Ways in which the driver broke the contract. */
+  /** The ways in which the driver broke the contract. */
   readonly violations: string[] = [];
-  /** Connections that were asked for. */
+  /** The number of connections that were requested. */
   connects = 0;
-  /** Of all connections, and the bytes in them. */
+  /** The writes of all connections, and the bytes in them. */
   writes = 0;
   sent = 0;
   readonly #hosts = new Map<string, Host>();
@@ -67,7 +67,7 @@ export class Network {
     readonly weather: Weather,
     private readonly faults: readonly Fault[],
     readonly tap: Tap,
-    /** Told when a fault happens, so that what it may explain is known. */
+    /** Called when a fault happens, so that the errors it may explain are known. */
     private readonly happened: (fault: Fault) => void,
   ) {}
 
@@ -75,12 +75,12 @@ export class Network {
     this.#hosts.set(name, host);
   }
 
-  /** A connector with such sockets, for option `connect`. */
+  /** Returns a connector with such sockets, for the option `connect`. */
   connector(traits: Traits) {
     return (options: ConnectOptions): Promise<Socket> => this.#connect(options, traits);
   }
 
-  /** Sockets that the driver has not closed. */
+  /** The number of sockets that the driver has not closed. */
   get open(): number {
     return this.openLinks.length;
   }
@@ -89,12 +89,14 @@ export class Network {
     return [...this.#links].filter((link) => !link.isClosedByClient).map(({ number }) => number);
   }
 
-  /** Servers, or what lies between, have forgotten every connection: a client is told when it sends something. */
+  /**
+   * Servers, or a device in between, have forgotten every connection: a client learns of it when it sends something.
+   */
   forgetAll(): void {
     for (const link of this.#links) link.forget();
   }
 
-  /** Resets every connection: both sides are told. */
+  /** Resets every connection: both sides learn of it. */
   loseAll(): void {
     for (const link of this.#links) link.lose();
   }
@@ -152,7 +154,7 @@ class Link {
   #waiting = 0;
   #end: Error | null | undefined;
   #reader: { resolve: (chunk: Uint8Array | null) => void; reject: (error: Error) => void } | undefined;
-  /** What the last read gave: the next one makes it unusable. */
+  /** The buffer that the last read returned. The next read makes it unusable. */
   #lent: Uint8Array | undefined;
 
   constructor(
@@ -195,7 +197,7 @@ class Link {
   }
 
   #comeDown(bytes: Uint8Array): void {
-    // A fault behind the message before has cut it off.
+    // A fault after the previous message has cut this one off.
     if (this.down.isLost) return;
     this.#network.tap(this.number, "<", bytes);
     this.#arrive(bytes);
@@ -273,7 +275,7 @@ class Link {
     return new Promise((resolve, reject) => (this.#reader = { resolve, reject }));
   }
 
-  /** What has arrived, at most a buffer of it. */
+  /** Takes what has arrived, at most one read buffer. */
   #take(): Uint8Array {
     const chunk = new Uint8Array(Math.min(this.#waiting, this.#readBuffer));
     let filled = 0;
@@ -346,7 +348,7 @@ class Link {
   }
 }
 
-/** What a direction brings. */
+/** Where a direction delivers its bytes. */
 interface Sink {
   piece(bytes: Uint8Array): void;
   end(): void;
@@ -358,14 +360,14 @@ class Direction {
   readonly #dice: Dice;
   readonly #weather: Weather;
   readonly #to: Sink;
-  /** When the last piece arrives: none overtakes another. */
+  /** When the last piece arrives. No piece overtakes another. */
   #last = 0;
   #onTheWay = 0;
   #state: "open" | "finishing" | "lost" = "open";
   #isHeld = false;
-  /** Scheduled, in the order in which they were sent. */
+  /** Scheduled arrivals, in the order in which they were sent. */
   readonly #coming: (() => void)[] = [];
-  /** Arrived while the reader had too much already. */
+  /** Pieces that arrived while the reader already had too much. */
   #kept: (() => void)[] = [];
   #writers: (() => void)[] = [];
 
@@ -376,7 +378,7 @@ class Direction {
     this.#to = to;
   }
 
-  /** Resolves when more may be sent. On a link that loses bytes that is until its window is full. */
+  /** Resolves when more may be sent. On a link that loses bytes, this resolves only while its window has room. */
   send(bytes: Uint8Array): Promise<void> {
     if (this.#state !== "finishing")
       for (const piece of this.#pieces(bytes)) {
@@ -387,12 +389,12 @@ class Direction {
     return new Promise((resolve) => this.#writers.push(resolve));
   }
 
-  /** Whoever waits to send need not wait any more: its side has ended. */
+  /** Releases waiting senders: their side has ended. */
   release(): void {
     for (const resolve of this.#writers.splice(0)) resolve();
   }
 
-  /** FIN, behind what was sent. */
+  /** Sends FIN after everything that was sent. */
   finish(): void {
     if (this.#state !== "open") return;
     this.#schedule(() => {
@@ -405,7 +407,7 @@ class Direction {
     return this.#state === "lost";
   }
 
-  /** Nothing arrives any more. */
+  /** From now on nothing arrives. */
   lose(): void {
     this.#state = "lost";
     this.#kept = [];
@@ -431,7 +433,8 @@ class Direction {
     const { latency, jitter } = this.#weather;
     const extra = jitter ? this.#dice.below(jitter * 100) / 100 : 0;
     this.#last = Math.max(this.#last, this.#clock.now + latency + extra);
-    // Of two that arrive at the same time, rounding may put the later one first: so each event takes the next in order.
+    // When two pieces arrive at the same time, rounding may put the later one first, so each event takes the next piece
+    // in order.
     this.#coming.push(arrive);
     this.#clock.after(this.#last - this.#clock.now, () => {
       const next = this.#coming.shift()!;

@@ -1,5 +1,5 @@
-// The one place where the simulator takes over what the driver asks of its runtime: timers, clocks, random numbers, and
-// those parts of the platform that do not come to rest with the microtasks.
+// The only place where the simulator replaces what the driver uses of its runtime: timers, clocks, random numbers, and
+// the parts of the platform that do not come to rest with the microtasks.
 //
 // | of the platform                | in a simulated session                                                        |
 // |--------------------------------|-------------------------------------------------------------------------------|
@@ -13,14 +13,14 @@
 // | wasm compilation               | happens before the first session (driver.ts), of both wasms                   |
 // | CompressionStream              | not used: `gzip` stays false                                                  |
 //
-// Outside a session everything is the platform's own, so it can be installed once, before the driver is loaded: the
-// glue of the wasm makes its FinalizationRegistry while it loads. Knows no sockets and nothing of PostgreSQL.
+// Outside a session everything is the platform's own. So the patches can be installed once, before the driver is
+// loaded: the wasm's glue makes its FinalizationRegistry while it loads. Knows no sockets and nothing of PostgreSQL.
 import { pbkdf2Sync } from "node:crypto";
 
-/** What a session gives in place of the platform's. */
+/** What a session provides in place of the platform. */
 export interface Substitute {
   readonly now: number;
-  /** Sets a timer. `every`: it comes again. Returns its id. */
+  /** Sets a timer and returns its id. With `every` the timer repeats. */
   set(run: () => void, delay: number, every: boolean): number;
   clear(id: number): void;
   /** At least 0, less than 1. */
@@ -29,7 +29,7 @@ export interface Substitute {
 
 let current: Substitute | undefined;
 
-/** The platform's own, which the simulator itself goes by. */
+/** The platform's own functions, which the simulator itself uses. */
 export const real = {
   setImmediate: globalThis.setImmediate,
   setTimeout: globalThis.setTimeout,
@@ -37,7 +37,7 @@ export const real = {
   now: performance.now.bind(performance),
 };
 
-/** From now on the session's; `undefined`: the platform's own again. */
+/** Installs the session's functions. `undefined` restores the platform's own. */
 export function substitute(session: Substitute | undefined): void {
   current = session;
 }
@@ -132,7 +132,7 @@ function saltedPassword(
   return Promise.resolve(bits.slice(0));
 }
 
-/** Handles of the wasm that are not freed, and leases that are not given back. */
+/** The number of wasm handles that are not freed, and of leases that are not released. */
 export let registered = 0;
 
 function patchCollector(): void {

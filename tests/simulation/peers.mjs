@@ -1,14 +1,15 @@
-// The same simulated sessions over this driver, pg and postgres.js, as one table of what each loses, hangs or mixes:
+// Runs the same simulated sessions over this driver, pg and postgres.js, and prints a table of what each loses, hangs
+// or mixes up:
 //
 //   node tests/simulation/peers.mjs                       2,000 sessions, from seed 1
 //   SESSIONS=500 FIRST=7 node tests/simulation/peers.mjs
 //   DRIVER=pgz-edge node tests/simulation/peers.mjs       one column alone; the others are pg and postgres.js
 //   DETAILS=1 node tests/simulation/peers.mjs             each finding on standard error
-//   SEED=7 DRIVER=pg node tests/simulation/peers.mjs      one session again: its program, its timeline, what was found
-//   POSTGRES_JS=/some/node_modules/postgres               another copy than that of bench/ or of the root
+//   SEED=7 DRIVER=pg node tests/simulation/peers.mjs      one session again: its program, its timeline, its findings
+//   POSTGRES_JS=/some/node_modules/postgres               a copy other than that of bench/ or of the root
 //
-// Nothing here touches a real socket: both packages are bundled with a `node:net` of the simulator's. pkg/ must be there
-// (`scripts/build`). What it finds is shown on a real server by peers/real.mjs.
+// Nothing here touches a real socket: both packages are bundled with the simulator's `node:net`. pkg/ must exist
+// (`scripts/build`). peers/real.mjs shows the findings on a real server.
 import { execSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import os from "node:os";
@@ -31,7 +32,7 @@ const NOTES = `- A call has 90 virtual seconds, and 60 more for each time that t
   fails is rolled back; a client that failed by anything but the server's answer is released with its error.
 - postgres.js's question for the types of arrays is answered with int4's alone.`;
 
-// Two tasks may use one Client of pg's at once where they must not: it is told by what happens, not by a warning.
+// Two tasks may wrongly use one Client of pg at the same time. The outcome shows it, so the warning is not needed.
 process.noDeprecation = true;
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -44,7 +45,7 @@ try {
   if (env.SEED === undefined) await table(Number(env.FIRST ?? 1), Number(env.SESSIONS ?? 2_000));
   else await again(Number(env.SEED), env.DRIVER ?? DRIVERS[0]);
 } catch (error) {
-  // Sessions collect what nobody catches, so this would be lost too.
+  // Sessions collect uncaught errors, so this error would be lost too.
   console.error(error);
   process.exit(2);
 }
@@ -99,7 +100,7 @@ async function loaded() {
     entryPoints: [fileURLToPath(new URL("peers.ts", import.meta.url))],
     outfile,
     bundle: true,
-    ignoreAnnotations: true, // package.json says that no file has side effects; patches.ts has
+    ignoreAnnotations: true, // package.json says that no file has side effects; patches.ts has some
     format: "esm",
     platform: "node",
     target: "node20",

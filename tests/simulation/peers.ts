@@ -1,5 +1,5 @@
-// The same drawn programs over this driver, pg and postgres.js, each against the same server model: counts of sessions
-// for each thing that goes wrong, as a table.
+// Plays the same drawn programs over this driver, pg and postgres.js, each against the same server model, and counts in
+// a table the sessions in which each kind of thing goes wrong.
 //
 // Knows seeds, drivers and rows. Must not know what a session does (peers/session.ts), or where packages are
 // (peers.mjs).
@@ -11,7 +11,7 @@ import { DRIVERS, play, type Driver, type Report } from "./peers/session.ts";
 
 interface Count {
   sessions: number;
-  /** The first one. */
+  /** The first seed. */
   seed: number;
 }
 
@@ -19,16 +19,16 @@ export interface Tally {
   sessions: number;
   calls: number;
   disturbed: number;
-  /** Sessions in which anything at all went wrong. */
+  /** The number of sessions in which anything went wrong. */
   failed: number;
   rows: Map<Row, Count>;
   seconds: number;
 }
 
-/** Of each driver that was played. */
+/** The tally of each driver that was played. */
 export type Tallies = ReadonlyMap<Driver, Tally>;
 
-/** Plays the programs of these seeds over these drivers. `each` is told of every session. */
+/** Plays the programs of these seeds over these drivers. `each` is called with every session. */
 export async function compare(
   drivers: readonly Driver[],
   seeds: Iterable<number>,
@@ -62,7 +62,7 @@ function add(tally: Tally, seed: number, { findings, calls, disturbed }: Report)
   }
 }
 
-/** `titles`: how each driver is called at the head of its column. */
+/** Returns the table. `titles` gives the heading of each driver's column. */
 export function tableOf(tallies: Tallies, titles: Readonly<Record<Driver, string>>): string {
   const all = [...tallies.values()];
   const cell = (count: Count | undefined) => (count ? `${count.sessions} (seed ${count.seed})` : "0");

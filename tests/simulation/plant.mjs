@@ -1,14 +1,14 @@
-// Puts faults into the driver, one at a time, and says after how many simulated sessions each was found:
+// Puts faults into the driver, one at a time, and reports after how many simulated sessions each was found:
 //
-//   node tests/simulation/plant.mjs                 those of planted.mjs, ten minutes each at most
-//   MINUTES=1 ONLY=maxConnecting node …             those whose name has this word
-//   DRAWN=20 DRAW=7 node …                          as many drawn by a seed from the mutation tool, over js/
-//   PART=2/3 DRAWN=20 node …                        every third of them, from the second on: one core of three
-//   SURVIVED=.cache/mutants/stryker.json node …     those that survived in this report of Stryker
+//   node tests/simulation/plant.mjs                 the faults of planted.mjs, at most ten minutes each
+//   MINUTES=1 ONLY=maxConnecting node …             the faults whose name contains this word
+//   DRAWN=20 DRAW=7 node …                          twenty faults of the mutation tool, drawn by seed 7 over js/
+//   PART=2/3 DRAWN=20 node …                        every third fault, from the second on: one core of three
+//   SURVIVED=.cache/mutants/stryker.json node …     the faults that survived in this report of Stryker
 //
-// A fault of js/adapters/cluster is looked for by sessions of clusters.
+// A fault of js/adapters/cluster is searched with sessions of clusters.
 //
-// By hand: the mutation tool comes from npm with the first run (tests/mutants). The last line counts.
+// Run by hand: the first run fetches the mutation tool from npm (tests/mutants). The last line counts.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -47,7 +47,7 @@ function textOf(file) {
   return readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
 }
 
-/** In a process of its own: the driver with the fault may do anything. */
+/** Runs in a process of its own, because the driver with the fault may do anything. */
 async function tried(fault) {
   let file;
   try {
@@ -92,7 +92,7 @@ async function find(file) {
   process.exit(0);
 
   async function inSessions() {
-    // As check.mjs: what quiet sessions cost is compared, too.
+    // As in check.mjs, the costs of quiet sessions are compared too.
     const [differing] = await differences(simulation);
     if (differing) failed = { seed: Number(/\d+/.exec(differing)[0]), faults: [differing] };
     return simulation.campaign(seeds, listener);

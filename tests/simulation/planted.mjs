@@ -1,10 +1,10 @@
-// Faults that are put into the driver, to see whether simulated sessions find them: tests/simulation/plant.mjs.
+// Faults that are put into the driver, to see whether simulated sessions find them (tests/simulation/plant.mjs).
 //
-// Each is one change of one place of js/. Listed are the pool's changes that no test noticed once, faults that a
-// protocol driver can easily have, faults that this repository's log mends (`mends` names the commit), and such of a
-// consumer of changes.
+// Each fault is one change of one place of js/. The list has changes of the pool that no test noticed at first, faults
+// that a protocol driver can easily have, faults that a commit of this repository fixes (`mends` names the commit), and
+// faults of a consumer of changes.
 
-/** What is put in, and how: `from` stands exactly once in the file. */
+/** The faults and their changes. `from` occurs exactly once in the file. */
 export const planted = [
   {
     name: "one connect more than maxConnecting",

@@ -1,7 +1,7 @@
-// Looks at a pool whenever all promises have come to rest, and says what must never be so.
+// Looks at a pool whenever all promises have come to rest, and reports each state that must never occur.
 //
 //   total <= max    connecting <= maxConnecting    idle + acquired + connecting <= total
-//   nobody waits for whom no connection is on its way, while there is room for one
+//   no call waits without a connection on its way for it, while there is room for a connection
 //
 // Knows `stats()` and options of a pool. Must not know who calls it.
 import type { Pool, PoolStats } from "../../js/index.ts";
@@ -11,11 +11,11 @@ export class PoolWatch {
   readonly pool: Pool;
   readonly #maxConnecting: number;
   readonly #tell: (fault: string) => void;
-  /** One moment that was wrong is told once. */
+  /** One wrong moment is reported only once. */
   #hasTold = false;
 
   #state = "new";
-  /** When the first of its connections had logged in. */
+  /** When the first of the pool's connections had logged in. */
   #connectedAt: number | undefined;
   /** The largest `max` so far. */
   #most: number;
@@ -32,7 +32,7 @@ export class PoolWatch {
     this.#tell = tell;
   }
 
-  /** At `time` a connection had been made. */
+  /** Whether a connection existed before `time`. */
   connectedBefore(time: number): boolean {
     return this.#connectedAt !== undefined && this.#connectedAt < time;
   }
@@ -57,13 +57,13 @@ export class PoolWatch {
   }
 
   #wrong({ state, max, total, idle, acquired, connecting, waiting, failedConnects }: PoolStats): string | undefined {
-    // Behind `resize` to fewer, those that are in use may finish.
+    // After `resize` to fewer, connections in use may finish.
     this.#most = Math.max(max, this.#most);
     if (total > this.#most) return "the pool has more connections than max";
     if (connecting > this.#maxConnecting) return "the pool makes more connections at a time than maxConnecting";
     if (idle + acquired + connecting > total) return "the pool's counts do not add up";
     const hasRoom = total < max && connecting < this.#maxConnecting;
-    // A connect that failed is tried again after a pause, and a pool that closes makes no more for some who wait.
+    // The pool retries a failed connect after a pause, and a closing pool makes no new connections for some waiters.
     if (state === "open" && !failedConnects && hasRoom && waiting > connecting)
       return "a call waits while the pool has room";
     return undefined;

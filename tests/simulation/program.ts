@@ -1,15 +1,15 @@
-// What a simulated session does: data that a seed draws, that a file can hold, and that can be made smaller bit by bit.
+// What a simulated session does, as data that a seed draws, that a file can hold, and that can be reduced step by step.
 //
-// A call is named by a seed of its own, from which tests/random makes it with its right answer. So a program without
-// some of its calls is a program too, and its other calls are what they were. Must not know how it is played
-// (session.ts), or how it is made smaller (shrink.ts).
+// A call is named by its own seed, from which tests/random makes the call and its right result. So a program without
+// some of its calls is still a program, and its other calls do not change. Must not know how it is played (session.ts),
+// or how it is reduced (shrink.ts).
 import { Dice } from "../random/dice.ts";
 import type { Fault, Weather } from "./network.ts";
 import type { PoolerVersion } from "./server/pooler.ts";
 import type { Quirks } from "./server/server.ts";
 
 export interface Program {
-  /** Of the world: its delays, its cuts, its random numbers. */
+  /** The seed of the world: its delays, its cuts, its random numbers. */
   readonly seed: number;
   readonly server: ServerKind;
   readonly weather: Weather;
@@ -21,35 +21,35 @@ export interface Program {
 export interface ServerKind {
   readonly version: 15 | 18;
   readonly authentication: "trust" | "password" | "md5" | "scram-sha-256";
-  /** Virtual milliseconds that each of its steps may take, at most. */
+  /** Maximum virtual milliseconds that each step of the server may take. */
   readonly thinks: number;
-  /** No server is there, and none comes. */
+  /** No server exists, during the whole session. */
   readonly isAbsent?: boolean;
-  /** Of what only speaks its protocol. */
+  /** The quirks of a server that only speaks PostgreSQL's protocol. */
   readonly quirks?: Quirks;
-  /** PgBouncer in transaction mode in front of it, with so many connections for each user. */
+  /** PgBouncer in transaction mode in front of the server, with `size` connections for each user. */
   readonly pooler?: { readonly version: PoolerVersion; readonly size: number };
 }
 
-/** A client or a pool, and what is done with it. Its role on the server is its own: `u0`, `u1` … */
+/** A client or a pool, and what is done with it. Each user has its own role on the server: `u0`, `u1` … */
 export interface User {
   readonly kind: "client" | "pool";
   /** `edge`: an idle socket is not read, as on Workers. */
   readonly sockets: "tcp" | "edge" | "websocket";
   readonly options: Readonly<Record<string, unknown>>;
-  /** Of a pool: hooks that do something besides being called. */
+  /** Hooks of a pool that do something besides being called. */
   readonly hooks: readonly Hook[];
-  /** Each hook of its observer throws. */
+  /** Whether each hook of the observer throws. */
   readonly observerThrows: boolean;
-  /** They run beside each other; the steps of one run one after the other. */
+  /** Tasks run concurrently. The steps of one task run one after the other. */
   readonly tasks: readonly Task[];
   /** Virtual milliseconds for which a pool is left alone before it ends. */
   readonly lingers?: number;
-  /** How it ends, and when: behind its tasks, or at a time of its own. */
+  /** How the user ends, and when: after its tasks, or at a time of its own. */
   readonly end: { readonly how: "close" | "destroy"; readonly at?: number };
 }
 
-/** `sets`: it runs a statement of its own. It does so, or throws, once in `oneIn` times. */
+/** `sets`: the hook runs a statement of its own. It does so, or throws, once in `oneIn` times. */
 export interface Hook {
   readonly name: "beforeConnect" | "afterConnect" | "beforeAcquire" | "afterRelease" | "beforeClose";
   readonly does: "throws" | "refuses" | "sets" | "waits";
@@ -57,30 +57,30 @@ export interface Hook {
 }
 
 export interface Task {
-  /** `lease`: on a lease that is held for the whole task, of a pool. */
+  /** `lease`: the task runs on a lease of the pool, which it holds for the whole task. */
   readonly on: "self" | "lease";
   readonly steps: readonly Step[];
 }
 
 export interface Step {
-  /** `call`, `transaction`: of tests/random, which real servers see too. `more`: of calls/. */
+  /** `call`, `transaction`: from tests/random, which also runs on real servers. `more`: from calls/. */
   readonly kind: "call" | "transaction" | "more";
   readonly seed: number;
-  /** Virtual milliseconds in front of it, and from its begin to its abort. */
+  /** Virtual milliseconds before the step, and from the step's begin to its abort. */
   readonly pause: number;
   readonly abort?: number;
   readonly timeout?: number;
 }
 
-/** What somebody else does to the server, at a virtual time. `which` picks one of the backends of then. */
+/** What a third party does to the server, at a virtual time. `which` selects one of the backends of that time. */
 export interface Beside {
   readonly at: number;
-  /** `freeze`: the process stands still for a minute, and meanwhile the server ends its connections. */
+  /** `freeze`: the process stops for a minute, and meanwhile the server ends its connections. */
   readonly kind: "terminate" | "cancel" | "restart" | "freeze";
   readonly which: number;
 }
 
-/** The program of a seed; with a `variation` the same users under another weather and other faults. */
+/** Returns the program of a seed. A `variation` has the same users under another weather and other faults. */
 export function draw(seed: number, variation = 0): Program {
   const program = drawn(seed);
   if (!variation) return program;
@@ -102,7 +102,7 @@ const weather = (dice: Dice): Weather => ({
   split: dice.pick(["whole", "whole", "pieces", "bytes"] as const),
 });
 const faults = (dice: Dice): Fault[] => Array.from({ length: dice.below(4) }, () => fault(dice));
-/** The process stands still once at most: two times of it are longer than any call may take. */
+/** The process freezes at most once, because two freezes are longer than any call may take. */
 const beside = (dice: Dice): Beside[] => {
   const all = Array.from({ length: dice.below(3) }, () => somebody(dice));
   const first = all.findIndex(({ kind }) => kind === "freeze");
@@ -154,7 +154,7 @@ function hook(dice: Dice): Hook {
   };
 }
 
-/** Milliseconds: the `timeout` of most clients. Without one a silent link would hold its calls for good. */
+/** Milliseconds: the `timeout` of most clients. Without a timeout a silent link would hold its calls forever. */
 export const PATIENCE = 20_000;
 
 function clientOptions(dice: Dice): Record<string, unknown> {
@@ -188,7 +188,7 @@ function poolOptions(dice: Dice): Record<string, unknown> {
   };
 }
 
-/** Of eight steps one is of calls/: each of these costs as much as several others. */
+/** One step in eight is of calls/, because each of these costs as much as several others. */
 const KINDS = ["transaction", "call", "call", "call", "call", "call", "call", "more"] as const;
 
 function task(dice: Dice, kind: "client" | "pool", isQuiet: boolean): Task {
@@ -223,7 +223,7 @@ function fault(dice: Dice): Fault {
   ] as const);
   if (kind === "refuse" || kind === "unresolved" || kind === "hang") return { link, kind };
   if (dice.oneIn(2)) return { link, kind, afterBytes: dice.below(dice.pick([50, 600, 3_000, 40_000])) };
-  // By bytes it is mostly inside of long messages. Much goes on between short ones.
+  // A fault placed by bytes mostly falls inside long messages, yet much happens between short ones.
   return {
     link,
     kind,

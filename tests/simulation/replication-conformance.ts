@@ -1,9 +1,9 @@
-// Holds the model of walsenders and slots against real servers: the same scripts run on both (replication-scripts.ts),
-// and what the server says is compared message by message.
+// Compares the model of walsenders and slots with real servers: the same scripts run on both (replication-scripts.ts),
+// and the server's messages are compared one by one.
 //
-// What may differ is left out in `plain`: positions, clocks, ids of transactions, processes and tables, the schema's
-// name, and keepalives, which depend on the time. Knows connections and messages. Must not know what a script asks, or
-// how a real server is started (conform.mjs).
+// `plain` leaves out what may differ: positions, clocks, ids of transactions, processes and tables, the schema's name,
+// and keepalives, which depend on the time. Knows connections and messages. Must not know what a script asks, or how a
+// real server is started (conform.mjs).
 import { driver } from "./driver.ts";
 import type * as pgz from "../../js/index.ts";
 import { connect as nodeConnect } from "../../js/sockets/node.ts";
@@ -17,7 +17,7 @@ import { World } from "./world.ts";
 
 export { scripts };
 
-/** What a script works with. */
+/** What a script has at hand. */
 export class Talk {
   readonly said: string[] = [];
   readonly #options: pgz.Options;
@@ -29,14 +29,14 @@ export class Talk {
     this.#client = driver.createClient(options);
   }
 
-  /** Runs statements, and says what the server refuses. */
+  /** Runs statements, and records the errors of the server. */
   async sql(text: string): Promise<void> {
     await this.#client.simple(text).catch(({ code, message, hint = "" }: pgz.PostgresError) => {
       this.said.push(`sql: ${code} ${plainText(message)} ${hint}`);
     });
   }
 
-  /** A replication connection. `options` as those of a command line. */
+  /** Opens a replication connection. `options` are the options of a command line. */
   async connect(options = ""): Promise<Line> {
     const given = { ...this.#options, ...(options && { options }) };
     const handover = await driver.logIn(given, { replication: "database" });
@@ -53,7 +53,7 @@ export class Talk {
 
 /** One replication connection. */
 export class Line {
-  /** Behind the last commit that came, as text. */
+  /** The position after the last commit that arrived, as text. */
   last = "0/0";
   readonly #said: string[];
   readonly #number: number;
@@ -78,7 +78,7 @@ export class Line {
     if (!this.#isOver) await this.#handover.socket.write(bytes);
   }
 
-  /** Until a message with one of these letters, or the end. `c C`: the commit of a transaction. */
+  /** Reads until a message with one of these letters, or the end. `c C` is the commit of a transaction. */
   async until(...letters: readonly string[]): Promise<void> {
     while (!this.#isOver && !letters.includes(await this.#next()));
   }
@@ -87,7 +87,7 @@ export class Line {
     for (let at = 0; at < count && !this.#isOver; at++) await this.until("d C", "Z");
   }
 
-  /** A status update: all before this position is kept. */
+  /** Sends a status update that confirms everything before this position. */
   async confirm(position: string): Promise<void> {
     const [high = "", low = ""] = position.split("/");
     const message = new Message("d").byte(114);
@@ -107,7 +107,7 @@ export class Line {
     await this.#handover.socket.close();
   }
 
-  /** The letter of the next message, and behind `d` that of pgoutput. */
+  /** Returns the letter of the next message, and for `d` also the letter of the pgoutput message in it. */
   async #next(): Promise<string> {
     while (this.#rest.length < 5 || this.#rest.length <= this.#rest.readUInt32BE(1)) {
       const chunk = await this.#handover.socket.read().catch(() => null);
@@ -175,7 +175,7 @@ export class Line {
     }
   }
 
-  /** OIDs by the order in which they came. */
+  /** Replaces OIDs by the order in which they appeared. */
   #table(oid: number): string {
     if (!this.#tables.includes(oid)) this.#tables.push(oid);
     return `#${this.#tables.indexOf(oid) + 1}`;
@@ -220,7 +220,7 @@ function columns(body: Buffer): string {
   const fields = new Fields(body);
   const all = Array.from({ length: fields.int16() }, () => {
     const name = fields.string();
-    fields.take(6); // of which table it is
+    fields.take(6); // the OID of the table
     return `${name} ${fields.int32()} ${fields.int16()} ${fields.int32()} ${fields.int16()}`;
   });
   return all.join(", ");

@@ -1,5 +1,5 @@
-// What is asked of walsenders, real ones and the model's. Each script begins with the tables of conform.mjs alone, and
-// a slot that it leaves is dropped behind it.
+// The scripts for walsenders, real and modelled. Each script begins with only the tables of conform.mjs, and the slots
+// that it leaves are dropped afterwards.
 //
 // Knows commands and statements. Must not know how messages are compared.
 import type { Line, Talk } from "./replication-conformance.ts";
@@ -14,11 +14,11 @@ const create = (slot: string, more = "(SNAPSHOT 'nothing')"): string =>
   `CREATE_REPLICATION_SLOT "${slot}" LOGICAL pgoutput ${more}`;
 const start = (slot: string, { from = "0/0", publication = "simulated", more = "" } = {}): string =>
   `START_REPLICATION SLOT "${slot}" LOGICAL ${from} (proto_version '1', publication_names '"${publication}"'${more})`;
-/** The server may have slots of others. */
+/** The server may have slots of other databases. */
 const OWN = "from pg_catalog.pg_replication_slots where database = current_database()";
 const CONFIRMED = `select slot_name, plugin, slot_type, temporary, active ${OWN}`;
 
-/** A connection with a slot, and another one that reads it. */
+/** Returns a connection on which a slot was created. */
 async function reading(talk: Talk, slot: string): Promise<Line> {
   const line = await talk.connect();
   await line.ask(create(slot));
@@ -72,7 +72,7 @@ export const scripts: readonly Script[] = [
       await line.commits(2);
       await line.confirm(last);
       await line.done();
-      // A second one on the same connection ends at once.
+      // A second START_REPLICATION on the same connection ends at once.
       await line.ask(start("goes"));
       await line.until("Z");
       const second = await talk.connect();

@@ -1,16 +1,16 @@
 // Simulated sessions by hand:
 //
-//   node tests/simulation/run.mjs              sessions for a minute, the first seed by the clock
-//   MINUTES=60 node tests/simulation/run.mjs   an hour of it
+//   node tests/simulation/run.mjs              sessions for a minute, the first seed from the clock
+//   MINUTES=60 node tests/simulation/run.mjs   sessions for an hour
 //   SEED=7 node tests/simulation/run.mjs       one session: its program, its timeline, what did not hold
 //   SEED=7 VARIATION=3 node …                  the same users under other faults
-//   CLUSTER=7 node …                           one session of a cluster, and where it fails its smallest program
-//   CLUSTERS=1 MINUTES=60 node …               an hour of those
+//   CLUSTER=7 node …                           one session of a cluster, and its smallest program if it fails
+//   CLUSTERS=1 MINUTES=60 node …               sessions of clusters for an hour
 //
-// Coverage leads: seeds that reach new pairs of a state and an event are played again under other faults, and in the end
-// the pairs that none has reached are counted (PAIRS=1 prints them). A seed that fails is printed with what did not hold,
-// and the first one again as its smallest program. The last line counts. Nothing here touches a real socket: pkg/ must be
-// there (`scripts/build`).
+// Coverage leads: seeds that reach new pairs of a state and an event are played again under other faults. In the end
+// the pairs that no seed has reached are counted (PAIRS=1 prints them). A seed that fails is printed with what did not
+// hold, and the first failing seed also as its smallest program. The last line counts. Nothing here touches a real
+// socket. pkg/ must exist (`scripts/build`).
 import { loaded } from "./load.mjs";
 
 const { env } = process;

@@ -1,17 +1,16 @@
-// One simulated session: plays a program against a server model, and says what did not hold.
+// One simulated session: plays a program against a server model, and reports what did not hold.
 //
 // What must hold, whatever is drawn:
-//   every call settles within its time, with its right answer or with an error that something has caused
+//   every call settles within its time, with its right result or with an error that an event explains
 //   what was acknowledged is stored once; what was `retryable` is not stored; a group is stored whole or not at all
 //   a consumer of changes sees each transaction of the ledger once, in the order of commits (followed.ts)
 //   a pool keeps its bounds at each moment, and lets no call wait while it has room (pool-watch.ts)
 //   the server never sees more backends of a user than the user may have
-//   in the end nothing is left: no backend, lock, transaction, slot, socket, timer, memory of the wasm, unhandled
-//   rejection
+//   nothing is left in the end: no backend, lock, transaction, slot, socket, timer, wasm memory, unhandled rejection
 //   the driver keeps the socket contract
 //
-// Knows the world, the server and what must be so in the end. Must not know what a user does (actor.ts), how a network or
-// a server works, or where programs come from (program.ts).
+// Knows the world, the server and what must hold in the end. Must not know what a user does (actor.ts), how a network
+// or a server works, or where programs come from (program.ts).
 import type * as pgz from "../../js/index.ts";
 import { webSocket } from "../../js/sockets/websocket.ts";
 import { Ledger } from "../random/ledger.ts";
@@ -35,28 +34,28 @@ export interface Report {
   readonly lines: readonly string[];
   readonly calls: number;
   readonly events: number;
-  /** Faults of the network and of somebody beside that happened. */
+  /** The number of faults of the network and of third parties that happened. */
   readonly disturbed: number;
   /** Virtual milliseconds. */
   readonly took: number;
-  /** What the driver has made of its calls: connects, writes, bytes in them. */
+  /** What the calls cost on the wire: connects, writes, bytes in them. */
   readonly costs: readonly [connects: number, writes: number, sent: number];
 }
 
-/** Virtual milliseconds behind the last call, in which all that is left has to end by itself. */
+/** Virtual milliseconds after the last call, within which everything that is left must end by itself. */
 const REST = 400_000;
-/** For which a process stands still: longer than any pause between two looks of a pool. */
+/** Virtual milliseconds of a freeze: longer than any pause between two looks of a pool. */
 const FROZEN = 60_000;
 
-/** Names of hosts never come again in a process, so that no session finds what another one has learned. */
+/** A host name is used only once in a process, so that no session finds what an earlier one has learned. */
 let sessions = 0;
 
-/** What nobody caught, while a session ran. */
+/** Errors that no code caught while a session ran. */
 export const uncaught: unknown[] = [];
 for (const event of ["unhandledRejection", "uncaughtException"] as const)
   process.on(event, (error: unknown) => void uncaught.push(error));
 
-/** `coverage` is told which states and events the session reaches. */
+/** Plays a program. `coverage` is told which states and events the session reaches. */
 export async function play(program: Program, keepsLines = false, coverage?: Coverage): Promise<Report> {
   return await new Session(program, keepsLines, coverage).play();
 }
@@ -68,7 +67,7 @@ export class Session {
   readonly pooler: Pooler | undefined;
   readonly network: Network;
   readonly faults: string[] = [];
-  /** By whoever reads changes. */
+  /** What each consumer of changes has seen. */
   readonly followed: Followed[] = [];
   readonly leftSlots = new Set<string>();
   readonly host = `h${++sessions}.test`;
@@ -76,9 +75,9 @@ export class Session {
   #disturbed = 0;
   readonly #program: Program;
   readonly #actors: Actor[];
-  /** Who asked for each link. */
+  /** The actor that requested each link. */
   readonly #owners = new Map<number, Actor>();
-  /** When the server last heard something of each. */
+  /** When the server last heard something of each link. */
   readonly #said = new Map<number, number>();
 
   constructor(
@@ -97,7 +96,8 @@ export class Session {
     if (pooler)
       this.pooler = new Pooler(world, world.dice("pooler"), this.server, {
         ...{ version: pooler.version, poolSize: pooler.size, authentication, roles },
-        // So that it closes what is idle before the session is over, and tries a server again before a call is late.
+        // These make the pooler close idle connections before the session is over, and retry a server before a call is
+        // late.
         ...{ serverIdleTimeout: REST / 4, serverLoginRetry: 1_000, maxClientConnections: 500 },
       });
     this.network = new Network(
@@ -139,7 +139,7 @@ export class Session {
     };
   }
 
-  /** A cancel may hit whatever runs when it comes. */
+  /** Whether a cancel may hit whichever statement runs when it arrives. */
   get cancelsLate(): boolean {
     return this.#program.server.quirks?.cancelsAfter !== undefined;
   }
@@ -148,15 +148,15 @@ export class Session {
     return this.#program.server.quirks?.answersChecks === true;
   }
 
-  /** Milliseconds since the server has heard something, for each open link of this actor. */
+  /** Milliseconds since the server last heard something, for each open link of this actor. */
   silencesOf(actor: Actor): number[] {
     const own = this.network.openLinks.filter((link) => this.#owners.get(link) === actor);
-    // One that is connecting has not said anything.
+    // A link that is still connecting has not said anything.
     const said = own.map((link) => this.#said.get(link)).filter((at) => at !== undefined);
     return said.map((at) => this.world.now - at);
   }
 
-  /** A connector whose links belong to `actor`. */
+  /** Returns a connector whose links belong to `actor`. */
   connectorFor(actor: Actor): pgz.Connector {
     const { sockets } = actor.user;
     const connect = this.network.connector({ readsWhileIdle: sockets !== "edge" });
@@ -190,7 +190,7 @@ export class Session {
       network.forgetAll();
       return world.freeze(FROZEN);
     }
-    // Nobody has the key of one that is still logging in.
+    // No client has the cancel key of a backend that is still logging in.
     const backends = server.backends.filter(({ state }) => state !== "starting");
     const backend = backends[which % Math.max(1, backends.length)];
     if (!backend) return;
@@ -204,7 +204,7 @@ export class Session {
     return this.#actors.flatMap((actor) => actor.waiting()).join("; ");
   }
 
-  /** What must be so when all is over. */
+  /** Checks what must hold when everything is over. */
   #atRest(handles: number): void {
     const { faults, network, server, world, ledger } = this;
     faults.push(...network.violations);
@@ -218,7 +218,7 @@ export class Session {
       const left = [clients.length, serverConnections.length, waiting, statements.size];
       if (left.some(Boolean)) faults.push(`the pooler has clients, connections, who waits, names left: ${left.join()}`);
     }
-    // What ends in a pooler's Terminate is no text of ours.
+    // A text that ends in a pooler's Terminate is not one of ours.
     if (!this.pooler?.hasCutPackets)
       for (const text of server.unknownStatements) faults.push(`the server model does not know ${text}`);
     for (const slot of server.replicationSlots)
@@ -229,12 +229,12 @@ export class Session {
     for (const actor of this.#actors) actor.atRest();
     const found = new Map<number, number>();
     for (const n of server.ledger) found.set(n, (found.get(n) ?? 0) + 1);
-    // Where one client's answers were given to another nobody knows what was acknowledged.
+    // Where one client's responses went to another client, no side knows what was acknowledged.
     if (!this.pooler?.hasStaleAnswers()) faults.push(...ledger.compare(found));
   }
 }
 
-/** An error as a fault of the session. */
+/** Describes an error as a fault of the session. */
 export function described(error: unknown): string {
   const { code = "", stack } = Object(error) as { code?: string; stack?: string };
   return `${code} ${stack ?? String(error)}`;

@@ -1,9 +1,9 @@
-// Makes a failing program smaller: the smallest one found that still fails in the same way.
+// Reduces a failing program to the smallest one found that still fails in the same way.
 //
-// Knows the parts of a program. Must not know how it is played: it asks `stillFails`.
+// Knows the parts of a program. Must not know how it is played: it calls `stillFails`.
 import type { Program, Step, Task, User } from "./program.ts";
 
-/** Programs that are each a little smaller than this one, the largest steps first. */
+/** Yields programs that are each a little smaller than this one, the largest steps first. */
 function* smaller(program: Program): Generator<Program> {
   yield* without(program, "users");
   yield* without(program, "beside");
@@ -56,7 +56,7 @@ function replaced<Item>(list: readonly Item[], at: number, item: Item): Item[] {
   return list.map((old, other) => (other === at ? item : old));
 }
 
-/** The list without each half, then without each one. */
+/** Yields the list without each half, then without each item. */
 function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
   if (list.length > 2) {
     yield list.slice(0, list.length >> 1);
@@ -65,7 +65,7 @@ function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
   for (const at of list.keys()) yield list.filter((_, other) => other !== at);
 }
 
-/** The smallest program that was found within `tries` programs. */
+/** Returns the smallest program that was found within `tries` programs. */
 export async function shrink(
   program: Program,
   stillFails: (program: Program) => Promise<boolean>,

@@ -1,13 +1,14 @@
-// Which changes of the driver do simulated sessions not notice? Tries each that the mutation tool makes in these files:
+// Which changes of the driver do simulated sessions not notice? Tries each change that the mutation tool makes in these
+// files:
 //
 //   FILES="js/session js/statement" node tests/simulation/sweep.mjs
 //
-//   SESSIONS=40     so many sessions that come to its place, at most, for each change
-//   SEEDS=1000      the seeds that they are chosen from
-//   NOTICED=file    leaves out the changes in this file (tests/mutants/changes.mjs): unit tests have noticed them
+//   SESSIONS=40     maximum number of sessions for each change, all of which reach its place
+//   SEEDS=1000      the number of seeds from which they are chosen
+//   NOTICED=file    leaves out the changes in this file (tests/mutants/changes.mjs), which unit tests have noticed
 //
-// All changes are in one bundle, and the tool's switch says which of them holds, so that a change costs no build. A
-// change that is noticed ends its process, and what it has broken there. The last line counts.
+// All changes are in one bundle, and the tool's switch selects the active one, so that a change needs no build. A
+// change that is noticed ends its process, and with it whatever the change has broken there. The last line counts.
 //
 // Knows Stryker's switch. Must not know what a session does.
 import { readFileSync, writeFileSync } from "node:fs";
@@ -26,7 +27,7 @@ const SEEDS = Number(env.SEEDS ?? 1_000);
 const noticed = new Set(
   env.NOTICED ? JSON.parse(readFileSync(path.resolve(root, env.NOTICED), "utf8")).map(keyOf) : [],
 );
-/** A session that comes to the changed place more often than that is in a loop: the tool throws there. */
+/** A session that reaches the changed place more often than this is in a loop: the tool throws there. */
 const MOST_HITS = 1_000_000;
 
 if (env.SWEEP) await tryAll(env.SWEEP, JSON.parse(readFileSync(env.SWEEP_WHAT, "utf8")));
@@ -53,7 +54,7 @@ async function sweep() {
   console.log(`${mutants.length - unnoticed.length} of ${mutants.length} are noticed by sessions`);
 }
 
-/** Of sessions that come to it: one half quiet ones, whose costs are known, the other half disturbed. */
+/** Chooses sessions that reach the change: half of them quiet ones, whose costs are known, the other half disturbed. */
 function seedsOf(id, bySeed, atLoad) {
   const quiet = [];
   const disturbed = [];
@@ -64,20 +65,20 @@ function seedsOf(id, bySeed, atLoad) {
   return [...quiet, ...disturbed];
 }
 
-/** Without a change nothing may be noticed, or all of them would seem to be. */
+/** Checks that nothing is noticed without a change, since otherwise every change would seem to be noticed. */
 async function checkUnchanged(file, seeds) {
   const outcomes = await tried(file, [{ id: "none", isAtLoad: false, seeds }]);
   if (outcomes.size) throw new Error(`noticed without a change: ${outcomes.get("none")}`);
 }
 
-/** By id: why a change was noticed; nothing of one that was not. */
+/** Returns, by id, why a change was noticed. A change that was not noticed has no reason. */
 async function tried(file, tasks) {
   const outcomes = new Map();
   const what = path.join(root, `.cache/simulation/sweep-${process.pid}.json`);
   const waiting = tasks.filter(({ seeds }) => seeds.length > 0);
   const total = waiting.length;
   while (waiting.length) {
-    // What is switched while the modules load has a process of its own.
+    // A change that is active while the modules load gets its own process.
     const count = waiting[0].isAtLoad ? 1 : waiting.findIndex(({ isAtLoad }) => isAtLoad);
     const some = waiting.slice(0, count < 0 ? undefined : count);
     writeFileSync(what, JSON.stringify(some));
@@ -90,7 +91,7 @@ async function tried(file, tasks) {
     });
     waiting.splice(0, unnoticed);
     const isNoticed = fault !== undefined || unnoticed < some.length;
-    // Behind others it may be their fault: it is tried again, as the first of the next process.
+    // After other changes the cause may be theirs: the change is tried again, as the first of the next process.
     if (isNoticed && unnoticed === 0) outcomes.set(waiting.shift().id, fault ?? end);
     const now = total - waiting.length;
     if (now % 50 === 0 || !waiting.length)
@@ -99,7 +100,7 @@ async function tried(file, tasks) {
   return outcomes;
 }
 
-/** Until one of them is noticed. */
+/** Tries changes until one of them is noticed. */
 async function tryAll(file, tasks) {
   const { playFast, draw } = await import(pathToFileURL(file).href);
   const tool = (globalThis.__stryker__ ??= {});
@@ -116,7 +117,7 @@ async function tryAll(file, tasks) {
   process.exit(0);
 }
 
-/** What is wrong with the first of these sessions that has a fault, or costs what it did not. */
+/** Returns what is wrong with the first session that has a fault or other costs than before. */
 async function noticedIn(seeds, play) {
   for (const seed of seeds) {
     const { faults, costs: now } = await play(seed);

@@ -5,7 +5,7 @@ import { Conversations, type Coverage } from "./coverage.ts";
 import { Messages } from "./timeline.ts";
 import type { World } from "./world.ts";
 
-/** `says`: a client has said something. */
+/** Returns the tap. `says` is called when a client has sent something. */
 export function tapOf(world: World, coverage: Coverage | undefined, says: (link: number) => void) {
   const readers = new Map<string, Messages>();
   const conversations = coverage && new Conversations(coverage);

@@ -1,7 +1,7 @@
-// Bytes of a connection as the names of the messages in them, for a session's timeline.
+// Shows bytes of a connection as the names of the messages in them, for a session's timeline.
 //
-// Knows how messages are framed and what the letters mean. Must not know what a message has to look like inside: it
-// shows the beginning of it as text.
+// Knows how messages are framed and what the letters mean. Must not know the fields of a message: it shows the
+// beginning of it as text.
 
 const FRONTEND: Record<string, string> = {
   B: "Bind",
@@ -64,7 +64,7 @@ export class Messages {
     this.#isTyped = direction === "<";
   }
 
-  /** The messages that these bytes complete; `""`: none. */
+  /** Returns the messages that these bytes complete, or `""`. */
   read(bytes: Uint8Array): string {
     const all = new Uint8Array(this.#rest.length + bytes.length);
     all.set(this.#rest);
@@ -98,7 +98,7 @@ export class Messages {
   }
 }
 
-/** The beginning of what is in it; nothing of what repeats or is secret. */
+/** Returns the beginning of the body, or nothing for a body that repeats or is secret. */
 function shown(letter: string, body: Uint8Array): string {
   if ("dDp".includes(letter) && letter !== "") return "";
   let text = "";
@@ -108,7 +108,7 @@ function shown(letter: string, body: Uint8Array): string {
   return text && ` "${text.length > 90 ? `${text.slice(0, 90)}…` : text}"`;
 }
 
-/** Equal neighbours as one, with their number. */
+/** Merges equal neighbours into one text with their number. */
 function merged(said: readonly string[]): string[] {
   const all: { text: string; times: number }[] = [];
   for (const text of said) {

@@ -1,11 +1,11 @@
-// A WebSocket class over a simulated socket, and the proxy behind it that passes bytes on: so the driver's own
+// A WebSocket class over a simulated socket, and the proxy behind it that forwards bytes. So the driver's own
 // js/sockets/websocket.ts runs in simulated sessions.
 //
 // Knows the part of WebSocket that the driver uses. Must not know the network.
 import type { AnyEvent, AnyWebSocket } from "../../js/sockets/websocket.ts";
 import type { Connector, Socket } from "../../js/sockets/contract.ts";
 
-/** `connect` makes the proxy's socket to `host`. */
+/** Returns the class. `connect` makes the proxy's socket to `host`. */
 export function webSocketClass(connect: Connector, host: string): new (url: string) => AnyWebSocket {
   return class implements AnyWebSocket {
     binaryType = "arraybuffer";

@@ -1,15 +1,15 @@
 // The world of one simulated session: a clock that jumps from event to event, dice for each purpose, and the record of
 // what happened.
 //
-// Between two events all promises come to rest, so what happens depends on the seed alone. An event is a timer of the
-// driver's, bytes that arrive, or a moment of the server's. Knows no driver, no bytes and no PostgreSQL.
+// Between two events all promises come to rest, so the outcome depends on the seed alone. An event is a timer of the
+// driver, an arrival of bytes, or a moment of the server. Knows no driver, no bytes and no PostgreSQL.
 import type { Clock, Dice, Timer } from "./contract.ts";
 import { Dice as SeededDice } from "../random/dice.ts";
 import { real, substitute, type Substitute } from "./patches.ts";
 
 interface Event {
   readonly at: number;
-  /** Of the events of one time the one that was asked for first comes first. */
+  /** Orders events of equal time: the one scheduled first runs first. */
   readonly number: number;
   run: (() => void) | undefined;
 }
@@ -18,7 +18,7 @@ interface Event {
 export type End =
   { readonly kind: "done" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "stuck" };
 
-/** A session that needs more is taken for one that never ends. */
+/** A session that needs more events is assumed never to end. */
 const MOST_EVENTS = 400_000;
 
 export class World implements Clock, Substitute {
@@ -30,12 +30,12 @@ export class World implements Clock, Substitute {
   #now = 0;
   #lastNumber = 0;
   #hash = 0x811c9dc5;
-  /** Events that were run. */
+  /** The number of events that have run. */
   events = 0;
-  /** Called between two events, when all promises have come to rest. */
+  /** Called between two events, after all promises have come to rest. */
   onRest: () => void = () => {};
 
-  /** `keepsLines`: the timeline is wanted as text, not as a hash alone. */
+  /** `keepsLines`: keeps the timeline as text, not only as a hash. */
   constructor(seed: number, keepsLines: boolean) {
     this.#seed = seed;
     this.#lines = keepsLines ? [] : undefined;
@@ -46,7 +46,7 @@ export class World implements Clock, Substitute {
     return this.#now;
   }
 
-  /** Dice of one purpose: throws for another one do not move them. */
+  /** Returns the dice of one purpose. Throws for another purpose do not change them. */
   dice(purpose: string): Dice {
     let hash = this.#seed | 0;
     for (let at = 0; at < purpose.length; at++) hash = Math.imul(hash ^ purpose.charCodeAt(at), 0x01000193);
@@ -65,17 +65,17 @@ export class World implements Clock, Substitute {
     };
   }
 
-  /** Events that are still to come. */
+  /** The number of events that have not run yet. */
   get pending(): number {
     return this.#queue.size - this.#queue.cancelled;
   }
 
-  /** Timers of the driver and of programs that are still set. */
+  /** The number of timers of the driver and of programs that are still set. */
   get timers(): number {
     return this.#timers.size;
   }
 
-  /** The process stands still: its clocks go on, and no timer of its own comes meanwhile. */
+  /** Stops the process: its clocks advance, and none of its timers fires meanwhile. */
   freeze(milliseconds: number): void {
     this.#now += milliseconds;
   }
@@ -89,7 +89,8 @@ export class World implements Clock, Substitute {
   }
 
   /**
-   * Bytes that moved, and in the timeline what `describe` gives, if anything. It is called only where lines are kept.
+   * Notes bytes that moved, and in the timeline what `describe` returns, if anything. `describe` is called only where
+   * lines are kept.
    */
   noteBytes(who: string, bytes: Uint8Array, describe: () => string): void {
     let hash = this.#hash;
@@ -143,8 +144,8 @@ export class World implements Clock, Substitute {
   // -- running --------------------------------------------------------------------------------------------------------
 
   /**
-   * Runs `main` until it settles, event by event. `stuck`: it waits, and no event is left that could help, or there
-   * were too many.
+   * Runs `main` until it settles, event by event. `stuck`: `main` waits, and no event is left that could help, or there
+   * were too many events.
    */
   async run(main: () => Promise<void>): Promise<End> {
     let end: End | undefined;
@@ -167,7 +168,7 @@ export class World implements Clock, Substitute {
     }
   }
 
-  /** Goes on for so long, for what is expected to end by itself. */
+  /** Continues for this long, for whatever must end by itself. */
   async runFor(milliseconds: number): Promise<void> {
     const until = this.#now + milliseconds;
     substitute(this);
@@ -192,13 +193,13 @@ export class World implements Clock, Substitute {
   }
 }
 
-/** Immediates that are asked for at once. */
+/** The number of immediates that are requested at once. */
 const TURNS = 128;
 
 /**
- * Calls `next` as long as it says so, each time when all promises have come to rest: Node runs microtasks and ticks to
- * the last one between two immediates. Many immediates are asked for at once, since a turn of the event loop, with its
- * look at real sockets, costs as much as an event.
+ * Calls `next` for as long as it returns true, each time after all promises have come to rest: Node runs microtasks and
+ * ticks to the last one between two immediates. Many immediates are requested at once, since a turn of the event loop,
+ * with its look at real sockets, costs as much as an event.
  */
 function atRest(next: () => boolean): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -226,7 +227,7 @@ function atRest(next: () => boolean): Promise<void> {
 /** Events by time, then by number. */
 class Heap {
   readonly #events: Event[] = [];
-  /** Of those in it. */
+  /** The number of cancelled events in the heap. */
   cancelled = 0;
 
   get size(): number {
@@ -246,7 +247,7 @@ class Heap {
     events[at] = event;
   }
 
-  /** The next one that is not cancelled. */
+  /** Returns the next event that is not cancelled. */
   first(): Event | undefined {
     while (this.#events.length && !this.#events[0]!.run) {
       this.takeFirst();

@@ -1,9 +1,9 @@
-// Runs between a soaked pool and its server, and harms the connections through it: `node gate.mjs <host> <port>`.
+// A proxy between a soaked pool and its server, which harms the connections through it: `node gate.mjs <host> <port>`.
 //
-// Prints its port. Every quarter of a second something happens to one connection or to all: an end from either side, a
-// reset, silence that ends in one of these or not, single bytes for a while; and now and then the gate refuses every
-// connection for a second. On SIGTERM it prints how often it did what, as JSON, and ends. A process of its own, so that its memory and
-// its sockets are not counted as the driver's.
+// It prints its port. Every quarter of a second something happens to one connection or to all: an end from either side,
+// a reset, silence that may end in one of these, or single bytes for a while. Now and then it accepts no connection for
+// a second. On SIGTERM it prints how often it did each, as JSON, and ends. It is a separate process, so that its memory
+// and sockets are not counted as the driver's.
 import { connect, createServer } from "node:net";
 
 const [, , host, port] = process.argv;

@@ -1,10 +1,10 @@
-// Soaks a pool: mixed load of many users through a gate that harms connections, for as long as you like.
+// Soaks a pool: mixed load of many users through a gate that harms connections, for any length of time.
 //
 //   node --expose-gc tests/soak/run.mjs                for a minute (`make soak MINUTES=60`)
 //   bun tests/soak/run.mjs, deno run -A --v8-flags=--expose-gc tests/soak/run.mjs
 //
-// Prints what there is of memory and sockets while it runs. The last line counts; it fails when a call was wrong, did
-// not settle, or something is left.
+// It prints memory and sockets while it runs. The last line counts. It fails if a call had a wrong result or did not
+// settle, or if something is left.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ import { startSidecar } from "../servers/sidecar.mjs";
 import { bundled, driver, runtime, watchUncaught } from "../support/by-hand.mjs";
 
 const milliseconds = Number(process.env.MINUTES ?? 1) * 60_000;
-/** MiB that the heap may grow from a tenth of the time to the end. */
+/** Maximum MiB by which the heap may grow from a tenth of the time to the end. */
 const MOST_GROWN = 8;
 
 const { start } = await bundled(import.meta.url, "soak.ts");

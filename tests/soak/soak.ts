@@ -1,10 +1,10 @@
 // A pool under mixed load for a long time, while its connections are harmed and its backends are ended.
 //
 // What must hold:
-//   every call settles, with its right answer or with an error that a harmed connection explains
-//   what was acknowledged is stored once, what was refused is not stored, and a group is there whole or not at all
-//   nothing of one borrower is left for the next
-//   in the end the pool is whole, and nothing of it is left: no socket, no session, no memory
+//   every call settles, with its right result or with an error that a harmed connection explains
+//   what was acknowledged is stored once, what was refused is not stored, and a group is stored whole or not at all
+//   a borrower finds nothing that an earlier borrower has left
+//   in the end the pool is intact, and nothing of it is left: no socket, no session, no memory
 //
 // The calls and the ledger are those of the random sessions (tests/random).
 import type * as pgz from "../../js/index.ts";
@@ -19,7 +19,7 @@ import { transaction } from "../random/transactions.ts";
 export interface Soak {
   readonly driver: typeof pgz;
   readonly options: pgz.PoolOptions;
-  /** Runs SQL as superuser, from beside. */
+  /** Runs SQL as superuser, over another connection. */
   side(sql: string): Promise<(string | null)[][]>;
   readonly users: number;
   readonly gzip: boolean;
@@ -31,19 +31,19 @@ export interface Counts {
   calls: number;
   /** Calls that ended with an error, by its code. */
   readonly errors: Record<string, number>;
-  /** Backends that were ended or cancelled. */
+  /** The number of backends that were ended or cancelled. */
   ended: number;
-  /** Chapters whose numbers were compared with what is stored. */
+  /** The number of chapters whose numbers were compared with what is stored. */
   chapters: number;
   readonly faults: string[];
 }
 
-/** Milliseconds in which a call must settle: silence lasts for 8 s, and a call waits for a connection for 10 s. */
+/** Milliseconds within which a call must settle: a silence lasts for 8 s, and a call waits 10 s for a connection. */
 const DEADLINE = 45_000;
-/** Calls of a user between two looks at what is stored. */
+/** The number of a user's calls between two comparisons with what is stored. */
 const CHAPTER = 40;
 const NAME = "soak";
-/** What a harmed connection explains. */
+/** The errors that a harmed connection explains. */
 const HARMED =
   /^(57P01|57014|CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT|TLS_FAILED|QUERY_TIMEOUT|ACQUIRE_TIMEOUT)$/;
 
@@ -69,7 +69,7 @@ export function start(soak: Soak): { pool: pgz.Pool; counts: Counts; done: Promi
   return { pool, counts, done: run() };
 }
 
-/** Ends and cancels backends of the pool, whatever they do. */
+/** Ends and cancels backends of the pool, in whatever state they are. */
 async function endBackends({ side, until, seed }: Soak, counts: Counts): Promise<void> {
   const dice = new Dice(seed);
   while (performance.now() < until) {
@@ -119,7 +119,7 @@ class User {
     const { sql } = driver;
     const world: World = { schema, ledger, sql, gzip, hasOwnBody: false, columns: ["a", "b"], number: this.#last };
     for (let call = 0; call < CHAPTER; call++) await this.#call(this.#plan(world), ledger);
-    // What was written before this chapter, and was in doubt, may have come late.
+    // Writes from before this chapter that were in doubt may have arrived late.
     const found = await side(`select n, count(*) from ${schema}.ledger where n > ${this.#last} group by n`);
     const wrong = ledger.compare(new Map(found.map(([n, times]) => [Number(n), Number(times)])));
     this.#counts.faults.push(...wrong.map((text) => `${schema}: ${text}`));
@@ -130,14 +130,14 @@ class User {
 
   #plan(world: World): Plan {
     const dice = this.#dice;
-    // DDL and what is about one session have no place in a pool.
+    // DDL and calls about one session do not fit a pool.
     const fits = (plan: Plan) => plan.kind !== "quiet";
     if (dice.oneIn(6)) return transaction(dice, world, fits);
     if (dice.oneIn(12)) return dirty(dice, this.#pool);
     return callWhich(fits, dice, world);
   }
 
-  /** Never rejects: what is wrong is a fault. */
+  /** Never rejects: what is wrong becomes a fault. */
   async #call(plan: Plan, ledger: Ledger): Promise<void> {
     const dice = this.#dice;
     const options: Disturbed = {};
@@ -177,7 +177,7 @@ class User {
   }
 }
 
-/** A lease that leaves what the next borrower must not find. */
+/** A lease that leaves state that the next borrower must not find. */
 function dirty(dice: Dice, pool: pgz.Pool): Plan {
   const what = dice.pick([
     "select set_config('app.tenant', '7', false)",

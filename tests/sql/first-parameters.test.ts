@@ -1,6 +1,6 @@
-// Values of a statement that runs before it is described, against the same values of one that was described first: for
-// each type of a parameter the server stores the same, or the call is refused in the same words. In Node alone: how a
-// number is written is ECMAScript's, and no runtime can change it.
+// Compares the values of a statement that runs before it is described with the same values of a statement that was
+// described first: for each parameter type the server stores the same, or both calls are refused with the same text. It
+// runs in Node only, because ECMAScript defines how a number is written, and no runtime can change it.
 import { describe, expect, test } from "vitest";
 import type { Client, PgzError } from "../../js/index.ts";
 import { runtime, testServers } from "../integration/servers.ts";
@@ -152,9 +152,9 @@ const TYPES = [
 
 let unique = 0;
 
-/** What the server stored, or the refusal. */
+/** Returns what the server stored, or the error. */
 async function outcome(client: Client, type: string, value: unknown): Promise<string> {
-  // A text of its own each time, so that no isolate knows it.
+  // The text is unique each time, so that no isolate has cached it.
   const text = `select ($1::${type})::text as stored /* ${unique++} */`;
   try {
     const { rows } = await client.query<{ stored: string | null }>({ text, values: [value] });
@@ -166,7 +166,7 @@ async function outcome(client: Client, type: string, value: unknown): Promise<st
 }
 
 describe.each(servers)("on $name", ({ url }) => {
-  test("each value means for each type what it means when the type is known", { timeout: 120_000 }, async () => {
+  test("each value is stored for each type as when the type is known", { timeout: 120_000 }, async () => {
     const [first, known] = await Promise.all([
       connect(url, { firstRun: "text" }),
       connect(url, { firstRun: "describe" }),
@@ -182,7 +182,7 @@ describe.each(servers)("on $name", ({ url }) => {
         const pairs = (all: string[]) => all.map((one, at) => [type, VALUES[at], one]);
         expect(pairs(outcomes)).toEqual(pairs(expected));
       }
-      // Had it described each of them, this would compare nothing.
+      // If the driver had described each statement first, this would compare nothing.
       expect(first.stats().flights - flights).toBeLessThan((known.stats().flights * 4) / 5);
     } finally {
       await Promise.all([first.close(), known.close()]);

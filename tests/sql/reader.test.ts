@@ -1,5 +1,5 @@
-// The reader of SQL against the server: random texts, of which the server says by its answers how many statements they
-// are and what each begins with.
+// The reader of SQL against the server, on random texts. The server's responses show how many statements a text
+// contains and how each begins.
 import fc from "fast-check";
 import { beforeAll, afterAll, describe, expect, test } from "vitest";
 import type { Client } from "../../js/index.ts";
@@ -9,10 +9,10 @@ import { runtime, testServers } from "../integration/servers.ts";
 const { connect } = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
 const { servers } = testServers();
 
-/** `RUNS=100000 node tests/run.mjs node -- tests/sql` for longer. */
+/** `RUNS=100000 node tests/run.mjs node -- tests/sql` runs it for longer. */
 const RUNS = Number(process.env["RUNS"] ?? 2_000);
 
-/** Whatever begins, ends or escapes something, and what may be in it. */
+/** Texts that begin, end or escape something, and texts that may be inside. */
 const NOISE = [
   ...["'", "''", "'''", "\\", "\\'", "\\\\", "e'", "E'", "b'0'", "x'1f'", "N'", "U&'", '"', 'U&"', '"a"', '""'],
   ...[
@@ -37,7 +37,7 @@ const NOISE = [
   ],
   ...[" ", " ", "a", "é", "1", "1e", ".5", "0x1", "_", "(", ")", ",", "::text", "||", "-", "*", "uescape '!'"],
 ];
-/** Statements without effect for the others, each with a tag of its own. */
+/** Statements without effect on each other, each with a tag of its own. */
 const STARTS = [
   "select ",
   "show ",
@@ -61,7 +61,10 @@ const text = fc
   )
   .map((statements) => statements.map(([before, start, noise, end]) => before + start + noise.join("") + end).join(""));
 
-/** Literals that the server mostly takes, with a statement behind them that is one only if they end where we think. */
+/**
+ * Literals that the server mostly accepts. The statement after each is only a statement if the literal ends where we
+ * think.
+ */
 const literal = fc
   .tuple(
     fc.constantFrom("'", "E'", "e'", "U&'", "N'", "$$", "$a$", '1 as "', '1 as U&"', "/*", "--"),
@@ -81,7 +84,7 @@ function statementsOf(sql: string, backslashes: boolean): string[] {
   return words;
 }
 
-/** What a statement of this tag begins with, as far as STARTS go. */
+/** The first word of a statement with this tag, as far as STARTS needs it. */
 const BEGINS: Readonly<Record<string, string>> = { "DECLARE CURSOR": "declare" };
 
 describe.each(servers.filter(({ own }) => own))("$name", (server) => {
@@ -104,7 +107,7 @@ describe.each(servers.filter(({ own }) => own))("$name", (server) => {
         fc.asyncProperty(fc.oneof(text, { arbitrary: literal, weight: 4 }), async (sql) => {
           const results = await client.simple(`begin;${sql}\n;rollback`).catch(() => undefined);
           await client.simple("rollback");
-          if (!results) return; // a syntax error mostly: nothing of it ran, and there is nothing to compare
+          if (!results) return; // mostly a syntax error: no statement ran, so there is nothing to compare
           const ran = results
             .map(({ command }) => command.toLowerCase())
             .filter((tag) => tag !== "")
@@ -112,7 +115,7 @@ describe.each(servers.filter(({ own }) => own))("$name", (server) => {
             .map((tag) => BEGINS[tag.toUpperCase()] ?? tag);
           accepted++;
           if (ran.length > 1) several.wanted++;
-          // VALUES and TABLE are queries, and so is the server's tag.
+          // VALUES and TABLE are queries, and the server's tag for them is SELECT.
           const read = statementsOf(sql, backslashes).map((word) => (/^(values|table)$/.test(word) ? "select" : word));
           expect(read).toEqual(ran);
           if (!backslashes) expect(ran.length > 1 ? hasSeveral(sql) : true).toBe(true);

@@ -1,5 +1,5 @@
-// When a look at the servers of `pgz-edge/cluster` waits, and for whom: over servers that are scripted, by a clock that
-// only the test moves.
+// When a look at the servers of `pgz-edge/cluster` waits, and for which server. The servers are scripted, and only the
+// test moves the clock.
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Lookout } from "../../js/adapters/cluster/look.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
@@ -22,7 +22,7 @@ const settle = async () => {
 
 type Role = "primary" | "standby" | "silent";
 
-/** One server: what it is can change. */
+/** One server, whose role can change. */
 class Scripted {
   role: Role;
   timeline = 1;
@@ -50,7 +50,7 @@ class Scripted {
 const late = (timeout: number) =>
   new Promise<never>((_, reject) => setTimeout(() => reject(new Error("it is silent")), timeout));
 
-/** A cluster of servers of these roles, whose pool of the primary finds the primary when it is woken. */
+/** Creates a cluster of servers with these roles. Its pool of the primary finds the primary when it is woken. */
 function world(roles: readonly Role[], discover?: ClusterConfig["discover"]) {
   const memory = new Memory();
   const list = roles.map((role, index) => new Scripted(memory, `server ${index}`, role));
@@ -85,7 +85,7 @@ function world(roles: readonly Role[], discover?: ClusterConfig["discover"]) {
   return { lookout: new Lookout(servers, config), list, memory, updates, woken: () => woken };
 }
 
-/** How long it takes, in milliseconds of the clock. */
+/** Returns how long `work` takes, in milliseconds of the clock. */
 async function took(work: Promise<unknown>): Promise<number> {
   const began = clock.now;
   let isOver = false;
@@ -95,7 +95,7 @@ async function took(work: Promise<unknown>): Promise<number> {
   return clock.now - began;
 }
 
-test("a discover that does not answer delays a look by two seconds, and is not asked again meanwhile", async () => {
+test("a discover that does not answer delays a look by two seconds, and is not called again meanwhile", async () => {
   let asked = 0;
   let answer: (inputs: ConnectInput[]) => void = () => {};
   const discover = () => {
@@ -107,7 +107,7 @@ test("a discover that does not answer delays a look by two seconds, and is not a
   expect(list[1]!.facts.told).toMatchObject({ isStandby: true });
   expect(await took(lookout.look())).toBe(2_000);
   expect(asked).toBe(1);
-  // It is used when it comes, and the next look asks again.
+  // The late answer is used when it arrives, and the next look asks again.
   answer(["postgres://one"]);
   await settle();
   expect(updates).toEqual([["postgres://one"]]);
@@ -128,7 +128,7 @@ test("while the primary is lost, the next one is found as soon as it says so", a
   await took(lookout.look());
   expect(memory.timeline).toBe(1);
   list[0]!.role = "silent";
-  // The first look waits for the primary. It asks all servers then, and so do the next ones, without that.
+  // The first look waits for the primary, and then asks all servers. The next looks ask all servers without waiting.
   expect(await took(lookout.look())).toBeGreaterThanOrEqual(2_000);
   const { asked } = list[1]!;
   const before = woken();
@@ -140,23 +140,23 @@ test("while the primary is lost, the next one is found as soon as it says so", a
   expect(woken()).toBe(before + 1);
   await took(looked);
   expect(memory.timeline).toBe(2);
-  // Asked once more behind the primary, so that its lag is known.
+  // The standby is asked again after the primary, so that its lag is known.
   expect(clock.now - list[2]!.facts.hasAllOf).toBeLessThan(10_000);
 });
 
-test("who looks for a standby does not wait for a server that was silent the last time", async () => {
+test("a look for a standby does not wait for a server that was silent the last time", async () => {
   const { lookout, list } = world(["primary", "silent", "standby"]);
   list[2]!.lsn = "0/0"; // it lags
-  // Nobody knows yet that one is silent.
+  // It is not known yet that one server is silent.
   expect(await took(lookout.lookForStandby())).toBe(2_000);
   await took(lookout.look());
   expect(await took(lookout.lookForStandby())).toBeLessThan(300);
-  // The look goes on; who comes later does not wait for it either.
+  // The look continues. A later caller does not wait for it either.
   expect(await took(lookout.lookForStandby())).toBe(0);
   await took(lookout.look());
 });
 
-test("a standby that may answer ends the wait at once", async () => {
+test("a suitable standby ends the wait at once", async () => {
   const { lookout } = world(["primary", "silent", "standby"]);
   expect(await took(lookout.lookForStandby())).toBe(0);
 });

@@ -1,5 +1,5 @@
 // `pgz-edge/cluster` over the simulator's model of a primary and a standby, in real time: servers that fall silent, die
-// or are promoted at one moment that decides. Sessions of the simulator have found each of these.
+// or are promoted at the one moment that matters. Sessions of the simulator have found each of these.
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createCluster } from "../../js/adapters/cluster.ts";
 import { memoryListener } from "../../js/sockets/memory.ts";
@@ -15,7 +15,7 @@ const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 let replicas: Replicas;
 let number = 0;
-/** What a server sends from the first bytes on for which this is so is lost. */
+/** When this returns true for sent bytes, those and all later bytes are lost. */
 let isLost: (sent: string) => boolean;
 let isMute: boolean;
 let connect: (options: ConnectOptions) => ReturnType<ReturnType<typeof memoryListener>["connect"]>;
@@ -39,7 +39,7 @@ afterEach(async () => {
   await Promise.all(clusters.map((cluster) => cluster.close()));
 });
 
-/** Sockets in memory that lead to this server. */
+/** Returns `connect` for sockets in memory that lead to this server. */
 function listenerOf(host: Host) {
   const { connect: connects, accepted } = memoryListener();
   void (async () => {
@@ -62,7 +62,7 @@ function listenerOf(host: Host) {
   return connects;
 }
 
-/** `isOneAccount`: its servers differ in their hosts only. */
+/** `isOneAccount`: the servers differ in their hosts only. */
 function clusterOf({ isOneAccount = true, ...options }: Record<string, unknown> & { isOneAccount?: boolean } = {}) {
   const own = (name: string) => (isOneAccount ? "" : `&application_name=${name}`);
   const urls = ["one", "two"].map((name) => `postgres://app@${name}.c${number}.test/db?sslmode=disable${own(name)}`);
@@ -71,7 +71,7 @@ function clusterOf({ isOneAccount = true, ...options }: Record<string, unknown> 
   return cluster;
 }
 
-test("a position that is not answered in time is not known, and the call has succeeded all the same", async () => {
+test("a position that is not answered in time is unknown, and the call still succeeds", async () => {
   const cluster = clusterOf({ timeout: 100 });
   isLost = (sent) => sent.includes("pg_walfile_name");
   expect(await cluster.exec(INSERT, { position: true })).toMatchObject({ command: "INSERT", position: "0-0-0" });
@@ -80,11 +80,24 @@ test("a position that is not answered in time is not known, and the call has suc
   expect((await cluster.query(WHO)).rows).toEqual([{ server: "one" }]);
 });
 
-test("a position behind COMMIT that is not answered in time is not known", async () => {
+test("a position after COMMIT that is not answered in time is unknown", async () => {
   const cluster = clusterOf({ timeout: 100 });
   isLost = (sent) => sent.includes("pg_walfile_name");
   const { value, position } = await cluster.transaction((tx) => tx.exec(INSERT), { position: true });
   expect([value.command, position]).toEqual(["INSERT", "0-0-0"]);
+});
+
+test("a transaction that follows another one on its session still has its position in its own flight", async () => {
+  const cluster = clusterOf({ max: 1 });
+  const write = () => cluster.transaction((tx) => tx.exec(INSERT), { position: true });
+  const queries = () => cluster.stats().primary!.queries;
+  await write();
+  const before = queries();
+  await write();
+  const each = queries() - before;
+  await Promise.all([write(), write(), write()]);
+  // A question of its own would be a query more.
+  expect(queries() - before).toBe(4 * each);
 });
 
 test.each(["transaction", "simple"] as const)(
@@ -93,7 +106,7 @@ test.each(["transaction", "simple"] as const)(
     const cluster = clusterOf({ timeout: 100 });
     const { position } = await cluster.exec(INSERT, { position: true });
     await cluster.look();
-    // A guard has no rows, and no columns.
+    // A guard has no rows and no columns.
     isLost = (sent) => sent.includes("SELECT 0");
     const after = cluster.reads.after(position);
     const call = kind === "simple" ? after.simple(WHO) : after.transaction((tx) => tx.query(WHO));
@@ -102,7 +115,7 @@ test.each(["transaction", "simple"] as const)(
 );
 
 test.each(["exec", "transaction", "reads"] as const)(
-  "%s that waits for a server that is given up goes to the next primary",
+  "%s that waits for a server goes to the next primary when that server is given up",
   async (kind) => {
     const cluster = clusterOf({ isOneAccount: false });
     await cluster.look();
@@ -124,11 +137,11 @@ test.each(["exec", "transaction", "reads"] as const)(
   },
 );
 
-test("a primary all of whose connections are in use is still the primary", async () => {
+test("a primary whose connections are all in use is still the primary", async () => {
   const cluster = clusterOf({ isOneAccount: false, max: 1, acquireTimeout: 200 });
   await cluster.look();
   const lease = await cluster.acquire();
-  // A standby that is gone makes all of them suspect. The question to the primary waits for a connection, in vain.
+  // A standby that is gone makes all roles suspect. The question to the primary waits for a connection, in vain.
   replicas.nodes[1]!.server.stop("crash");
   await until(() => cluster.stats().servers[1]!.pool.total === 0, "the loss is noticed");
   await expect(cluster.reads.query(WHO)).rejects.toMatchObject({ code: "ACQUIRE_TIMEOUT" });
@@ -139,7 +152,7 @@ test("a primary all of whose connections are in use is still the primary", async
   expect((await call).rows).toEqual([{ server: "one" }]);
 });
 
-test("where no primary comes the call says so when its time is over", async () => {
+test("if no primary appears, the call fails when its time is over", async () => {
   const cluster = clusterOf({ isOneAccount: false, acquireTimeout: 100 });
   await cluster.look();
   replicas.primary.server.stop("crash");
@@ -148,8 +161,8 @@ test("where no primary comes the call says so when its time is over", async () =
   await expect(cluster.exec(INSERT)).rejects.toMatchObject({ code: "CONNECT_FAILED", retryable: true });
 });
 
-test("a transaction whose callback has begun is not run again where its guard fails then", async () => {
-  // No standby lags little enough.
+test("a transaction whose callback has begun is not run again if its guard fails", async () => {
+  // No standby has a lag that is small enough.
   const cluster = clusterOf({ maxLag: 0 });
   const { position } = await cluster.exec(INSERT, { position: true });
   let times = 0;

@@ -1,5 +1,5 @@
 // When a call of `reads.after()` waits in the server, and for how long; and how a call ends while it is on no server.
-// Over sessions that only note what is sent: tests/cluster/waiting.test.ts has real servers.
+// The sessions only record what is sent: tests/cluster/waiting.test.ts has real servers.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Between } from "../../js/adapters/cluster/between.ts";
 import type { Session } from "../../js/adapters/cluster/inside.ts";
@@ -11,14 +11,16 @@ import { TimeoutError } from "../../js/util/errors.ts";
 
 const position = { system: 7n, timeline: 1, lsn: 0x1_0000_0028n };
 
-/** A standby with so many connections at most, and how far it is known to be. */
+/** Returns a standby with at most `max` connections and a known position of `lsn`. */
 function standby({ max = 4, lsn = 0n, ...known }: { max?: number; lsn?: bigint } & Partial<Facts> = {}): Server {
   const facts = new Memory().of("one");
   Object.assign(facts, { hasWaitFor: true, told: { isStandby: true, system: 7n, timeline: 1, lsn }, ...known });
   return { facts, pool: { stats: () => ({ max }) }, waiting: 0 } as unknown as Server;
 }
 
-/** A session of a server of this version. `ends` is how WAIT ends, and `stopped` what was abandoned. */
+/**
+ * Returns a session of a server of this version. `error` is how WAIT ends, and `stopped` has the abandoned operations.
+ */
 function sessionOf(version: string | undefined, error?: { code: string }) {
   const sent: string[] = [];
   const stopped: unknown[] = [];
@@ -42,7 +44,7 @@ const after = (milliseconds: number) => performance.now() + milliseconds;
 const soon = () => after(1_000);
 const ignored = () => {};
 
-describe("a call waits in the server", () => {
+describe("a wait in the server", () => {
   test.each([
     ["19.1", true],
     ["19rc1 (Debian 19~rc1-1)", true],
@@ -51,24 +53,24 @@ describe("a call waits in the server", () => {
     ["9.6.24", false],
     ["something", false],
     [undefined, undefined],
-  ])("of version %s: %s", (version, expected) => {
+  ])("is possible on version %s: %s", (version, expected) => {
     const server = standby({ hasWaitFor: undefined });
     learnVersion(server, sessionOf(version).session);
     expect(server.facts.hasWaitFor).toBe(expected);
   });
 
-  test("where it has the statement, is behind as far as is known, and time is left", () => {
+  test("begins if the server has the statement and seems to be behind, and time is left", () => {
     expect(Waiting.begin(standby(), position, soon(), false)).toBeDefined();
     expect(Waiting.begin(standby({ hasWaitFor: undefined }), position, soon(), true)).toBeUndefined();
     expect(Waiting.begin(standby({ hasWaitFor: false }), position, soon(), true)).toBeUndefined();
     expect(Waiting.begin(standby(), position, after(0), false)).toBeUndefined();
     const there = standby({ lsn: position.lsn });
     expect(Waiting.begin(there, position, soon(), false)).toBeUndefined();
-    // It says otherwise.
+    // The standby itself has said that it is behind.
     expect(Waiting.begin(there, position, soon(), true)).toBeDefined();
   });
 
-  test("as long as half of the connections do not", () => {
+  test("begins only while half of the connections do not wait", () => {
     const server = standby({ max: 5 });
     const [first] = [1, 2].map(() => Waiting.begin(server, position, soon(), false));
     expect(Waiting.begin(server, position, soon(), false)).toBeUndefined();
@@ -77,7 +79,7 @@ describe("a call waits in the server", () => {
     expect(Waiting.begin(standby({ max: 1 }), position, soon(), false)).toBeUndefined();
   });
 
-  test("for the time that is left when it has a connection, which is never 0: that would be for ever", () => {
+  test("lasts for the time left once there is a connection, and is never sent with 0, which is for ever", () => {
     const server = standby();
     const waiting = Waiting.begin(server, position, soon(), false)!;
     const texts = [0, 400, 599.5, 0.5, 1].map((milliseconds) => {
@@ -91,7 +93,7 @@ describe("a call waits in the server", () => {
     expect(waitFor(position, 7)).toBe(wait(7)[0]);
   });
 
-  test("until its call is over", () => {
+  test("ends when its call is over", () => {
     const { session, stopped, operation } = sessionOf("19.0");
     let callIsOver = () => {};
     Waiting.begin(standby(), position, soon(), false)!.on(session, (listener) => (callIsOver = listener));
@@ -106,7 +108,7 @@ describe("a call waits in the server", () => {
     ["55000", false],
     ["57014", true],
     ["40001", true],
-  ])("and where it fails with %s it may be waited for again: %s", (code, expected) => {
+  ])("that fails with %s may be tried again: %s", (code, expected) => {
     const server = standby();
     const { session, end } = sessionOf("19.0", { code });
     Waiting.begin(server, position, soon(), false)!.on(session, ignored);
@@ -122,14 +124,14 @@ describe("a call between two servers", () => {
       ({ code, message, retryable, cause }: TimeoutError) => ({ code, message, retryable, cause }),
     );
 
-  test("waits as long as it is to", async () => {
+  test("waits as long as it was told to", async () => {
     const pause = settled(new Between([undefined]).pause(50));
     await vi.advanceTimersByTimeAsync(50);
     expect(await pause).toBe("over");
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("ends when its signal aborts, and leaves nothing behind", async () => {
+  test("ends when its signal aborts, and leaves no timer", async () => {
     const abort = new AbortController();
     const between = new Between([undefined, abort.signal]);
     const pause = settled(between.pause(50));
@@ -139,7 +141,7 @@ describe("a call between two servers", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("ends when its timeout is over, of which each attempt has what is left", async () => {
+  test("ends when its timeout is over, and gives each attempt what is left of it", async () => {
     const between = new Between([], 100);
     const given: unknown[] = [];
     const attempt = () => between.attempt({ timeout: 100 }, async ({ timeout }) => void given.push(timeout));

@@ -1,5 +1,5 @@
-// Decisions of `pgz-edge/cluster` that need no server: texts of positions, what a lag is, who is chosen, what goes on
-// elsewhere.
+// Decisions of `pgz-edge/cluster` that need no server: texts of positions, lags, the choice of a server, and which
+// calls continue on another server.
 import { describe, expect, test } from "vitest";
 import { reasonToLeave } from "../../js/adapters/cluster/again.ts";
 import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
@@ -11,7 +11,7 @@ import { ConnectionError, PostgresError, TimeoutError } from "../../js/util/erro
 const MOST = (1n << 64n) - 1n;
 
 describe("positions", () => {
-  test("go into a text that suits a cookie, and back", () => {
+  test("convert to a text that suits a cookie, and back", () => {
     for (const position of [
       { system: 7712834507549850398n, timeline: 1, lsn: lsnOf("0/1B820B8") },
       { system: MOST, timeline: 0xffffffff, lsn: MOST },
@@ -35,14 +35,14 @@ describe("positions", () => {
     null,
     undefined,
     {},
-  ])("%j is none", (text) => expect(positionOf(text)).toBe(UNKNOWN));
+  ])("%j is not a position", (text) => expect(positionOf(text)).toBe(UNKNOWN));
 
-  test("as the server writes them", () => {
+  test("are parsed and written as the server writes them", () => {
     expect(lsnOf("1F/A0000028")).toBe(0x1fa0000028n);
     expect(lsnText(0x1fa0000028n)).toBe("1F/A0000028");
   });
 
-  test("where a record has filled its page, its end is in front of the next page's header", () => {
+  test("if a record has filled its page, its end is before the next page's header", () => {
     expect(endOfRecord(8192n * 5n + 24n, 8192)).toBe(8192n * 5n);
     expect(endOfRecord((1n << 24n) + 40n, 8192)).toBe(1n << 24n);
     expect(endOfRecord(8192n * 5n + 32n, 8192)).toBe(8192n * 5n + 32n);
@@ -50,13 +50,13 @@ describe("positions", () => {
     expect(endOfRecord(8192n + 24n, 16384)).toBe(8192n + 24n);
   });
 
-  test("a guard's refusal is told by its own words only", () => {
+  test("a guard's refusal is recognized by its own words only", () => {
     const error = (message: string, code = "22P02") => new PostgresError({ severity: "ERROR", code, message });
     expect(refusalIn(error('invalid input syntax for type pg_lsn: "pgz-edge:behind"'))).toBe("behind");
     expect(refusalIn(error('ungültige Eingabesyntax für Typ pg_lsn: »"pgz-edge:role"«'))).toBe("role");
     expect(refusalIn(error('invalid input syntax for type integer: "7a"'))).toBeUndefined();
     expect(refusalIn(error('"pgz-edge:behind"', "22012"))).toBeUndefined();
-    // The caller's own statement: a value of it may have any words.
+    // This error is of the caller's own statement: its values may have any words.
     expect(refusalOf(error('invalid input syntax for type pg_lsn: "pgz-edge:behind"'))).toBeUndefined();
     expect(refusalOf(undefined)).toBeUndefined();
   });
@@ -66,7 +66,7 @@ const primary = (lsn: bigint, timeline = 1) => ({ isStandby: false, system: 7n, 
 const standby = (lsn: bigint, timeline = 1) => ({ isStandby: true, system: 7n, timeline, lsn });
 
 describe("lags", () => {
-  test("a standby has all of the last time at which the primary was no further", () => {
+  test("a standby has everything up to the last time at which the primary was no further", () => {
     const memory = new Memory();
     const facts = memory.of("one");
     memory.mark(primary(100n), 1_000);
@@ -80,7 +80,7 @@ describe("lags", () => {
     expect(facts.told!.lsn).toBe(200n);
   });
 
-  test("a promotion begins anew", () => {
+  test("a promotion drops earlier marks", () => {
     const memory = new Memory();
     const facts = memory.of("one");
     memory.mark(primary(100n), 1_000);
@@ -93,7 +93,7 @@ describe("lags", () => {
     expect(facts.hasAllOf).toBe(3_000);
   });
 
-  test("a primary that was left behind is no measure, and one of another cluster begins anew", () => {
+  test("a primary that was left behind is ignored, and one of another cluster drops earlier marks", () => {
     const memory = new Memory();
     const facts = memory.of("one");
     memory.mark(primary(90n, 2), 3_000);
@@ -113,19 +113,19 @@ describe("lags", () => {
     memory.answered(facts, standby(100n, 1), 1);
     expect(memory.canTell(facts)).toBe(false);
     expect(facts.hasAllOf).toBe(-Infinity);
-    // A role that may not ask for the timeline.
+    // The role may not read the timeline.
     memory.answered(facts, standby(100n, 0), 1);
     expect(memory.canTell(facts)).toBe(true);
     expect(facts.hasAllOf).toBe(3_000);
   });
 
-  test("the answers' texts are read", () => {
+  test("the texts of the answers are parsed", () => {
     expect(told([true, "0/10", "7", 3, null, "8192"])).toEqual({ isStandby: true, lsn: 16n, system: 7n, timeline: 3 });
     expect(told([false, "0/10", null, null, "0000000A0000000000000001", "8192"])).toMatchObject({ timeline: 10 });
   });
 });
 
-describe("who is chosen", () => {
+describe("the choice of a server", () => {
   const now = 10_000;
   const server = (key: string, facts: Partial<Facts>): Candidate => ({
     key,
@@ -136,7 +136,7 @@ describe("who is chosen", () => {
     return choice.is === "standby" ? choice.server.key : choice.reason;
   };
 
-  test("the nearest of those that lag little enough", () => {
+  test("takes the nearest of those that lag little enough", () => {
     const servers = [
       server("far", { roundTrip: 50 }),
       server("near", { roundTrip: 4 }),
@@ -148,18 +148,18 @@ describe("who is chosen", () => {
     expect(of(servers, { tried: new Set(["near"]) })).toBe("far");
   });
 
-  test("those that are as near take turns", () => {
+  test("lets servers that are equally near take turns", () => {
     const servers = [server("a", { roundTrip: 2 }), server("b", { roundTrip: 2.4 }), server("c", { roundTrip: 9 })];
     expect([0, 1, 2, 3].map((turn) => of(servers, { turn }))).toEqual(["a", "b", "a", "b"]);
   });
 
-  test("one that has come as far as the position, if one is known to", () => {
+  test("prefers a server that is known to have reached the position", () => {
     const servers = [server("near", {}), server("far", { roundTrip: 9, told: standby(70n) })];
     expect(of(servers, { lsn: 60n })).toBe("far");
     expect(of(servers, { lsn: 80n })).toBe("near");
   });
 
-  test("why the primary answers", () => {
+  test("gives the reason why the primary answers", () => {
     expect(of([])).toBe("none");
     expect(of([server("primary", { told: primary(1n) })])).toBe("none");
     expect(of([server("gone", { told: undefined, failure: new Error() })])).toBe("unreachable");
@@ -168,11 +168,11 @@ describe("who is chosen", () => {
   });
 });
 
-describe("what goes on elsewhere", () => {
+describe("a call continues on another server", () => {
   const sent = (code: string) => new PostgresError({ severity: "ERROR", code, message: "" });
   const lost = (retryable: boolean) => new ConnectionError("CONNECTION_LOST", "", { retryable, stage: "session" });
 
-  test("conflicts and writes, unless a part may be committed", () => {
+  test("after conflicts and writes, unless a part may be committed", () => {
     expect(reasonToLeave(sent("40001"), "select 1", false)).toBe("conflict");
     expect(reasonToLeave(sent("57P04"), "select 1", false)).toBe("conflict");
     expect(reasonToLeave(sent("25006"), "insert into t values (1)", false)).toBe("write");
@@ -182,7 +182,7 @@ describe("what goes on elsewhere", () => {
     expect(reasonToLeave(sent("42P01"), "select 1", true)).toBeUndefined();
   });
 
-  test("a server that is gone: what may have had an effect only behind a guard", () => {
+  test("if its server is gone, and with a guard even if it may have had an effect", () => {
     expect(reasonToLeave(lost(true), "select f()", false)).toBe("unreachable");
     expect(reasonToLeave(lost(false), "select f()", false)).toBeUndefined();
     expect(reasonToLeave(lost(false), "select f()", true)).toBe("unreachable");
@@ -191,7 +191,7 @@ describe("what goes on elsewhere", () => {
     expect(reasonToLeave(new Error("the user's"), "select 1", true)).toBeUndefined();
   });
 
-  test("nothing of which rows have been seen", () => {
+  test("but never after rows have been seen", () => {
     const seen = new ConnectionError("CONNECTION_LOST", "", { committed: true, stage: "session" });
     expect(reasonToLeave(seen, "select 1", true)).toBeUndefined();
     expect(reasonToLeave(Object.assign(sent("40001"), { completed: ["SELECT"] }), "select 1", true)).toBeUndefined();

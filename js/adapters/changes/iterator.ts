@@ -1,10 +1,10 @@
 // `for await` over changes. A buffered change costs two promises, including the loop's own. With an async generator it
-// would cost four (v8.promiseHooks, Node 24).
+// would cost four (counted with v8.promiseHooks on Node 24).
 //
 //   next() ──> buffered? ──> returned
 //                 └──> acknowledge the last commit, if that is the option ──> read more changes
 //
-// Knows the order in which changes are returned. Must not know connections or lines.
+// Knows the order in which changes are returned. Must not know connections or NDJSON.
 import type { Feed } from "./feed.ts";
 import type { AnyChange } from "./kinds.ts";
 import type { ChangeReader } from "./reader.ts";

@@ -94,7 +94,10 @@ const POSITION = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/i;
 
 /** The rule of each option, in words and as a check. */
 const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string, holds: Check] } = {
-  slot: ["a name of lower-case letters, digits and underscores", (value) => /^[a-z0-9_]{1,63}$/.test(String(value))],
+  slot: [
+    "a name of 1 to 63 lower-case letters, digits and underscores",
+    (value) => /^[a-z0-9_]{1,63}$/.test(String(value)),
+  ],
   createSlot: ['"permanent" or "temporary"', oneOf("permanent", "temporary")],
   snapshot: ["a boolean", isFlag],
   failover: ["a boolean", isFlag],

@@ -1,12 +1,13 @@
-// `cluster.reads.after(position)`: calls that never answer from before a position.
+// `cluster.reads.after(position)`: calls whose answers are never older than a position.
 //
-//   in READ COMMITTED   [guard, statement] Sync          the guard fails: the server skips the statement
-//   else                [guard] Sync [statement] Sync    the guard fails: the statement does not leave
+//   in READ COMMITTED   [guard, statement] Sync          if the guard fails, the server skips the statement
+//   otherwise           [guard] Sync [statement] Sync    if the guard fails, the statement is not sent
 //
-// In both the statement's snapshot is younger than the guard's answer, and what a server has replayed it does not take
-// back. COPY and several statements in one text travel without anything in front of them: the second way is theirs too.
+// A guard is a SELECT that fails unless the server has reached the position (questions.ts). In both ways the
+// statement's snapshot is taken after the guard, and replay never goes back. Nothing can precede COPY or several
+// statements in one text, so these always use the second way.
 //
-// Knows guards and what their failures mean. Must not know how a server is chosen, or how far each one is.
+// Knows guards and what their failures mean. Must not know how a server is chosen, or how far each server is.
 import {
   ofPreludes,
   PgzError,
@@ -39,18 +40,18 @@ import type { Router } from "./router.ts";
 import type { Server } from "./servers.ts";
 import { learnVersion, Waiting } from "./waiting.ts";
 
-/** Of a call in front of whose text nothing can travel. */
+/** Marks the options of a call whose guard must be sent in a Sync group of its own. */
 const BEFORE = Symbol("before");
-/** Milliseconds between two questions how far a standby is: twice as many each time, up to here. */
+/** Milliseconds between two questions for how far a standby is. The pause doubles each time, up to the longest. */
 const FIRST_PAUSE = 1,
   LONGEST_PAUSE = 50;
-/** Attempts to reach a primary that is not one of an older timeline. */
+/** Maximum number of primaries that are asked before the call fails because each is of an older timeline. */
 const MOST_PRIMARIES = 5;
 
-/** How a guard goes with what it guards. */
+/** Where a guard is sent: in front of the statement in its flight, or before it in a transaction of its own. */
 type Way = "in front" | "before";
 
-/** The guard of a server, and where it stands. */
+/** The guard for one server, and where it is sent. */
 class Guard {
   readonly statement: string;
   readonly way: Way;
@@ -64,22 +65,25 @@ class Guard {
     this.#waiting = waiting;
   }
 
-  /** It may keep its connection for longer than a round trip. */
+  /** The call may keep its connection for longer than a round trip. */
   get waits(): boolean {
     return this.#waiting !== undefined;
   }
 
-  /** It is going to be asked on this session: what waits for that leaves now. `whenOver`: nobody wants it any more. */
+  /**
+   * Called just before the guard is sent on this session. Learns the server's version, and sends WAIT if the call waits
+   * in the server. `whenOver` registers a listener for the end of the call, after which the wait is not needed.
+   */
   meets(session: Session, whenOver: (listener: () => void) => void): void {
     if (this.#server) learnVersion(this.#server, session);
     this.#waiting?.on(session, whenOver);
   }
 }
 
-/** How a call is made on the queue of a server. */
+/** Makes the call on the queue of one server. */
 type Attempt<T> = (queue: Inside, guard: Guard | undefined) => Promise<T>;
 
-/** The calls of `reads` that never answer from before a position: `cluster.reads.after(position)`. */
+/** The calls of `reads` whose answers are never older than a position: `cluster.reads.after(position)`. */
 export class After extends Routed {
   readonly #position: Position;
 
@@ -89,7 +93,7 @@ export class After extends Routed {
     this.#position = position;
   }
 
-  /** Its text travels without anything in front of it. */
+  /** The text cannot have a guard in front of it in its flight, so the guard is sent first. */
   override async simple<Row = Record<string, unknown>>(
     text: RowInput<Row>,
     options: SimpleOptions = {},
@@ -105,7 +109,7 @@ export class After extends Routed {
     if (refused) throw refused;
     const [asked, options, body, way] = call;
     if ((options as { cache?: boolean }).cache)
-      throw new UsageError("INVALID_OPTION", 'Behind a position option "cache" cannot be true: a cache may be older.');
+      throw new UsageError("INVALID_OPTION", 'After a position, option "cache" cannot be true: a cache may be older.');
     const goesBefore = asked.kind === "copy" || BEFORE in options;
     const between = new Between([options.signal, this.config.signal], options.timeout ?? this.config.timeout);
     const attempt: Attempt<T> = async (queue, guard) => {
@@ -113,7 +117,7 @@ export class After extends Routed {
       const guarded = !guard ? body : isBefore ? checkedBefore(body, guard) : checkedInFront(body, guard);
       const turn = guard?.waits && way === "shared" ? "alone" : way;
       const result = await between.attempt(options, (left) => queue.run(asked, left, guarded, turn));
-      // Items of a batch that is not atomic fail one by one.
+      // The items of a batch that is not atomic fail one by one: the batch resolves although a guard has failed.
       const failed = asked.kind === "batch" && (result as PromiseSettledResult<unknown>[]).find(isRefused);
       if (failed) throw (failed as PromiseRejectedResult).reason;
       return result;
@@ -130,8 +134,8 @@ export class After extends Routed {
       hasBegun = true;
       return work(transaction);
     };
-    // The callback is the user's, and runs once: so the guard is asked before it, and in front of its first statement
-    // once more, which may reach another server where a pooler stands between.
+    // The callback is the user's, and runs only once. So the guard is sent before the callback. It is sent again in
+    // front of the transaction's first statement, because a pooler may send that to another server.
     const between = new Between([Object(options).signal, this.config.signal], Object(options).timeout);
     const attempt: Attempt<T> = (queue, guard) =>
       between.attempt(options, (left) => {
@@ -159,7 +163,8 @@ export class After extends Routed {
     const onPrimary = (why: RouteReason, waited: number) => this.#onPrimary(why, waited, attempt, options, isBegun);
     if (position === UNKNOWN) return onPrimary("unknown", 0);
     if (needsPrimary(options)) return onPrimary("write", 0);
-    // Of another timeline: a promotion that is not known here yet, or one since then, which may have lost the position.
+    // The position is of another timeline. Either this cluster has not learned of a promotion yet, or there was a
+    // promotion since then, which may have lost the position.
     const { memory } = router.servers;
     if (memory.timeline < position.timeline) await this.#learn(memory.timeline);
     if (memory.timeline && memory.timeline !== position.timeline) return onPrimary("unknown", 0);
@@ -167,7 +172,7 @@ export class After extends Routed {
     const until = began + router.config.wait;
     const waited = () => performance.now() - began;
     const tried = new Set<string>();
-    /** Has said that it is behind, and can be waited for in a call. */
+    /** A standby that has said that it is behind, and in which a call can wait. */
     let late: Server | undefined;
     let reason: RouteReason | undefined;
     let waitedMs = 0;
@@ -206,7 +211,7 @@ export class After extends Routed {
     }
   }
 
-  /** A call that waits in the server: where it goes well the standby has come as far. */
+  /** Runs a call that waits in the server. If the call succeeds, the standby has reached the position. */
   async #waited<T>(running: Promise<T>, { facts }: Server, waiting: Waiting): Promise<T> {
     const { memory } = this.router.servers;
     try {
@@ -218,13 +223,18 @@ export class After extends Routed {
     }
   }
 
-  /** Asks all servers, where nobody has done so since this timeline was the newest. */
+  /**
+   * Asks the servers, because the position is of a newer timeline than the known one. `timeline`: that one; 0: none.
+   */
   async #learn(timeline: number): Promise<void> {
     if (timeline) this.router.suspect();
     await this.router.lookout.lookForStandby();
   }
 
-  /** Waits until the standby has come as far, or is none. `false`: it has not until then, or cannot be asked. */
+  /**
+   * Waits until the standby has reached the position, or is no longer a standby. Returns `false` if neither has
+   * happened by `until`, or if the standby cannot be asked.
+   */
   async #isThere(server: Server, until: number, between: Between): Promise<boolean> {
     const { lookout } = this.router;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
@@ -241,8 +251,8 @@ export class After extends Routed {
   }
 
   /**
-   * A primary has all that has committed, unless it is one that a promotion has left behind and that has not noticed: of
-   * that the guard tells, and the pool looks for the right one.
+   * Makes the call on the primary, which has everything that has committed. The exception is a stale primary, which
+   * does not know that a standby was promoted. The guard detects it, and the pool then looks for the current primary.
    */
   async #onPrimary<T>(
     reason: RouteReason,
@@ -283,7 +293,7 @@ function ofLate(server: Server): Choice<Server> {
   return { is: "standby", server };
 }
 
-/** What a refusal of a standby's guard means to the call. */
+/** By a guard's refusal: the reason for trying another server. */
 const REASONS: Readonly<Record<Refusal, RouteReason>> = {
   behind: "position",
   unknown: "unknown",
@@ -291,7 +301,7 @@ const REASONS: Readonly<Record<Refusal, RouteReason>> = {
   isolation: "unknown",
 };
 
-/** Its statements have the snapshot of the first. */
+/** All statements of the transaction use the snapshot of the first one. */
 function isSnapshot({ isolation }: TransactionOptions): boolean {
   return isolation === "repeatable read" || isolation === "serializable";
 }
@@ -300,9 +310,9 @@ function isRefused(item: PromiseSettledResult<unknown>): boolean {
   return item.status === "rejected" && refusalOf(item.reason) !== undefined;
 }
 
-// -- guards on a session -----------------------------------------------------------------------------------------------
+// -- guards on a session ----------------------------------------------------------------------------------------------
 
-/** Fails where the server may not answer, before anything else has left. */
+/** Rejects if the server may not answer. Nothing else has been sent by then. */
 async function passed(operation: Operation): Promise<void> {
   await operation.done.catch((lost: unknown) => {
     throw operation.error ?? lost;
@@ -322,7 +332,7 @@ function checkedInFront<T>(body: Body<T>, guard: Guard): Body<T> {
 function checkedBefore<T>(body: Body<T>, guard: Guard): Body<T> {
   return (call, session, ending) => {
     guard.meets(session, (listener) => call.whenOver(listener));
-    // Its deadline and its signals are the call's.
+    // The guard has the deadline and the signals of the call.
     passed(call.operate(session.connection, simply(guard.statement))).then(
       () => (call.finished ? ending.over() : body(call, session, ending)),
       (error: unknown) => ending.failed(error),
@@ -333,7 +343,7 @@ function checkedBefore<T>(body: Body<T>, guard: Guard): Body<T> {
 function leftBehind(cause: unknown): PgzError {
   return new PgzError(
     "CLUSTER_LEFT_BEHIND",
-    "The position is of a newer timeline than each primary that can be reached: one that a promotion has left behind.",
+    "The position is of a newer timeline than every primary that could be reached: a promotion has left them behind.",
     { retryable: true, cause },
   );
 }

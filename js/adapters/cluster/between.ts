@@ -1,6 +1,7 @@
-// A call between two servers: no connection has it while it waits, so its signals and its timeout are heeded here.
+// A call between two servers. No connection has the call while it waits, so its signals and its timeout are observed
+// here.
 //
-// Knows when the call is over for its caller. Must not know servers, or why it waits.
+// Knows when the call is over for its caller. Must not know servers, or why the call waits.
 import { AbortError, TimeoutError } from "../../index.ts";
 
 export interface Ends {
@@ -10,18 +11,18 @@ export interface Ends {
 
 export class Between {
   readonly #signals: readonly (AbortSignal | undefined)[];
-  /** Milliseconds; 0: none. */
+  /** Milliseconds; 0: no timeout. */
   readonly #timeout: number;
   readonly #began = performance.now();
   #attempts = 0;
 
-  /** What its options say is checked by its first attempt, before anything waits. */
+  /** Does not validate the options: the first attempt does, before anything waits. */
   constructor(signals: readonly (AbortSignal | undefined)[], timeout = 0) {
     this.#signals = signals;
     this.#timeout = timeout;
   }
 
-  /** One attempt on a server: what is left of the timeout holds for it. */
+  /** Makes one attempt on a server, with what is left of the timeout. */
   attempt<Options extends Ends, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
     return this.#timeout && this.#attempts++ > 0 ? this.#again(options, run) : run(options);
   }
@@ -36,7 +37,7 @@ export class Between {
     }
   }
 
-  /** Rejects when the call is over before, with what it is to reject with. */
+  /** Waits. If the call ends earlier, rejects with the error that the call must reject with. */
   async pause(milliseconds: number): Promise<void> {
     const ends = this.#timeout ? Math.min(milliseconds, this.#left) : milliseconds;
     let stop = () => {};
@@ -68,5 +69,5 @@ export class Between {
   }
 }
 
-/** Nothing of the call runs anywhere. */
+/** No part of the call is running, so a retry is safe. */
 const SAFE = { retryable: true };

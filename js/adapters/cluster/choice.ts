@@ -1,4 +1,4 @@
-// Which standby answers, or why the primary does: a decision about what is known.
+// Which standby answers, or why the primary does: a decision from what is known.
 //
 // Must not know pools, calls, or how anything is learned.
 import type { RouteReason } from "../../index.ts";
@@ -15,17 +15,20 @@ export type Choice<Server> =
 export interface Wanted {
   readonly now: number;
   readonly maxLag: number;
-  /** Of those that are equally near another one is taken each time. */
+  /** Grows with each choice, so that servers that are about equally near take turns. */
   readonly turn: number;
-  /** Servers that the call has tried already. */
+  /** Keys of servers that the call has tried already. */
   readonly tried?: ReadonlySet<string> | undefined;
-  /** Of those that lag little enough one that is known to be as far is preferred. */
+  /** A position. Among the servers that lag little enough, those that are known to have reached it are preferred. */
   readonly lsn?: bigint | undefined;
 }
 
-/** As near as the nearest: round trips vary by that much. */
-const NEAR = 1.25,
-  ALIKE = 1;
+/**
+ * A server counts as near if its round trip is at most the shortest × NEAR_FACTOR + NEAR_MS: round trips vary by that
+ * much.
+ */
+const NEAR_FACTOR = 1.25,
+  NEAR_MS = 1;
 
 export function choose<Server extends Candidate>(servers: readonly Server[], wanted: Wanted): Choice<Server> {
   const { now, maxLag, turn, tried, lsn } = wanted;
@@ -40,11 +43,11 @@ export function choose<Server extends Candidate>(servers: readonly Server[], wan
   const there = lsn === undefined ? fresh : fresh.filter(({ facts }) => facts.told!.lsn >= lsn);
   const suitable = there.length ? there : fresh;
   const shortest = Math.min(...suitable.map(distance));
-  const near = suitable.filter((server) => distance(server) <= shortest * NEAR + ALIKE);
+  const near = suitable.filter((server) => distance(server) <= shortest * NEAR_FACTOR + NEAR_MS);
   return { is: "standby", server: near[turn % near.length]! };
 }
 
-/** Since when it may lack something. */
+/** Returns an upper bound of the standby's lag, in milliseconds. */
 export function lagOf({ hasAllOf }: Facts, now: number): number {
   return now - hasAllOf;
 }

@@ -1,5 +1,5 @@
-// `createCluster(urls, options)`: the calls of a pool on whoever is the primary, `reads` on its standbys, and positions
-// that lead from one to the other.
+// `createCluster(urls, options)`: the calls of a pool run on the primary, those of `reads` on its standbys. A write
+// returns a position, and `reads.after(position)` never shows an older state.
 //
 // Knows the primary and receipts. Must not know how standbys are chosen (router.ts), or what guards say (after.ts).
 import {
@@ -41,7 +41,7 @@ import { Receipt, UNKNOWN_TEXT } from "./receipt.ts";
 import { Router } from "./router.ts";
 import { Servers } from "./servers.ts";
 
-/** A call that gives the position of what it has committed. */
+/** The option of a call that returns the position of what it has committed. */
 export interface WithPosition {
   readonly position: true;
 }
@@ -55,13 +55,13 @@ export interface Positioned {
 export interface ServerStats {
   readonly host: string;
   readonly port: number;
-  /** `unreachable`: it could not be asked the last time. `unknown`: nobody has asked it yet. */
+  /** `unreachable`: the last question failed. `unknown`: it has not been asked yet. */
   readonly role: "primary" | "standby" | "unreachable" | "unknown";
-  /** By how much it lags at most, in milliseconds; `Infinity`: not known. Of a standby. */
+  /** For a standby: an upper bound of its lag, in milliseconds; `Infinity`: not known. */
   readonly lagMs?: number | undefined;
-  /** Milliseconds of a question and its answer. */
+  /** The round trip of a question and its answer, in milliseconds. */
   readonly roundTripMs?: number | undefined;
-  /** Calls of `reads` that went there. */
+  /** Number of calls of `reads` that went to this server as a standby. */
   readonly reads: number;
   readonly pool: PoolStats;
   /** Why it cannot be reached. */
@@ -70,15 +70,17 @@ export interface ServerStats {
 
 export interface ClusterStats {
   readonly servers: readonly ServerStats[];
-  /** Of the primary's pool; `undefined`: none is known. */
+  /** Statistics of the primary's pool; `undefined`: no primary is known. */
   readonly primary: PoolStats | undefined;
-  /** Calls of `reads` by where they went and why: `nearest` is a standby, all others the primary (docs/cluster.md). */
+  /** Number of calls of `reads` by reason: `nearest` went to a standby, all others to the primary (docs/cluster.md). */
   readonly reads: Readonly<Record<RouteReason, number>>;
 }
 
-/** What {@link createCluster} makes: the calls of a pool on the primary, and {@link Reads} on standbys. */
+/** The result of {@link createCluster}: the calls of a pool on the primary, and {@link Reads} on standbys. */
 export class ClusterCalls extends TransactionCalls {
-  /** The same calls on a standby: the nearest of those that do not lag by more than `maxLag`, else on the primary. */
+  /**
+   * The same calls on the nearest standby that does not lag by more than `maxLag`, or on the primary if there is none.
+   */
   readonly reads: Reads;
   readonly #router: Router;
   #closing: Promise<void> | undefined;
@@ -96,8 +98,8 @@ export class ClusterCalls extends TransactionCalls {
   // -- positions ------------------------------------------------------------------------------------------------------
 
   /**
-   * How far the primary is now: all that has committed is before it. Costs a round trip; calls with `position: true`
-   * tell it without one.
+   * Returns the present position of the primary: everything that has committed is at or before it. Costs a round trip.
+   * Calls with `position: true` return their position without one.
    *
    * @example
    * response.headers.append("set-cookie", `position=${await cluster.position()}; Path=/; HttpOnly`);
@@ -122,7 +124,7 @@ export class ClusterCalls extends TransactionCalls {
   async #positionOf(receipt: Receipt): Promise<string> {
     const { text, error } = await receipt.answer();
     if (text !== undefined) return text;
-    // Once more by the next call, without what this role may not ask.
+    // The next call asks again, without the identity, which this role may not read.
     if (error && hasNoIdentity(error)) this.#isIdentified = false;
     return UNKNOWN_TEXT;
   }
@@ -133,14 +135,14 @@ export class ClusterCalls extends TransactionCalls {
     if (!position) return (await super.batch(queries, options)) as never;
     const receipt = this.#receipt(rest);
     const results = await super.batch(queries, { ...rest, [RECEIPT]: receipt } as BatchOptions);
-    // A batch of nothing has run nowhere.
+    // An empty batch has not run on any server, so it has no answer of its own.
     const text = queries.length ? await this.#positionOf(receipt) : await this.position();
     return Object.assign(results, { position: text }) as never;
   }
 
   // -- of a pool ------------------------------------------------------------------------------------------------------
 
-  /** A connection to the primary for several calls, as {@link Pool.acquire}. */
+  /** Acquires a connection to the primary for several calls, as {@link Pool.acquire}. */
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
     const refused = this.refused();
     if (refused) throw refused;
@@ -148,7 +150,8 @@ export class ClusterCalls extends TransactionCalls {
   }
 
   /**
-   * Listens on a connection of its own to the primary, and after a promotion to the new one: as {@link Pool.listen}.
+   * Listens on a connection of its own to the primary, and after a promotion to the new primary.
+   * As {@link Pool.listen}.
    *
    * @example
    * for await (const { payload } of await cluster.listen("jobs")) console.log(payload);
@@ -159,7 +162,7 @@ export class ClusterCalls extends TransactionCalls {
     return await this.#router.onPrimary(options, (pool) => pool.listen(channel, options));
   }
 
-  /** What is known of the servers, and where calls of `reads` went. */
+  /** Returns what is known about the servers, and where calls of `reads` went. */
   stats(): ClusterStats {
     const now = performance.now();
     const router = this.#router;
@@ -174,8 +177,8 @@ export class ClusterCalls extends TransactionCalls {
   }
 
   /**
-   * Asks all servers now who they are, how far and how near. Calls do so by themselves when what is known has become old
-   * (`lookInterval`); a program that is to begin with its standbys can wait for this.
+   * Asks all servers now for their role, position and round trip. Calls do so by themselves when what is known is too
+   * old (`lookInterval`). A program that must have its standbys from the start can wait for this.
    */
   async look(): Promise<void> {
     const refused = this.refused();
@@ -183,7 +186,7 @@ export class ClusterCalls extends TransactionCalls {
     await this.#router.lookout.look();
   }
 
-  /** Ends the pools, as {@link Pool.close}. It never rejects, and may be called again. */
+  /** Closes the pools, as {@link Pool.close}. It never rejects, and may be called again. */
   override close({ timeout }: { readonly timeout?: number | undefined } = {}): Promise<void> {
     const { servers } = this.#router;
     servers.isClosed = true;
@@ -204,7 +207,7 @@ export class ClusterCalls extends TransactionCalls {
     if (!position && !given) return this.#onPrimary(call[1], (queue) => queue.run(...call));
     const [asked, options, body, way] = call;
     if (way === "stream" || way === "loop")
-      throw new UsageError("INVALID_OPTION", 'Option "position" is for calls whose result is whole: call position().');
+      throw new UsageError("INVALID_OPTION", 'Option "position" is for calls with a complete result: call position().');
     const { position: _, ...rest } = options as typeof options & Extra;
     return this.#withPosition(given ?? this.#receipt(rest), !given, (receipt) =>
       this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.behind(body), way)),
@@ -226,7 +229,7 @@ export class ClusterCalls extends TransactionCalls {
     if (refused) throw refused;
     const { position, ...rest } = Object(options) as typeof options;
     let hasBegun = false;
-    // The callback is the user's, and runs once.
+    // The callback is the user's, and runs only once.
     const once: Work<T> = (transaction) => {
       hasBegun = true;
       return work(transaction);
@@ -239,22 +242,26 @@ export class ClusterCalls extends TransactionCalls {
       );
     if (!position) return await begin(options, sessionOf);
     const receipt = this.#receipt(rest);
-    let session: Awaited<ReturnType<SessionOf>> | undefined;
+    let stop = () => {};
     const listening: SessionOf = async (given) => {
-      session = await sessionOf(given);
-      return Object.assign(session, { committing: receipt.committing(session) });
+      const session = await sessionOf(given);
+      stop = receipt.awaitCommit(session);
+      return session;
     };
     try {
       const value = await begin(rest, listening);
-      // Without a statement nothing has committed, and nobody has asked.
+      // A transaction without a statement has committed nothing and sent no question.
       const text = receipt.isAsked ? await this.#positionOf(receipt) : await this.position();
       return { value, position: text } as T;
     } finally {
-      if (session) session.committing = undefined;
+      stop();
     }
   }
 
-  /** No more promises than it takes to notice that the server was no primary. */
+  /**
+   * Runs a call on the primary. Adds one promise to the pool's call, to catch the error of a server that is no longer
+   * the primary.
+   */
   #onPrimary<T>(options: CallOptions, run: (queue: Inside) => Promise<T>): Promise<T> {
     const router = this.#router;
     const pool = router.servers.primary;
@@ -263,8 +270,8 @@ export class ClusterCalls extends TransactionCalls {
   }
 
   /**
-   * A write that has met a standby has had no effect, and nor has one that has waited for a server that was given up: it
-   * goes to the primary, once it is known who that is.
+   * Finds the primary and runs the call there, if the call has had no effect: a standby refused it (25006), or it was
+   * still queued for a server that was given up.
    */
   async #again<T>(
     error: unknown,
@@ -280,7 +287,7 @@ export class ClusterCalls extends TransactionCalls {
     return await router.onPrimary(options, (found) => run(inside(found)));
   }
 
-  /** Whether the server that was taken for the primary is none any more. */
+  /** Looks, and returns whether the server that was used as the primary no longer is. */
   async #hasMoved(): Promise<boolean> {
     const { servers, lookout } = this.#router;
     const before = servers.memory.timeline;
@@ -316,16 +323,16 @@ export class ClusterCalls extends TransactionCalls {
   }
 }
 
-/** Ours, beside the user's options: who is told the position of this call. */
+/** Our own key beside the user's options: the receipt that gets the position of this call. */
 const RECEIPT = Symbol("receipt");
 
-/** What a call of the cluster may be told, besides what calls of a pool are. */
+/** The options of a cluster's call that a pool's call does not have. */
 interface Extra {
   readonly position?: boolean | undefined;
   readonly [RECEIPT]?: Receipt | undefined;
 }
 
-/** The calls that give a position. */
+/** The calls that return a position. */
 export interface PositionedCalls {
   query<Row = Record<string, unknown>>(
     query: RowInput<Row>,
@@ -358,23 +365,26 @@ export interface PositionedCalls {
     rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
     options: CopyFromOptions & WithPosition,
   ): Promise<ExecResult & Positioned>;
-  /** Resolves with what `work` returned, and with the position behind its COMMIT. */
+  /** Resolves with the result of `work`, and with the position after its COMMIT. */
   transaction<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions & WithPosition,
   ): Promise<{ readonly value: T } & Positioned>;
 }
 
-/** A scope of a cluster: its calls give positions too, but for `batch`. */
+/** A scope of a cluster: its calls return positions too, except `batch`. */
 export type ClusterScope = Omit<PositionedCalls, "batch"> & Scope;
 
-/** The calls of a pool on the primary, `reads` on its standbys, and positions that lead from one to the other. */
+/**
+ * The calls of a pool, which run on the primary, and `reads`, whose calls run on its standbys. A write returns a
+ * position, and `reads.after(position)` never shows an older state.
+ */
 export type Cluster = PositionedCalls & { scope(options: ScopeOptions): ClusterScope } & ClusterCalls;
 
 /**
- * Makes a cluster of a primary and its standbys, which connects when it has to. `servers`: a list of what
- * {@link createPool} takes, or a connection string with several hosts. `options`: those of a pool, and the cluster's own
- * (docs/cluster.md). Who is the primary is asked, and asked again when that changes.
+ * Creates a cluster of a primary and its standbys. It connects when it has to. `servers`: a list of anything that
+ * {@link createPool} accepts, or a connection string with several hosts. `options`: those of a pool, and the cluster's
+ * own (docs/cluster.md). The cluster finds out which server is the primary, and asks again when that changes.
  *
  * @throws UsageError as {@link createPool}
  * @example

@@ -1,5 +1,5 @@
-// What of a pool a cluster uses besides its public calls: its queue. A cluster has every call of a pool because it is a
-// queue too, which hands each call to the queue of the pool that it has chosen (docs/decisions/0047).
+// The part of a pool that a cluster uses besides its public calls: its queue. A cluster has every call of a pool
+// because it is a queue too. It hands each call to the queue of the pool that it has chosen (docs/decisions/0047).
 //
 // Types, and the one cast. Must not know servers.
 import type { Pool, Transaction, TransactionOptions } from "../../index.ts";

@@ -1,10 +1,10 @@
-// Looks at the servers: asks each one who it is and how far, and remembers the answers.
+// Looks at the servers: asks each one for its role and position, and remembers the answers.
 //
-// The primary is asked first: what it has is then compared with what the standbys say afterwards, by our clock alone. So
-// a lag is a bound, and does not depend on the clocks of servers. Nothing here runs by itself: calls look when what is
-// known has become old, so that no timer is needed, and none runs between the requests of a Worker.
+// The standbys are asked after the primary, and all times are this process's. So a lag is an upper bound, and no
+// server's clock is involved. Nothing here runs by itself: a call
+// starts a look when what is known is too old. So no timer is needed, and none runs between the requests of a Worker.
 //
-// Knows when a look is due. Must not know who is chosen by what it finds.
+// Knows when a look is due. Must not know which server is chosen from the answers.
 import { PostgresError, type Pool } from "../../index.ts";
 import { withDeadline } from "../../util/deadline.ts";
 import type { ClusterConfig } from "./options.ts";
@@ -14,26 +14,29 @@ import { lagOf } from "./choice.ts";
 import type { Facts } from "./memory.ts";
 import type { Server, Servers } from "./servers.ts";
 
-/** Milliseconds that a server has for its answer, connecting included. */
+/** Milliseconds that a server has for its answer, including the connect. */
 const PATIENCE = 2_000;
-/** Between two questions how far a standby is: 1, 2, 4 … up to here, which is a quarter of a second in all. */
+/**
+ * Longest pause in milliseconds between two questions for how far a standby is. The pauses are 1, 2, 4 … up to this
+ * one, a quarter of a second in all.
+ */
 const LONGEST_PAUSE = 128;
-/** Nobody observes our own questions. */
+/** The user's observer does not hear of our own questions. */
 const QUIETLY = { observer: {}, timeout: PATIENCE, rowMode: "array" } as const;
 
 export class Lookout {
   readonly #servers: Servers;
   readonly #config: ClusterConfig;
   #looking: Promise<void> | undefined;
-  /** Those who wait for a standby. */
+  /** Wakes the calls that wait for a standby. */
   #waiters: (() => void)[] = [];
-  /** In this look all have answered that can be expected to. */
+  /** In this look every server that answered the last time has answered again, or failed. */
   #hasAnswers = false;
-  /** Of the pool that finds the primary by itself. */
+  /** `isIdentified` of Facts, for the pool that finds the primary by itself, which has no Facts. */
   readonly #primary = { isIdentified: true };
-  /** It did not answer the last time. */
+  /** The primary did not answer the last time. */
   #isLost = false;
-  /** The servers of `discover`, which is asked. */
+  /** The pending call of `discover`. */
   #discovering: Promise<void> | undefined;
 
   constructor(servers: Servers, config: ClusterConfig) {
@@ -41,20 +44,20 @@ export class Lookout {
     this.#config = config;
   }
 
-  /** What is known is old, or not to be trusted. */
+  /** Returns whether the facts are older than `lookInterval`, or suspect. */
   isDue(now: number): boolean {
     const { memory } = this.#servers;
     return memory.isSuspect || now - memory.lookedAt >= this.#config.lookInterval;
   }
 
-  /** Asks; those who ask at the same time share the answers. Never rejects. */
+  /** Asks the servers. Callers at the same time share the answers. Never rejects. */
   look(): Promise<void> {
     return (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)));
   }
 
   /**
-   * The same, but resolves as soon as a standby is known that may answer, or all have answered that did the last time:
-   * one that is silent does not delay others.
+   * The same, but resolves as soon as a suitable standby is known, or all servers that answered the last time have
+   * answered again. So a silent server does not delay calls.
    */
   async lookForStandby(): Promise<void> {
     const looked = this.look();
@@ -71,11 +74,11 @@ export class Lookout {
     memory.lookedAt = performance.now();
     const { primary } = this.#servers;
     const answer = primary && this.#askPrimary(primary);
-    // While it is lost nobody waits for its answer: another server may be the primary, and tells so sooner.
+    // A primary that was lost is not waited for: another server may be the primary, and says so sooner.
     const wasLost = this.#isLost;
     const isMissed = !wasLost && (await answer) === false;
     const isNews = memory.isSuspect || isMissed;
-    // Who is the primary needs no second connection.
+    // The primary is asked through the primary's pool, and needs no second connection for that.
     const isAny = isSuspect || wasLost || isNews;
     const asked = this.#servers.list.filter(({ facts }) => isAny || !isPrimary(facts));
     memory.isSuspect = false;
@@ -84,7 +87,7 @@ export class Lookout {
     const isClear = this.#servers.elect();
     const { primary: found, primaries } = this.#servers;
     const isBack = this.#isLost ? primaries.length > 0 : wasLost;
-    // It was another one, or not known, until now. What the standbys have said is older.
+    // The primary was another server until now, or not known. The answers of the standbys are older than that.
     if (found && (found !== primary || isBack)) {
       this.#isLost = !(await this.#askPrimary(found));
       await this.#askAll(asked.filter(({ facts }) => facts.told?.isStandby));
@@ -105,7 +108,10 @@ export class Lookout {
     this.#waiters.splice(0).forEach((wake) => wake());
   }
 
-  /** Those who give the servers may be slow: what is known is looked at meanwhile. They are not asked twice at a time. */
+  /**
+   * `discover` may be slow. After the deadline the look continues with the known servers. Only one call of it is
+   * pending at a time.
+   */
   async #discover(): Promise<void> {
     const { discover } = this.#config;
     if (!discover) return;
@@ -117,11 +123,11 @@ export class Lookout {
     try {
       this.#servers.update(await discover());
     } catch {
-      // Those that are known go on.
+      // The known servers stay in use.
     }
   }
 
-  /** `false`: it did not answer. */
+  /** Returns `false` if the primary did not answer. */
   async #askPrimary(pool: Pool): Promise<boolean> {
     const at = performance.now();
     try {
@@ -129,7 +135,7 @@ export class Lookout {
       if (!found.isStandby) this.#servers.memory.mark(found, at);
       return true;
     } catch {
-      // Lags grow, until it is asked again.
+      // The lags grow until the primary answers again.
       return false;
     }
   }
@@ -138,7 +144,7 @@ export class Lookout {
     const { pool, facts } = server;
     const { memory } = this.#servers;
     try {
-      // The first answer takes a connection and a first run too.
+      // The first question pays for a connect and a first run, so it is not the one that is measured.
       if (!pool.stats().idle) await ask(pool, facts);
       const began = performance.now();
       const found = await ask(pool, facts);
@@ -148,7 +154,8 @@ export class Lookout {
       await this.#untilKnown(server);
       if (lagOf(facts, performance.now()) <= this.#config.maxLag) this.#wake();
     } catch (failure) {
-      // Where all connections are in use it is only busy: another standby can answer, but there is no other primary.
+      // If all connections are in use, the server is only busy. Another standby can answer instead, but there is no
+      // other primary.
       const { acquired, max } = pool.stats();
       const isBusy = acquired >= max;
       if (isBusy && isPrimary(facts)) return;
@@ -158,8 +165,8 @@ export class Lookout {
   }
 
   /**
-   * A primary that works is further than its standbys in each moment. How far it was a moment ago tells a lag, so the
-   * standby is asked until it has come there, for a short time.
+   * Asks the standby repeatedly, for a short time, until it has reached a recorded position of the primary, because its
+   * lag is known only then. A busy primary is always ahead, so its present position would not do.
    */
   async #untilKnown(server: Server): Promise<void> {
     const { memory } = this.#servers;
@@ -171,7 +178,7 @@ export class Lookout {
     }
   }
 
-  /** How far a standby is now; `undefined`: it is none. */
+  /** Returns how far the standby is now, or `undefined` if the server is no longer a standby. */
   async howFar({ pool, facts }: Server, timeout: number): Promise<bigint | undefined> {
     const { rows } = await pool.query<[string | null]>(HOW_FAR, {
       ...QUIETLY,
@@ -189,7 +196,7 @@ function isPrimary({ told: said }: Facts): boolean {
   return said !== undefined && !said.isStandby;
 }
 
-/** Once more without its identity, where the role may not ask for that. */
+/** Asks a server. Asks again without the identity if the role may not read it. */
 async function ask(pool: Pool, known: { isIdentified: boolean }): Promise<Told> {
   try {
     const { rows } = await pool.query<ToldRow>(whoAreYou(known.isIdentified), QUIETLY);

@@ -1,49 +1,49 @@
-// What an isolate remembers of the servers of a cluster, from one request to the next: who is primary, who follows, how
-// far and how fast each one is, and how far the primary was at which time.
+// What an isolate remembers about the servers of a cluster, from one request to the next: which one is the primary,
+// which ones follow, how far and how near each one is, and how far the primary was at which time.
 //
-// Facts only: sockets and promises belong to a request on Workers, and none is here. Knows how a lag is computed. Must
+// Facts only: on Workers sockets and promises belong to a request, so none is here. Knows how a lag is computed. Must
 // not know how servers are asked (look.ts), or which one is chosen (choice.ts).
 import type { Told } from "./questions.ts";
 
-/** Of one server. Times are of `performance.now()`. */
+/** What is known about one server. Times are of `performance.now()`. */
 export interface Facts {
-  /** What it said last; `undefined`: nothing yet, or it cannot be reached. */
+  /** Its last answer; `undefined`: it has not answered yet, or cannot be reached. */
   told: Told | undefined;
-  /** Milliseconds of a question and its answer, smoothed. */
+  /** The round trip of a question and its answer, in milliseconds, smoothed. */
   roundTrip: number | undefined;
-  /** Why it could not be asked the last time. */
+  /** Why the last question failed. */
   failure: unknown;
-  /** Of a standby: it has all that the primary had at this time. */
+  /** For a standby: the latest time of which it has replayed the primary's position. */
   hasAllOf: number;
   /** The role may ask for the cluster's identity, as far as is known. */
   isIdentified: boolean;
-  /** Transactions there are READ COMMITTED by default, as far as is known. */
+  /** Transactions on the server are READ COMMITTED by default, as far as is known. */
   isReadCommitted: boolean;
-  /** It has WAIT FOR LSN; `undefined`: no session has told its version yet. */
+  /** The server has WAIT FOR LSN; `undefined`: no session has reported its version yet. */
   hasWaitFor: boolean | undefined;
 }
 
-/** How far the primary was at a time. */
+/** How far the primary was at a time, at least. */
 interface Mark {
   readonly at: number;
   readonly lsn: bigint;
 }
 
-/** Marks that are kept: at `lookInterval` each, what a lag is measured by. */
+/** Maximum number of marks. A lag is computed from them; there is about one per `lookInterval`. */
 const MOST_MARKS = 100;
-/** Of a round trip that was measured now, in the mean. */
+/** Weight of the newest round trip in the mean. */
 const WEIGHT = 0.3;
 
 export class Memory {
   /** By {@link Server.key}. */
   readonly #servers = new Map<string, Facts>();
-  /** Ascending. */
+  /** Ascending by time. */
   #marks: Mark[] = [];
   #timeline = 0;
   #system = 0n;
   /** When the servers were last asked. */
   lookedAt = -Infinity;
-  /** Who is what may have changed: all servers are to be asked. */
+  /** Roles may have changed, so the next look must ask all servers. */
   isSuspect = true;
 
   of(key: string): Facts {
@@ -63,22 +63,27 @@ export class Memory {
     return facts;
   }
 
-  /** The primary's timeline, as far as is known. */
+  /** The primary's timeline as far as is known; 0: unknown. */
   get timeline(): number {
     return this.#timeline;
   }
 
   /**
-   * It is known how far the primary was, and the standby's positions are of the same log: on another timeline, as that of
-   * a standby that has more than the server that was promoted, they say nothing. One that tells no timeline is believed.
+   * Returns whether the standby's positions tell its lag: the primary's position is known, and both are of the same
+   * log. Positions of two timelines are not comparable: a standby may have replayed WAL that the promoted server never
+   * had. A standby that reports no timeline is believed.
    */
   canTell({ told }: Facts): boolean {
     return this.#marks.length > 0 && (!told?.timeline || told.timeline === this.#timeline);
   }
 
-  /** The primary was as far as this at `at`, or further. A new timeline makes every mark one of another history. */
+  /**
+   * Records a lower bound of the primary's position at the time `at`. A new timeline drops all earlier marks, because
+   * they are of another history.
+   */
   mark({ system, timeline, lsn }: Told, at: number): void {
-    // It was left behind by a promotion, and has not noticed: what its standbys have is not what the primary has.
+    // A promotion has left this server behind, and it has not noticed. What its standbys have is not what the real
+    // primary has.
     if (timeline < this.#timeline && system === this.#system) {
       this.isSuspect = true;
       return;
@@ -94,7 +99,7 @@ export class Memory {
     if (this.#marks.length > MOST_MARKS) this.#marks.shift();
   }
 
-  /** A standby has come as far as this. */
+  /** Records that a standby has replayed up to this position. */
   reached(facts: Facts, lsn: bigint): void {
     if (facts.told) facts.told = { ...facts.told, lsn: lsn > facts.told.lsn ? lsn : facts.told.lsn };
     if (!this.canTell(facts)) return;
@@ -118,11 +123,13 @@ function mean(before: number, now: number): number {
   return before + WEIGHT * (now - before);
 }
 
-/** Clusters that an isolate remembers: one that makes names of hosts up must not fill its memory. */
+/**
+ * Maximum number of clusters that an isolate remembers: a program that invents names of hosts must not fill its memory.
+ */
 const MOST = 100;
 const memories = new Map<string, Memory>();
 
-/** That of this cluster, for all who make one of the same servers in this isolate. */
+/** Returns the memory of this cluster. All clusters of the same servers in this isolate share it. */
 export function memoryOf(key: string): Memory {
   const memory = memories.get(key) ?? new Memory();
   memories.delete(key);

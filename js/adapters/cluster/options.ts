@@ -1,30 +1,34 @@
-// Options of `createCluster`: those of a pool, and what the cluster adds.
+// Options of `createCluster`: those of a pool, and those that the cluster adds.
 //
 // Knows names, rules and defaults. Must not know servers.
 import { UsageError, type ConnectInput, type PoolOptions } from "../../index.ts";
 
-/** Options of {@link createCluster}. Times are milliseconds. Those of a pool hold for the pool of each server. */
+/**
+ * Options of {@link createCluster}. Times are in milliseconds. The options of a pool apply to the pool of each server.
+ */
 export interface ClusterOptions extends PoolOptions {
   /**
-   * By how much a standby may lag and still answer `reads`. What is compared is a bound: since when it has not been seen
-   * to have all that the primary had. `Infinity`: by any time, also while no primary can be asked. Default 10,000.
+   * Maximum lag of a standby that may answer `reads`. The lag is an upper bound: the time since the standby was last
+   * known to have everything that the primary had. With `Infinity` a standby may lag by any time, also while no primary
+   * can be asked. Default 10,000.
    */
   readonly maxLag?: number | undefined;
   /**
-   * For how long `reads.after(position)` waits for a standby to come as far as the position, before the primary answers.
-   * 0: not at all. Default 1,000.
+   * How long `reads.after(position)` waits for a standby to reach the position before the primary answers. 0: it does
+   * not wait. Default 1,000.
    */
   readonly wait?: number | undefined;
   /**
-   * How old may be what is known of the servers: who is the primary, how far and how fast each standby is. The next call
-   * of `reads` asks them again, and does not wait for that unless `maxLag` has passed. No timer does. Default 2,000.
+   * Maximum age of what is known about the servers: which one is the primary, how far and how near each standby is.
+   * When it is older, the next call of `reads` asks them again. That call waits for the answers only if no known
+   * standby is suitable, for example after `maxLag`. There is no timer. Default 2,000.
    */
   readonly lookInterval?: number | undefined;
-  /** The servers as they are now, asked with each look: new ones are used, those that are missing are left. */
+  /** Returns the present servers. Called in each look: new servers are added, missing ones are dropped. */
   readonly discover?: (() => readonly ConnectInput[] | Promise<readonly ConnectInput[]>) | undefined;
 }
 
-/** Those of the cluster, complete. */
+/** The cluster's own options, with their defaults filled in. */
 export interface ClusterConfig {
   readonly maxLag: number;
   readonly wait: number;
@@ -47,7 +51,7 @@ export function splitOptions(options: ClusterOptions): { config: ClusterConfig; 
   return { config, pool };
 }
 
-/** What a timer can wait for. */
+/** The longest time that a timer can wait for. */
 const LONGEST = 2 ** 31 - 1;
 
 function milliseconds(name: keyof typeof DEFAULTS, value: unknown): number {

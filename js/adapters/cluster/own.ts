@@ -1,5 +1,5 @@
-// Our own questions on a session, which no call has a deadline for: where the link is silent, or the server, the
-// connection is given up after the time that a call has.
+// The cluster's own questions on a session. They belong to no call, so no call's deadline covers them. If there is no
+// answer within the `timeout` of the call that needs it, the connection is closed.
 //
 // Knows operations. Must not know what is asked, or why.
 import { TimeoutError, type CallOptions } from "../../index.ts";
@@ -8,12 +8,14 @@ import type { Config, Operation, Session } from "./inside.ts";
 
 export const NO_LIMITS = new Float64Array();
 
-/** Milliseconds for an answer: the `timeout` of the call that it is asked for. 0: any. */
+/**
+ * Returns how many milliseconds an answer may take: the `timeout` of the call that the question is for. 0: any time.
+ */
 export function patienceOf({ timeout }: Pick<Config, "timeout">, options: CallOptions): number {
   return (Object(options) as CallOptions).timeout ?? timeout;
 }
 
-/** Begins the question: its connection ends when it is not answered within `patience`. */
+/** Sends the question. Its connection ends if the answer does not arrive within `patience` milliseconds. */
 export function ask(
   { connection }: Session,
   patience: number,
@@ -30,7 +32,7 @@ export function ask(
   return operation;
 }
 
-/** The same for a statement that is known to be a simple one, and whose rows nobody wants. */
+/** The command for `ask` that sends one statement by the simple query protocol and drops its rows. */
 export function simply(statement: string): Parameters<Session["connection"]["operate"]>[0] {
   return (handle) => handle.simple_query(statement, COPY_NONE, ROWS_NONE, NO_LIMITS);
 }

@@ -4,16 +4,16 @@
 //
 // Knows the text and how positions compare. Must not know servers, or who answers.
 
-/** How far a transaction is in the log of a cluster. */
+/** A position in the log of a cluster. */
 export interface Position {
-  /** `pg_control_system()`; 0: the server has not said. */
+  /** From `pg_control_system()`; 0: the server did not report it. */
   readonly system: bigint;
   /** Each promotion begins a new timeline. */
   readonly timeline: number;
   readonly lsn: bigint;
 }
 
-/** Of a write whose position nobody could be asked for: only a primary may answer behind it. */
+/** The position of a write whose position could not be asked for. Only a primary may answer a read after it. */
 export const UNKNOWN: Position = { system: 0n, timeline: 0, lsn: 0n };
 
 const TEXT = /^([0-9a-z]{1,13})-([0-9a-z]{1,7})-([0-9a-z]{1,13})$/;
@@ -22,7 +22,7 @@ export function textOf({ system, timeline, lsn }: Position): string {
   return [system, timeline, lsn].map((part) => part.toString(36)).join("-");
 }
 
-/** {@link UNKNOWN} for all that is no position: texts come from cookies, and so from strangers. */
+/** Returns {@link UNKNOWN} for every text that is not a position: texts come from cookies, and so from strangers. */
 export function positionOf(text: unknown): Position {
   const [, system, timeline, lsn] = (typeof text === "string" && TEXT.exec(text)) || [];
   if (!system || !timeline || !lsn) return UNKNOWN;
@@ -31,14 +31,14 @@ export function positionOf(text: unknown): Position {
   return isPossible ? found : UNKNOWN;
 }
 
-/** Both are uint64. */
+/** The largest uint64, for the system identifier and the position of the log. */
 const MOST = (1n << 64n) - 1n;
 
 function parsed(digits: string): bigint {
   return [...digits].reduce((sum, digit) => sum * 36n + BigInt(parseInt(digit, 36)), 0n);
 }
 
-/** As the server writes a position: two halves in hexadecimal. */
+/** Parses a position as the server writes it: two halves in hexadecimal. */
 export function lsnOf(text: string): bigint {
   const [high = "", low = ""] = text.split("/");
   return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
@@ -48,13 +48,16 @@ export function lsnText(lsn: bigint): string {
   return `${(lsn >> 32n).toString(16)}/${(lsn & 0xffffffffn).toString(16)}`.toUpperCase();
 }
 
-/** Bytes of a page's header in the log: in front of its first record, and the longer one of a segment's first page. */
+/**
+ * Sizes in bytes of a page's header in the log, in front of the page's first record. The longer one is of a segment's
+ * first page.
+ */
 const HEADERS = [24n, 40n];
 
 /**
- * Where the next record begins, as a primary tells it, as the end of the record before it, which is what a standby tells.
- * They differ where that record has filled its page: the next one begins behind the page's header, and a standby would
- * be taken to be behind until there is a next one.
+ * Converts the beginning of the next record, which a primary reports, into the end of the record before it, which a
+ * standby reports. The two differ if that record has filled its page: the next record then begins after the next page's
+ * header. Without this a standby would seem to be behind until there is a next record.
  */
 export function endOfRecord(insert: bigint, pageSize: number): bigint {
   const inPage = insert % BigInt(pageSize);

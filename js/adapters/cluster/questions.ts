@@ -1,19 +1,19 @@
-// What servers are asked about their place in the cluster: as SQL, and what the answers mean.
+// The questions to servers about their place in the cluster, as SQL, and what the answers mean.
 //
-// What an ordinary role is told, by experiment on PostgreSQL 15 and 18 (tests/cluster/facts.test.ts):
+// What an ordinary role may see, by experiment on PostgreSQL 15 and 18 (tests/cluster/facts.test.ts):
 //
 // - `pg_control_system()` has the identity of the cluster, on a primary and on its standbys.
-// - `pg_walfile_name()` has the timeline of a primary: right from its promotion on, where `pg_control_checkpoint()` has
-//   that of the last checkpoint. A standby refuses it.
-// - A standby's timeline is told by `pg_stat_wal_receiver`, but only to members of pg_read_all_stats. To others
-//   `pg_control_checkpoint()` and `pg_control_recovery()` tell the one of the last restart point: the standby has come
-//   there, or further.
+// - `pg_walfile_name()` has the timeline of a primary, correct from its promotion on. `pg_control_checkpoint()` has
+//   only that of the last checkpoint. A standby refuses `pg_walfile_name()`.
+// - A standby's timeline is in `pg_stat_wal_receiver`, but only members of pg_read_all_stats see it there. Others see
+//   the timeline of the last restart point in `pg_control_checkpoint()` and `pg_control_recovery()`: the standby has
+//   reached that one, or a later one.
 //
 // Must not know pools, or what is done with an answer.
 import { ofPreludes, type PgzError } from "../../index.ts";
 import { endOfRecord, lsnOf, lsnText, type Position } from "./position.ts";
 
-/** What a server says of itself. */
+/** What a server says about itself. */
 export interface Told extends Position {
   readonly isStandby: boolean;
 }
@@ -24,13 +24,13 @@ const STANDBY_TIMELINE =
   "(select min_recovery_end_timeline from pg_catalog.pg_control_recovery())," +
   "(select received_tli from pg_catalog.pg_stat_wal_receiver))";
 
-/** As hexadecimal, in a file's name. */
+/** The name of the primary's present WAL file. Its first 8 hexadecimal digits are the timeline. */
 const PRIMARY_FILE = "pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())";
 const SYSTEM = "(select system_identifier from pg_catalog.pg_control_system())";
 const PAGE_SIZE = "pg_catalog.current_setting('wal_block_size')";
 const IS_STANDBY = "pg_catalog.pg_is_in_recovery()";
 
-/** One row: {@link ToldRow}. `isIdentified`: the role may ask who the cluster is. */
+/** Returns the question for one {@link ToldRow}. `isIdentified`: the role may read the cluster's identity. */
 export function whoAreYou(isIdentified: boolean): string {
   const identity = isIdentified
     ? `${SYSTEM}::text, case when ${IS_STANDBY} then ${STANDBY_TIMELINE} end`
@@ -43,8 +43,8 @@ export function whoAreYou(isIdentified: boolean): string {
 }
 
 /**
- * A standby, how far it is, the system's identifier, a standby's timeline, the name of a primary's file of the log, the
- * size of a page of the log.
+ * Columns: whether the server is a standby, its position, the system identifier, a standby's timeline, the name of a
+ * primary's WAL file, the size of a page of the log.
  */
 export type ToldRow = [boolean, string | null, string | null, number | null, string | null, string];
 
@@ -62,14 +62,14 @@ function timelineOf(file: string): number {
 }
 
 /**
- * How far a standby is; null: it is none any more. Takes no snapshot that would be in the way of what it replays for
- * longer than it runs.
+ * Asks how far a standby is; null: the server is no longer a standby. Its snapshot lasts only as long as the statement
+ * runs, so it does not block replay for longer.
  */
 export const HOW_FAR = `select case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() end::text`;
 
-// -- the position of what has committed --------------------------------------------------------------------------------
+// -- the position of what has committed -------------------------------------------------------------------------------
 
-/** Asked behind COMMIT: the row has the position, and the size of a page. */
+/** Returns the question that is sent after COMMIT. Its row has the position, and the size of a page. */
 export function whereAreYou(isIdentified: boolean): string {
   const system = isIdentified ? `${SYSTEM}::text` : "'0'";
   return `select ${system}, ${PRIMARY_FILE}, pg_catalog.pg_current_wal_insert_lsn()::text, ${PAGE_SIZE}`;
@@ -81,28 +81,30 @@ export function where([system, file, lsn, pageSize]: WhereRow): Position {
   return { system: BigInt(system), timeline: timelineOf(file), lsn: endOfRecord(lsnOf(lsn), Number(pageSize)) };
 }
 
-// -- guards ------------------------------------------------------------------------------------------------------------
+// -- guards -----------------------------------------------------------------------------------------------------------
 
-/** Why a server may not answer behind a position. */
+/** Why a server may not answer a read after a position. */
 export type Refusal =
-  /** It is a standby that has not come as far. */
+  /** It is a standby that has not reached the position. */
   | "behind"
-  /** It is another cluster, or its timeline is another one, or not known. */
+  /** It belongs to another cluster, or its timeline is another one or unknown. */
   | "unknown"
-  /** It is no standby, or no primary, any more; or a primary of an older timeline. */
+  /** It is no longer a standby, or no longer a primary, or it is a primary of an older timeline. */
   | "role"
-  /** The transaction's snapshot may be older than the answer to this question. */
+  /** The transaction's snapshot may be older than the answer of the guard. */
   | "isolation";
 
-/** In the words of a failed guard. */
+/** Begins the reason in the message of a failed guard. */
 const MARK = "pgz-edge:";
 
 /**
- * In front of a statement, in its own transaction: fails where the standby has not come as far as the position, and the
- * server skips the statement then. In READ COMMITTED the statement takes its snapshot after this, so it sees all that
- * was replayed. In the other levels this one's snapshot would be the statement's, and it was taken before the question.
+ * Returns the guard that is sent in front of a statement, in its transaction. It fails if the standby has not reached
+ * the position, and the server then skips the statement. In READ COMMITTED the statement takes its snapshot after the
+ * guard, so it sees everything that was replayed. In the other levels the statement would use the guard's snapshot,
+ * which is taken before the guard asks how far the standby is. `isAlone`: the guard has a transaction of its own, where
+ * the level does not matter.
  *
- * There is no function that raises an error, but a text that is no `pg_lsn` does.
+ * SQL has no function that raises an error. But the cast of a text that is not a `pg_lsn` fails.
  */
 export function standbyGuard({ system, timeline, lsn }: Position, isAlone: boolean): string {
   const isolation = "pg_catalog.current_setting('transaction_isolation') not in ('read committed','read uncommitted')";
@@ -115,7 +117,10 @@ export function standbyGuard({ system, timeline, lsn }: Position, isAlone: boole
   ]);
 }
 
-/** The same for a primary, which is always as far: it must not be one that has been left behind by a promotion. */
+/**
+ * The same for a primary, which has always reached the position. It must not be a primary that a promotion has left
+ * behind.
+ */
 export function primaryGuard({ system, timeline }: Position): string {
   const isOlder = `'x'||pg_catalog.left(${PRIMARY_FILE},8)`;
   return guard([
@@ -125,8 +130,9 @@ export function primaryGuard({ system, timeline }: Position): string {
 }
 
 /**
- * In front of a guard, on PostgreSQL 19: waits until the standby has come as far, for so many milliseconds, which are 1
- * at least. Takes no snapshot. Says how that ended in a row, which nobody reads: the guard decides.
+ * Returns the statement that waits on PostgreSQL 19, and is sent in front of a guard. It waits until the standby has
+ * reached the position, for so many milliseconds, at least 1. It takes no snapshot. Its row says how the wait ended.
+ * The driver ignores the row, because the guard decides.
  */
 export function waitFor({ lsn }: Position, milliseconds: number): string {
   return `wait for lsn '${lsnText(lsn)}' with (timeout ${milliseconds}, no_throw)`;
@@ -138,21 +144,21 @@ function guard(reasons: readonly (readonly [condition: string, reason: Refusal])
 }
 
 /**
- * Why a guard has failed, if this is the error of one: of a statement of our own. A value of the caller's may have the
- * same words, in an error of the caller's statement.
+ * Returns why a guard has failed, if this is the error of a guard, which is a statement of our own. An error of the
+ * caller's statement may have the same words, from a value of the caller's.
  */
 export function refusalOf(error: unknown): Refusal | undefined {
   return ofPreludes.has(error as PgzError) ? refusalIn(error) : undefined;
 }
 
-/** What the words of an error say. */
+/** Returns the reason that the message of an error names. */
 export function refusalIn(error: unknown): Refusal | undefined {
   const { code, message } = Object(error) as { code?: unknown; message?: unknown };
   if (code !== "22P02" || typeof message !== "string") return undefined;
   return /"pgz-edge:(behind|unknown|role|isolation)"/.exec(message)?.[1] as Refusal | undefined;
 }
 
-/** The role may not ask for the identity, or the server has none (42501, 42883, 0A000, 42P01). */
+/** Returns whether the role may not read the identity, or the server has none (42501, 42883, 0A000, 42P01). */
 export function hasNoIdentity({ code }: { readonly code?: unknown }): boolean {
   return ["42501", "42883", "0A000", "42P01"].includes(String(code));
 }

@@ -1,7 +1,7 @@
-// `cluster.reads`: the calls of a pool on a standby, and where none is suitable on the primary.
+// `cluster.reads`: offers a pool's calls, and runs each on a standby, or on the primary if no standby is suitable.
 //
-// Knows how a call goes from one server to the next. Must not know how a server is chosen (choice.ts), what is known of
-// it (memory.ts), or when SQL may run twice (again.ts).
+// Knows how a call goes from one server to the next. Must not know how a server is chosen (choice.ts), what is known
+// about it (memory.ts), or when SQL may run twice (again.ts).
 import type { CallOptions, RouteReason, TransactionOptions } from "../../index.ts";
 import { needsPrimary, reasonToLeave } from "./again.ts";
 import { After } from "./after.ts";
@@ -11,18 +11,18 @@ import { positionOf } from "./position.ts";
 import { Routed } from "./routed.ts";
 import type { Server } from "./servers.ts";
 
-/** How a call is made on the queue of a server. */
+/** Makes the call on the queue of one server. */
 type Attempt<T> = (queue: Inside) => Promise<T>;
 
 const FIRST = {};
 
-/** The calls of a pool that may be answered by a standby: `cluster.reads`. */
+/** The calls of a pool that a standby may answer: `cluster.reads`. */
 export class Reads extends Routed {
   /**
-   * The same calls, but none of them answers from before this position: the standby that is chosen has come as far, is
-   * waited for, or the primary answers. A position is a text of `cluster.position()` or of a call with `position: true`.
-   * Without one, as in a visitor's first request, these are the calls of `reads`; a text that is no position is answered
-   * by the primary.
+   * Returns the same calls, with answers that are never older than this position. If the chosen standby has not
+   * reached the position, the call waits for it, and then asks the primary. A position is a text from
+   * `cluster.position()` or from a call with `position: true`. Without one, as in a visitor's first request, returns
+   * `reads` itself. If the text is not a position, the primary answers.
    *
    * @example
    * const { rows } = await cluster.reads.after(cookie).query(sql`select * from orders where customer = ${7}`);
@@ -41,7 +41,7 @@ export class Reads extends Routed {
     const attempt: Attempt<T> = (queue) => queue.run(...call);
     const [{ text }, options] = call;
     const choice = this.router.choose(FIRST);
-    // Where all is known and goes well, a call costs one promise more than a pool's.
+    // The fast path: the choice is made at once. A call that succeeds then costs one promise more than a pool's.
     if (choice instanceof Promise || choice.is === "primary") return this.#route(text, options, attempt, choice);
     const { server } = choice;
     this.router.toStandby(server);
@@ -63,7 +63,7 @@ export class Reads extends Routed {
       try {
         return await queue.begin(once, options, sessionOf);
       } catch (error) {
-        // The callback is not called twice.
+        // The callback must not run twice.
         throw hasBegun ? new Begun(error) : error;
       }
     };
@@ -75,7 +75,7 @@ export class Reads extends Routed {
     });
   }
 
-  /** `choice`: that of its first attempt, where it is made already. */
+  /** `choice`: the choice for the first attempt, if the caller has made it already. */
   async #route<T>(
     text: string,
     options: CallOptions,
@@ -93,7 +93,10 @@ export class Reads extends Routed {
     }
   }
 
-  /** It has failed on this standby: to the others in turn, and then to the primary, where it may run again. */
+  /**
+   * Continues a call that has failed on one standby: tries the other standbys in turn and then the primary, if the call
+   * may run again.
+   */
   async #elsewhere<T>(
     text: string,
     options: CallOptions,
@@ -133,7 +136,7 @@ export class Reads extends Routed {
   }
 }
 
-/** What a transaction has failed with whose callback had begun. */
+/** Wraps the error of a transaction whose callback had begun. */
 class Begun extends Error {
   constructor(cause: unknown) {
     super("begun", { cause });

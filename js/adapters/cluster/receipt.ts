@@ -1,11 +1,11 @@
-// The position of what a call has committed, asked in its own flight: the question leaves as soon as the call, or its
-// COMMIT, has said all it has to say, and the server answers it once that has committed.
+// Gets the position of a call's commit. The question for it is pipelined: it is sent right after the last message of
+// the call or of its COMMIT, and the server answers it after the commit. So it costs no round trip.
 //
 //   BEGIN ; statement ───> COMMIT ─ Sync ─ where are you? ─ Sync ───>
 //                     <─── committed ────── 1m6sgvrcoyvi-1-5xk2o0
 //
-// Knows one call at a time. Must not know servers. A position that could not be had is not known, so that the primary
-// answers behind it: what has committed is not to fail for it.
+// Knows one call at a time. Must not know servers. If the question fails, the position is unknown, and the primary
+// answers reads after it: a call that has committed must not fail because of its position.
 import type { PgzError } from "../../index.ts";
 import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
 import { ask, NO_LIMITS } from "./own.ts";
@@ -13,10 +13,10 @@ import type { Body, Call, Operation, Session } from "./inside.ts";
 import { textOf, UNKNOWN } from "./position.ts";
 import { where, type WhereRow } from "./questions.ts";
 
-/** A question that has been put, and what it belongs to. */
+/** A question that has been sent, and the call that it belongs to. */
 interface Asked {
   readonly operation: Operation;
-  /** Of the call that was said then: where it runs again, what has committed is later than this answer. */
+  /** The operation after which the question was sent. If the call has run again since, the answer is too old. */
   readonly after: Operation | undefined;
   readonly answer: { text: string };
 }
@@ -32,7 +32,7 @@ export class Receipt {
     this.#patience = patience;
   }
 
-  /** A call's work with the question behind it. */
+  /** Returns the call's body with the question sent after it. */
   behind<T>(body: Body<T>): Body<T> {
     return (call, session, ending) => {
       const next = call.follower;
@@ -48,17 +48,28 @@ export class Receipt {
     };
   }
 
-  /** To be called when COMMIT of a transaction on the session has left. */
-  committing(session: Session): () => Operation {
-    return () => this.#ask(session, undefined);
+  /**
+   * Sends the question with COMMIT of the transaction that begins on the session now. Returns a function that stops
+   * this. It does not stop the next transaction on the session, which may wait for its own COMMIT already.
+   */
+  awaitCommit(session: Session): () => void {
+    const stop = () => {
+      if (session.committing === committing) session.committing = undefined;
+    };
+    const committing = () => {
+      stop();
+      return this.#ask(session, undefined);
+    };
+    session.committing = committing;
+    return stop;
   }
 
-  /** Somebody has put the question. */
+  /** The question has been sent. */
   get isAsked(): boolean {
     return this.#asked !== undefined;
   }
 
-  /** The position, when the answer is there, or why there is none. Never rejects. */
+  /** Resolves with the position after the answer has arrived, or with the reason why there is none. Never rejects. */
   async answer(): Promise<{ readonly text?: string; readonly error?: PgzError | undefined }> {
     const asked = this.#asked;
     if (!asked) return {};
@@ -82,7 +93,10 @@ export class Receipt {
     return operation;
   }
 
-  /** The connection is free when the answer is there. `call`: it has gone well, so the answer is wanted. */
+  /**
+   * Runs `then` after the answer, when the connection is free. `call` is given if the call has succeeded. If no
+   * question followed its last operation, asks now.
+   */
   #whenAnswered(call: Pick<Call<unknown>, "operation"> | undefined, session: Session, then: () => void): void {
     const isOfThis = this.#asked && this.#asked.after === call?.operation;
     if (call && !isOfThis) this.#ask(session, call.operation);

@@ -1,11 +1,11 @@
-// The calls of a pool, each on the server that is chosen for it: what `reads` and `reads.after()` have in common.
+// The calls of a pool, each on the server that is chosen for it: the common part of `reads` and `reads.after()`.
 //
 // A queue whose calls all run in the queues of other pools. Must not know how a server is chosen.
 import { TransactionCalls, type UsageError } from "../../index.ts";
 import { inside } from "./inside.ts";
 import type { Router } from "./router.ts";
 
-/** What is used of the cluster. */
+/** The part of the cluster that is used here. */
 export interface Owner {
   refused(): UsageError | undefined;
   close(): Promise<void>;
@@ -19,7 +19,7 @@ export abstract class Routed extends TransactionCalls {
 
   /** @internal */
   constructor(router: Router, owner: Owner) {
-    // Options are those of any server: they differ in their hosts only.
+    // Any server's options will do: they differ in their hosts only.
     const { config, counters } = inside(router.servers.list[0]!.pool);
     super(config, counters);
     this.router = router;
@@ -34,12 +34,12 @@ export abstract class Routed extends TransactionCalls {
     return this.owner.refused();
   }
 
-  /** Behind a stream with `closeWhenDone`. @internal */
+  /** Called after a stream with `closeWhenDone`. @internal */
   protected override close(): Promise<void> {
     return this.owner.close();
   }
 
-  /** Streams of a pool stand in nobody's way. @internal */
+  /** Streams of a pool block no other call. @internal */
   protected override unfinished(): undefined {}
 
   /** @internal */

@@ -1,7 +1,7 @@
-// Where a call of the cluster goes: which server is chosen, what observers and `stats()` hear of it, and what is learned
+// Where a call of the cluster goes: which server is chosen, what observers and `stats()` are told, and what is learned
 // from a failure.
 //
-// Holds together the servers, what is known of them, and who looks. Must not know what a call does, or positions.
+// Holds together the servers, the memory about them, and the lookout. Must not know what a call does, or positions.
 import {
   ConnectionError,
   PostgresError,
@@ -18,15 +18,17 @@ import type { ClusterConfig } from "./options.ts";
 import type { Servers } from "./servers.ts";
 import { type Server } from "./servers.ts";
 
-/** Milliseconds between two looks for a primary that is not there: twice as many each time, up to here. */
+/**
+ * Milliseconds between two looks for a primary that cannot be found. The pause doubles each time, up to the longest.
+ */
 const FIRST_PAUSE = 20,
   LONGEST_PAUSE = 500;
-/** Of a call whose server is given up before it has begun there. */
+/** Maximum number of attempts of a call whose server is given up before the call has begun there. */
 const MOST_ATTEMPTS = 10;
 
 export type Reads = Record<RouteReason, number>;
 
-/** What a call wants of a server. */
+/** What a call requires of a server. */
 export interface Wish {
   readonly tried?: ReadonlySet<string>;
   readonly lsn?: bigint;
@@ -47,7 +49,7 @@ export class Router {
     conflict: 0,
     write: 0,
   };
-  /** Of them, those of each server. */
+  /** The calls of `reads` on standbys, by the server's key. */
   readonly readsOf = new Map<string, number>();
   #turn = 0;
 
@@ -58,8 +60,8 @@ export class Router {
   }
 
   /**
-   * The standby for a call, or why it is the primary's. Where what is known is old the servers are asked: meanwhile the
-   * call goes by what is known, unless that names no standby.
+   * Returns the standby for a call, or the reason why the primary must run it. If the facts are old, starts a
+   * look. The call waits for it only if no known standby is suitable.
    */
   choose(wish: Wish): Choice<Server> | Promise<Choice<Server>> {
     const now = performance.now();
@@ -74,18 +76,18 @@ export class Router {
     return choose(this.servers.list, { now, maxLag: this.config.maxLag, turn: this.#turn++, tried, lsn });
   }
 
-  /** The pool of the primary; looks for it where nobody knows. */
+  /** Returns the pool of the primary. Looks for the primary if it is unknown. */
   primary(options: CallOptions = {}): Pool | Promise<Pool> {
     return this.servers.primary ?? this.#find(options);
   }
 
   /**
-   * Where there was a primary another one is waited for, as a pool waits for its server. Where none was ever known, who
-   * was asked last has the error that tells why.
+   * Waits for the next primary if there was one before, as a pool waits for its server. If no primary was ever known,
+   * returns the pool of the first server, whose error tells why.
    */
   async #find(options: CallOptions): Promise<Pool> {
     const { servers } = this;
-    // Whoever runs the call checks them.
+    // The callee validates the options.
     const { timeout, signal } = Object(options) as CallOptions;
     const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, Number(timeout) || Infinity);
     for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
@@ -98,19 +100,22 @@ export class Router {
   }
 
   /**
-   * The call waited in a pool that was given up with its server meanwhile, so that nothing of it has left: it goes to
-   * whoever is the primary now.
+   * Returns whether the call was still queued in the pool of a server that was dropped. Nothing of such a call has been
+   * sent, so it may go to the present primary.
    */
   async wasLeft(pool: Pool, error: unknown): Promise<boolean> {
     if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.retryable) return false;
     if (this.servers.has(pool)) return false;
-    // The look that gave it up is not over yet: until then that server is still taken for the primary.
+    // The look that gave the pool up is not over yet. Until it is, that server still counts as the primary.
     await this.lookout.look();
     this.suspect();
     return true;
   }
 
-  /** Runs this on the primary, on the next one where that is given up before it has begun. `hasBegun`: not any more. */
+  /**
+   * Runs a call on the primary. If that primary is given up before the call has begun, runs it on the next one.
+   * `hasBegun`: whether the call has begun, so that it must not move to another server.
+   */
   async onPrimary<T>(
     options: CallOptions,
     run: (pool: Pool) => Promise<T>,
@@ -126,12 +131,12 @@ export class Router {
     }
   }
 
-  /** Who is what may have changed. */
+  /** Notes that roles may have changed. */
   suspect(): void {
     this.servers.memory.isSuspect = true;
   }
 
-  /** The server did not take a call: it is not asked again before the next look. */
+  /** Notes that the server did not accept a call. It gets no calls before the next look. */
   gone(server: Server, error: unknown): void {
     this.servers.memory.failed(server.facts, error);
     if (!(error instanceof PostgresError)) server.leave();
@@ -167,7 +172,7 @@ export class Router {
     try {
       (observer as Observer).onRoute!({ ...place, database, role, reason, lagMs, waitedMs });
     } catch {
-      // Whoever watches must not break what is watched.
+      // An observer must not break the call that it observes.
     }
   }
 }

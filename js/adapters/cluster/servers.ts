@@ -1,10 +1,11 @@
-// The servers of a cluster: a pool for each, and one for whoever is the primary.
+// The servers of a cluster: a pool for each, and the pool of the primary.
 //
-// Where all servers are named by one account, the pool of the primary has all of them as its hosts and takes the one that
-// takes writes: so it goes on behind a failover by itself, and calls wait meanwhile (docs/pool.md). Where each has an
-// account of its own, as two Hyperdrive bindings have, the pool of the server that says so is the primary's.
+// If one account names all servers, the pool of the primary has all of them as its hosts and uses the one that accepts
+// writes. So it continues after a failover by itself, and calls wait meanwhile (docs/pool.md). If each server has an
+// account of its own, as two Hyperdrive bindings have, the primary's pool is that of the server that says it is the
+// primary.
 //
-// Knows which servers there are. Must not know what they say (memory.ts, look.ts), or who is chosen.
+// Knows which servers there are. Must not know what they say (memory.ts, look.ts), or which one is chosen.
 import { createPool, UsageError, type ConnectInput, type Pool, type PoolOptions } from "../../index.ts";
 import { inside, type Config } from "./inside.ts";
 import { memoryOf, type Facts, type Memory } from "./memory.ts";
@@ -14,7 +15,7 @@ export class Server {
   readonly host: string;
   readonly port: number;
   readonly facts: Facts;
-  /** Calls that may wait in the server (waiting.ts). */
+  /** Number of calls that may be waiting in the server (waiting.ts). */
   waiting = 0;
   readonly #make: () => Pool;
   #pool: Pool;
@@ -33,8 +34,8 @@ export class Server {
   }
 
   /**
-   * It cannot be reached: calls that wait for a connection go elsewhere, instead of waiting for `acquireTimeout`. What
-   * runs there may still be answered.
+   * Replaces the pool of a server that cannot be reached. Calls that wait for a connection go elsewhere at once,
+   * instead of waiting for `acquireTimeout`. Calls that run there may still be answered.
    */
   leave(): void {
     const last = this.#pool;
@@ -44,21 +45,21 @@ export class Server {
   }
 }
 
-/** A pool's default. */
+/** The default of a pool. */
 const ACQUIRE_TIMEOUT = 30_000;
-/** Milliseconds that calls have on a server that takes no others. */
+/** Milliseconds that calls have to finish on a server that was given up. */
 const GRACE = 30_000;
 
 export class Servers {
   readonly memory: Memory;
   readonly #options: PoolOptions;
   #list: readonly Server[] = [];
-  /** Of all hosts, where they have one account. */
+  /** The pool of all hosts, if they have one account. */
   #joint: Pool | undefined;
   #jointKeys = "";
-  /** Instead of that. */
+  /** The server that is used as the primary instead of the joint pool. */
   #elected: Server | undefined;
-  /** By the user. */
+  /** The user has closed the cluster. */
   isClosed = false;
 
   constructor(inputs: readonly ConnectInput[], options: PoolOptions) {
@@ -68,7 +69,7 @@ export class Servers {
     this.#take(found, inputs);
   }
 
-  /** Milliseconds for which a call waits for a server. 0: any. */
+  /** How many milliseconds a call waits for a server. 0: any time. */
   get acquireTimeout(): number {
     return this.#options.acquireTimeout ?? ACQUIRE_TIMEOUT;
   }
@@ -77,14 +78,15 @@ export class Servers {
     return this.#list;
   }
 
-  /** That of whoever takes writes; `undefined`: not known who that is. */
+  /** The pool of the server that accepts writes; `undefined`: that server is unknown. */
   get primary(): Pool | undefined {
     return this.#elected?.pool ?? this.#joint;
   }
 
   /**
-   * After the servers have been asked. Where two say that they are the primary, a promotion has left one of them behind:
-   * the one of the newest timeline is taken. `false`: that is so, and may end in each moment.
+   * Chooses the primary after the servers have been asked. If two say that they are the primary, a promotion has left
+   * one of them behind, and the server of the newest timeline is used. Returns `false` in that case, which may end at
+   * any moment.
    */
   elect(): boolean {
     const primaries = this.primaries;
@@ -94,12 +96,12 @@ export class Servers {
     return !isSplit;
   }
 
-  /** A server says that it is the primary: the pool that looks for one need not pause any longer. */
+  /** A server says that it is the primary, so the pool that looks for one need not pause any longer. */
   wake(): void {
     if (this.#joint?.stats().total === 0) this.#joint.reset();
   }
 
-  /** Those that say so. */
+  /** The servers that say they are the primary. */
   get primaries(): Server[] {
     return this.#list.filter(({ facts }) => facts.told && !facts.told.isStandby);
   }
@@ -109,12 +111,12 @@ export class Servers {
     return this.#joint !== undefined;
   }
 
-  /** Of the primary, or of all servers. */
+  /** The configuration of the primary's pool, or else of the first server's. */
   get config(): Config {
     return inside(this.#joint ?? this.#list[0]!.pool).config;
   }
 
-  /** From now on these. What runs on one that has gone may end. */
+  /** Replaces the list of servers. Calls on a server that is gone from the list may finish. */
   update(inputs: readonly ConnectInput[]): void {
     const found = hostsOf(inputs, this.#options);
     const keys = (servers: readonly { key: string }[]) => servers.map(({ key }) => key).join(" ");
@@ -155,7 +157,7 @@ export class Servers {
     return new Server(named, this.memory.of(named.key), () => createPool(input, options));
   }
 
-  /** It is one of those in use. */
+  /** Returns whether the pool is in use. */
   has(pool: Pool): boolean {
     return this.#pools.includes(pool);
   }
@@ -177,10 +179,10 @@ interface Host {
   readonly key: string;
   readonly host: string;
   readonly port: number;
-  /** Where to connect instead of looking the name up. */
+  /** The address to connect to instead of resolving the name. */
   readonly hostaddr: string | undefined;
   readonly input: ConnectInput;
-  /** The input names no other one. */
+  /** The input names only this host. */
   readonly isOne: boolean;
 }
 
@@ -197,12 +199,12 @@ function hostsOf(inputs: readonly ConnectInput[], options: PoolOptions): Host[] 
   return [...new Map(all.map((host) => [host.key, host])).values()];
 }
 
-/** They differ in their hosts only. */
+/** Returns whether the inputs differ in their hosts only. */
 function areOneAccount(inputs: readonly ConnectInput[]): boolean {
   return inputs.length === 1 || new Set(inputs.map(withoutHosts)).size === 1;
 }
 
-/** Of a connection string what stands around its hosts, and what is unique of anything else. */
+/** Returns the parts of a connection string around its hosts, or a unique text for any other input. */
 function withoutHosts(input: ConnectInput, index: number): string {
   const text = typeof input === "string" ? input : (input as { readonly href?: unknown }).href;
   const [, before, after] = (typeof text === "string" && URL_PARTS.exec(text)) || [];

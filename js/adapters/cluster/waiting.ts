@@ -2,21 +2,21 @@
 //
 //   WAIT FOR LSN  [guard, statement] Sync     the standby is nearly there: one round trip
 //
-// WAIT only takes time. It ends well when that is over (NO_THROW), when the standby is promoted, and where the position
-// is one of another timeline. So the guard behind it decides, as it does without it, and whatever WAIT says or fails
-// with is not looked at. It holds no snapshot, so it is in the way of nothing that the standby replays. It is a group of
-// its own, since it answers with a row, for which there is no place in front of a statement.
+// WAIT is only a delay. With NO_THROW it succeeds when its time is over, when the standby is promoted, and for a
+// position of another timeline. So the guard after it decides, as it does without WAIT, and the call ignores the answer
+// or the error of WAIT. WAIT holds no snapshot, so it does not block replay. It is a Sync group of its own, because it
+// returns a row, and no row is accepted in front of a statement.
 //
-// Knows which servers have it, and how many calls may wait. Must not know who is chosen, or what guards say.
+// Knows which servers have WAIT, and how many calls may wait. Must not know which server is chosen, or what guards say.
 import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
 import type { Session } from "./inside.ts";
+import { NO_LIMITS } from "./own.ts";
 import type { Position } from "./position.ts";
 import { waitFor } from "./questions.ts";
 import type { Server } from "./servers.ts";
 
 const OLDEST_SERVER = 19;
-const NO_LIMITS = new Float64Array();
-/** Its row is for people. */
+/** Nothing reads WAIT's row. */
 const IGNORED = { rows: { rows: () => {} } };
 
 /** One call that waits in a server. */
@@ -33,8 +33,9 @@ export class Waiting {
   }
 
   /**
-   * For a standby that is behind, as far as is known; `undefined`: it is asked instead. `until`: when the primary is to
-   * answer. `isBehind`: the standby has said so.
+   * Begins a wait on a standby that is behind, as far as is known. Returns `undefined` if the standby must be asked
+   * instead. `until`: the deadline, after which the primary answers. `isBehind`: the standby has said that it is
+   * behind.
    */
   static begin(server: Server, position: Position, until: number, isBehind: boolean): Waiting | undefined {
     if (!server.facts.hasWaitFor) return undefined;
@@ -42,12 +43,17 @@ export class Waiting {
     return Waiting.isPossible(server, until) ? new Waiting(server, position, until) : undefined;
   }
 
-  /** At most half of a pool's connections wait, so that calls that need not wait find one. */
+  /**
+   * Returns whether one more call may wait. At most half of a pool's connections wait, so that other calls find one.
+   */
   static isPossible({ facts, pool, waiting }: Server, until: number): boolean {
     return facts.hasWaitFor === true && until > performance.now() && waiting < Math.floor(pool.stats().max / 2);
   }
 
-  /** WAIT leaves now, for the time that is left, which a 0 would make endless. `whenOver`: it is to end, if it waits. */
+  /**
+   * Sends WAIT with the time that is left. It is not sent with 0, which would wait for ever. `whenOver` registers a
+   * listener for the end of the call, which abandons WAIT.
+   */
   on({ connection }: Session, whenOver: (listener: () => void) => void): void {
     const left = Math.ceil(this.#until - performance.now());
     if (left <= 0) return;
@@ -67,12 +73,12 @@ export class Waiting {
   }
 }
 
-/** The server does not have it, whatever its version says: it does not know the words, or refuses them. */
+/** Returns whether the server lacks WAIT, whatever its version says: it does not know the words, or refuses them. */
 function isMissing(error: { readonly code: string } | undefined): boolean {
   return ["42601", "0A000", "55000"].includes(error?.code ?? "");
 }
 
-/** Whether the server has it: what it has said of its version when the session began. */
+/** Learns whether the server has WAIT, from the version that it reported when the session began. */
 export function learnVersion({ facts }: Server, { connection }: Session): void {
   if (facts.hasWaitFor !== undefined) return;
   const version = connection.parameters.get("server_version");

@@ -8,8 +8,7 @@ const DASH = 45,
   ZERO = 48;
 
 /**
- * Reads a timestamp, with or without time zone. If no Date can hold it, the Date is invalid, as with Drizzle's own
- * drivers.
+ * Reads a timestamp, with or without time zone. If no Date can hold it, the Date is invalid.
  */
 export function instantIn(text: string): Date {
   const { length } = text;

@@ -36,8 +36,8 @@ const ofText = (
 
 const dayIn = (text: unknown) => new Date(String(text));
 /**
- * Reads the server's `2024-02-29 12:00:00.123456+00`. The fraction is cut to milliseconds, because more digits are not
- * ISO 8601 for every engine.
+ * Reads the server's `2024-02-29 12:00:00.123456+00`. The fraction is cut to milliseconds, because not every
+ * engine's Date parses more than three digits.
  */
 const timeIn = (zone: string) => (text: unknown) => {
   if (text instanceof Date) return text; // made by a parser of the client

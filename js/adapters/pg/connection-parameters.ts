@@ -9,7 +9,7 @@ import { environment } from "./environment.ts";
 import type { CustomTypes } from "./types/index.ts";
 
 /** TLS options, by the names of Node's `tls.connect`. */
-export interface SslConfig {
+interface SslConfig {
   rejectUnauthorized?: boolean | undefined;
   ca?: unknown;
   cert?: unknown;
@@ -18,7 +18,7 @@ export interface SslConfig {
   checkServerIdentity?: unknown;
 }
 
-export type PasswordFunction = (parameters: ConnectionParameters) => string | Promise<string>;
+type PasswordFunction = (parameters: ConnectionParameters) => string | Promise<string>;
 
 /** Options of a client. */
 export interface ClientConfig {

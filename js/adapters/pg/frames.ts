@@ -6,7 +6,7 @@ import { HEADER } from "../../wasm/messages.ts";
 import { MalformedMessage } from "./messages.ts";
 
 /** Called for each message. Its body is in `bytes` from `at` to `end`, which are valid until the call returns. */
-export type OnFrame = (type: number, bytes: Buffer, at: number, end: number) => void;
+type OnFrame = (type: number, bytes: Buffer, at: number, end: number) => void;
 
 /** PostgreSQL's own limit of a message's length. */
 const LONGEST = 0x40000000;

@@ -10,7 +10,7 @@ import { Buffer } from "node:buffer";
 import { MalformedMessage, type FieldDef } from "./messages.ts";
 import { parseInteger, parseText } from "./types/scalars.ts";
 
-export type ParseValue = (value: never) => unknown;
+type ParseValue = (value: never) => unknown;
 export type Row = Record<string, unknown> | unknown[];
 
 const [TEXT, INTEGER, PARSED, BINARY] = [0, 1, 2, 3];

@@ -42,7 +42,7 @@ const methodOf = (target: object, name: string): Method =>
 /** Calls that are over when their promise settles. */
 const PROMISES = ["query", "exec", "json", "simple", "describe", "notify", "copyFrom", "copyFromRows"];
 /** Calls whose first argument is SQL that runs. A text for COPY can neither begin nor end a transaction. */
-export const WITH_SQL: ReadonlySet<string> = new Set([
+const WITH_SQL: ReadonlySet<string> = new Set([
   ...["query", "exec", "json", "simple", "stream", "respond", "rows", "cursor", "prepare"],
 ]);
 
@@ -338,7 +338,7 @@ async function bounded<T>(
  * Returns the argument of a transaction's callback. It is the transaction of a savepoint, but has `last` like a
  * transaction that commits.
  */
-export function transactionOf(inner: Transaction, check: (text: string) => void, host: Host): Transaction {
+function transactionOf(inner: Transaction, check: (text: string) => void, host: Host): Transaction {
   let isOver = false;
   const own: Calls = {
     last: async (...given) => {

@@ -4,7 +4,7 @@
 // and says what it returns, and no code here reads a word of it (docs/decisions/0035).
 import { PostgresError, type Description, type Pool, type Scope, type Transaction } from "../../index.ts";
 
-export interface GuardOptions {
+interface GuardOptions {
   /** Milliseconds for one statement. */
   readonly timeout: number;
   /** Settings of each transaction, for row-level security. */

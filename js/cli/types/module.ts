@@ -78,7 +78,7 @@ function interfaceOf({ name, members, comment, takes }: NamedRow): string {
 const parameter = (type: string | undefined) =>
   type === undefined ? "unknown" : `pgz.Parameter<${JSON.stringify(type)}>`;
 
-export interface Difference {
+interface Difference {
   /** The row, enum or composite type. */
   readonly name: string;
   /** Lines as `diff` shows them. */

@@ -205,7 +205,7 @@ const EXTENSIONS: ReadonlySet<string> = new Set([
   "ltree.ltxtquery",
 ]);
 
-export const orNull = (type: string): string => (type === "unknown" ? type : `${type} | null`);
+const orNull = (type: string): string => (type === "unknown" ? type : `${type} | null`);
 
 /** Text for a comment, which must not end early, whatever the names in it are. */
 export const inComment = (text: string): string => text.replaceAll("*/", "* /");

@@ -13,7 +13,7 @@ export interface Place {
 }
 
 /** SQL that a template may make. */
-export interface Variant {
+interface Variant {
   readonly text: string;
   /** The expressions of $1, $2 …; `undefined` for the value of a helper. */
   readonly values: readonly (ts.Expression | undefined)[];

@@ -1,7 +1,7 @@
 // Kysely and Drizzle over the session's own client or pool: their SQL, their transactions, their errors.
 //
-// Knows what each of them must give. Both are packages, which are bundled with the simulator. Must not know how the
-// adapters ask the driver.
+// Knows the results that each of them must give. Both are packages, which are bundled with the simulator. Must not know
+// how the adapters call the driver.
 import { DrizzleQueryError, eq, inArray, sql as drizzled } from "drizzle-orm";
 import { integer, pgTable } from "drizzle-orm/pg-core";
 import { Kysely, sql as kysely } from "kysely";
@@ -20,8 +20,8 @@ class Own extends Error {
 const FAILS = { well: undefined, own: "own", "22012": "22012" } as const;
 
 /**
- * Numbers of a transaction, by its end. `commits`: its callback has returned, so that COMMIT may have left. Behind that
- * an error leaves them in doubt.
+ * Settles the numbers of a transaction by its outcome. `commits`: the callback has returned, so COMMIT may have been
+ * sent. An error after that leaves the numbers in doubt.
  */
 async function settled(
   { ledger }: CallWorld,
@@ -56,7 +56,7 @@ interface Tables {
   samples: { n: number };
 }
 
-/** `timeout` is for each of its queries. */
+/** `timeout` applies to each query. */
 function kyselyOver(caller: Caller, { schema }: CallWorld, { timeout }: Disturbed): Kysely<Tables> {
   const query = timeout === undefined ? {} : { timeout };
   const given = "acquire" in caller ? { pool: caller } : { client: caller as pgz.Client };
@@ -126,7 +126,7 @@ const kyselyTransaction: Make = (dice, world) => {
   };
 };
 
-/** Rows one by one, to the end or not. */
+/** Reads rows one by one, to the end or not. */
 const kyselyStreams: Make = (dice, world) => {
   const first = (world.number += 1_000_000);
   const count = 1 + dice.below(60);
@@ -162,7 +162,9 @@ const kyselyFails: Make = (_, world) => ({
 
 // -- Drizzle ----------------------------------------------------------------------------------------------------------
 
-/** Without its schema, which Drizzle would write in front of each column: the model's names have two parts at most. */
+/**
+ * The table has no schema, because Drizzle would write it before each column: the model's names have two parts at most.
+ */
 const table = pgTable("ledger", { n: integer() });
 
 const drizzleSelects: Make = (_, world) => {
@@ -207,13 +209,13 @@ const drizzleInserts: Make = (dice, world) => {
           assert.deepEqual(await select, rows);
         })(),
       );
-      // Of a query behind the insert: nothing that it says is about the numbers.
+      // The error belongs to a query after the insert, so its facts do not concern the numbers.
       if (error !== undefined) throw quiet(causeOf(error));
     },
   };
 };
 
-/** Without `retryable` and `severity`, which the session would take for a word about the numbers. */
+/** Hides `retryable` and `severity`, which the session would apply to the numbers. */
 function quiet(error: unknown): unknown {
   return Object.create(error as object, { retryable: { value: false }, severity: { value: undefined } });
 }
@@ -264,7 +266,7 @@ const drizzleFails: Make = () => ({
   },
 });
 
-/** Of a client, a pool or a lease. */
+/** Calls for a client, a pool or a lease. */
 export const adapters: readonly Make[] = [
   ...[kyselySelects, kyselyInserts, kyselyTransaction, kyselyTransaction, kyselyStreams, kyselyFails],
   ...[drizzleSelects, drizzleInserts, drizzleTransaction, drizzleTransaction, drizzleFails],

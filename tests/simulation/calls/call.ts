@@ -1,70 +1,74 @@
-// What a call of these files is, beyond a plan of tests/random: it may make clients of its own, and it may expect an
-// error in its middle.
+// What a call of these files is, beyond a plan of tests/random: it may make its own clients, and it may expect an error
+// in the middle.
 //
-// Knows plans and their worlds. Must not know which calls there are (index.ts), or what disturbs them (../session.ts).
+// Knows plans and their worlds. Must not know which calls exist (index.ts), or what disturbs them (../session.ts).
 import type * as pgz from "../../../js/index.ts";
 import { assert, AssertionError } from "../../integration/assert.ts";
 import type { Dice } from "../../random/dice.ts";
 import type { Caller, Plan, World } from "../../random/plan.ts";
 
 export interface CallWorld extends World {
-  /** Options for more clients of the same role, without a pool's own. The session passes them where it can. */
+  /** Options for more clients of the same role, without those of a pool. The session passes them where it can. */
   readonly options?: pgz.Options;
-  /** What consumers of changes have seen: the session compares it with the server's log. */
+  /** What consumers of changes have seen. The session compares it with the server's log. */
   readonly followed?: Followed[];
   /** Slots that could not be dropped. */
   readonly leftSlots?: Set<string>;
 }
 
-/** What one slot has brought, over all that have read it. */
+/** The changes that one slot has delivered, over all its readers. */
 export interface Followed {
   readonly slot: string;
   readonly runs: Run[];
 }
 
-/** What one stream of changes has brought. */
+/** The changes that one stream has delivered. */
 export interface Run {
-  /** Where the one before was acknowledged, or what it stored. None: it begins where the slot does. */
+  /**
+   * The position that the previous stream has acknowledged, or stored. `undefined`: it begins where the slot begins.
+   */
   readonly after: string | undefined;
-  /** It must begin right behind that; otherwise it may repeat what was before, and nothing may be missing. */
+  /**
+   * Whether the stream must begin exactly after that. Otherwise it may repeat earlier transactions, but must omit none.
+   */
   readonly isExact: boolean;
-  /** Whole transactions, in the order in which they came. */
+  /** Whole transactions, in the order in which they arrived. */
   readonly seen: Seen[];
 }
 
 export interface Seen {
-  /** Of its commit. */
+  /** The position of its commit. */
   readonly position: string;
-  /** That it has stored in the ledger. */
+  /** The numbers that it has stored in the ledger. */
   readonly numbers: readonly number[];
 }
 
 export interface CallPlan extends Plan {
-  /** Backends that the role has at most because of this call, besides those of its caller. */
+  /** Maximum number of backends that this call adds to those of its caller. */
   readonly connections?: number;
-  /** It holds a lease of its pool, and so hears of a login that is refused behind `earlyQuery`. */
+  /** The call holds a lease of its pool, so it sees a login that is refused after `earlyQuery`. */
   readonly takesLease?: true;
-  /** It needs a session of its own on the server, which a pooler does not give. */
+  /** The call needs its own session on the server, which a pooler does not give. */
   readonly isDirect?: true;
-  /** Codes that other calls of the same pool may end with because of this one. */
+  /** Codes with which other calls of the same pool may end because of this call. */
   readonly causes?: readonly string[];
 }
 
 export type Make = (dice: Dice, world: CallWorld) => CallPlan;
 
-/** For calls that only a client, or a pool, has. The lists of index.ts say which. */
+/** For calls that only a client, or only a pool, supports. The lists of index.ts say which. */
 export const asClient = (caller: Caller) => caller as pgz.Client;
 export const asPool = (caller: Caller) => caller as pgz.Pool;
 
 export const codeOf = (error: unknown): string => (error as { code?: string } | undefined)?.code ?? "";
 
-/** What the session's options are without a session: a mistake in how calls are wired in. */
+/** Returns the session's options. Without a session this is a mistake in how calls are connected. */
 export function optionsOf({ options }: CallWorld): pgz.Options {
   if (!options) throw new Error("these calls need `options` of their world");
   return options;
 }
 
-/** How `work` ends: its error, or `undefined`. */
+/** Returns the outcome of `work`: its error, or `undefined`. */
 export function endOf(work: Promise<unknown>): Promise<unknown> {
   return work.then(
     () => undefined,
@@ -72,7 +76,7 @@ export function endOf(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** `work` must end with one of these codes. Any other error is thrown on: the session knows whether it may be. */
+/** `work` must fail with one of these codes. Any other error is rethrown: the session knows whether it is allowed. */
 export async function refused(work: Promise<unknown>, what: string, ...codes: string[]): Promise<unknown> {
   const error = await endOf(work);
   if (error === undefined) throw new AssertionError(`${what}: expected ${codes.join(" or ")}, and it succeeded`);
@@ -80,19 +84,19 @@ export async function refused(work: Promise<unknown>, what: string, ...codes: st
   return error;
 }
 
-/** The same where nothing that happens to a connection can change the code. */
+/** The same, where nothing that happens to a connection can change the code. */
 export async function alwaysRefused(work: Promise<unknown>, what: string, code: string): Promise<void> {
   assert.equal(codeOf(await endOf(work)), code, what);
 }
 
-/** Either it succeeds, or it ends with one of these codes. Whether it has succeeded. */
+/** `work` succeeds, or fails with one of these codes. Returns whether it succeeded. */
 export async function mayBeRefused(work: Promise<unknown>, ...codes: string[]): Promise<boolean> {
   const error = await endOf(work);
   if (error !== undefined && !codes.includes(codeOf(error))) throw error;
   return error === undefined;
 }
 
-/** `work`, which must settle within so many virtual milliseconds. */
+/** Returns `work`, which must settle within this many virtual milliseconds. */
 export async function inTime<T>(work: Promise<T>, milliseconds: number, what: string): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -105,10 +109,10 @@ export async function inTime<T>(work: Promise<T>, milliseconds: number, what: st
   }
 }
 
-/** A `close` takes less than a second whatever happens; a frozen process may make it longer by a minute. */
+/** A `close` takes less than a second in every case, plus a minute if the process freezes. */
 export const CLOSE = 62_000;
 
-/** Ends a client or pool of a call's own, whatever `work` does. */
+/** Closes a client or pool of the call, whatever the outcome of `work`. */
 export async function with_<Own extends pgz.Client | pgz.Pool>(
   own: Own,
   work: (own: Own) => Promise<void>,
@@ -121,8 +125,8 @@ export async function with_<Own extends pgz.Client | pgz.Pool>(
 }
 
 /**
- * An error of a call with several writes. The session would take `retryable` of one of them for a word about all
- * numbers of the plan.
+ * An error of a call with several writes. The session would apply the `retryable` of one write to all numbers of the
+ * plan.
  */
 export function ofSeveral(error: unknown): unknown {
   if (!(error as { retryable?: boolean }).retryable) return error;

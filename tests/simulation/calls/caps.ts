@@ -1,4 +1,4 @@
-// Caps of every reading call: maxRows, maxBytes and maxFieldBytes, passed and not passed.
+// Caps of every reading call: maxRows, maxBytes and maxFieldBytes, exceeded and not exceeded.
 //
 // Knows what each cap counts (docs/limits.md). Must not know where it is counted.
 import { assert } from "../../integration/assert.ts";
@@ -11,7 +11,7 @@ type Limits = Disturbed & Partial<Record<Cap, number>>;
 
 interface Asked {
   readonly count: number;
-  /** Characters of its second column. */
+  /** Characters in the second column. */
   readonly pad: number;
   readonly first: number;
 }
@@ -19,7 +19,7 @@ interface Asked {
 const textOf = ({ first, count, pad }: Asked) =>
   `select n, repeat('x', ${pad}) as pad from generate_series(${first}, ${first + count - 1}) n`;
 
-/** How many rows came. */
+/** Returns the number of rows that arrived. */
 type Read = (caller: Caller, asked: Asked, options: Limits, world: CallWorld) => Promise<number>;
 
 const READS: Readonly<Record<string, Read>> = {
@@ -85,7 +85,7 @@ const capped: Make = (dice, world) => {
   };
 };
 
-/** A shortened result, which says so. */
+/** A shortened result, which is marked as such. */
 const truncated: Make = (dice, world) => {
   const call = dice.pick(["query", "json", "stream"] as const);
   const { asked } = draw(dice, world);
@@ -116,5 +116,5 @@ const truncated: Make = (dice, world) => {
   };
 };
 
-/** Of any caller. */
+/** Calls for any caller. */
 export const caps: readonly Make[] = [capped, capped, capped, truncated];

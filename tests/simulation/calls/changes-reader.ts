@@ -1,5 +1,5 @@
-// One stream of changes with its consumer: in each of the forms in which changes are asked for, as fast or as slow as
-// it is, acknowledging all, some or none.
+// One stream of changes with its consumer: in each form in which changes can be read, at any speed, acknowledging all,
+// some or none.
 //
 // Knows the three forms. Must not know slots, or what is stored meanwhile.
 import { changes, type Changes, type ChangesOptions } from "../../../js/adapters/changes.ts";
@@ -10,21 +10,21 @@ import { codeOf, endOf, inTime, type Run } from "./call.ts";
 
 export interface How {
   readonly form: "changes" | "transactions" | "stream";
-  /** Of so many transactions one is acknowledged; 0: none is. */
+  /** One transaction in this many is acknowledged. 0: none is. */
   readonly acknowledges: number;
   /** Milliseconds that the consumer takes for each of the first transactions. */
   readonly slow: number;
 }
 
-/** Its time is over. Only a link that fell silent, or a process that stood still, may be the reason. */
+/** The time is over. Only a silent link or a frozen process may be the reason. */
 export class Late extends Error {
   readonly code = "QUERY_TIMEOUT";
 }
 
-/** Milliseconds for the end of a stream: the server has half a second, and a process may stand still for a minute. */
+/** Milliseconds for the end of a stream: the server has half a second, and a process may freeze for a minute. */
 const END = 62_000;
 
-/** Transactions that a slow consumer takes its time for: others may store many meanwhile. */
+/** Number of transactions for which a slow consumer takes its time, because other calls may store many meanwhile. */
 const SLOW = 2;
 
 /** Reads until it is ended. */
@@ -34,7 +34,7 @@ export class Reader {
   isOver = false;
   readonly #how: How;
   readonly #abort = new AbortController();
-  /** Resolves with the error that has ended it. */
+  /** Resolves with the error that has ended the stream. */
   readonly #end: Promise<unknown>;
   #leave: (() => Promise<unknown>) | undefined;
   #isLeft = false;
@@ -65,14 +65,14 @@ export class Reader {
     return this.until(look, deadline, `${numbers.join()} do not come`);
   }
 
-  /** What the next reader of the slot may begin behind, at most. */
+  /** The latest position after which the slot's next reader may begin. */
   get leaves(): string | undefined {
     const { form, acknowledges } = this.#how;
-    // What a stream has acknowledged is what it has read, but for the last piece.
+    // A stream has acknowledged what it has read, except the last piece.
     return form === "stream" && acknowledges ? this.run.seen.at(-1)?.position : this.#acknowledged;
   }
 
-  /** Until `is` holds. Throws why it never will. */
+  /** Waits until `is` holds. Throws the reason if it never will. */
   async until(is: () => boolean, deadline: number, what: string): Promise<void> {
     for (let waits = 1; !is(); waits = Math.min(waits * 2, 50)) {
       if (this.isOver) throw (await this.#end) ?? new Error("changes have ended by themselves");
@@ -81,7 +81,7 @@ export class Reader {
     }
   }
 
-  /** Ends it. Throws what it has met before. */
+  /** Ends the stream. Throws the error that it met earlier. */
   async end(how: "left" | "aborted"): Promise<void> {
     const wasOver = this.isOver && !this.#isLeft;
     this.#isLeft = true;
@@ -114,7 +114,7 @@ export class Reader {
     }
   }
 
-  /** A generator that waits cannot be left: it is aborted. */
+  /** A waiting generator cannot be left, so it is aborted. */
   async #readTransactions(): Promise<void> {
     for await (const { position, changes: all, acknowledge } of this.feed.transactions()) {
       const numbers = all.flatMap((change) =>

@@ -1,13 +1,12 @@
 // Consumers of changes: they follow the ledger while numbers are stored in it, and lose their connections meanwhile.
 //
-//   follows    two runs over one slot: the second goes on where the first was left
-//   idles      a consumer that waits, or is slow, for longer than the server waits for a sign of life
+//   follows    two runs over one slot: the second continues where the first was left
+//   idles      a consumer that waits, or is slow, for longer than the server waits for a reply
 //   takesOver  two consumers of one slot: the second waits until the first has left
 //   refused    what cannot be read, or ends with its connection
 //
-// Whether they have seen the right transactions the session decides, by the server's log (followed.ts). Here it is
-// whether what was stored comes in time. Knows slots. Must not know how a stream of changes connects
-// (changes-reader.ts).
+// The session decides by the server's log whether they have seen the right transactions (followed.ts). This file checks
+// that stored changes arrive in time. Knows slots. Must not know how a stream of changes connects (changes-reader.ts).
 import { changes, type ChangesOptions } from "../../../js/adapters/changes.ts";
 import type * as pgz from "../../../js/index.ts";
 import { driver } from "../driver.ts";
@@ -29,7 +28,9 @@ import {
 } from "./call.ts";
 import { Late, Reader, type How } from "./changes-reader.ts";
 
-/** Milliseconds for all that a call waits for, and then for the end of its slot: a process may stand still for 60 s. */
+/**
+ * Milliseconds for everything that a call waits for, and then for the end of its slot. A process may freeze for 60 s.
+ */
 const PATIENCE = 12_000;
 const CLEANING = 9_000;
 const PUBLICATION = "simulated";
@@ -41,7 +42,7 @@ type Db = pgz.Client | pgz.Pool;
 interface Group {
   readonly way: "exec" | "batch" | "transaction" | "with a savepoint" | "rolled back";
   readonly numbers: readonly number[];
-  /** Behind a savepoint that is rolled back: nobody may ever see it. */
+  /** A number after a savepoint that is rolled back: no consumer may ever see it. */
   readonly undone: number;
 }
 
@@ -79,7 +80,7 @@ async function store(db: Db, { way, numbers, undone }: Group, options: Disturbed
   if (error !== undefined && error !== own) throw error;
 }
 
-/** Stores groups on `db`, tells the ledger of each, and keeps what was acknowledged and the first error. */
+/** Stores groups on `db`, reports each to the ledger, and keeps what was acknowledged and the first error. */
 class Writer {
   readonly stored: number[] = [];
   error: unknown;
@@ -90,7 +91,7 @@ class Writer {
     readonly world: CallWorld,
   ) {}
 
-  /** `between` is called behind each. */
+  /** `between` is called after each group. */
   async store(all: readonly Group[], between = () => Promise.resolve()): Promise<void> {
     for (const one of all) {
       await this.try(this.#store(one));
@@ -98,7 +99,7 @@ class Writer {
     }
   }
 
-  /** Whatever it ends with, the call goes on. */
+  /** The call continues, whatever the outcome of `work`. */
   async try(work: Promise<void>): Promise<void> {
     const error = await endOf(work);
     this.error ??= error;
@@ -117,7 +118,7 @@ class Writer {
     if (error !== undefined) throw error;
   }
 
-  /** The slot's reader loses its connection. */
+  /** Ends the connection of the slot's reader. */
   async cut(slot: string): Promise<void> {
     const { sql } = this.world;
     const asked = sql`select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = ${slot}`;
@@ -127,7 +128,7 @@ class Writer {
 
 // -- the slot ---------------------------------------------------------------------------------------------------------
 
-/** By a client of its own: what the call runs on may have ended. */
+/** Uses a client of its own, because the call's client or pool may have ended. */
 async function drop(slot: string, world: CallWorld): Promise<void> {
   const { sql } = world;
   const deadline = performance.now() + CLEANING;
@@ -149,7 +150,10 @@ async function drop(slot: string, world: CallWorld): Promise<void> {
   });
 }
 
-/** Runs `work` with a slot that is dropped whatever happens. Throws the first error, `work`'s before its end's. */
+/**
+ * Runs `work` with a slot that is always dropped afterwards. Throws the first error, that of `work` before that of the
+ * drop.
+ */
 async function withSlot(world: CallWorld, work: (slot: string, followed: Followed) => Promise<void>): Promise<void> {
   const slot = `s${++world.number}`;
   const followed: Followed = { slot, runs: [] };
@@ -160,8 +164,8 @@ async function withSlot(world: CallWorld, work: (slot: string, followed: Followe
 }
 
 /**
- * Waits until changes come. `false`: they cannot yet, since the server waits for transactions that were open when the
- * slot was asked for.
+ * Waits until changes arrive. Returns false if they cannot arrive yet, since the server waits for transactions that
+ * were open when the slot was requested.
  */
 async function begins(reader: Reader, deadline: number, slot: string, db: Db, { sql }: CallWorld): Promise<boolean> {
   const error = await endOf(reader.streams(deadline));
@@ -173,7 +177,7 @@ async function begins(reader: Reader, deadline: number, slot: string, db: Db, { 
   throw error;
 }
 
-/** Runs `work` beside a reader that is ended whatever happens. */
+/** Runs `work` beside a reader that is always ended afterwards. */
 async function beside(reader: Reader, how: "left" | "aborted", work: () => Promise<void>): Promise<void> {
   const error = await endOf(work());
   const ended = await endOf(reader.end(how));
@@ -188,7 +192,9 @@ const how = (dice: Dice): How => ({
   slow: dice.oneIn(6) ? dice.below(200) : 0,
 });
 
-/** `stores`: the second run begins behind what the first has seen, by `from`; otherwise where the slot is. */
+/**
+ * `stores`: the second run begins after what the first has seen, by `from`. Otherwise it begins at the slot's position.
+ */
 const follows: Make = (dice, world) => {
   const first = groups(1 + dice.below(3), dice, world);
   const between = groups(dice.below(2), dice, world);
@@ -247,7 +253,7 @@ const follows: Make = (dice, world) => {
   };
 };
 
-/** With a status interval that is too long only answers to keepalives keep the connection. */
+/** With a status interval that is too long, only replies to keepalives keep the connection. */
 const idles: Make = (dice, world) => {
   const [before, after] = groups(2, dice, world) as [Group, Group];
   const timeout = dice.oneIn(6) ? 60_000 : 2_000;
@@ -287,7 +293,7 @@ const idles: Make = (dice, world) => {
   };
 };
 
-/** A connection was lost, which something else must explain. */
+/** A lost connection, which another event must explain. */
 class Lost extends Error {
   readonly code = "CONNECTION_LOST";
 }
@@ -336,7 +342,7 @@ const takesOver: Make = (dice, world) => {
   };
 };
 
-/** Refused before anything is sent, or by the server at once. */
+/** Options that are refused before anything is sent, or by the server at once. */
 const misused: Make = (dice, world) => {
   const slot = `s${++world.number}`;
   const wrong = dice.pick(["no slot", "option", "form", "twice"] as const);
@@ -346,7 +352,7 @@ const misused: Make = (dice, world) => {
     isDirect: true,
     connections: 1,
     async run(caller, { signal }) {
-      // A link that falls silent is not noticed by what reads changes.
+      // A reader of changes does not notice a silent link.
       const late = new AbortController();
       const timer = setTimeout(() => late.abort(), PATIENCE);
       const given = {
@@ -405,13 +411,13 @@ const temporary: Make = (dice, world) => {
           );
         }),
       );
-      // The end of the reader tells the same again.
+      // The end of the reader reports the same error again.
       if (error !== undefined && codeOf(error) !== "57P01") throw error;
     },
   };
 };
 
-/** Of clients and pools: a lease has no replication. */
+/** Calls for clients and pools: a lease has no replication. */
 export const followers: readonly Make[] = [
   ...[follows, follows, follows, idles, idles, takesOver],
   ...[misused, temporary],

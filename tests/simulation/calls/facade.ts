@@ -1,6 +1,6 @@
-// The facade of pg: its clients and pools, with the session's sockets under them.
+// The facade of pg: its clients and pools, over the session's sockets.
 //
-// Knows pg's API, and what its errors without a code mean. It makes connections of its own, so it needs the session's
+// Knows pg's API, and the meaning of its errors without a code. It makes its own connections, so it needs the session's
 // options.
 import pg from "../../../js/adapters/pg.ts";
 import type { PoolClient } from "../../../js/adapters/pg.ts";
@@ -8,7 +8,7 @@ import { assert } from "../../integration/assert.ts";
 import { pause, range, type Disturbed } from "../../random/plan.ts";
 import { codeOf, endOf, inTime, optionsOf, refused, type CallWorld, type Make } from "./call.ts";
 
-/** Texts of pg's own, which have no code, by the driver's code for the same. */
+/** Texts of pg's own errors, which have no code, and the driver's code for the same. */
 const CODES: readonly (readonly [RegExp, string])[] = [
   [/^Connection terminated due to connection timeout|^timeout expired|^timeout exceeded when/, "CONNECT_TIMEOUT"],
   [/^Connection terminated|has been ended by the other party|is not queryable|has encountered a/, "CONNECTION_LOST"],
@@ -21,7 +21,7 @@ function withCode(error: unknown): unknown {
   return code === undefined ? error : Object.assign(error, { code });
 }
 
-/** `timeout` is for each query, and at least as long as the session's links may be silent. */
+/** `timeout` applies to each query, and is at least as long as the session's links may be silent. */
 function configOf(world: CallWorld, { timeout }: Disturbed) {
   const { host, user, password, database, timeout: longest, ...rest } = optionsOf(world);
   const { connect, allowCleartextPassword } = rest;
@@ -45,7 +45,8 @@ async function overPool(
 ): Promise<void> {
   const pool = new pg.Pool({ ...configOf(world, options), max, idleTimeoutMillis: 50 });
   pool.on("error", () => {});
-  // Not when it is lent: a connection that ends in the same turn as its login would tell nobody.
+  // The listener is not added at the checkout, because the end of a connection in the turn of its login would have
+  // none.
   pool.on("connect", (client: PoolClient) => client.on("error", () => {}));
   try {
     await work(pool);
@@ -130,7 +131,7 @@ const transaction: Make = (dice, world) => {
         } finally {
           client.release();
         }
-        // The next borrower is in no transaction.
+        // The next borrower is not in a transaction.
         const { rows } = await pool.query<{ n: string }>(`select count(*) as n from ${schema}.ledger where n = $1`, [
           numbers[0],
         ]);
@@ -158,7 +159,7 @@ const fails: Make = (dice, world) => {
   };
 };
 
-/** A client that is ended under its queries: each callback is called. */
+/** A client that is ended during its queries: each callback is called. */
 const endsUnder: Make = (dice, world) => {
   const count = 1 + dice.below(4);
   const waits = dice.below(20);
@@ -198,7 +199,7 @@ const notified: Make = (dice, world) => {
         await client.connect();
         await client.query(`listen ${channel}`);
         for (const n of range(1, count)) await client.query("select pg_notify($1, $2)", [channel, String(n)]);
-        // They come in front of ReadyForQuery.
+        // Notifications arrive before ReadyForQuery.
         if (!isLost) assert.deepEqual(heard, range(1, count), "notifications");
       } catch (error) {
         throw withCode(error);
@@ -209,7 +210,7 @@ const notified: Make = (dice, world) => {
   };
 };
 
-/** Of any caller, which they leave alone. They need `options` of their world. */
+/** Calls for any caller, which they do not use. They need `options` of their world. */
 export const facade: readonly Make[] = [
   selects,
   selects,

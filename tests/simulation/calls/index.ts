@@ -1,9 +1,9 @@
-// More calls for simulated sessions than tests/random has, by what can make them.
+// More calls for simulated sessions than tests/random has, by the object that can make them.
 //
 //   anyCalls       a client, a pool or a lease
 //   clientCalls    a client
 //   poolCalls      a pool
-//   ownCalls       anybody, where the world has `options`: they make clients and pools of their own
+//   ownCalls       any caller, where the world has `options`: they make their own clients and pools
 //
 // Knows the topics. Must not know what disturbs a call.
 import { adapters } from "./adapters.ts";

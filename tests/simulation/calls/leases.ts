@@ -1,4 +1,4 @@
-// Leases: what a borrower leaves behind, how it gives its connection back, and that the next borrower finds nothing.
+// Leases: what a borrower leaves behind, how it releases its connection, and that the next borrower finds nothing.
 //
 // Knows a pool's `acquire`, and what a session can keep. Must not know how a pool cleans.
 import type * as pgz from "../../../js/index.ts";
@@ -7,11 +7,11 @@ import type { Dice } from "../../random/dice.ts";
 import { pause, range, type Disturbed } from "../../random/plan.ts";
 import { alwaysRefused, asPool, endOf, refused, type CallWorld, type Make } from "./call.ts";
 
-/** Nobody else sets these. Hooks of a simulated session set another time zone. */
+/** No other call sets these. Hooks of a simulated session set another time zone. */
 const ZONE = "Europe/Paris";
 const SETTING = "app.left";
 
-/** What is asked of a session that must be as new, with the answer. */
+/** Queries of a session that must be as new, with their results. */
 const ASKED: readonly (readonly [what: string, text: string, isRight: (value: unknown) => boolean])[] = [
   ["a setting", `select nullif(current_setting('${SETTING}', true), '') as v`, (value) => value === null],
   ["a time zone", "select current_setting('TimeZone') as v", (value) => value !== ZONE],
@@ -41,7 +41,7 @@ async function findsNothing(caller: Pick<pgz.Pool, "batch">, options: Disturbed)
   });
 }
 
-/** Each leaves something on its session. `number` is in nobody else's hands. */
+/** Each leaves something on its session. No other call uses `number`. */
 const LEFT: Readonly<Record<string, (number: number, role: string) => string>> = {
   setting: () => `set ${SETTING} = 'left'`,
   set_config: () => `select set_config('${SETTING}', 'left', false)`,
@@ -75,7 +75,7 @@ async function giveBack(lease: pgz.Lease, end: End, until: AbortController): Pro
   );
 }
 
-/** A connection that was given back, and then whichever the pool lends next. */
+/** Uses a connection that is then released, and then the connection that the pool lends next. */
 async function borrowed(
   pool: pgz.Pool,
   end: End,
@@ -85,7 +85,7 @@ async function borrowed(
   const until = new AbortController();
   const lease = await pool.acquire({ signal, until: until.signal });
   const error = await endOf(work(lease));
-  // Known when its login is over.
+  // The process id is known once the login is over.
   const { processId } = lease;
   await giveBack(lease, end, until);
   if (error !== undefined) throw error;
@@ -116,7 +116,7 @@ const leaves: Make = (dice, world) => {
   };
 };
 
-/** A call of the pool itself that sets something: the session is reset behind it. */
+/** A call of the pool itself that sets something: the session is reset after it. */
 const leavesByCall: Make = (dice, world) => {
   const name = dice.pick(Object.keys(LEFT));
   const number = ++world.number;
@@ -133,7 +133,7 @@ const leavesByCall: Make = (dice, world) => {
   };
 };
 
-/** An open transaction, a cursor in its middle, a call that still runs. */
+/** An open transaction, a half-read cursor, or a call that still runs. */
 const leavesWork: Make = (dice, world) => {
   const what = dice.pick(["transaction", "failed transaction", "cursor", "rows", "call", "callback"] as const);
   const end = dice.pick(ENDS);
@@ -174,7 +174,7 @@ async function leaveOpen(
   if (what === "rows") await lease.rows(many, options)[Symbol.asyncIterator]().next();
   if (what === "call") void endOf(lease.exec(sql`select pg_sleep(${0.05}::float8)`, options));
   if (what !== "callback") return;
-  // The release ends it: its callback goes on without end.
+  // The release ends the transaction, whose callback never ends.
   void endOf(
     lease.transaction(async (tx) => {
       await tx.exec(insert);
@@ -184,7 +184,7 @@ async function leaveOpen(
   await pause(5);
 }
 
-/** The lease is given back while its stream goes on: the connection comes back behind the stream. */
+/** The lease is released while its stream continues: the connection returns after the stream. */
 const leavesStream: Make = (dice, world) => {
   const first = (world.number += 1_000_000);
   const count = 1 + dice.below(400);
@@ -216,7 +216,7 @@ const leavesStream: Make = (dice, world) => {
   };
 };
 
-/** Of any borrower. */
+/** Calls for any borrower. */
 const isNew: Make = (dice) => {
   const isLease = dice.oneIn(2);
   return {

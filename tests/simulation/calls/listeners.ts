@@ -1,18 +1,18 @@
-// Listeners: what is notified after `listen` has resolved is heard once and in order, but for a gap that is told.
+// Listeners: a notification sent after `listen` has resolved is heard once and in order, except in a reported gap.
 //
-// Knows LISTEN of the public API. Must not know how a connection is made again.
+// Knows LISTEN of the public API. Must not know how a listener reconnects.
 import type * as pgz from "../../../js/index.ts";
 import { assert, AssertionError } from "../../integration/assert.ts";
 import { pause, range } from "../../random/plan.ts";
 import type { Disturbed, World } from "../../random/plan.ts";
 import { asClient, codeOf, endOf, refused, type CallPlan, type Make } from "./call.ts";
 
-/** Longer than a heartbeat and its deadline, behind which a silent connection is made again. */
+/** Longer than a heartbeat and its deadline, after which a silent connection is replaced. */
 const SILENCE = 45_000;
 /** For the connect that follows. */
 const AGAIN = 15_000;
 
-/** Milliseconds: in front of the first notification, and behind each. */
+/** Milliseconds before the first notification, and after each. */
 interface Pace {
   readonly first?: number;
   readonly each?: number;
@@ -21,7 +21,7 @@ interface Pace {
 /** A listener with its reader. */
 class Ear {
   readonly heard: number[] = [];
-  /** Why a connection was lost: a gap was told. */
+  /** The error that ended a connection, as a gap reports it. */
   #gap: pgz.PgzError | undefined;
   readonly #listener: pgz.Listener;
   readonly #read: Promise<unknown>;
@@ -44,7 +44,7 @@ class Ear {
     this.#wake();
   }
 
-  /** Ends the listening. Throws what its reader has met. */
+  /** Ends the listening. Throws the error that its reader has met. */
   async close(): Promise<void> {
     await this.#listener.close();
     const error = await this.#read;
@@ -52,7 +52,7 @@ class Ear {
     await this.#listener.close();
   }
 
-  /** Until so many were heard, or a gap was told, or the listener has ended. */
+  /** Waits until this many were heard, or a gap was reported, or the listener has ended. */
   async until(count: number): Promise<void> {
     const over = this.#read.then(() => true);
     let isOver = false;
@@ -67,8 +67,8 @@ class Ear {
   }
 
   /**
-   * In order, each once; all of `sent` unless a gap was told. Throws what the gap was told with: the session knows
-   * whether something has caused it.
+   * Checks that numbers were heard in order, each once, and all of `sent` unless a gap was reported. Throws the error
+   * that the gap was reported with: the session knows whether an event explains it.
    */
   check(sent: readonly number[]): void {
     const { heard } = this;
@@ -91,7 +91,7 @@ class Ear {
 
 type Way = "notify" | "exec" | "batch" | "transaction" | "rolled back";
 
-/** Sends these numbers, and says which of them were sent for good. */
+/** Sends these numbers, and returns those that were sent for certain. */
 async function send(
   client: pgz.Client,
   way: Way,
@@ -119,7 +119,7 @@ async function send(
   return [];
 }
 
-/** Some numbers by each of several ways. */
+/** Some numbers, sent in each of several ways. */
 const hears: Make = (dice, world) => {
   const channel = `heard ${++world.number}`;
   const ways = Array.from({ length: 1 + dice.below(3) }, () => ({
@@ -154,7 +154,7 @@ const hears: Make = (dice, world) => {
   };
 };
 
-/** More than a listener keeps, while it is not read: the server has to wait with the rest. */
+/** More than a listener buffers while it is not read: the server has to wait with the rest. */
 const hearsMany: Make = (dice, world) => {
   const channel = `many ${++world.number}`;
   const count = dice.oneIn(4) ? 1_000 + dice.below(dice.pick([2, 900])) : 20 + dice.below(100);
@@ -176,7 +176,7 @@ const hearsMany: Make = (dice, world) => {
   };
 };
 
-/** Its loop is left, or it is closed, or its signal aborts, while it waits for what never comes. */
+/** The loop is left, or the listener is closed, or its signal aborts, while it waits for what never comes. */
 const ends: Make = (dice, world) => {
   const channel = `ends ${++world.number}`;
   const how = dice.pick(["closed", "left", "aborted", "disposed"] as const);
@@ -211,14 +211,14 @@ const ends: Make = (dice, world) => {
   };
 };
 
-/** It stays at its end. */
+/** The iterator stays at its end. */
 async function alwaysEnds(iterator: AsyncIterator<unknown>, isAborted: boolean): Promise<void> {
   const error = await endOf(iterator.next());
   if (error !== undefined && !(isAborted && codeOf(error) === "ABORTED"))
     throw new AssertionError(`a listener that has ended: ${String(error)}`);
 }
 
-/** The call is over while it still listens, perhaps longer than its client lives. */
+/** The call is over while the listener is still open, perhaps longer than its client lives. */
 const staysOpen: Make = (dice, world): CallPlan => {
   const channel = `stays ${++world.number}`;
   const stays = dice.pick([10, 1_000, 60_000]);
@@ -239,7 +239,7 @@ const staysOpen: Make = (dice, world): CallPlan => {
   };
 };
 
-/** Refused before anything is sent. */
+/** Options that are refused before anything is sent. */
 const misused: Make = () => ({
   says: "listens with a wrong option",
   kind: "client",
@@ -249,5 +249,5 @@ const misused: Make = () => ({
   },
 });
 
-/** Of clients and pools: a lease has no `listen`. */
+/** Calls for clients and pools: a lease has no `listen`. */
 export const listeners: readonly Make[] = [hears, hears, hears, hearsMany, ends, ends, staysOpen, misused];

@@ -1,7 +1,7 @@
 // Transactions: savepoints whose inner part fails, readers that stop inside, `last`, and use after the end.
 //
 // Knows what a transaction must do to the numbers that its calls write. tests/random draws transactions of many calls;
-// these are the ways that such draws leave out.
+// these are the forms that such draws leave out.
 import type * as pgz from "../../../js/index.ts";
 import { assert } from "../../integration/assert.ts";
 import type { Caller, Disturbed, World } from "../../random/plan.ts";
@@ -12,15 +12,18 @@ class Own extends Error {
 }
 
 interface Fate {
-  /** Stored when the transaction has committed. */
+  /** Numbers that are stored if the transaction commits. */
   readonly kept: readonly number[];
-  /** Never stored. */
+  /** Numbers that are never stored. */
   readonly undone: readonly number[];
 }
 
 type Options = Disturbed & Omit<pgz.TransactionOptions, "signal" | "timeout">;
 
-/** Runs `work` in a transaction, and tells the ledger what is known of its numbers. `last`: as the last statement. */
+/**
+ * Runs `work` in a transaction, and settles its numbers in the ledger. `last`: the numbers are written by the last
+ * statement.
+ */
 async function transacted(
   { ledger }: World,
   caller: Caller,
@@ -52,13 +55,13 @@ function insert({ sql, schema }: World, numbers: readonly number[]): pgz.Query {
   return sql`insert into ${sql.identifier(schema, "ledger")} select unnest(${numbers}::int4[])`;
 }
 
-/** What a transaction sees of these numbers. */
+/** Returns which of these numbers the transaction sees. */
 async function seen(tx: pgz.Transaction, { sql, schema }: World, numbers: readonly number[]): Promise<number[]> {
   const query = sql`select n from ${sql.identifier(schema, "ledger")} where n = any(${numbers}::int4[]) order by n`;
   return (await tx.query<{ n: number }>(query)).rows.map(({ n }) => n);
 }
 
-/** An inner one fails; what it wrote is undone, and the outer one goes on. */
+/** An inner transaction fails. Its writes are undone, and the outer transaction continues. */
 const innerFails: Make = (dice, world) => {
   const [first, second, undone, deeper] = [1, 1, 2, 1].map((count) => world.ledger.take(count)) as number[][];
   const how = dice.pick(["own", "22012", "failed before", "cap"] as const);
@@ -88,7 +91,7 @@ const innerFails: Make = (dice, world) => {
         if (more === 0) return void (await refused(tx.transaction(fails), "an inner transaction", code));
         await tx.transaction(async (inner) => {
           await nest(inner, more - 1);
-          // Also undone: the one around it fails below.
+          // This is undone too, because the transaction around it fails below.
           if (more === depth && depth === 2) await inner.exec(insert(world, deeper!));
           if (more === depth && depth === 2) throw new Own("around it");
         });
@@ -104,7 +107,7 @@ const innerFails: Make = (dice, world) => {
   };
 };
 
-/** Callers of the outer one are refused while an inner one is open. */
+/** Calls on the outer transaction are refused while an inner one is open. */
 const outerMeanwhile: Make = (_, world) => {
   const fate = { kept: world.ledger.take(1), undone: [] };
   return {
@@ -150,7 +153,7 @@ const innersTogether: Make = (_, world) => {
   };
 };
 
-/** In a savepoint rows are left early, which fails it; the outer part goes on. */
+/** In a savepoint rows are left early, which fails the savepoint. The outer transaction continues. */
 const readerStops: Make = (dice, world) => {
   const fate = { kept: world.ledger.take(2), undone: world.ledger.take(1) };
   const [one, other] = fate.kept as [number, number];
@@ -189,7 +192,7 @@ async function leaveEarly(tx: pgz.Transaction, call: string, count: number, leav
   await reader.cancel();
 }
 
-/** The callback returns over a stream that nobody has read: either it was over, or all is undone. */
+/** The callback returns while a stream is unread: either the stream was over, or everything is undone. */
 const streamLeftOpen: Make = (dice, world) => {
   const fate = { kept: world.ledger.take(1), undone: [] };
   const count = 1 + dice.below(dice.pick([5, 600]));
@@ -208,7 +211,7 @@ const streamLeftOpen: Make = (dice, world) => {
   };
 };
 
-/** Every call of a transaction that is over is refused, and sends nothing. */
+/** Every call on a finished transaction is refused, and sends nothing. */
 const usedAfterEnd: Make = (dice, world) => {
   const fate = { kept: world.ledger.take(1), undone: world.ledger.take(1) };
   const ends = dice.pick(["well", "own", "last"] as const);
@@ -255,7 +258,7 @@ async function allRefused(tx: pgz.Transaction, query: pgz.Query): Promise<void> 
   for (const [name, call] of Object.entries(calls)) await alwaysRefused(call(), name, "TRANSACTION_FINISHED");
 }
 
-/** The last statement, whose COMMIT has left when we refuse something of its rows. */
+/** The last statement, whose COMMIT has been sent when the driver refuses something in its rows. */
 const last: Make = (dice, world) => {
   const numbers = world.ledger.take(1 + dice.below(4));
   const how = dice.pick(["well", "well", "cap", "22012", "first"] as const);
@@ -285,7 +288,7 @@ const last: Make = (dice, world) => {
   };
 };
 
-/** A statement's error is swallowed, so COMMIT rolls back and says so. */
+/** The callback swallows a statement's error, so COMMIT rolls back and reports it. */
 const swallowed: Make = (dice, world) => {
   const fate = { kept: world.ledger.take(1), undone: [] };
   const isReadOnly = dice.oneIn(2);
@@ -305,7 +308,7 @@ const swallowed: Make = (dice, world) => {
   };
 };
 
-/** Ended by SQL under the driver. */
+/** A transaction that SQL ends without the driver's knowledge. */
 const endedBySql: Make = (dice, world) => {
   const numbers = world.ledger.take(1);
   const end = dice.pick(["commit", "rollback"] as const);
@@ -332,7 +335,7 @@ const endedBySql: Make = (dice, world) => {
   };
 };
 
-/** BEGIN says what was asked for: isolation, whether it may write, and whether it waits for a safe snapshot. */
+/** BEGIN has the requested isolation, access mode and deferrable mode. */
 const asAsked: Make = (dice) => {
   const asked = {
     isolation: dice.pick(["read uncommitted", "read committed", "repeatable read", "serializable"] as const),
@@ -357,7 +360,7 @@ const asAsked: Make = (dice) => {
   };
 };
 
-/** Inside its callback the client's next transaction is waited for, which waits for it: that one gives way. */
+/** A callback waits for the client's next transaction, which waits for the callback: the next transaction gives way. */
 const waitsForItself: Make = (_, world) => {
   const number = ++world.number;
   return {
@@ -373,17 +376,17 @@ const waitsForItself: Make = (_, world) => {
         assert.deepEqual(rows, [{ n: number }]);
       }, options);
       const error = await endOf(outer);
-      // Where the outer one ended early it is the inner one's turn.
+      // If the outer transaction ended early, the inner one runs now.
       if (inner) await endOf(inner);
       if (error !== undefined) throw error;
     },
   };
 };
 
-/** Of a client: a pool's next transaction has a connection of its own. */
+/** Calls for a client: in a pool the next transaction has its own connection. */
 export const nestedOfClients: readonly Make[] = [waitsForItself];
 
-/** Of whoever can begin a transaction. */
+/** Calls for every caller that can begin a transaction. */
 export const nested: readonly Make[] = [
   ...[innerFails, innerFails, outerMeanwhile, innersTogether, readerStops, readerStops, streamLeftOpen],
   ...[usedAfterEnd, last, last, swallowed, endedBySql, asAsked],

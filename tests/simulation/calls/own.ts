@@ -1,4 +1,4 @@
-// Calls that make a client or a pool of their own, to end it in a way that would end the session's too early.
+// Calls that make their own client or pool, to end it in a way that would end the session's too early.
 //
 // Knows how clients and pools end. Needs the session's options.
 import type * as pgz from "../../../js/index.ts";
@@ -19,7 +19,7 @@ import {
   type Make,
 } from "./call.ts";
 
-/** The client closes by itself when its stream is over. */
+/** The client closes itself when its stream is over. */
 const closesWhenDone: Make = (dice, world) => {
   const some = series(dice, world, 100);
   const ends = dice.pick(["read", "cancelled", "fails", "refused"] as const);
@@ -44,7 +44,7 @@ const closesWhenDone: Make = (dice, world) => {
         }
         const error = await endOf(read(asked, ends, some));
         if (error !== undefined && !(ends === "refused" && codeOf(error) === "CLIENT_CLOSED")) throw error;
-        // A stream that was left is over when the server has said so, or has said nothing for 2 s.
+        // A stream that was left is over when the server has said so, or has been silent for 2 s.
         for (let waits = 0; client.stats().state !== "closed" && waits < CLOSE; waits += 50) await pause(50);
         await alwaysRefused(client.query("select 1 as n"), "a client that has closed itself", "CLIENT_CLOSED");
       });
@@ -69,7 +69,7 @@ async function readAll(asked: Promise<ReadableStream<Uint8Array> | Response>): P
   await readLines(answer instanceof Response ? answer.body! : answer);
 }
 
-/** A stream outlives `close()`: it is read to its end, or ends by itself when it stands still. */
+/** A stream outlives `close()`: it is read to its end, or is ended when it makes no progress. */
 const outlives: Make = (dice, world) => {
   const some = series(dice, world, 600);
   const kind = dice.pick(["client", "pool"] as const);
@@ -93,7 +93,7 @@ const outlives: Make = (dice, world) => {
         const reading = (async () => {
           for (let step; !(step = await reader.read()).done;) seen += text(step.value);
         })();
-        // It may have stood still for too long.
+        // The stream may have made no progress for too long.
         const isWhole = await mayBeRefused(reading, ...(waits >= closeTimeout ? ["CLIENT_CLOSED", "POOL_CLOSED"] : []));
         if (isWhole && first?.done !== true) checkAll(lines(seen), some);
       });
@@ -103,7 +103,9 @@ const outlives: Make = (dice, world) => {
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
-/** Nothing moves under a `close()`, since the reader does not read, or the server says nothing: it ends the stream. */
+/**
+ * No progress during a `close()`, since the reader does not read or the server is silent: `close()` ends the stream.
+ */
 const standsStill: Make = (dice, world) => {
   const kind = dice.pick(["client", "pool"] as const);
   const who = dice.pick(["reader", "server"] as const);
@@ -114,7 +116,7 @@ const standsStill: Make = (dice, world) => {
     connections: 1,
     async run(_, { signal }) {
       const given = { ...optionsOf(world), closeTimeout };
-      // With a `timeout` a silent server is left to that.
+      // With a `timeout`, the timeout would end the call on a silent server.
       if (who === "server") given.timeout = 0;
       const own = kind === "client" ? driver.createClient(given) : driver.createPool({ ...given, max: 1 });
       await with_(own, async () => {
@@ -124,7 +126,7 @@ const standsStill: Make = (dice, world) => {
         if (who === "reader") await takesOne(asked);
         else await Promise.race([endOf(asked), pause(50)]);
         await inTime(own.close(), CLOSE, "close() under a stream");
-        // In steps, since a process that stands still goes on with what it was at.
+        // The pause is split into steps, because a frozen process later continues with its current step.
         if (who === "reader") for (let step = 0; step < 40; step++) await pause(closeTimeout / 20);
         const reading = inTime(asked.then(readToEnd), CLOSE, "a stream that stands still");
         await refused(reading, "it", "CLIENT_CLOSED", "POOL_CLOSED");
@@ -144,7 +146,7 @@ async function readToEnd(stream: ReadableStream<Uint8Array>): Promise<void> {
   while (!(await reader.read()).done);
 }
 
-/** A lease is out while its pool closes: what it runs gets the time that `close` gives. */
+/** A lease is out while its pool closes: its calls get the time that `close` allows. */
 const leaseUnderClose: Make = (dice, world) => {
   const timeout = dice.pick([0, 10, 300]);
   const runs = dice.pick(["nothing", "a call", "a transaction", "a long call"] as const);
@@ -188,7 +190,7 @@ const leaseUnderClose: Make = (dice, world) => {
   };
 };
 
-/** What was made before runs to its end, and what comes then is refused. */
+/** Calls made earlier run to their end, and later calls are refused. */
 const drains: Make = (dice, world) => {
   const count = 1 + dice.below(6);
   const first = (world.number += 1_000);
@@ -218,7 +220,7 @@ const drains: Make = (dice, world) => {
   };
 };
 
-/** Together, twice, and behind each other: all resolve. */
+/** Closes concurrently, twice, and one after the other: all resolve. */
 const closesTwice: Make = (dice, world) => {
   const kind = dice.pick(["client", "pool"] as const);
   const runs = dice.oneIn(2);
@@ -240,14 +242,14 @@ const closesTwice: Make = (dice, world) => {
         if (kind === "pool") await alwaysRefused(own.listen("x"), "listen of a closed pool", code);
         const error = await ended;
         if (error === undefined) return void (asked && assert.deepEqual((await asked).rows, [{ n: number }]));
-        // Who waits for a connection is refused; a query of a client gets 400 ms.
+        // A waiter for a connection is refused. A client's query gets 400 ms.
         if (!/^(CLIENT_CLOSED|POOL_CLOSED)$/.test(codeOf(error))) throw error;
       });
     },
   };
 };
 
-/** Calls of many clients at once, each with a connection of its own. */
+/** Calls of many clients at once, each with its own connection. */
 const manyClients: Make = (dice, world) => {
   const count = 2 + dice.below(4);
   const first = (world.number += 1_000);
@@ -274,7 +276,7 @@ const manyClients: Make = (dice, world) => {
   };
 };
 
-/** Each notice is told, and of which call it is, though calls run behind each other on one connection. */
+/** Each notice is reported with the call that it belongs to, though calls are pipelined on one connection. */
 const noticed: Make = (dice, world) => {
   const count = 1 + dice.below(4);
   const texts = range(1, count).map((at) => `do $$ begin raise notice 'of call ${at}'; end $$`);
@@ -304,7 +306,7 @@ const noticed: Make = (dice, world) => {
   };
 };
 
-/** Options that are wrong, or another's, make neither a client nor a pool. */
+/** Options that are wrong, or that belong to another class, make neither a client nor a pool. */
 const misconfigured: Make = (dice, world) => {
   const [kind, code, wrong] = dice.pick([
     ["client", "UNKNOWN_OPTION", { max: 3 }],
@@ -324,7 +326,7 @@ const misconfigured: Make = (dice, world) => {
   };
 };
 
-/** Of any caller, which they leave alone. They need `options` of their world. */
+/** Calls for any caller, which they do not use. They need `options` of their world. */
 export const own: readonly Make[] = [
   ...[closesWhenDone, closesWhenDone, outlives, outlives, standsStill, leaseUnderClose, leaseUnderClose, drains],
   ...[closesTwice, manyClients, misconfigured, noticed, ...sharing],

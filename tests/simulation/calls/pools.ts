@@ -1,4 +1,4 @@
-// A pool's own methods in the middle of its calls: its size, its reset, its waiting, and its counts, which must add up.
+// A pool's own methods in the middle of its calls: its size, its reset, its waiters, and its counts, which must add up.
 //
 // Knows the public methods of a pool. Must not know how it counts.
 import type * as pgz from "../../../js/index.ts";
@@ -6,7 +6,7 @@ import { assert } from "../../integration/assert.ts";
 import { pause } from "../../random/plan.ts";
 import { asPool, endOf, mayBeRefused, type Make } from "./call.ts";
 
-/** The largest size that a pool has had: connections of then may be in use yet. */
+/** The largest size that a pool has had: connections from that time may still be in use. */
 const largest = new WeakMap<pgz.Pool, number>();
 
 function addsUp(pool: pgz.Pool): void {
@@ -36,14 +36,14 @@ const one: Make = (_, world) => {
   };
 };
 
-/** Smaller, and later what it was. */
+/** Makes the pool smaller, and later restores its size. */
 const resized: Make = (dice) => {
   const isSmaller = dice.oneIn(2);
   const stays = dice.below(dice.pick([2, 50]));
   return {
     says: `resize, and back after ${stays} ms`,
     kind: "client",
-    // Those that it ends are closed by us before the server has heard of it.
+    // The driver closes connections, and opens new ones before the server notices the close.
     connections: 10,
     async run(caller) {
       const pool = asPool(caller);
@@ -60,14 +60,14 @@ const resized: Make = (dice) => {
   };
 };
 
-/** None of today's connections is lent again. */
+/** No connection of this moment is lent again. */
 const renewed: Make = (dice, world) => {
   const number = ++world.number;
   const isUnder = dice.oneIn(2);
   return {
     says: `reset${isUnder ? " under a query" : ""}, and a query`,
     kind: "client",
-    // Those that it ends are closed by us before the server has heard of it.
+    // The driver closes connections, and opens new ones before the server notices the close.
     connections: 10,
     async run(caller, options) {
       const pool = asPool(caller);
@@ -97,7 +97,7 @@ const idle: Make = (dice) => {
   };
 };
 
-/** Listeners of its events that throw are not heard of. */
+/** Errors of the pool's event listeners do not reach the caller. */
 const watched: Make = (_, world) => {
   const number = ++world.number;
   return {

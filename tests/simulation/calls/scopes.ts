@@ -1,6 +1,6 @@
-// Scopes: settings and roles of calls that run beside each other, none of which may meet another's.
+// Scopes: settings and roles of concurrent calls, which must not affect each other.
 //
-// Knows what a call in a scope sees. Must not know how its settings travel.
+// Knows what a call in a scope sees. Must not know how its settings are sent.
 import type * as pgz from "../../../js/index.ts";
 import { assert } from "../../integration/assert.ts";
 import { range, readLines, type Disturbed } from "../../random/plan.ts";
@@ -10,7 +10,7 @@ type Scoped = pgz.Scope | pgz.Transaction;
 
 const TENANT = "select nullif(current_setting('app.tenant', true), '') as tenant";
 
-/** All of them, then the first error. */
+/** Waits for all of them, then throws the first error. */
 async function together(works: readonly Promise<unknown>[]): Promise<void> {
   const ends = await Promise.all(works.map(endOf));
   const error = ends.find((end) => end !== undefined);
@@ -39,7 +39,7 @@ async function seesTenant(on: Scoped | pgz.Client, call: Call, tenant: string | 
 
 const CALLS: readonly Call[] = ["query", "query", "exec", "json", "batch", "isolated", "describe"];
 
-/** Several scopes and none, together. */
+/** Several scopes and calls without a scope, concurrently. */
 const mixed: Make = (dice, world) => {
   const tenants = range(1, 2 + dice.below(3)).map(() => `t${++world.number}`);
   const hasZone = dice.oneIn(2);
@@ -67,7 +67,7 @@ const mixed: Make = (dice, world) => {
   };
 };
 
-/** A scope's transaction with all calls in it, and a nested one that fails. */
+/** A scope's transaction with all kinds of calls in it, and a nested one that fails. */
 const inTransaction: Make = (dice, world) => {
   const tenant = `t${++world.number}`;
   const numbers = world.ledger.take(1);
@@ -121,7 +121,7 @@ const role: Make = (dice, world) => {
   };
 };
 
-/** Where the settings fail the statement does not run. */
+/** If the settings fail, the statement does not run. */
 const settingsFail: Make = (dice, world) => {
   const numbers = world.ledger.take(1);
   const [code, given] = dice.pick([
@@ -145,7 +145,7 @@ const settingsFail: Make = (dice, world) => {
   };
 };
 
-/** An error of one scope's call, beside another's. */
+/** An error of one scope's call, beside another scope's call. */
 const failsBeside: Make = (dice, world) => {
   const tenants = [`t${++world.number}`, `t${++world.number}`] as const;
   const isFirst = dice.oneIn(2);
@@ -190,7 +190,7 @@ const misused: Make = () => ({
   },
 });
 
-/** An atomic batch and one that is not, whose writes are told of one by one. */
+/** An atomic batch, and a non-atomic one, whose writes are reported one by one. */
 const batches: Make = (dice, world) => {
   const tenant = `t${++world.number}`;
   const numbers = world.ledger.take(2 + dice.below(4));
@@ -224,7 +224,7 @@ const batches: Make = (dice, world) => {
   };
 };
 
-/** Of whoever can make a scope. */
+/** Calls for every caller that can make a scope. */
 export const scopes: readonly Make[] = [
   ...[mixed, mixed, mixed, inTransaction, inTransaction, role, settingsFail, failsBeside, misused, batches],
 ];

@@ -1,6 +1,6 @@
-// Connections of a pool that several calls share: they are shared evenly, and nobody waits while one has room.
+// Pool connections that several calls share: they are shared evenly, and no call waits while a connection has room.
 //
-// Knows `pipelining` of pools, and `stats()`. Each call makes a pool of its own, since it counts what is in use.
+// Knows `pipelining` of pools, and `stats()`. Each call makes its own pool, since it counts what is in use.
 import { driver } from "../driver.ts";
 import type * as pgz from "../../../js/index.ts";
 import { assert } from "../../integration/assert.ts";
@@ -10,7 +10,7 @@ import { endOf, optionsOf, with_, type CallWorld, type Make } from "./call.ts";
 const sleep = ({ sql }: CallWorld, milliseconds: number) =>
   sql`select pg_backend_pid() as pid, pg_sleep(${milliseconds / 1_000}::float8) as slept`;
 
-/** Calls that share. */
+/** Number of calls that share. */
 const MANY = 10;
 
 const evenly: Make = (dice, world) => {
@@ -27,9 +27,9 @@ const evenly: Make = (dice, world) => {
         const asked = Array.from({ length: MANY }, () => pool.query<{ pid: number }>(sleep(world, each)));
         const pids = (await Promise.all(asked)).map(({ rows }) => rows[0]!.pid);
         const counts = [one, other].map((pid) => pids.filter((it) => it === pid).length);
-        // One of them was lost meanwhile, and the calls that it had not begun with ran on the other one.
+        // One connection was lost meanwhile, and its calls that had not begun ran on the other one.
         if (one === other || counts.includes(0) || counts[0]! + counts[1]! < MANY || pool.stats().total < 2) return;
-        // A call that a cancel has hit runs again, perhaps on the other one.
+        // A call that a cancel has hit runs again, perhaps on the other connection.
         const most = Math.max(...counts);
         assert(most <= MANY / 2 + 2, `${most} of ${MANY} calls on one of two connections`);
       });
@@ -37,12 +37,12 @@ const evenly: Make = (dice, world) => {
   };
 };
 
-/** Of two connections that are idle then. */
+/** Returns the process ids of two idle connections. */
 async function twoProcesses(pool: pgz.Pool): Promise<(number | undefined)[]> {
   const asked = await Promise.allSettled([pool.acquire(), pool.acquire()]);
   const leases = asked.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
   try {
-    // Known when the logins are over.
+    // The process ids are known when the logins are over.
     await Promise.all(leases.map((lease) => lease.query("select 1 as n")));
     return leases.map(({ processId }) => processId);
   } finally {
@@ -73,5 +73,5 @@ const lets: Make = (dice, world) => {
   };
 };
 
-/** Of any caller, which they leave alone. They need `options` of their world. */
+/** Calls for any caller, which they do not use. They need `options` of their world. */
 export const sharing: readonly Make[] = [evenly, lets];

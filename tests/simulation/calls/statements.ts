@@ -1,12 +1,12 @@
 // Prepared statements between aborts, long batches, and COPY whose source fails or waits.
 //
-// Knows these calls and their errors' facts. Must not know what a connection has prepared.
+// Knows these calls and the facts of their errors. Must not know what a connection has prepared.
 import type * as pgz from "../../../js/index.ts";
 import { assert, AssertionError } from "../../integration/assert.ts";
 import { decode, pause, range } from "../../random/plan.ts";
 import { asClient, codeOf, endOf, refused, type Make } from "./call.ts";
 
-/** It is run again and again; now and then a run is aborted at once, or a little later. */
+/** A statement runs again and again. Now and then a run is aborted at once, or a little later. */
 const preparedAcrossAborts: Make = (dice, world) => {
   const text = `select $1::int4 as n, $2::text as t, ${dice.below(3)} as which`;
   const runs = Array.from({ length: 2 + dice.below(6) }, () => ({
@@ -40,7 +40,7 @@ const preparedAcrossAborts: Make = (dice, world) => {
   };
 };
 
-/** More texts than a connection keeps, each several times. */
+/** More texts than a connection caches, each several times. */
 const manyPrepared: Make = (dice, world) => {
   const texts = range(1, 2 + dice.below(6)).map((at) => `select $1::int4 as n, ${at} as which`);
   const runs = Array.from({ length: 4 + dice.below(12) }, () => ({ at: dice.below(texts.length), n: ++world.number }));
@@ -70,7 +70,7 @@ const manyPrepared: Make = (dice, world) => {
   };
 };
 
-/** Thirty items, of which one may fail: the error says which, and what became of the others. */
+/** Thirty items, of which one may fail: the error reports which, and the outcome of the others. */
 const longBatch: Make = (dice, world) => {
   const numbers = world.ledger.take(30);
   const failing = dice.oneIn(2) ? dice.below(30) : -1;
@@ -106,7 +106,7 @@ const longBatch: Make = (dice, world) => {
 function checkFacts(error: unknown, failing: number): void {
   const { batch } = error as { batch?: { index?: number; rolledBack: number[]; skipped: number[] } };
   if (!batch) throw new AssertionError("an error of a batch does not say which item failed");
-  // Where a statement cannot even be described nothing has run.
+  // If a statement cannot even be described, no item has run.
   const rolledBack = batch.rolledBack.length ? range(0, failing - 1) : [];
   const skipped = range(0, 29).filter((at) => at !== failing && !rolledBack.includes(at));
   assert.deepEqual(
@@ -116,7 +116,7 @@ function checkFacts(error: unknown, failing: number): void {
   );
 }
 
-/** An item whose value its type cannot hold: it is told by its index, and no item has run. */
+/** An item whose value does not fit its type: the error has its index, and no item has run. */
 const wrongItem: Make = (dice, world) => {
   const numbers = world.ledger.take(1 + dice.below(6));
   const at = dice.below(numbers.length);
@@ -151,7 +151,10 @@ const wrongItem: Make = (dice, world) => {
 
 class SourceError extends Error {}
 
-/** A source that throws before anything, in its middle or behind its last piece; also one that throws nothing. */
+/**
+ * A source that throws before its first piece, in the middle or after its last piece; also a source that throws
+ * nothing.
+ */
 const sourceThrows: Make = (dice, world) => {
   const numbers = world.ledger.take(1 + dice.below(20));
   const at = dice.below(numbers.length + 1);
@@ -196,7 +199,7 @@ const sourceThrows: Make = (dice, world) => {
   };
 };
 
-/** A source that waits for good, or who hears of its progress: the call's time ends it, and the source is told. */
+/** A source, or its progress callback, that waits forever: the call's timeout ends it, and the source is closed. */
 const sourceWaits: Make = (dice, world) => {
   const numbers = world.ledger.take(1 + dice.below(10));
   const timeout = 1 + dice.below(200);
@@ -228,9 +231,9 @@ const sourceWaits: Make = (dice, world) => {
           ? caller.copyFrom(text, source, { ...options, timeout: longest })
           : caller.copyFrom(text, `${numbers.join("\n")}\n`, { ...options, timeout: longest, onProgress: never });
       const error = await endOf(copying);
-      // CopyDone never left.
+      // CopyDone was never sent.
       ledger.settle(numbers, "absent");
-      // The source is told behind the call.
+      // The source is closed after the call.
       await pause(1);
       assert(isLeft || !reads, "the source was not told that the call is over");
       if (error !== undefined) throw error;
@@ -238,7 +241,7 @@ const sourceWaits: Make = (dice, world) => {
   };
 };
 
-/** A row that its column cannot hold: its number is in the error. */
+/** A row that its column cannot hold: the error contains the row's number. */
 const wrongRow: Make = (dice, world) => {
   const numbers = world.ledger.take(1 + dice.below(20));
   const at = dice.below(numbers.length + 1);
@@ -257,7 +260,7 @@ const wrongRow: Make = (dice, world) => {
   };
 };
 
-/** Refused before anything is sent. */
+/** Options that are refused before anything is sent. */
 const misused: Make = (dice) => {
   const [code, call] = dice.pick([
     ["INVALID_QUERY", (caller: pgz.Client) => caller.query("select $1", [])],
@@ -279,7 +282,7 @@ const misused: Make = (dice) => {
   };
 };
 
-/** Of any caller. */
+/** Calls for any caller. */
 export const statements: readonly Make[] = [
   ...[preparedAcrossAborts, preparedAcrossAborts, manyPrepared, longBatch, longBatch, wrongItem],
   ...[sourceThrows, sourceThrows, sourceWaits, wrongRow, misused],

@@ -1,4 +1,4 @@
-// Readers that pause, stop, leave early or ask twice at once.
+// Readers that pause, stop, leave early or make two requests at once.
 //
 // Knows streams, loops and cursors of the public API. Must not know how rows are held back.
 import { assert } from "../../integration/assert.ts";
@@ -16,7 +16,7 @@ async function bytesOf(caller: Caller, call: Bytes, some: Series, options: Distu
 
 const pick = (dice: Dice) => dice.pick(["stream", "respond", "copyTo"] as const);
 
-/** Reads on after a pause, perhaps so long that a buffer fills. */
+/** Continues to read after a pause, perhaps so long that a buffer fills. */
 const readsLate: Make = (dice, world) => {
   const some = series(dice, world, 600);
   const call = pick(dice);
@@ -38,7 +38,7 @@ const readsLate: Make = (dice, world) => {
   };
 };
 
-/** Reads a little, or nothing, and never again: the stream holds its connection until its call's time is over. */
+/** Reads a little, or nothing, and then never again: the stream holds its connection until its call's timeout. */
 const stopsForGood: Make = (dice, world) => {
   const some = series(dice, world, 600);
   const call = pick(dice);
@@ -56,7 +56,7 @@ const stopsForGood: Make = (dice, world) => {
   };
 };
 
-/** Cancelled at once, in the middle, or while a read waits; and then once more. */
+/** Cancels at once, in the middle, or while a read waits, and then once more. */
 const cancels: Make = (dice, world) => {
   const some = series(dice, world, 600);
   const call = pick(dice);
@@ -92,7 +92,7 @@ const tees: Make = (dice, world) => {
   };
 };
 
-/** `next` several times at once, and `return` behind the end. */
+/** Calls `next` several times at once, and `return` after the end. */
 const asksTogether: Make = (dice, world) => {
   const some = series(dice, world, 60);
   const call = dice.pick(["rows", "cursor"] as const);
@@ -123,7 +123,7 @@ const asksTogether: Make = (dice, world) => {
   };
 };
 
-/** Left in its middle by `return` or `throw`, or before its first row. */
+/** Leaves in the middle by `return` or `throw`, or before the first row. */
 const leavesLoop: Make = (dice, world) => {
   const some = series(dice, world, 200);
   const call = dice.pick(["rows", "cursor"] as const);
@@ -149,7 +149,7 @@ const leavesLoop: Make = (dice, world) => {
   };
 };
 
-/** Headers and status, and a status that no Response has. */
+/** Headers and status, and a status that no Response can have. */
 const responds: Make = (dice, world: CallWorld) => {
   const some = series(dice, world, 100);
   const isWrong = dice.oneIn(4);
@@ -168,10 +168,10 @@ const responds: Make = (dice, world: CallWorld) => {
   };
 };
 
-/** Of any caller. */
+/** Calls for any caller. */
 export const streams: readonly Make[] = [
   ...[readsLate, readsLate, cancels, cancels, tees, asksTogether, leavesLoop, leavesLoop, responds],
 ];
 
-/** Of pools: a client would have no other connection meanwhile. */
+/** Calls for pools: a client would have no other connection meanwhile. */
 export const streamsOfPools: readonly Make[] = [stopsForGood];

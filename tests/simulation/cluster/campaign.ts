@@ -1,4 +1,4 @@
-// Many simulated sessions of clusters, one after the other, and the smallest one that fails.
+// Runs many simulated sessions of clusters, one after the other, and finds the smallest one that fails.
 //
 // Knows seeds. Must not know what a session does.
 import { real } from "../patches.ts";
@@ -10,14 +10,14 @@ export interface ClusterTally {
   calls: number;
   disturbed: number;
   promotions: number;
-  /** Acknowledged writes that promotions have lost. */
+  /** The number of acknowledged writes that promotions have lost. */
   lost: number;
   routes: Record<string, number>;
   failed: { seed: number; faults: string[] }[];
   seconds: number;
 }
 
-/** Without the stacks of its errors, which cost as much as the calls that fail. */
+/** Plays without stacks of errors, which cost as much as the calls that fail. */
 async function playFast(program: ClusterProgram): Promise<ClusterReport> {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
@@ -52,7 +52,7 @@ export async function clusterCampaign(
   return tally;
 }
 
-/** The smallest program that fails as this one does. */
+/** Returns the smallest program that fails as this one does. */
 export async function shrunkCluster(program: ClusterProgram, tries = 300): Promise<ClusterProgram> {
   const wanted = kindOf((await playFast(program)).faults);
   let least = program;
@@ -69,7 +69,7 @@ export async function shrunkCluster(program: ClusterProgram, tries = 300): Promi
   return least;
 }
 
-/** Whatever its numbers are, and whoever has called. */
+/** Names a failure without its numbers and its caller. */
 function kindOf([first]: readonly string[]): string {
   if (first === undefined) return "none";
   const [line = ""] = first.split("\n");

@@ -1,6 +1,6 @@
-// One user of a cluster: its calls one after the other, with the position of its last write as in a cookie.
+// One user of a cluster: its calls one after the other, with the position of its last write, as in a cookie.
 //
-// Knows steps, and what the oracle is told of each. Must not know servers.
+// Knows steps, and what the oracle is told about each. Must not know servers.
 import type { Cluster } from "../../../js/adapters/cluster.ts";
 import type * as pgz from "../../../js/index.ts";
 import { positionOf } from "../../../js/adapters/cluster/position.ts";
@@ -9,18 +9,18 @@ import type { Step } from "./program.ts";
 import type { ClusterSession } from "./session.ts";
 import { isAtomic, reads, writes, type Written } from "./ways.ts";
 
-/** Virtual milliseconds in which any call must settle: attempts on several servers, each with its time. */
+/** Virtual milliseconds within which each call must settle: attempts on several servers, each with its time. */
 const DEADLINE = 200_000;
-/** In which a look asks a server again that it has found to be the primary. */
+/** Milliseconds within which a look asks again a server that it has found to be the primary. */
 const A_LOOK = 300;
 
 export class Lane {
   readonly name: string;
   readonly cluster: Cluster;
   readonly #session: ClusterSession;
-  /** Where its own calls were routed, in their order; where others share the cluster, theirs too. */
+  /** The routes of the lane's own calls, in order. If lanes share the cluster, the routes of the others too. */
   readonly routes: pgz.RouteEvent[];
-  /** Of its last write. */
+  /** The position of the lane's last write. */
   #position: string | undefined;
   #known = { timeline: 0, since: 0 };
   running = "";
@@ -39,7 +39,7 @@ export class Lane {
     }
   }
 
-  /** Its error, if it has failed. */
+  /** Runs a step. Returns its error if it fails. */
   async step(step: Step): Promise<unknown> {
     const { world } = this.#session;
     const says = `${this.name} ${step.kind} ${step.how}`;
@@ -71,14 +71,17 @@ export class Lane {
     session.routed(this, routed, all, asked);
   }
 
-  /** The timeline of the primary that the cluster knows, once a look that has found it is over. */
+  /** Returns the timeline of the primary that the cluster knows, if the look that found it is over. */
   #knows(now: number): number | undefined {
     const timeline = this.#session.newestKnown(this.cluster);
     if (timeline !== this.#known.timeline) this.#known = { timeline, since: now };
     return now - this.#known.since >= A_LOOK ? timeline : undefined;
   }
 
-  /** Twice: others may have begun the first one before. Then a write must know the newest of two primaries. */
+  /**
+   * Looks twice, because another lane may have begun the first look earlier. Then a write must know the newest of two
+   * primaries.
+   */
   async #look(says: string): Promise<void> {
     const session = this.#session;
     const { replicas, program } = session;
@@ -129,13 +132,13 @@ export class Lane {
   }
 }
 
-/** As documented: nothing has happened, or the server has said no. */
+/** Whether the error is documented to have no effect: the statement did not run, or the server refused it. */
 function hasNoEffect(error: unknown): boolean {
   const { retryable, severity } = error as { retryable?: boolean; severity?: string };
   return retryable === true || (error instanceof driver.PostgresError && severity === "ERROR");
 }
 
-/** How it ends: its error, or `undefined`. */
+/** Returns the outcome of the work: its error, or `undefined`. */
 async function within(work: Promise<void>, milliseconds: number): Promise<unknown> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<unknown>((resolve) => {

@@ -1,9 +1,9 @@
-// What must be so of a cluster's answers, by what the model's servers have written.
+// Checks a cluster's results against what the model's servers have written.
 //
-//   behind a position   all that had committed there, but for what the timeline of the answer has never had
-//   without one         all that had committed `maxLag` ago, of the timeline of the answer
-//   any answer          a state that there was: all commits up to one of them, and nothing else
-//   a write             committed once at most; acknowledged: once, and lost only with its timeline; refused: never
+//   after a position    all commits up to it, except those that the timeline of the result never had
+//   without a position  all commits of the result's timeline from before `maxLag` ago
+//   any result          a state that existed: all commits up to some commit, and nothing else
+//   a write             committed at most once; acknowledged: once, and lost only with its timeline; refused: never
 //
 // Knows the history of the cluster, and positions. Must not know calls.
 import { positionOf } from "../../../js/adapters/cluster/position.ts";
@@ -12,16 +12,16 @@ import type { Node } from "../server/cluster/node.ts";
 import type { Replicas } from "../server/cluster/replicas.ts";
 import type { Row } from "./ways.ts";
 
-/** What a call was told of its numbers. */
+/** The outcome that a call reported for its numbers. */
 type Fate = "stored" | "absent" | "doubtful";
 
 export interface Asked {
   readonly says: string;
-  /** Behind this position. */
+  /** The position that the read must have reached. */
   readonly after?: string | undefined;
   readonly since: number;
   readonly until: number;
-  /** By how much the answer may lag, where nothing else is said. */
+  /** The maximum lag of the result, where no position is given. */
   readonly maxLag?: number;
   /** The timeline of the primary that the cluster knew. */
   readonly knows?: number | undefined;
@@ -49,7 +49,7 @@ export class Oracle {
     for (const n of numbers) this.#fates.set(n, fate);
   }
 
-  // -- answers --------------------------------------------------------------------------------------------------------
+  // -- results --------------------------------------------------------------------------------------------------------
 
   answered(rows: readonly Row[], asked: Asked): void {
     const [first] = rows;
@@ -60,7 +60,7 @@ export class Oracle {
     if (shown.size < rows.length) this.#fault(asked, `a number twice: ${rows.map(({ n }) => n).join()}`);
     const timelines = timelinesOf(node, asked);
     const wrong = timelines.map((timeline) => this.#wrongWith(shown, timeline, asked));
-    // The server was on one of them when it answered.
+    // The server was on one of these timelines when it responded.
     if (wrong.every((one) => one !== undefined)) this.#fault(asked, `${node.name} answers ${wrong[0]}`);
   }
 
@@ -80,25 +80,25 @@ export class Oracle {
     return `on timeline ${timeline} without ${missing.flatMap(numbersOf).join()}, committed at ${missing.map(({ at }) => at).join()}`;
   }
 
-  /** What the answer must have. */
+  /** Returns the entries that the result must have. */
   #due(timeline: number, { after, since, maxLag, knows }: Asked): Entry[] {
     const { history } = this.#replicas;
     if (after !== undefined) {
       const { timeline: of, lsn } = positionOf(after);
       if (!of) return [];
       const due = history.upTo(of, Number(lsn));
-      // A newer one may never have had some of it. One that is older may not answer without it.
+      // A newer timeline may never have had some of them. An older timeline must not respond without them.
       return timeline >= of ? due.filter((entry) => history.isOn(entry, timeline)) : due;
     }
     if (maxLag === undefined) return [];
     const due = history.entries.filter((entry) => entry.at < since - maxLag);
-    // A standby of another timeline is not one of this primary's.
+    // A standby of another timeline does not belong to this primary.
     return due.filter((entry) => history.isOn(entry, Math.max(timeline, knows ?? 0)));
   }
 
   // -- writes ---------------------------------------------------------------------------------------------------------
 
-  /** The position that a write was told, when it has committed. */
+  /** Checks the position that a committed write has returned. */
   positioned(numbers: readonly number[], position: string, says: string): void {
     const { timeline, lsn } = positionOf(position);
     if (!timeline) return;
@@ -109,7 +109,7 @@ export class Oracle {
     }
   }
 
-  /** In the end: what was committed where, and what was said of it. */
+  /** Compares, at the end, what was committed where with what the calls reported. */
   compare(): void {
     const { history, primary } = this.#replicas;
     const entryOf = new Map<number, Entry>();
@@ -132,7 +132,7 @@ export class Oracle {
       if (new Set(group.map((n) => entryOf.get(n))).size > 1) this.faults.push(`of ${group.join()} not all, or apart`);
   }
 
-  /** Acknowledged writes that are gone with the timeline that had them. */
+  /** The number of acknowledged writes that are gone with their timeline. */
   get lost(): number {
     const { history, primary } = this.#replicas;
     const gone = history.entries.filter((entry) => !history.isOn(entry, primary.timeline)).flatMap(numbersOf);
@@ -146,7 +146,7 @@ export class Oracle {
   }
 }
 
-/** Those that the server was on meanwhile. */
+/** Returns the timelines that the server was on during the call. */
 function timelinesOf({ stays }: Node, { since, until }: Asked): number[] {
   const then = stays.filter((stay, at) => stay.since <= until && (stays[at + 1]?.since ?? Infinity) >= since);
   return [...new Set(then.map(({ timeline }) => timeline))];

@@ -1,4 +1,4 @@
-// What a simulated session of a cluster does: data that a seed draws, and that can be made smaller bit by bit.
+// What a simulated session of a cluster does, as data that a seed draws and that can be reduced step by step.
 //
 // Must not know how it is played (session.ts).
 import { Dice } from "../../random/dice.ts";
@@ -9,26 +9,26 @@ export interface ClusterProgram {
   readonly seed: number;
   readonly version: 15 | 18;
   readonly authentication: "trust" | "scram-sha-256";
-  /** Virtual milliseconds that each of a server's steps may take, at most. */
+  /** Maximum virtual milliseconds that each step of a server may take. */
   readonly thinks: number;
   readonly weather: Weather;
   readonly faults: readonly Fault[];
-  /** Of each server: the first one is the primary. */
+  /** The lag of each server. The first server is the primary. */
   readonly lags: readonly Lag[];
   readonly isSynchronous: boolean;
-  /** The role is a member of pg_read_all_stats. */
+  /** Whether the role is a member of pg_read_all_stats. */
   readonly showsReceiver: boolean;
-  /** Once in so many commits the last record of the log fills its page; 0: never. */
+  /** Once in this many commits the last record of the log fills its page. 0: never. */
   readonly fillsPages: number;
-  /** Milliseconds until other standbys turn to a new primary, at most. */
+  /** Maximum milliseconds until other standbys follow a new primary. */
   readonly turns: number;
-  /** One string with several hosts, a list of one account, or accounts that differ. */
+  /** One string with several hosts, a list for one account, or accounts that differ. */
   readonly inputs: "hosts" | "list" | "accounts";
-  /** The level of transactions that name none. */
+  /** Whether transactions that name no level are REPEATABLE READ. */
   readonly isRepeatableRead: boolean;
   readonly sockets: "tcp" | "edge";
   readonly options: Readonly<Record<string, number>>;
-  /** As in a Worker: each lane has a cluster of its own, and they share what is known of the servers. */
+  /** As in a Worker: each lane has its own cluster, and the lanes share what is known about the servers. */
   readonly areApart: boolean;
   readonly lanes: readonly (readonly Step[])[];
   readonly happenings: readonly Happening[];
@@ -41,39 +41,41 @@ export const READS = [
 ] as readonly string[];
 
 export interface Step {
-  /** `write`: on the cluster, or on `reads` where nothing says that it writes. `after`: behind a position. */
+  /** `write`: on the cluster, or on `reads` where nothing marks it as a write. `after`: after a position. */
   readonly kind: "write" | "write on reads" | "reads" | "after" | "after any" | "position" | "look";
-  /** Of WRITES or READS. */
+  /** A name in WRITES or READS. */
   readonly how: string;
-  /** Numbers that are written. */
+  /** The number of numbers that are written. */
   readonly count: number;
-  /** A write that asks for no position. */
+  /** A write that requests no position. */
   readonly isBlind?: true;
-  /** Virtual milliseconds in front of it. */
+  /** Virtual milliseconds before the step. */
   readonly pause: number;
 }
 
-/** What becomes of the servers, at a virtual time. `which` picks one of those of then. */
+/** What happens to the servers, at a virtual time. `which` selects one of the servers of that time. */
 export interface Happening {
   readonly at: number;
   /**
-   * `pause`: a standby replays nothing for a while. `cut`: it receives nothing. `promote`: it is the primary from then
-   * on, and the old one goes on for `lasts`. `conflict`: what it replays is in a session's way. `restart`, `terminate`:
-   * of any server.
+   * `pause`: a standby replays nothing for a while. `cut`: it receives nothing. `promote`: it becomes the primary, and
+   * the old primary continues for `lasts`. `conflict`: its replay conflicts with a session. `restart`, `terminate`:
+   * happen to any server.
    */
   readonly kind: "pause" | "cut" | "promote" | "conflict" | "restart" | "terminate";
   readonly which: number;
   readonly lasts: number;
-  /** After a promotion: milliseconds until the old primary comes back as a standby. */
+  /** After a promotion: milliseconds until the old primary returns as a standby. */
   readonly returns: number;
 }
 
-/** Of `maxLag`: `Infinity`, which JSON does not have. */
+/** The `maxLag` for `Infinity`, which JSON does not have. */
 export const ANY_LAG = -1;
 
 const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
 
-/** Nothing happens; a primary that was left behind lives on; anything, and links fail. */
+/**
+ * `quiet`: nothing happens. `split`: a primary that was left behind lives on. `any`: anything happens, and links fail.
+ */
 type Theme = "quiet" | "split" | "any";
 
 export function drawCluster(seed: number): ClusterProgram {
@@ -107,7 +109,7 @@ export function drawCluster(seed: number): ClusterProgram {
   };
 }
 
-/** A standby that follows the wrong primary is not chosen, where its lag counts; and it is, where that does not. */
+/** With a limit on lag a standby that follows the wrong primary is not chosen; without a limit it is. */
 const SPLIT_OPTIONS: readonly Record<string, number>[] = [
   { maxLag: 50, lookInterval: 100 },
   { maxLag: ANY_LAG, lookInterval: 100 },
@@ -174,7 +176,7 @@ function happenings(dice: Dice): Happening[] {
   })).sort((one, other) => one.at - other.at);
 }
 
-/** The old primary goes on for seconds, in which it may write more than the new one. */
+/** The old primary continues for seconds, in which it may write more than the new one. */
 function split(dice: Dice): Happening[] {
   const at = dice.below(dice.pick([300, 2_000]));
   const which = dice.below(8);
@@ -192,7 +194,7 @@ function fault(dice: Dice): Fault {
   return { link, kind, behind: dice.pick(["C", "C", "Z", "E"]), nth: 1 + dice.below(dice.pick([3, 12, 40])) };
 }
 
-/** Programs that are each a little smaller than this one. */
+/** Yields programs that are each a little smaller than this one. */
 export function* smallerClusters(program: ClusterProgram): Generator<ClusterProgram> {
   for (const name of ["lanes", "happenings", "faults"] as const)
     for (const list of shorter<unknown>(program[name])) yield { ...program, [name]: list };
@@ -212,7 +214,7 @@ export function* smallerClusters(program: ClusterProgram): Generator<ClusterProg
   }
 }
 
-/** The list without each half, then without each one. */
+/** Yields the list without each half, then without each item. */
 function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
   if (list.length > 2) {
     yield list.slice(0, list.length >> 1);

@@ -2,13 +2,13 @@
 // primaries that are left behind, and a network with faults.
 //
 // What must hold, whatever is drawn:
-//   the answers and writes are right (oracle.ts)
-//   every call settles; each error has a code, and where nothing happens to servers or links there is none
-//   where a call went, and why, is as `onRoute` and `stats()` tell it
-//   a while after the last happening all roles are known again: writes reach the primary, and reads see them
+//   the results and writes are right (oracle.ts)
+//   every call settles; each error has a code, and where nothing happens to servers or links there is no error
+//   `onRoute` and `stats()` report correctly where a call went, and why
+//   a while after the last event all roles are known again: writes reach the primary, and reads see them
 //   in the end no backend, transaction, lock, socket, timer or handle of the wasm is left
 //
-// Knows the parts and what must be so in the end. Must not know how a call is made (ways.ts), or how servers replicate.
+// Knows the parts and what must hold in the end. Must not know how a call is made (ways.ts), or how servers replicate.
 import type { Cluster } from "../../../js/adapters/cluster.ts";
 import { createCluster } from "../../../js/adapters/cluster.ts";
 import type * as pgz from "../../../js/index.ts";
@@ -36,33 +36,33 @@ export interface ClusterReport {
   readonly events: number;
   readonly disturbed: number;
   readonly promotions: number;
-  /** Acknowledged writes that were lost with their timeline. */
+  /** The number of acknowledged writes that were lost with their timeline. */
   readonly lost: number;
-  /** Calls of `reads` by reason. */
+  /** The calls of `reads`, counted by reason. */
   readonly routes: Readonly<Record<string, number>>;
 }
 
-/** Of a host, whose name is another one in each session. */
+/** Returns the server's name in a host name, which differs in each session. */
 export function nameOf({ host }: { readonly host: string }): string {
   return host.split(".")[0]!;
 }
 
 /**
- * The driver remembers the types of so many servers, and then forgets all of them. A session has three, so that would
- * happen in the middle of one in thirty, by the sessions before it.
+ * The driver remembers the types of a limited number of servers, and then forgets all of them. A session has three
+ * servers, so sessions before it would cause that in the middle of one session in thirty.
  */
 function forgetCatalogs(): void {
   const before = catalogOf("forgotten");
   for (let at = 0; catalogOf("forgotten") === before; at++) catalogOf(`nowhere ${at}`);
 }
 
-/** Virtual milliseconds after the last call, in which all that is left must end by itself. */
+/** Virtual milliseconds after the last call, within which everything that is left must end by itself. */
 const REST = 400_000;
-/** Until roles have settled, after the last happening: the next look, and connects to servers that are gone. */
+/** Milliseconds after the last event until roles have settled: the next look, and connects to servers that are gone. */
 const SETTLES = 15_000;
-/** Where links were silent: calls on them have their whole `timeout`. */
+/** Milliseconds where links were silent: calls on them take their whole `timeout`. */
 const SETTLES_SLOWLY = 70_000;
-/** Between two connects to a server that is not there, at most. */
+/** Maximum milliseconds between two connects to a server that is not there. */
 const PAUSES = 10_000;
 const PROBES = [
   ["write", "exec"],
@@ -70,7 +70,7 @@ const PROBES = [
   ["reads", "query"],
 ] as const;
 
-/** Hosts' names never come again in a process, so that no session finds what another one remembers. */
+/** A host name is used only once in a process, so that no session finds what an earlier one remembers. */
 let sessions = 0;
 
 export async function playCluster(program: ClusterProgram, keepsLines = false): Promise<ClusterReport> {
@@ -85,7 +85,7 @@ export class ClusterSession {
   readonly faults: string[] = [];
   readonly program: ClusterProgram;
   readonly maxLag: number;
-  /** The last position that any lane was told. */
+  /** The last position that any lane received. */
   newest: string | undefined;
   calls = 0;
   disturbed = 0;
@@ -184,7 +184,7 @@ export class ClusterSession {
     return { cluster, routes };
   }
 
-  // -- what happens meanwhile -----------------------------------------------------------------------------------------
+  // -- events ---------------------------------------------------------------------------------------------------------
 
   #happens(happening: Happening): void {
     const { which } = happening;
@@ -198,7 +198,7 @@ export class ClusterSession {
     if (happening.kind !== "pause" && happening.kind !== "cut") this.disturbed++;
   }
 
-  /** The name of the server; `undefined`: nothing was done. */
+  /** Returns the name of the server, or `undefined` if nothing was done. */
   #done({ kind, which, lasts, returns }: Happening, standby: Node | undefined, any: Node): string | undefined {
     if (kind === "restart") return this.replicas.restart(any, 50 + lasts / 10) ? any.name : undefined;
     if (kind === "terminate") {
@@ -218,7 +218,7 @@ export class ClusterSession {
     return standby.name;
   }
 
-  /** Whether anything may fail. */
+  /** Whether any call may fail. */
   get isDisturbed(): boolean {
     return (
       this.program.faults.length > 0 || this.program.happenings.some(({ kind }) => kind !== "pause" && kind !== "cut")
@@ -236,7 +236,7 @@ export class ClusterSession {
     this.faults.push(...checkRoutes(this, lane.routes.slice(from), all.at(-1)!, asked));
   }
 
-  /** The timeline of the newest server that the cluster takes for a primary. */
+  /** Returns the timeline of the newest server that the cluster considers a primary. */
   newestKnown(cluster: Cluster): number {
     const primaries = cluster
       .stats()
@@ -248,7 +248,7 @@ export class ClusterSession {
     );
   }
 
-  /** Those that were down before a look, and still are, must not be taken for anything. */
+  /** Servers that were down before a look and still are must have no role. */
   looked(cluster: Cluster, down: readonly Node[]): void {
     for (const { name } of down.filter(({ isUp }) => !isUp))
       for (const server of cluster.stats().servers)
@@ -256,7 +256,7 @@ export class ClusterSession {
           this.faults.push(`${name} is down, and stats() says ${server.role}`);
   }
 
-  /** All that was to happen has happened. From then on roles have a while to settle, and then nothing may fail. */
+  /** Waits after the last event until roles have settled. From then on nothing may fail. */
   async #settle(lane: Lane): Promise<void> {
     const { world, program } = this;
     const last = Math.max(
@@ -274,7 +274,7 @@ export class ClusterSession {
         return void this.faults.push(`roles have not settled: ${described(error)}`);
       await sleep(500);
     }
-    // A link that is silent costs a look, and a pool pauses before it connects once more to a server that was gone.
+    // A silent link costs a look, and a pool pauses before it connects again to a server that was gone.
     let wrong = ["not asked"];
     for (; wrong.length && world.now < until + PAUSES; await sleep(500)) {
       await lane.cluster.look();
@@ -283,7 +283,7 @@ export class ClusterSession {
     this.faults.push(...wrong);
   }
 
-  /** Why it is not yet as it must be. */
+  /** Returns what is still wrong. */
   async #probe(lane: Lane): Promise<unknown> {
     const { history, primary } = this.replicas;
     for (const [kind, how] of PROBES) {

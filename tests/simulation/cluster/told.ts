@@ -1,4 +1,4 @@
-// Whether `onRoute` and `stats()` of a cluster tell what was so.
+// Whether `onRoute` and `stats()` of a cluster report what happened.
 //
 // Knows events and what the model has seen. Must not know calls.
 import type * as pgz from "../../../js/index.ts";
@@ -8,10 +8,10 @@ import type { Asked } from "./oracle.ts";
 import { nameOf, type ClusterSession } from "./session.ts";
 import type { Row } from "./ways.ts";
 
-/** Milliseconds of a call's way that are no waiting: questions and answers on slow links. */
+/** Milliseconds of a call that are not waiting: requests and responses on slow links. */
 const SLACK = 400;
 
-/** Of one call that has succeeded, with its events and its answer. */
+/** Checks one successful call, with its events and its result. */
 export function checkRoutes(
   { replicas, program, isDisturbed, maxLag }: ClusterSession,
   events: readonly pgz.RouteEvent[],

@@ -1,13 +1,13 @@
 // The ways in which a lane writes numbers, and reads all of them back.
 //
-// Knows the calls of a cluster. Must not know what must be so of an answer (oracle.ts).
+// Knows the calls of a cluster. Must not know what must hold for a result (oracle.ts).
 import type { After, Cluster, Reads } from "../../../js/adapters/cluster.ts";
 import { driver } from "../driver.ts";
 
-/** All numbers, each with the name of the server that answers. */
+/** Reads all numbers, each with the name of the server that responds. */
 export const READ = "select n, current_setting('cluster_name') as server from ledger";
 const COPY = `copy (${READ}) to stdout`;
-/** Rows of a cursor's batch. */
+/** Number of rows in a cursor's batch. */
 const BATCH = 5;
 
 export interface Row {
@@ -17,7 +17,7 @@ export interface Row {
 
 type Target = Reads | After;
 
-/** The answers of one call: each is one statement's. */
+/** The results of one call, one for each statement. */
 export const reads: Readonly<Record<string, (target: Target) => Promise<Row[][]>>> = {
   query: async (target) => [(await target.query<Row>(READ)).rows],
   transaction: (target) => inTransaction(target, {}),
@@ -52,7 +52,7 @@ export const reads: Readonly<Record<string, (target: Target) => Promise<Row[][]>
   scope: async (target) => [(await target.scope({ settings: { "app.tenant": 7 } }).query<Row>(READ)).rows],
 };
 
-/** Twice: a snapshot must not move, and nothing may go back. */
+/** Reads twice: a snapshot must not change, and no result may go back in time. */
 function inTransaction(target: Target, options: Parameters<Target["transaction"]>[1]): Promise<Row[][]> {
   return target.transaction(async (tx) => {
     const first = await tx.query<Row>(READ);
@@ -79,13 +79,13 @@ const linesOf = (text: string): string[] => text.split("\n").filter((line) => li
 
 const insert = (n: number) => driver.sql`insert into ledger values (${n})`;
 
-/** It may lack the position: the types of calls tell these apart. */
+/** The position may be missing: the types of calls tell these apart. */
 type Given = { readonly position: true };
 
-/** Numbers in groups: each is stored whole or not at all. `position`: of a call that was asked for one. */
+/** Numbers in groups, each stored as a whole or not at all. `position`: only of a call that requested one. */
 export interface Written {
   readonly position?: string | undefined;
-  /** Of items that fail one by one: the errors, by the place of the number. */
+  /** The errors of items that fail one by one, by the place of the number. */
   readonly errors?: readonly unknown[];
 }
 

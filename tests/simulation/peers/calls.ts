@@ -1,7 +1,7 @@
-// The calls that ours, pg and postgres.js all have: each is made from the dice before anything runs, knows its right
-// answer, and the numbers that it writes.
+// The calls that ours, pg and postgres.js all have. Each is made from the dice before anything runs, and knows its
+// right result and the numbers that it writes.
 //
-// Must not know drivers (contract.ts), or what disturbs it (session.ts).
+// Must not know drivers (contract.ts), or what disturbs a call (session.ts).
 import { assert } from "../../integration/assert.ts";
 import type { Dice } from "../../random/dice.ts";
 import type { Ledger } from "../../random/ledger.ts";
@@ -11,21 +11,21 @@ import { statement, type Statement } from "./statement.ts";
 /** What the calls of one session share. */
 export interface Shared {
   readonly ledger: Ledger;
-  /** Of rows: never comes again. */
+  /** A number for rows that is never used again. */
   number: number;
 }
 
 export interface Call {
   readonly says: string;
-  /** Throws an AssertionError where the answer is wrong. */
+  /** Throws an AssertionError if the result is wrong. */
   run(on: Session, how: Disturbed): Promise<void>;
-  /** The code of the error that it ends with when nothing disturbs it. */
+  /** The code of the error with which the call ends when nothing disturbs it. */
   readonly fails?: string;
-  /** Numbers that are stored together or not at all. */
+  /** Numbers that are stored as a whole or not at all. */
   readonly numbers?: readonly number[];
-  /** It has settled its numbers itself when it ends. */
+  /** The call itself has settled its numbers when it ends. */
   readonly settles?: boolean;
-  /** It borrows a connection of a pool by itself. */
+  /** The call borrows a connection of a pool by itself. */
   readonly borrows?: boolean;
 }
 
@@ -118,7 +118,7 @@ const insertOf = (numbers: readonly number[]): Statement =>
 
 // -- transactions -----------------------------------------------------------------------------------------------------
 
-/** What a transaction's callback throws of its own accord. */
+/** An error that a transaction's callback throws on purpose. */
 class Own extends Error {
   readonly code = "own";
 }
@@ -148,7 +148,7 @@ export const transaction: Make = (dice, shared) => {
         await on.transaction(work, how);
         ledger.settle(numbers, ends === "well" ? "stored" : "absent");
       } catch (error) {
-        // COMMIT leaves behind the callback only.
+        // COMMIT is only sent after the callback.
         if (!returns) ledger.settle(numbers, "absent");
         throw error;
       }
@@ -158,7 +158,7 @@ export const transaction: Make = (dice, shared) => {
 
 // -- what a borrower leaves -------------------------------------------------------------------------------------------
 
-/** What a borrower finds that another one has set. */
+/** A borrower has found a setting of another borrower. */
 export class LeftBehind extends Error {}
 
 const zone = async (on: Queries, how: Disturbed): Promise<unknown> =>
@@ -217,7 +217,7 @@ function whole(rows: readonly (Row | undefined)[]): readonly Row[] {
   return rows as readonly Row[];
 }
 
-/** Rows of postgres.js and pg are more than their columns. */
+/** Rows of postgres.js and pg have more than their columns. */
 const plain = (rows: readonly Row[]): Row[] => whole(rows).map((row) => ({ ...row }));
 
 const numbersOf = (rows: readonly Row[]): unknown[] => whole(rows).map((row) => row["n"]);

@@ -1,4 +1,4 @@
-// What may go wrong in a session of a peer: the rows of the table, and how a fault is found to be one of them.
+// What may go wrong in a session of a peer: the rows of the table, and how a fault is assigned to a row.
 //
 // Must not know drivers or sessions.
 
@@ -31,7 +31,7 @@ export interface Finding {
   readonly text: string;
 }
 
-/** What the ledger says (tests/random/ledger.ts). */
+/** Assigns a fault that the ledger reports (tests/random/ledger.ts). */
 export function ofLedger(text: string): Finding {
   if (/is stored \d+ times/.test(text)) return { row: "twice", text };
   if (text.includes("was acknowledged and is not stored")) return { row: "lost", text };

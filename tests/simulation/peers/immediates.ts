@@ -1,24 +1,25 @@
-// What peers ask of Node besides what the driver asks of its runtime (../patches.ts): `setImmediate`, as an event of the
-// session's world. process.nextTick needs nothing: ticks come to rest before the world's next event.
+// What peers need of Node in addition to what the driver needs of its runtime (../patches.ts): `setImmediate`, as an
+// event of the session's world. process.nextTick needs no replacement: ticks come to rest before the world's next
+// event.
 //
-// An error that such an event throws is kept, as Node would hand it to `uncaughtException`. Knows a clock and errors.
-// Must not know who waits. It must be loaded behind ../patches.ts, which keeps Node's own for the world itself.
+// An error that such an event throws is kept, as Node would pass it to `uncaughtException`. Knows a clock and errors.
+// Must not know what waits. It must be loaded after ../patches.ts, which keeps Node's own for the world itself.
 import "../patches.ts";
 import type { Clock, Timer } from "../contract.ts";
 
 let current: Clock | undefined;
 
-/** From now on immediates are events of this clock; `undefined`: they are Node's own again. */
+/** Makes immediates events of this clock. `undefined` restores Node's own. */
 export function immediatesOf(clock: Clock | undefined): void {
   current = clock;
 }
 
-/** What nobody caught, since the list was emptied. */
+/** Errors that no code has caught since the list was emptied. */
 export const uncaught: unknown[] = [];
 for (const event of ["unhandledRejection", "uncaughtException"] as const)
   process.on(event, (error: unknown) => void uncaught.push(error));
 
-/** `run`, as Node runs the callback of an event. */
+/** Returns `run` with errors handled as Node does in the callback of an event. */
 export function guarded(run: () => void): () => void {
   return () => {
     try {
@@ -29,7 +30,7 @@ export function guarded(run: () => void): () => void {
   };
 }
 
-/** An event of its own, behind those of this moment. Outside of a session nothing happens. */
+/** Runs in an event of its own, after those of this moment. Outside a session nothing happens. */
 export function soon(run: () => void): void {
   current?.after(0, guarded(run));
 }

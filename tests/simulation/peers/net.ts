@@ -1,26 +1,26 @@
-// `node:net` for pg and postgres.js: their own way to make sockets leads here, and to the simulated network.
+// `node:net` for pg and postgres.js: the sockets that they make lead here, and to the simulated network.
 //
-// A Socket behaves as Node's: writes before it is connected wait, `end()` sends FIN and waits for the peer's, `close`
-// comes in an event of its own, and errors have Node's codes. The network's sockets cannot send FIN and go on reading,
-// so FIN is one byte more, which `HalfClosing` in front of the server takes for what it is. A kernel that gives up on a
+// A Socket behaves as Node's: writes wait until it is connected, `end()` sends FIN and waits for the peer's, `close` is
+// emitted in an event of its own, and errors have Node's codes. The network's sockets cannot send FIN and continue to
+// read. So FIN is one extra byte, which `HalfClosing` in front of the server recognises. A kernel that gives up on a
 // silent peer after a quarter of an hour is not modelled. Knows streams, hosts and bytes. Must not know PostgreSQL.
 import { Duplex } from "node:stream";
 import type { ConnectOptions, Socket as Plain } from "../../../js/sockets/contract.ts";
 import type { Accepted, Host, Wire } from "../contract.ts";
 import { soon } from "./immediates.ts";
 
-/** Where the connections to one name of a host go. */
+/** The target of connections to one host name. */
 export interface Place {
   connect(options: ConnectOptions): Promise<Plain>;
-  /** What stands in front of the server. */
+  /** The host in front of the server. */
   readonly host: HalfClosing;
-  /** What is sent in place of what is written, of the same length. */
+  /** Replaces the bytes that are written with bytes of the same length. */
   readonly edit?: ((bytes: Buffer) => Buffer) | undefined;
 }
 
 const places = new Map<string, Place>();
 
-/** Sockets to `name` go there, until the function that it gives is called. */
+/** Directs sockets for `name` to this place, until the returned function is called. */
 export function addPlace(name: string, place: Place): () => void {
   places.set(name, place);
   return () => void places.delete(name);
@@ -30,7 +30,7 @@ export function addPlace(name: string, place: Place): () => void {
 
 export class HalfClosing implements Host {
   readonly #server: Host;
-  /** The newest connection: who asked for it is told before anything else happens. */
+  /** The newest connection, which its requester learns of before anything else happens. */
   newest: Half | undefined;
 
   constructor(server: Host) {
@@ -44,7 +44,7 @@ export class HalfClosing implements Host {
 
 class Half implements Accepted {
   readonly #server: Accepted;
-  /** The client's FIN is the byte behind so many. */
+  /** The client's FIN is the byte after this many bytes. */
   finBehind = Infinity;
   #received = 0;
   #hasEnded = false;
@@ -139,7 +139,7 @@ export class Socket extends Duplex {
         const chunk = await this.#socket.read().catch(() => resetError("read"));
         if (this.destroyed) return;
         if (chunk instanceof Error) return void this.destroy(chunk);
-        // The next read may use the same bytes.
+        // The next read may reuse the same buffer.
         goesOn = chunk ? this.push(Buffer.from(chunk)) : this.push(null);
       }
     } finally {
@@ -195,7 +195,7 @@ export class Socket extends Duplex {
   }
 }
 
-/** As Node's socket does it when the peer has ended: what is written then fails it. */
+/** Behaves as Node's socket after the peer has ended: a later write fails the socket. */
 function writeBehindEnd(this: Socket, ...args: Parameters<Duplex["write"]>): boolean {
   if (!this.writableEnded) return Duplex.prototype.write.apply(this, args);
   const error = Object.assign(new Error("This socket has been ended by the other party"), { code: "EPIPE" });

@@ -1,4 +1,4 @@
-// This repository's driver behind peers' common calls.
+// This repository's driver as a peer, with the common calls.
 //
 // Knows its API. Must not know what the calls are, or pg and postgres.js.
 import { driver } from "../driver.ts";
@@ -86,7 +86,7 @@ function queries(caller: pgz.Client | pgz.Pool | pgz.Lease | pgz.Transaction): Q
 
 const queryOf = ({ text, values }: Statement): pgz.Query => ({ text, values });
 
-/** With a signal and a timeout, as the step says. */
+/** Runs with the step's signal and timeout. */
 async function stopped<T>(
   { abort, timeout }: Disturbed,
   call: (options: { signal?: AbortSignal; timeout?: number }) => Promise<T>,

@@ -1,9 +1,9 @@
-// pg behind peers' common calls: a Client, a Pool, and pg-cursor.
+// pg as a peer: a Client, a Pool, and pg-cursor.
 //
-// What its documents leave to the user is done: an `error` listener on pools and clients, BEGIN and COMMIT on one client
-// of the pool, ROLLBACK when that fails, `release(error)` for a client whose connection may not be clean, one call after
-// the other on a single Client. Every limit that it has is set: connectionTimeoutMillis, query_timeout and, on the
-// server, statement_timeout. It cannot cancel. Knows pg's API. Must not know what the calls are.
+// This adapter does what pg's documents leave to the user: an `error` listener on pools and clients, BEGIN and COMMIT
+// on one client of the pool, ROLLBACK when that fails, `release(error)` for a client whose connection may not be clean,
+// one call after the other on a single Client. Every limit that pg has is set: connectionTimeoutMillis, query_timeout
+// and, on the server, statement_timeout. pg cannot cancel. Knows pg's API. Must not know what the calls are.
 import pg from "pg";
 // @ts-expect-error It has no types.
 import UntypedCursor from "pg-cursor";
@@ -37,7 +37,7 @@ export const peerPg: Peer = {
   tells: (error, isTransaction) => (isRefusal(error) && !isTransaction ? "not stored" : "unknown"),
 };
 
-/** The connection goes on. */
+/** Whether the connection remains usable after the error. */
 const isOfServer = (error: unknown): boolean => (Object(error) as { severity?: string }).severity === "ERROR";
 
 const ignore = (): void => {};
@@ -54,7 +54,7 @@ function client(access: Access): Database {
   one.on("error", ignore);
   const connected = one.connect();
   connected.catch(ignore);
-  /** Each call waits for the connection, and fails with what failed it. */
+  /** Each call waits for the connection, and fails with its error. */
   const ready = <T>(call: () => Promise<T>): Promise<T> => connected.then(call);
   const { query, transaction, cursor } = session(one, { watched: (call) => call, fails: () => void one.end() });
   return {
@@ -95,7 +95,7 @@ async function lent<T>(lease: () => Promise<Lease>, work: (one: Lease) => Promis
   }
 }
 
-/** A client that has failed by anything but an answer of the server is not given back, but destroyed. */
+/** A client that failed with anything but an error of the server is destroyed instead of released. */
 function leased(one: pg.PoolClient): Lease {
   let broken: Error | undefined;
   const watched = async <T>(call: Promise<T>): Promise<T> => {
@@ -115,11 +115,11 @@ function leased(one: pg.PoolClient): Lease {
   };
 }
 
-/** What the holder of a client does besides calling it. */
+/** What the holder of a client does in addition to its calls. */
 interface Care {
-  /** Sees how each call ends. */
+  /** Sees the outcome of each call. */
   watched<T>(call: Promise<T>): Promise<T>;
-  /** Its connection is not to be used any more. */
+  /** The connection must not be used any more. */
   fails(error: Error): void;
 }
 
@@ -136,8 +136,8 @@ function session(one: pg.ClientBase, care: Care): Session {
 }
 
 /**
- * ROLLBACK has the client's own limit only: one that is given up leaves its connection in the transaction. Where it fails
- * the connection is not used any more.
+ * ROLLBACK has only the client's own limit: giving up on a ROLLBACK would leave its connection in the transaction. If
+ * ROLLBACK fails, the connection is not used any more.
  */
 async function transaction(
   one: pg.ClientBase,
@@ -158,7 +158,9 @@ async function transaction(
   }
 }
 
-/** Portals are named by a counter of the process; of a session's own, a seed gives the same bytes each time. */
+/**
+ * Portals are named by a counter of the process. A counter for each session makes a seed give the same bytes each time.
+ */
 let portals = 0;
 export function restartPortals(): void {
   portals = 0;

@@ -1,8 +1,8 @@
-// postgres.js behind peers' common calls.
+// postgres.js as a peer.
 //
-// An abort is `query.cancel()`, in a transaction that of the query that runs. It has no timeout of a call: only
-// connect_timeout, and on the server statement_timeout. What it asks of pg_type when it connects the server model does
-// not know, so it is answered by a statement that gives the one row of it that the calls need. Knows postgres.js's API.
+// An abort is `query.cancel()`, in a transaction that of the running query. postgres.js has no timeout for a call, only
+// connect_timeout, and on the server statement_timeout. The server model does not know its query of pg_type during
+// connect. So the model gets another statement, which returns the one row that the calls need. Knows postgres.js's API.
 // Must not know what the calls are.
 import postgres from "postgres";
 import type { User } from "../program.ts";
@@ -29,7 +29,7 @@ export const peerPostgres: Peer = {
   edit: withTypes,
 };
 
-/** The types of arrays: of int4 alone. */
+/** Replaces the query for array types by one that returns only int4. */
 function withTypes(bytes: Buffer): Buffer {
   if (!bytes.includes("b.typarray")) return bytes;
   const known = "select oid, typarray from (values (23, 1007)) b (oid, typarray)";
@@ -39,13 +39,13 @@ function withTypes(bytes: Buffer): Buffer {
   return Buffer.from(text, "latin1");
 }
 
-/** 57014 without a severity is its own word for a query that it has not sent. */
+/** 57014 without a severity is the library's own error for a query that it has not sent. */
 function isOfUnsent(error: unknown): boolean {
   const { severity, code } = Object(error) as { severity?: string; code?: string };
   return severity === undefined && code === "57014";
 }
 
-/** Seconds in which `end()` lets calls finish. */
+/** Seconds that `end()` allows for calls to finish. */
 const END_TIMEOUT = 5;
 
 const seconds = (milliseconds: unknown): number => Number(milliseconds) / 1000;
@@ -74,7 +74,7 @@ function open({ kind, options }: User, { host, user, password, database }: Acces
   };
 }
 
-/** A reserved connection has no `begin`: its transactions are written in SQL. */
+/** A reserved connection has no `begin`, so its transactions are written in SQL. */
 function reservedSession(sql: postgres.Sql): Session {
   return {
     ...queries(sql),
@@ -149,7 +149,7 @@ async function readAll(
   );
 }
 
-/** Cancels what runs when its time comes. */
+/** Cancels the running query when its time comes. */
 async function stopped<T>(
   running: () => Pending | undefined,
   { abort }: Disturbed,

@@ -1,5 +1,5 @@
-// What peers.mjs finds in pg and postgres.js, again on a real PostgreSQL: a fault that only shows in the simulator may be
-// the simulator's own.
+// Repeats what peers.mjs finds in pg and postgres.js on a real PostgreSQL, because a fault that only shows in the
+// simulator may be the simulator's own.
 //
 //   node tests/simulation/peers/real.mjs
 //   POSTGRES_JS=/some/node_modules/postgres node tests/simulation/peers/real.mjs
@@ -31,7 +31,7 @@ url.search = "";
 const admin = new pg.Client(url.href);
 await admin.connect();
 
-/** What comes of it in so many milliseconds. */
+/** Prints the outcome after this many milliseconds. */
 async function shows(what, promise, within = 3_000) {
   const late = pause(within, `not settled within ${within} ms`, { ref: false });
   const result = promise.then(

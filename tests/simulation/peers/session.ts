@@ -1,11 +1,11 @@
 // One simulated session of one driver: plays the common calls of a program against a server model, and finds what does
 // not hold.
 //
-// The program is ../program.ts's, with its users, tasks, pauses, aborts, timeouts, faults and what somebody does beside.
-// What each step does is drawn from the step's seed among the calls that all three drivers have (calls.ts); a TCP socket
-// carries each user. Two things differ from it: `scram-sha-256` becomes `md5`, since pg's SCRAM waits for WebCrypto,
-// which does not come to rest with the microtasks; and hooks and observers are ours alone. Knows users, what has
-// happened to them, and rows of findings. Must not know a driver's API.
+// The program is that of ../program.ts, with its users, tasks, pauses, aborts, timeouts, faults and actions of third
+// parties. Each step is drawn from its seed among the calls that all three drivers have (calls.ts), and each user has a
+// TCP socket. Two things differ: `scram-sha-256` becomes `md5`, because pg's SCRAM waits for WebCrypto, which does not
+// come to rest with the microtasks; and only ours has hooks and observers. Knows users, what has happened to them, and
+// rows of findings. Must not know a driver's API.
 import { AssertionError } from "../../integration/assert.ts";
 import { Dice } from "../../random/dice.ts";
 import { Ledger } from "../../random/ledger.ts";
@@ -34,22 +34,22 @@ export interface Report {
   readonly disturbed: number;
 }
 
-/** Virtual milliseconds in which each call must settle, besides those for which the process stands still. */
+/** Virtual milliseconds in which each call must settle, in addition to the time of a freeze. */
 const DEADLINE = 90_000;
 const FROZEN = 60_000;
-/** Virtual milliseconds behind the end, in which all that is left has to end by itself. */
+/** Virtual milliseconds after the end, within which everything that is left must end by itself. */
 const REST = 400_000;
-/** What ends no connection, and lets no answer come. A process that stands still finds its connections forgotten. */
+/** Faults that end no connection but let no response arrive. A process that freezes finds its connections forgotten. */
 const SILENT = ["silence", "deaf", "mute", "hang", "freeze"];
 
-/** Names of hosts never come again in a process, so that no session finds what another one has learned. */
+/** A host name is used only once in a process, so that no session finds what an earlier one has learned. */
 let sessions = 0;
 
 export async function play(program: Program, driver: Driver, keepsLines = false): Promise<Report> {
   return await new Session(program, driver, keepsLines).play();
 }
 
-/** A world whose timers fail as Node's do: their errors are nobody's. */
+/** A world whose timers fail as Node's do: no caller gets their errors. */
 class PeerWorld extends World {
   override set(run: () => void, delay: number, every: boolean): number {
     return super.set(guarded(run), delay, every);
@@ -120,7 +120,7 @@ class Session {
     this.world.note("FOUND", `${row}: ${text}`);
   }
 
-  /** `u0.h7.test` is the name of the server for the first user, so that each link has its owner. */
+  /** `u0.h7.test` is the server's name for the first user, so that each link has its owner. */
   hostOf(actor: Actor): string {
     return `${actor.role}.${this.#name}`;
   }
@@ -139,7 +139,7 @@ class Session {
     return addPlace(name, { connect: this.#connector(actor), host: this.#front, edit });
   }
 
-  /** Sockets whose links belong to `actor`. */
+  /** Returns a connector whose links belong to `actor`. */
   #connector(actor: Actor): ReturnType<Network["connector"]> {
     const connect = this.network.connector({ readsWhileIdle: true });
     return (options) => {
@@ -177,7 +177,7 @@ class Session {
     server[kind](backend.processId);
   }
 
-  /** What must be so when all is over. */
+  /** Checks what must hold when everything is over. */
   #atRest(): void {
     const { network, server, world, shared } = this;
     for (const error of uncaught) this.find("escapes", described(error));
@@ -207,10 +207,10 @@ class Actor {
   readonly user: User;
   readonly #session: Session;
   readonly #tasks: readonly { readonly task: Task; readonly made: readonly Made[] }[];
-  /** What has happened to its connections. */
+  /** What has happened to the actor's connections. */
   readonly #met = new Set<string>();
   #isEnding = false;
-  /** The last call of a client that takes one at a time. */
+  /** The last call of a client that takes only one call at a time. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(session: Session, user: User, number: number) {
@@ -253,7 +253,7 @@ class Actor {
     await Promise.all([tasks, ended]);
   }
 
-  /** It may wait for what runs and is lent, so its time begins when all calls are over. */
+  /** `end` may wait for running calls and leases, so its time begins when all calls are over. */
   async #end(database: Database, tasks: Promise<unknown>): Promise<void> {
     const { find, world } = this.#bound();
     world.note(this.role, "ends");
@@ -266,7 +266,7 @@ class Actor {
       find("unexplained", `${this.role}: its end: ${described(error)}`);
   }
 
-  /** The server has not seen more backends than there may be. */
+  /** Checks that the server has seen no more backends than there may be. */
   atRest(): void {
     const { user, role } = this;
     const { find, session } = this.#bound();
@@ -332,7 +332,7 @@ class Actor {
     if (error instanceof Holes) return find("holes", `${name}: ${error.message}`);
     if (error instanceof LeftBehind) return find("settings", `${name}: ${error.message}`);
     const code = codeOf(error);
-    // Its numbers are settled already, if it has any.
+    // The numbers, if any, are settled already.
     if (code === fails) return;
     const told = session.peer.tells(error, !!settles);
     if (told !== "unknown") ledger.settle(numbers, told === "stored" ? "stored" : "absent");
@@ -342,7 +342,7 @@ class Actor {
       find("unexplained", `${name}: ${described(error)}`);
   }
 
-  /** Ours refuses a call on a connection that another task's transaction or stream has: it says so. */
+  /** Ours refuses a call on a connection that another task's transaction or stream uses, and reports it. */
   #isBusy(code: string): boolean {
     return this.user.tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code);
   }
@@ -362,7 +362,7 @@ class Actor {
   }
 }
 
-/** A call that is stopped may give its connection up, which others of the same user then feel. */
+/** Whether a stopped call may give up its connection, which affects other calls of the same user. */
 function isDisturbed({ tasks, end }: User): boolean {
   const steps = tasks.flatMap((task) => task.steps);
   return end.at !== undefined || steps.some(({ abort, timeout }) => abort !== undefined || timeout !== undefined);
@@ -388,14 +388,14 @@ async function withValue<T>(work: Promise<T>, deadline: number): Promise<{ value
   }
 }
 
-/** What it is rejected with. */
+/** Returns the error that the work rejects with. */
 const outcome = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => undefined,
     (error: unknown) => error ?? new Error("rejected with nothing"),
   );
 
-/** What it was rejected with, or that it is late. */
+/** Returns the error that the work rejected with, or that it is late. */
 async function settled(work: Promise<unknown>, deadline: number): Promise<unknown> {
   const result = await withValue(work, deadline);
   return "error" in result ? result.error : undefined;

@@ -1,14 +1,14 @@
-// A statement with its values, for drivers that want `$1` and for one that wants a template.
+// A statement with its values, for drivers that take `$1` and for one that takes a template.
 //
 // Knows texts and values. Must not know drivers.
 
 export type Value = number | string | readonly number[];
 
 export interface Statement {
-  /** The text around the values; the same array each time, as a template in a source is. */
+  /** The text around the values. It is the same array each time, as a template in source code is. */
   readonly strings: TemplateStringsArray;
   readonly values: readonly Value[];
-  /** With `$1`, `$2` … in place of the values. */
+  /** The text with `$1`, `$2` … in place of the values. */
   readonly text: string;
 }
 

@@ -1,8 +1,8 @@
-// One backend: it takes a connection, logs a client in, and holds the conversation of the simple and the extended
-// protocol until somebody ends it. A walsender is one whose Query may have a command of replication/.
+// One backend: it accepts a connection, logs a client in, and runs the conversation of the simple and the extended
+// query protocol until either side ends it. A walsender is a backend whose Query may contain a command of replication/.
 //
-// Knows the order of messages, skipping to Sync, what a cancel or an end hits, and when what was written is sent. Must
-// not know what SQL means (statements/), nor whom else the server serves.
+// Knows the order of messages, skipping to Sync, what a cancel or a termination hits, and when output is sent. Must not
+// know what SQL means (statements/), nor which other sessions the server has.
 import type { Accepted, Timer, Wire } from "../contract.ts";
 import * as errors from "./errors.ts";
 import { PgError } from "./errors.ts";
@@ -26,17 +26,17 @@ const SSL_REQUEST = 80877103;
 const GSSENC_REQUEST = 80877104;
 const CANCEL_REQUEST = 80877102;
 
-/** The server sends what it has written when it is as much, and when it has to. */
+/** The server sends its output when it reaches this size, and when it must. */
 const OUTPUT_BUFFER = 8_192;
-/** So much it reads at once: what is behind it when the process ends makes the close a reset. */
+/** The server reads this many bytes at once. Unread bytes at the end of the process make the close a reset. */
 const INPUT_BUFFER = 8_192;
 const LONGEST_MESSAGE = 0x3fffffff;
 const LONGEST_STARTUP = 10_000;
 const AUTHENTICATION_TIMEOUT = 60_000;
-/** So often a statement is planned for the values that it is bound to. */
+/** Number of times a statement is planned for the values that are bound to it. */
 const CUSTOM_PLANS = 5;
 
-/** A message that has no place here was only begun to be read: nobody knows where the next one begins. */
+/** A message that has no place here was only partly read, so the start of the next message is unknown. */
 class OutOfStep extends PgError {}
 
 export type BackendState = "starting" | "active" | "idle" | "idle in transaction" | "idle in transaction (aborted)";
@@ -46,7 +46,7 @@ export class Backend implements Accepted, Client, Standby {
   readonly startedAt: number;
   key = new Uint8Array();
   session: Session | undefined;
-  /** It is a client's, and no cancel's: it has said who it is. */
+  /** The connection belongs to a client that has identified itself, not to a CancelRequest. */
   isClient = false;
   user = "";
   state: BackendState = "starting";
@@ -54,12 +54,12 @@ export class Backend implements Accepted, Client, Standby {
   readonly #server: Server;
   readonly #wire: Wire;
   readonly #process: Process;
-  /** What has arrived, and has not been read. */
+  /** Bytes that have arrived and have not been read. */
   #arrived: Uint8Array[] = [];
   #read = new Uint8Array();
-  /** How much of that was taken. */
+  /** How much of the read bytes was consumed. */
   #at = 0;
-  /** Something was written that cannot arrive. */
+  /** Output was written that cannot arrive. */
   #isLost = false;
   #hasEnded = false;
   #wasReset = false;
@@ -73,7 +73,7 @@ export class Backend implements Accepted, Client, Standby {
   #idleTimer: Timer | undefined;
   #statementTimer: Timer | undefined;
   #protocol = 0;
-  /** It takes replication commands. */
+  /** The backend accepts replication commands. */
   #isWalSender = false;
   #isStreaming = false;
   isStopping = false;
@@ -124,13 +124,13 @@ export class Backend implements Accepted, Client, Standby {
     if (error !== undefined && !(error instanceof PgError) && !(error instanceof Gone)) throw error;
   }
 
-  // -- what comes from beside -----------------------------------------------------------------------------------------
+  // -- what comes from outside the conversation -----------------------------------------------------------------------
 
-  /** A CancelRequest, or a timeout of the statement. */
+  /** Handles a CancelRequest, or a timeout of the statement. */
   cancel(error = errors.queryCanceled()): void {
     const { wait } = this.#process;
     if (wait?.kind === "running") this.#process.interrupt(error);
-    // A commit holds interrupts off, and behind it the backend reads the next command, where a cancel is dropped.
+    // A commit holds off interrupts, and after it the backend reads the next command, where a cancel is dropped.
     else if (wait?.kind !== "command" && wait?.kind !== "committing") this.#pendingCancel = error;
   }
 
@@ -141,19 +141,19 @@ export class Backend implements Accepted, Client, Standby {
     else this.#pendingEnd = fatally(error);
   }
 
-  /** The server shuts down. A walsender first sends all that there is. */
+  /** The server shuts down. A walsender first sends everything that it has. */
   shutDown(): void {
     if (!this.#isStreaming) return this.end(errors.terminated());
     this.isStopping = true;
     this.#wake();
   }
 
-  /** It runs now, and hears of what comes from beside by itself. */
+  /** Whether the backend runs now, so that it checks interrupts itself. */
   get isRunning(): boolean {
     return !this.#process.wait;
   }
 
-  /** Its process is killed: nothing is said but by `error`. */
+  /** Kills the process. It sends nothing except `error`. */
   kill(error?: PgError): void {
     if (this.#process.hasEnded) return;
     this.#written = [];
@@ -171,7 +171,7 @@ export class Backend implements Accepted, Client, Standby {
     if (cancel) throw cancel;
   }
 
-  /** Notifications have come, or it has become idle: they are sent at once where no transaction is open. */
+  /** Sends notifications after they have arrived or the backend has become idle, at once if no transaction is open. */
   notify(): void {
     if (this.state !== "idle") return;
     this.#sendNotifications();
@@ -216,7 +216,7 @@ export class Backend implements Accepted, Client, Standby {
     this.flush();
   }
 
-  /** Whether so many bytes are there; `false`: the client has gone. */
+  /** Waits until this many bytes are there. Returns false if the client has gone. */
   *#fill(count: number, kind: Wait["kind"]): Doing<boolean> {
     if (this.#pendingEnd) throw this.#pendingEnd;
     while (this.#read.length - this.#at < count) {
@@ -249,7 +249,7 @@ export class Backend implements Accepted, Client, Standby {
     return this.#read.subarray(this.#at - count, this.#at);
   }
 
-  /** The next message; `undefined`: the client has gone, perhaps in its middle. */
+  /** Reads the next message. Returns `undefined` if the client has gone, perhaps in the middle of the message. */
   *#message(kind: Wait["kind"]): Doing<{ letter: string; body: Uint8Array } | undefined> {
     if (!(yield* this.#fill(1, kind))) return undefined;
     const letter = String.fromCharCode(this.#read[this.#at]!);
@@ -301,7 +301,7 @@ export class Backend implements Accepted, Client, Standby {
     yield* this.#serve();
   }
 
-  /** The parameters of StartupMessage; `undefined`: there is nothing more to do. */
+  /** Returns the parameters of StartupMessage, or `undefined` if there is nothing more to do. */
   *#startup(): Doing<Map<string, string> | undefined> {
     const late = this.#server.clock.after(AUTHENTICATION_TIMEOUT, () => this.kill());
     try {
@@ -458,7 +458,7 @@ export class Backend implements Accepted, Client, Standby {
     }
   }
 
-  /** ReadyForQuery, and what comes in front of it. */
+  /** Sends ReadyForQuery, and the messages that come before it. */
   #ready(): void {
     const session = this.session!;
     const { status, settings } = session;
@@ -475,7 +475,7 @@ export class Backend implements Accepted, Client, Standby {
     this.#idleTimer = this.#server.clock.after(most, () => this.end(error()));
   }
 
-  /** Whether ReadyForQuery is to follow. `over`: the connection has no more to say. */
+  /** Returns whether ReadyForQuery must follow. `over`: the connection ends without any more messages. */
   *#handle(letter: string, fields: Fields): Doing<boolean | "over"> {
     const session = this.session!;
     if (this.#isWalSender && "PBDECF".includes(letter))
@@ -511,7 +511,7 @@ export class Backend implements Accepted, Client, Standby {
       case "F":
         throw new PgError("0A000", "function calls are not in the model");
       default:
-        // What a COPY that has failed still sends.
+        // Messages that the client still sends after a COPY has failed.
         return false;
     }
   }
@@ -809,7 +809,7 @@ export class Backend implements Accepted, Client, Standby {
   }
 }
 
-/** The driver's question whether the first run of a statement may go on. */
+/** The driver's guard statement, which decides whether the first run of a statement may continue. */
 const CHECK = /^select \('pgz-edge: '/;
 
 const KNOWN = new Set([..."QPBEFCDHSXdcf"]);
@@ -828,7 +828,7 @@ function text(fields: Fields): string {
 
 const formatOf = (codes: readonly number[], at: number): number => (codes.length === 1 ? codes[0]! : (codes[at] ?? 0));
 
-/** 0 leaves it open. */
+/** Returns the type of an OID. 0 leaves the type open. */
 function typeOf(oid: number): Type | undefined {
   if (oid === 0) return undefined;
   const type = byOid.get(oid);
@@ -842,7 +842,9 @@ function inCluster({ isStandby, name }: Standing): Record<string, string> {
 
 const OF_THE_CONNECTION = new Set(["user", "database", "options", "replication"]);
 
-/** `options` are those of a command line: `-c name=value`, `--name=value`. */
+/**
+ * Returns the settings of StartupMessage. `options` has the form of a command line: `-c name=value`, `--name=value`.
+ */
 function startupSettings(parameters: ReadonlyMap<string, string>): [string, string][] {
   const words = parameters.get("options")?.match(/(?:\\[^]|[^\s\\])+/g) ?? [];
   const given = words

@@ -1,7 +1,7 @@
-// The errors and notices of the server: SQLSTATE, text and fields as PostgreSQL has them.
+// The errors and notices of the server: SQLSTATE, text and fields as in PostgreSQL.
 //
-// Knows texts. Must not know when they are said. `file`, `line` and `routine` are the model's own: nobody compares
-// them.
+// Knows texts. Must not know when they are sent. `file`, `line` and `routine` are the model's own, because no check
+// compares them.
 
 export type Severity = "DEBUG1" | "LOG" | "INFO" | "NOTICE" | "WARNING" | "ERROR" | "FATAL" | "PANIC";
 
@@ -25,10 +25,10 @@ export interface ErrorFields {
   routine: string;
 }
 
-/** More fields of an error; `at` is the place in the statement's text, from 0. */
+/** More fields of an error. `at` is the position in the statement's text, from 0. */
 type More = Partial<ErrorFields> & { at?: number | undefined };
 
-/** It is thrown, but is no Error: the place in the model where it was made tells nothing, and takes time to find. */
+/** PgError is thrown, but is not an Error: its place in the model tells nothing, and a stack takes time to collect. */
 export class PgError {
   readonly fields: ErrorFields;
 
@@ -81,7 +81,7 @@ export const noRole = (role: string): PgError => fatal("28000", `role "${role}" 
 export const wrongPassword = (role: string): PgError =>
   fatal("28P01", `password authentication failed for user "${role}"`);
 
-/** What a standby replays is in a session's way: `isFatal` where no statement of it runs. */
+/** What a standby replays conflicts with a session. `isFatal`: no statement of the session runs. */
 export const recoveryConflict = (code: "40001" | "40P01" | "57P04", isFatal: boolean): PgError =>
   isFatal
     ? fatal(code, "terminating connection due to conflict with recovery")

@@ -1,10 +1,10 @@
-// JSON as the server keeps it: `json` as it was written, `jsonb` with sorted keys and one form of spaces.
+// JSON as the server stores it: `json` as written, `jsonb` with sorted keys and one form of whitespace.
 //
-// Knows JSON's grammar, and keeps numbers as they are written. Must not know types.
+// Knows JSON's grammar, and keeps numbers as written. Must not know types.
 import { PgError } from "./errors.ts";
 import { parseNumeric } from "./numerics.ts";
 
-/** The text of `jsonb`. Throws what the server says of text that is no JSON. */
+/** Returns the text of `jsonb`. Throws the server's error for text that is not JSON. */
 export function normalJson(text: string): string {
   return print(parseJson(text));
 }

@@ -1,7 +1,8 @@
-// Locks: of tables, of rows (by their transactions) and advisory ones, with PostgreSQL's eight modes, granted in order.
+// Locks of tables, of rows (by their transactions) and advisory locks, with PostgreSQL's eight modes, granted in order.
 //
-// A lock belongs to a holder (a session) and to an owner, which is the session itself or one of its transactions: who
-// owns it says when it is released. A wait of a second looks for a deadlock, as `deadlock_timeout` says.
+// A lock belongs to a holder (a session) and to an owner, which is the session itself or one of its transactions. The
+// owner decides when the lock is released. A wait of one second checks for a deadlock, the default of
+// `deadlock_timeout`.
 //
 // Knows keys, modes and queues. Must not know tables or SQL.
 import type { Clock } from "../contract.ts";
@@ -17,7 +18,7 @@ export const ACCESS_SHARE = 1,
   EXCLUSIVE = 7,
   ACCESS_EXCLUSIVE = 8;
 
-/** By mode: the modes that it cannot be held together with. */
+/** For each mode: the modes with which it conflicts. */
 const CONFLICTS: readonly (readonly number[])[] = [
   [],
   [8],
@@ -67,7 +68,7 @@ interface Lock {
   readonly queue: Request[];
 }
 
-/** What is held or waited for, as a check reads it. */
+/** A lock that is held or waited for, as a check reads it. */
 export interface LockInfo {
   readonly key: string;
   readonly mode: string;
@@ -97,7 +98,7 @@ export class Locks {
     });
   }
 
-  /** Without waiting. Whether it is held now. */
+  /** Takes the lock without waiting. Returns whether it is held now. */
   try(holder: Holder, owner: object, key: string, mode: number): boolean {
     const lock = this.#of(key);
     const isFree = !this.#conflicts(lock, lock.queue, holder, mode);
@@ -106,7 +107,7 @@ export class Locks {
     return isFree;
   }
 
-  /** Waits for its turn. `timeout`: milliseconds, 0 for none. */
+  /** Waits for the lock. `timeout`: milliseconds, 0 for none. */
   *acquire(holder: Holder, owner: object, key: string, mode: number, timeout = 0): Doing<void> {
     if (this.try(holder, owner, key, mode)) return;
     const lock = this.#of(key);
@@ -141,7 +142,7 @@ export class Locks {
     }
   }
 
-  /** Whether there was such a lock. */
+  /** Releases a lock. Returns whether it was held. */
   release(holder: Holder, owner: object, key: string, mode: number): boolean {
     const lock = this.#locks.get(key);
     const at = lock?.grants.findIndex((it) => it.holder === holder && it.owner === owner && it.mode === mode) ?? -1;
@@ -151,7 +152,7 @@ export class Locks {
     return true;
   }
 
-  /** `prefix`: of the keys that are released. */
+  /** Releases the locks of `owner`. `prefix` limits this to keys that begin with it. */
   releaseAll(owner: object, prefix = ""): void {
     for (const [key, lock] of [...this.#locks]) {
       if (!key.startsWith(prefix)) continue;
@@ -183,7 +184,8 @@ export class Locks {
   }
 
   /**
-   * Whether somebody else holds what forbids it, or waits for that in front of it. Who has it already need not wait.
+   * Whether another holder has a conflicting lock, or waits for a conflicting lock earlier in the queue. A holder that
+   * already has this mode or a stronger one need not wait for requests in the queue.
    */
   #conflicts(lock: Lock, ahead: readonly Request[], holder: Holder, mode: number): boolean {
     const forbids = (it: Grant | Request) => it.holder !== holder && CONFLICTS[mode]!.includes(it.mode);
@@ -204,7 +206,7 @@ export class Locks {
     }
     lock.queue.splice(0, lock.queue.length, ...stillWaiting);
     this.#forget(key, lock);
-    // Each wakes in an event of its own: the one that released is still running.
+    // Each request wakes in an event of its own, because the session that released the lock is still running.
     for (const request of granted) this.#clock.after(0, () => request.granted());
   }
 
@@ -213,10 +215,10 @@ export class Locks {
     if (at >= 0) {
       lock.queue.splice(at, 1);
       this.#serve(key, lock);
-    } else this.release(request.holder, request.owner, key, request.mode); // granted, and not told yet
+    } else this.release(request.holder, request.owner, key, request.mode); // granted, but not told yet
   }
 
-  /** Who stops `holder`, in order of their process ids. */
+  /** The holders that block `holder`, in order of their process ids. */
   #blockers(holder: Holder): Holder[] {
     const found = new Set<Holder>();
     for (const { grants, queue } of this.#locks.values()) {
@@ -236,7 +238,7 @@ export class Locks {
     return reaches(holder);
   }
 
-  /** Who waits for whom, from `holder` around to it. */
+  /** The cycle of waiting holders, from `holder` back to itself. */
   #cycle(holder: Holder): string[] {
     const path = (from: Holder, seen: readonly Holder[]): Holder[] | undefined => {
       for (const next of this.#blockers(from)) {
@@ -263,7 +265,7 @@ export class Locks {
   }
 }
 
-/** As a deadlock's detail names a lock. The database's number is the model's own. */
+/** Names a lock as a deadlock's detail does. The database's number is the model's own. */
 function shown(key: string): string {
   const [kind, id] = key.split(" ") as [string, string];
   const [first, second] = id.split(",");

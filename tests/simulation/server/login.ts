@@ -1,8 +1,8 @@
-// Who is there: authentication by trust, cleartext, MD5 or SCRAM-SHA-256.
+// Authentication by trust, cleartext, MD5 or SCRAM-SHA-256.
 //
 // Knows these conversations and their proofs. Must not know what a session does later. Salts come from a short list, so
-// that a client may keep what it has derived from them. Hashes are node:crypto's synchronous ones, which are the same
-// each time.
+// that a client may keep what it has derived from them. Hashes are node:crypto's synchronous ones, which give the same
+// order of events each time.
 import { createHash, createHmac, pbkdf2Sync } from "node:crypto";
 import type { Dice } from "../contract.ts";
 import { PgError, protocolViolation, wrongPassword } from "./errors.ts";
@@ -20,13 +20,13 @@ export interface LoginTalk {
 
 export interface Account {
   readonly user: string;
-  /** `undefined`: there is no such role, which is not to be seen before the proof fails. */
+  /** `undefined`: there is no such role, which must not show before the proof fails. */
   readonly password: string | undefined;
-  /** Whether a password in clear is right, where more than one is, as with tokens. */
+  /** Whether a cleartext password is right, where several passwords are, as with tokens. */
   readonly accepts?: ((password: string) => boolean) | undefined;
 }
 
-/** Asks for the proof. Throws a FATAL error where it is wrong. */
+/** Requests the proof. Throws a FATAL error if the proof is wrong. */
 export function* authenticate(method: Method, account: Account, talk: LoginTalk, dice: Dice): Doing<void> {
   if (method === "password") yield* cleartext(account, talk);
   if (method === "md5") yield* md5(account, talk, dice);
@@ -64,7 +64,7 @@ function* md5({ user, password }: Account, talk: LoginTalk, dice: Dice): Doing<v
 // -- SCRAM ------------------------------------------------------------------------------------------------------------
 
 export const ITERATIONS = 4_096;
-/** Base64, as the server sends them. */
+/** In base64, as the server sends them. */
 export const SALTS: readonly string[] = [
   "c2FsdCBudW1iZXIgb25lIQ==",
   "c2FsdCBudW1iZXIgdHdvIQ==",
@@ -73,7 +73,7 @@ export const SALTS: readonly string[] = [
 
 const salted = new Map<string, Uint8Array>();
 
-/** Kept for the whole process: 4,096 rounds take a while. */
+/** Cached for the whole process, because 4,096 rounds take a while. */
 function saltedPassword(password: string, salt: string): Uint8Array {
   const key = `${salt} ${password}`;
   let found = salted.get(key);
@@ -101,7 +101,7 @@ function* scram({ user, password }: Account, talk: LoginTalk, dice: Dice): Doing
     throw bad("malformed SCRAM message", "The message is not one of a client.");
 
   const nonce = clientNonce + base64(Uint8Array.from({ length: 18 }, () => dice.below(256)));
-  // One salt for a role, as it is stored with its verifier.
+  // A role has one salt, as it is stored with the role's verifier.
   const salt = SALTS[[...user].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % SALTS.length]!;
   const challenge = `r=${nonce},s=${salt},i=${ITERATIONS}`;
   talk.send(authentication(11, utf8(challenge)));

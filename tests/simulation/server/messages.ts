@@ -1,7 +1,7 @@
-// PostgreSQL's protocol 3 from the server's side: frontend messages are read here, backend messages are written.
+// PostgreSQL's protocol 3 from the server's side: this file reads frontend messages and writes backend messages.
 //
-// Knows the documentation page "Message Formats". Must not know what messages mean, nor in which order they come.
-// A message that cannot be read is a ProtocolViolation; who reads it says so to the client.
+// Knows the documentation page "Message Formats". Must not know what messages mean, nor their order. A message that
+// cannot be read throws a ProtocolViolation, which the reader reports to the client.
 import { PgError, protocolViolation } from "./errors.ts";
 
 const encoder = new TextEncoder();
@@ -35,7 +35,7 @@ export class Message {
   #bytes: Uint8Array;
   #length = 5;
 
-  /** `size`: bytes that it is made for; it grows. */
+  /** `size`: the initial size in bytes. The buffer grows. */
   constructor(letter: string, size = 64) {
     this.#bytes = new Uint8Array(size);
     this.#bytes[0] = letter.charCodeAt(0);
@@ -62,7 +62,7 @@ export class Message {
     return this;
   }
 
-  /** A whole number that a double holds. */
+  /** Writes a whole number that a double can hold. */
   int64(value: number): this {
     return this.int32(Math.floor(value / 2 ** 32)).int32(value % 2 ** 32);
   }
@@ -77,7 +77,7 @@ export class Message {
     return this.bytes(encoder.encode(text)).byte(0);
   }
 
-  /** The message, with its length written into it. */
+  /** Returns the message, with its length written into it. */
   done(): Uint8Array {
     const length = this.#length - 1;
     const bytes = this.#bytes;
@@ -99,7 +99,7 @@ export class Message {
   }
 }
 
-/** A column as RowDescription tells of it. */
+/** A column as RowDescription describes it. */
 export interface ColumnDescription {
   readonly name: string;
   readonly typeOid: number;
@@ -177,7 +177,7 @@ export function copyResponse(letter: "G" | "H", format: number, columns: number)
   return message.done();
 }
 
-/** In the order in which the server writes them. */
+/** In the order in which the server writes the fields. */
 const FIELDS = {
   severity: "S",
   severityNonLocalized: "V",
@@ -199,7 +199,7 @@ const FIELDS = {
   routine: "R",
 } as const;
 
-/** ErrorResponse, or NoticeResponse for what is no error. */
+/** Returns an ErrorResponse, or a NoticeResponse for a notice. */
 export function errorResponse(error: PgError): Uint8Array {
   const { severity } = error.fields;
   const message = new Message(severity === "ERROR" || severity === "FATAL" || severity === "PANIC" ? "E" : "N");
@@ -213,7 +213,7 @@ export function errorResponse(error: PgError): Uint8Array {
 
 // -- what the client says --------------------------------------------------------------------------------------------
 
-/** Reads the fields of one message in order. What is missing or left over is a violation of the protocol. */
+/** Reads the fields of one message in order. Missing or leftover bytes are a protocol violation. */
 export class Fields {
   #at = 0;
   readonly #bytes: Uint8Array;
@@ -286,7 +286,7 @@ export function readBind(fields: Fields): BindMessage {
   return { destinationPortal, preparedStatement, parameterFormatCodes, values, resultFormatCodes };
 }
 
-/** The names and values of a StartupMessage. */
+/** Returns the names and values of a StartupMessage. */
 export function readStartup(fields: Fields): Map<string, string> {
   const parameters = new Map<string, string>();
   for (let name = fields.string(); name !== ""; name = fields.string()) parameters.set(name, fields.string());

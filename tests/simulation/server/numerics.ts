@@ -1,6 +1,6 @@
-// Numbers as PostgreSQL writes and reads them: float8 in its shortest form, numeric in text and in base 10,000.
+// Numbers as PostgreSQL writes and reads them: float8 in its shortest form, numeric as text and in base 10,000.
 //
-// Knows digits. A numeric is kept as its text, whose digits behind the point are its scale. Must not know types.
+// Knows digits. A numeric is kept as its text; the digits after the point are its scale. Must not know types.
 import { invalidText, outOfRange, PgError } from "./errors.ts";
 import { Fields, Message } from "./messages.ts";
 
@@ -23,7 +23,10 @@ export function parseFloat8(text: string): number {
   return value;
 }
 
-/** The fewest digits that tell it, or 15 where `extra_float_digits` asks for no more than a float has for certain. */
+/**
+ * Prints the fewest digits that identify the value, or 15 where `extra_float_digits` asks only for the digits that are
+ * certain.
+ */
 export function printFloat8(value: number, extraDigits: number, digitsOfType = 15): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value < 0 ? "-Infinity" : "Infinity";
@@ -60,7 +63,7 @@ export function parseNumeric(text: string): string {
 
 const SPECIAL = { NaN: 0xc000, Infinity: 0xd000, "-Infinity": 0xf000 } as const;
 
-/** Number of groups, weight, sign, scale; then groups of four digits. */
+/** The number of groups, weight, sign and scale, then groups of four digits. */
 export function sendNumeric(value: string): Uint8Array {
   const message = new Message(" ");
   const body = () => message.done().subarray(5);

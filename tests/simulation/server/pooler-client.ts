@@ -1,7 +1,7 @@
-// A connection of a client to the pooler: its login, its packets on their way to a server connection, and its end.
+// A client's connection to the pooler: its login, the route of its packets to a server connection, and its end.
 //
-// This is PgBouncer's client.c. Knows what each frontend message means for the pooler. Must not know what a server
-// answers (pooler-server.ts), nor who gets which server connection (pooler-pool.ts).
+// This follows PgBouncer's client.c. Knows what each frontend message means for the pooler. Must not know what a server
+// responds (pooler-server.ts), nor which client gets which server connection (pooler-pool.ts).
 import type { Wire } from "../contract.ts";
 import { PgError } from "./errors.ts";
 import { authenticate } from "./login.ts";
@@ -34,19 +34,19 @@ export class PoolerClient extends PoolerSocket {
   link: ServerConnection | undefined;
   pool: Pool | undefined;
   user = "";
-  /** It has proved who it is, and the pooler does not know yet what the server says of itself. */
+  /** The client has authenticated, and the pooler does not know the server's parameters yet. */
   waitsForWelcome = false;
-  /** ReadyForQuery that 1.18 still expects for it. */
+  /** The number of ReadyForQuery that 1.18 still expects for this client. */
   expected = 0;
-  /** When its first statement came that has not been answered. */
+  /** When the client's first unanswered statement arrived. */
   askedAt: number | undefined;
-  /** When it last said something. */
+  /** When the client last sent something. */
   heardAt: number;
   readonly connectedAt: number;
   readonly variables: Variables;
-  /** The key of BackendKeyData, with a process id that is random too. */
+  /** The key of BackendKeyData, including the process id, which is random too. */
   key = new Uint8Array();
-  /** A CancelRequest: the server connection whose statement is to be cancelled. */
+  /** For a CancelRequest: the server connection whose statement must be cancelled. */
   cancels: ServerConnection | undefined;
   readonly #pooler: Pooler;
   readonly #wire: Wire;
@@ -54,7 +54,7 @@ export class PoolerClient extends PoolerSocket {
   #database = "";
   #login: Process | undefined;
   #password: ((body: Uint8Array) => void) | undefined;
-  /** Its login is over. */
+  /** Whether the login is over. */
   #isKnown = false;
 
   constructor(pooler: Pooler, wire: Wire) {
@@ -95,7 +95,7 @@ export class PoolerClient extends PoolerSocket {
     this.#pooler.eventIsOver();
   }
 
-  /** Ends it. `tells`: it gets the reason. */
+  /** Ends the connection. `tells`: the client gets the reason. */
   disconnect(tells: boolean, reason: string, code = "08P01"): void {
     if (this.isClosed) return;
     this.#pooler.note(`closes a client, ${this.state}: ${reason}`);
@@ -116,8 +116,8 @@ export class PoolerClient extends PoolerSocket {
   }
 
   /**
-   * A server connection can be given back only if nothing is open on it, and nothing under way. 1.18 takes it for that
-   * behind each ReadyForQuery, though more of them may be expected.
+   * Leaves a server connection. The connection can be released only if nothing is open on it and nothing is in flight.
+   * 1.18 assumes that after each ReadyForQuery, though it may expect more of them.
    */
   #leave(server: ServerConnection): void {
     server.client = undefined;
@@ -282,7 +282,9 @@ export class PoolerClient extends PoolerSocket {
     return body!;
   }
 
-  /** It has proved who it is. `false`: it waits for the pool's first login to the server, or was closed. */
+  /**
+   * The client has authenticated. Returns false if it waits for the pool's first login to the server, or was closed.
+   */
   #finish(): boolean {
     const { options } = this.#pooler;
     if (options.databases && !options.databases.includes(this.#database)) {
@@ -344,7 +346,7 @@ export class PoolerClient extends PoolerSocket {
     return "send";
   }
 
-  /** The name of a statement that this packet has; `undefined`: not enough of it has come. */
+  /** Returns the statement name in this packet, or `undefined` if too little of the packet has arrived. */
   #statementOf({ letter, bytes, isWhole }: Packet): string | undefined {
     let found;
     if (letter === "P") found = textAt(bytes, 5);
@@ -368,7 +370,7 @@ export class PoolerClient extends PoolerSocket {
     server.tracked.outstanding.push(outstanding);
   }
 
-  /** A packet with the name of a statement: the server has another name for it. */
+  /** Handles a packet with a statement name, for which the server has another name. */
   #named(packet: Packet, name: string, server: ServerConnection): Verdict {
     this.flush();
     if (packet.letter === "P") return this.#parse(packet, name, server);
@@ -403,7 +405,7 @@ export class PoolerClient extends PoolerSocket {
     return "skip";
   }
 
-  /** Prepares it on this connection, where those that were used least recently make room. */
+  /** Prepares the statement on this connection. The least recently used statements make room for it. */
   #prepare(statement: Shared, server: ServerConnection, action: "forward" | "skip"): void {
     const { tracked } = server;
     server.send(parse(statement));
@@ -417,7 +419,7 @@ export class PoolerClient extends PoolerSocket {
     }
   }
 
-  /** Close of a statement: the server keeps it. */
+  /** Handles Close of a statement. The server keeps the statement. */
   #close(name: string): Verdict {
     const statement = this.#statements.get(name);
     this.#statements.delete(name);
@@ -429,7 +431,7 @@ export class PoolerClient extends PoolerSocket {
 }
 
 const FORWARDED = new Set([..."QFSHcfPECBDd"]);
-/** Those that 1.24 expects an answer to, or that end what is skipped. */
+/** Packets to which 1.24 expects a response, and packets that end skipping. */
 const TRACKED = new Set([..."QFScfPECBD"]);
 
 const isOk = (message: Uint8Array): boolean => message[0] === 82 && message[8] === 0 && message.length === 9;

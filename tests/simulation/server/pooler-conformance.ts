@@ -1,8 +1,8 @@
-// Holds the model of PgBouncer against real ones: the same scripts of messages go to both, and what comes back is
+// Compares the model of PgBouncer with real ones: the same scripts of messages go to both, and the responses are
 // compared message by message.
 //
-// A script opens connections and sends messages of its own making, so that it reaches what no driver does. What may
-// differ is in `plain`. Must not know how a real pooler is started (conform-pooler.mjs).
+// A script opens connections and builds its own messages, so that it reaches what no driver does. `plain` lists what
+// may differ. Must not know how a real pooler is started (conform-pooler.mjs).
 import { connect as connectTcp } from "node:net";
 import { World } from "../world.ts";
 import { Message, utf8 } from "./messages.ts";
@@ -15,14 +15,14 @@ export interface RealPooler {
   readonly password: string;
 }
 
-/** Options of the pooler that a script wants, in the model's words. `settings` are the same in PgBouncer's. */
+/** Options of the pooler that a script wants, in the model's terms. `settings` are the same in PgBouncer's terms. */
 export interface Wants {
   readonly poolSize: number;
   readonly options: Partial<PoolerOptions>;
   readonly settings: string;
 }
 
-/** The bytes of one connection, whatever it runs over. */
+/** The bytes of one connection, over any transport. */
 interface Line {
   send(bytes: Uint8Array): void;
   end(): void;
@@ -35,7 +35,7 @@ interface Line {
 export class Talker {
   readonly said: string[] = [];
   isOver = false;
-  /** Whatever it was told of its process id and key. */
+  /** The process id and key that the connection last received. */
   key = new Uint8Array();
   #ready = 0;
   #rest = Buffer.alloc(0);
@@ -68,7 +68,7 @@ export class Talker {
     this.#line.end();
   }
 
-  /** Waits for so many ReadyForQuery, or for the end. */
+  /** Waits for `count` ReadyForQuery, or for the end. */
   async ready(count = 1): Promise<void> {
     while (this.#ready < count && !this.isOver) await new Promise<void>((resolve) => (this.#wake = resolve));
     this.#ready -= count;
@@ -110,8 +110,8 @@ export class Talker {
 }
 
 /**
- * A message without what may differ: salts, proofs, keys, the machine's own parameters, where in the server's source an
- * error was made, and OIDs of tables.
+ * Returns a message without the parts that may differ: salts, proofs, keys, the machine's own parameters, the error's
+ * place in the server's source, and OIDs of tables.
  */
 function plain(letter: string, body: Buffer): string {
   if (letter === "R") return `R ${body.readUInt32BE(0)}`;
@@ -132,7 +132,7 @@ function plain(letter: string, body: Buffer): string {
   return `${letter} ${body.toString("latin1").replace(/[^ -~]/g, ".")}`;
 }
 
-/** Names, types and formats of a RowDescription. */
+/** The names, types and formats of a RowDescription. */
 function columns(body: Buffer): string {
   const all: string[] = [];
   for (let at = 2; at < body.length;) {
@@ -160,7 +160,7 @@ export const copyData = (text: string): Uint8Array => new Message("d").bytes(utf
 export const copyDone = (): Uint8Array => new Message("c").done();
 export const copyFail = (why: string): Uint8Array => new Message("f").string(why).done();
 
-/** All parameters and results as text. */
+/** Returns a Bind with all parameters and results as text. */
 export function bind(name: string, ...values: readonly string[]): Uint8Array {
   const message = new Message("B").string("").string(name).int16(0).int16(values.length);
   for (const value of values) message.int32(utf8(value).length).bytes(utf8(value));
@@ -187,14 +187,14 @@ export class Stage {
     this.#open = open;
   }
 
-  /** A connection that has sent nothing. */
+  /** Opens a connection that has sent nothing. */
   async line(password = this.#password): Promise<Talker> {
     const talker = new Talker(await this.#open(), password);
     this.talkers.push(talker);
     return talker;
   }
 
-  /** A connection that has logged in, or that was refused. */
+  /** Opens a connection that has logged in, or that was refused. */
   async client(parameters: Readonly<Record<string, string>> = {}, password?: string): Promise<Talker> {
     const talker = await this.line(password);
     await talker.ask(startup({ user: "app", database: "app", ...parameters }));

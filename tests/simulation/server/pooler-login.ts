@@ -14,7 +14,7 @@ const hex = (bytes: Uint8Array): string => createHash("md5").update(bytes).diges
 const hmac = (key: Uint8Array, text: string): Uint8Array => createHmac("sha256", key).update(text).digest();
 const base64 = (bytes: Uint8Array): string => btoa(String.fromCharCode(...bytes));
 
-/** Kept for the whole process: deriving one takes a while. */
+/** Cached for the whole process, because deriving a key takes a while. */
 const salted = new Map<string, Uint8Array>();
 
 export class ServerLogin {
@@ -27,7 +27,7 @@ export class ServerLogin {
     this.#dice = dice;
   }
 
-  /** The answer to the body of an Authentication message; `undefined`: it wants none. */
+  /** Returns the response to the body of an Authentication message, or `undefined` if the message needs none. */
   answer(body: Uint8Array): Uint8Array | undefined {
     const fields = new Fields(body);
     const { user, password } = this.#credentials;

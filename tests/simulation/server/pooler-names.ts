@@ -1,21 +1,21 @@
-// How PgBouncer 1.24 follows prepared statements: clients that name the same text share one name of its own on a server
-// connection, and each packet whose answer is expected is kept until that answer has come.
+// How PgBouncer 1.24 tracks prepared statements. Clients that name the same text share one name of the pooler's on a
+// server connection. Each packet whose response is expected is kept until that response has arrived.
 //
-// This is PgBouncer's prepare.c, and the queue of objects.c. Must not know sockets.
+// This follows PgBouncer's prepare.c, and the queue of objects.c. Must not know sockets.
 import { Message, utf8 } from "./messages.ts";
 
-/** One text with its parameter types, whoever prepares it. */
+/** One text with its parameter types, whichever client prepares it. */
 export interface Shared {
   readonly id: number;
   readonly name: string;
   /** Parse without the name. */
   readonly rest: Uint8Array;
   readonly key: string;
-  /** By how many clients and server connections it is held. */
+  /** The number of clients and server connections that hold the statement. */
   uses: number;
 }
 
-/** All statements that clients or server connections have. */
+/** All statements of clients and server connections. */
 export class SharedStatements {
   readonly #byKey = new Map<string, Shared>();
   #last = 0;
@@ -40,22 +40,22 @@ export class SharedStatements {
 }
 
 /**
- * A packet whose answer is expected. `forward`: the client gets the answer. `skip`: the pooler has asked by itself.
- * `fake`: the server was not asked, and the pooler answers when it is its turn.
+ * A packet whose response is expected. `forward`: the client gets the response. `skip`: the pooler itself sent the
+ * packet. `fake`: the server did not get the packet, and the pooler responds when it is the packet's turn.
  */
 export interface Outstanding {
   readonly letter: string;
   readonly action: "forward" | "skip" | "fake";
-  /** What this Parse has prepared: it is not there if the Parse fails. */
+  /** The statement that this Parse prepares. It does not exist if the Parse fails. */
   prepares?: Shared;
-  /** What this Close has closed: it is still there if the Close does not run. */
+  /** The statement that this Close closes. It still exists if the Close does not run. */
   closes?: Shared;
 }
 
-/** The packets of one server connection that have not been answered, and the statements that it has. */
+/** The unanswered packets of one server connection, and the statements prepared on it. */
 export class Tracked {
   readonly outstanding: Outstanding[] = [];
-  /** The one that was used least recently comes first. */
+  /** The least recently used statement comes first. */
   readonly statements = new Map<number, Shared>();
   readonly #shared: SharedStatements;
 
@@ -63,7 +63,7 @@ export class Tracked {
     this.#shared = shared;
   }
 
-  /** If the next answer that is expected is to one of these packets, it has come. `undefined`: it is another one. */
+  /** Removes and returns the first expected packet if it is one of `letters`. Otherwise returns `undefined`. */
   pop(letters: string): Outstanding | undefined {
     const first = this.outstanding[0];
     if (!first || first.action === "fake" || !letters.includes(first.letter)) return undefined;
@@ -72,7 +72,7 @@ export class Tracked {
     return first;
   }
 
-  /** No answers come to the packets up to one of these. */
+  /** Removes the packets up to the first of these letters, because they get no response. */
   clearUntil(letters: string): void {
     for (let next; (next = this.outstanding.shift());) {
       if (next.prepares) this.remove(next.prepares);
@@ -90,7 +90,7 @@ export class Tracked {
     if (this.statements.delete(statement.id)) this.#shared.drop(statement);
   }
 
-  /** It was used just now. */
+  /** Marks the statement as just used. */
   touch(statement: Shared): void {
     this.statements.delete(statement.id);
     this.statements.set(statement.id, statement);
@@ -112,20 +112,20 @@ export const parse = ({ name, rest }: Shared): Uint8Array => new Message("P").st
 export const describeStatement = ({ name }: Shared): Uint8Array => new Message("D").byte(83).string(name).done();
 export const closeStatement = ({ name }: Shared): Uint8Array => new Message("C").byte(83).string(name).done();
 
-/** The beginning of a Bind that is `length` bytes long, with another name: what is behind `end` follows as it is. */
+/** Returns the beginning of a Bind of `length` bytes, with another name. The bytes after `end` follow unchanged. */
 export function bindHead(portal: string, { name }: Shared, length: number, end: number): Uint8Array {
   const head = new Message("B").string(portal).string(name).done();
   new DataView(head.buffer, head.byteOffset).setUint32(1, head.length - 1 + length - end);
   return head;
 }
 
-/** The text that ends at a zero from `at` on; `undefined`: its end has not come. */
+/** Returns the text from `at` to the next zero byte, or `undefined` if that byte has not arrived. */
 export function textAt(bytes: Uint8Array, at: number): { readonly text: string; readonly end: number } | undefined {
   const end = bytes.indexOf(0, at);
   return end < 0 ? undefined : { text: Buffer.from(bytes.subarray(at, end)).toString("utf8"), end: end + 1 };
 }
 
-/** What the pooler itself tells a client that it ends. It has three fields. */
+/** Returns the error that the pooler itself sends to a client before it closes the connection. It has three fields. */
 export function poolerError(code: string, reason: string): Uint8Array {
   const text = utf8(reason).subarray(0, 127);
   const message = new Message("E").byte(83).string("FATAL").byte(67).string(code);

@@ -1,7 +1,7 @@
-// The server connections of one user and database, and the clients that wait for one.
+// The server connections of one user and database, and the clients that wait for a connection.
 //
-// This is the middle of PgBouncer's objects.c, and the part of janitor.c that a pool needs. Knows who gets which
-// connection, when one is opened, given back and closed. Must not know messages.
+// This follows the middle of PgBouncer's objects.c, and the part of janitor.c that a pool needs. Knows which client
+// gets which connection, and when a connection is opened, released and closed. Must not know messages.
 import type { Pooler } from "./pooler.ts";
 import type { PoolerClient } from "./pooler-client.ts";
 import { ServerConnection } from "./pooler-server.ts";
@@ -13,19 +13,24 @@ export class Pool {
   readonly password: string;
   readonly database: string;
   readonly servers = new Set<ServerConnection>();
-  /** The next one that is lent comes first: the one that was given back last. */
+  /** The connection that was released last comes first, and is the next to be lent. */
   readonly idle: ServerConnection[] = [];
   readonly clients = new Set<PoolerClient>();
   readonly waiting: PoolerClient[] = [];
-  /** CancelRequests that wait for a connection over which they can be passed on. */
+  /** CancelRequests that wait for a connection over which they can be forwarded. */
   readonly cancels: PoolerClient[] = [];
-  /** ParameterStatus of the first login, for clients. */
+  /** The ParameterStatus messages of the first login, for clients. */
   readonly welcome: [string, string][] = [];
   readonly variables: Variables;
   isWelcomeReady = false;
-  /** Of 1.18: a client has gone between the answers to its flight. The next one has got the rest of them, or may yet. */
+  /**
+   * Only in 1.18: a client has gone between the responses to its batch. The next client has received the rest of them,
+   * or may yet.
+   */
   hasStaleAnswers = false;
-  /** A client has gone in the middle of a packet, and the server may have read the Terminate as the rest of it. */
+  /**
+   * A client has gone in the middle of a packet, and the server may have read the Terminate as the rest of that packet.
+   */
   hasCutPackets = false;
   #hasLoginFailed = false;
   #hasConnectFailed = false;
@@ -48,7 +53,9 @@ export class Pool {
 
   // -- clients --------------------------------------------------------------------------------------------------------
 
-  /** Lends `client` a connection. `false`: it waits for one, or for its settings on it, or was closed. */
+  /**
+   * Lends `client` a connection. Returns false if the client waits for one or for its settings on it, or was closed.
+   */
   find(client: PoolerClient): boolean {
     if (client.link) return true;
     const server = this.pooler.isPaused ? undefined : this.#firstIdle();
@@ -80,7 +87,7 @@ export class Pool {
     return undefined;
   }
 
-  /** Clients do not queue where the last login to the server has failed, and no connection is left. */
+  /** Rejects a client if the last login to the server failed and no connection is left. Else returns true. */
   #checkFastFail(client: PoolerClient): boolean {
     if (!this.#hasLoginFailed || [...this.servers].some(({ state }) => state !== "login")) return true;
     const why = this.pooler.version === "1.24" ? `cached error: ${this.#lastFailure} (` : "try again later (";
@@ -101,7 +108,7 @@ export class Pool {
     client.resume();
   }
 
-  /** Connections for those that wait. */
+  /** Gets connections for waiting clients and cancels. */
   serveWaiting(): void {
     if (this.cancels.length) return this.launch();
     for (const client of [...this.waiting]) {
@@ -114,7 +121,7 @@ export class Pool {
 
   // -- server connections ---------------------------------------------------------------------------------------------
 
-  /** Opens a connection, if there may be one more. Only one at a time logs in. */
+  /** Opens a connection if the limit allows it. Only one connection logs in at a time. */
   launch(): void {
     const { options, clock } = this.pooler;
     if ([...this.servers].some(({ state }) => state === "login")) return;
@@ -126,7 +133,7 @@ export class Pool {
     this.servers.add(new ServerConnection(this));
   }
 
-  /** Takes back a connection that has logged in, or that its client does not need any more. */
+  /** Takes back a connection that has logged in, or that its client no longer needs. */
   release(server: ServerConnection): void {
     const { clock } = this.pooler;
     const wasLogin = server.state === "login";
@@ -166,7 +173,7 @@ export class Pool {
     return Math.max(connectedAt + serverLifetime, this.#lastRetiredAt + serverLifetime / poolSize);
   }
 
-  /** A connection is being closed: whoever has to do with it hears of it. */
+  /** A connection is being closed: informs the clients that use it or cancel on it. */
   left(server: ServerConnection, reason: string): void {
     this.servers.delete(server);
     const at = this.idle.indexOf(server);
@@ -188,7 +195,7 @@ export class Pool {
     server.canceling.clear();
   }
 
-  /** The server has refused a login. Returns what is remembered of it. */
+  /** The server has refused a login. Returns the remembered reason. */
   loginFailed(code: string, message: string): string {
     const isOld = this.pooler.version === "1.18";
     if (isOld) {
@@ -198,14 +205,14 @@ export class Pool {
       return "login failed";
     }
     const isUsable = this.isWelcomeReady && [...this.servers].some(({ state }) => CONNECTED.has(state));
-    // "The database system is starting up" will pass.
+    // "The database system is starting up" is temporary.
     if (code !== "57P03" && !isUsable) for (const client of [...this.waiting]) client.disconnect(true, message, code);
     return message;
   }
 
   // -- time -----------------------------------------------------------------------------------------------------------
 
-  /** When something is due that only time brings. */
+  /** The next time at which something is due by the clock alone. */
   get dueAt(): number {
     const { options, clock } = this.pooler;
     const retry = this.#lastConnectAt + options.serverLoginRetry;
@@ -265,7 +272,7 @@ export class Pool {
 
   // -- the console ----------------------------------------------------------------------------------------------------
 
-  /** RECONNECT: each connection is closed when it is given back, and the server's settings are asked for again. */
+  /** RECONNECT: each connection is closed when it is released, and the server's parameters are read again. */
   reconnect(): void {
     this.isWelcomeReady = false;
     this.welcome.length = 0;
@@ -274,7 +281,7 @@ export class Pool {
       else server.isObsolete = true;
   }
 
-  /** PAUSE closes what nobody uses. */
+  /** PAUSE closes unused connections. */
   closeIdle(): void {
     for (const server of [...this.servers])
       if (server.state === "idle" || server.state === "login") server.disconnect(true, "pause mode");

@@ -1,8 +1,8 @@
-// What the model of PgBouncer is asked besides what a driver does: conversations with one or more clients, each of
-// which goes to the model and to real ones (pooler-conformance.ts).
+// The scripts that test the model of PgBouncer beyond what a driver does: conversations with one or more clients, each
+// of which runs on the model and on real poolers (pooler-conformance.ts).
 //
-// Where PgBouncer's own faults decide by time who gets an answer, a script sleeps on the server, so that there is no
-// doubt.
+// Where PgBouncer's own faults depend on time, a script sleeps on the server, so that the recipient of a response is
+// certain.
 import {
   bind,
   close,
@@ -24,7 +24,7 @@ import {
 
 const one = { poolSize: 1 };
 
-/** Another client has the connection that was given back last, for as long as `work` runs. */
+/** Another client holds the connection that was released last for as long as `work` runs. */
 async function beside(stage: Stage, work: () => Promise<void>): Promise<void> {
   const holder = await stage.client();
   await holder.ask(query("begin"));
@@ -32,7 +32,7 @@ async function beside(stage: Stage, work: () => Promise<void>): Promise<void> {
   await holder.ask(query("commit"));
 }
 
-/** As the driver asks: prepares, binds, describes and runs. */
+/** Prepares, binds, describes and runs, as the driver does. */
 const run = (name: string, text: string): Uint8Array[] => [parse(name, text), bind(name), describe("P", ""), execute()];
 
 const slowly = (text: string) => query(`select pg_sleep(0.3); ${text}`);
@@ -383,8 +383,8 @@ export const scripts: readonly Script[] = [
     },
   },
   {
-    // 1.18 takes the first ReadyForQuery for the end of the flight. What the server answers to the rest of it goes to
-    // the next client, whose own answers then come to its next statements, or to nobody.
+    // 1.18 takes the first ReadyForQuery for the end of the batch. The server's responses to the rest go to the next
+    // client, whose own responses then arrive at its next statements, or at no client.
     name: "a client that leaves between the answers to its flight",
     wants: one,
     run: async (stage) => {
@@ -474,8 +474,8 @@ export const scripts: readonly Script[] = [
     },
   },
   {
-    // 1.24 keeps the CopyDone in its queue for good: the server connection is not given back, and answers that the
-    // pooler gives itself come too late.
+    // 1.24 keeps the CopyDone in its queue forever: the server connection is not released, and responses that the
+    // pooler itself gives come too late.
     name: "a simple COPY in that fails in front of its CopyDone",
     wants: one,
     run: async (stage) => {
@@ -522,7 +522,7 @@ export const scripts: readonly Script[] = [
     },
   },
   {
-    // 1.18 forgets what it expects at the end of a COPY. The answer to the statement behind it goes to nobody.
+    // 1.18 forgets what it expects at the end of a COPY. The response to the statement after it goes to no client.
     name: "a statement in one flight with a COPY out",
     wants: one,
     run: async (stage) => {

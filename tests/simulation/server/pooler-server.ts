@@ -1,8 +1,7 @@
-// A connection of the pooler to its server: its login, the answers that go to the client it is lent to, and when it is
-// given back.
+// A connection of the pooler to its server: its login, the responses for the client that borrows it, and its release.
 //
-// This is PgBouncer's server.c. Knows what each backend message means for the pooler. Must not know how clients log in
-// (pooler-client.ts), nor who gets which connection (pooler-pool.ts).
+// This follows PgBouncer's server.c. Knows what each backend message means for the pooler. Must not know how clients
+// log in (pooler-client.ts), nor which client gets which connection (pooler-pool.ts).
 import type { Accepted, Wire } from "../contract.ts";
 import { Fields, Message, textOf } from "./messages.ts";
 import type { PoolerClient } from "./pooler-client.ts";
@@ -21,19 +20,19 @@ export type ServerState = "login" | "idle" | "active" | "active cancel" | "being
 
 export class ServerConnection extends PoolerSocket {
   state: ServerState = "login";
-  /** It can be given back: no transaction is open, and no client has sent anything since. */
+  /** Can be released: no transaction is open, and no client has sent anything since. */
   isReady = false;
-  /** It runs the SET in front of its client's first statement. */
+  /** Runs the SET that comes before its client's first statement. */
   isSetting = false;
-  /** It is to be closed once it is given back. */
+  /** Must be closed once it is released. */
   isObsolete = false;
   client: PoolerClient | undefined;
-  /** Clients that want the statement cancelled that runs here. */
+  /** Clients that want to cancel the statement that runs here. */
   readonly canceling = new Set<PoolerClient>();
   readonly connectedAt: number;
-  /** When it last said something. */
+  /** When the server last sent something. */
   heardAt: number;
-  /** The key of BackendKeyData, with the process id. */
+  /** The key of BackendKeyData, including the process id. */
   key = new Uint8Array(8);
   readonly variables: Variables;
   readonly tracked: Tracked;
@@ -94,7 +93,7 @@ export class ServerConnection extends PoolerSocket {
     const target = request.cancels;
     if (!target) {
       request.disconnect(false, "not sending cancel request for client that is now idle");
-      // The connect has not failed.
+      // Only the cancel has failed, not the connect.
       this.isReady = true;
       return this.disconnect(false, "failed to send cancel req");
     }
@@ -111,7 +110,7 @@ export class ServerConnection extends PoolerSocket {
     this.#pool.pooler.later(() => remote?.receive(bytes));
   }
 
-  /** Sends a statement of the pooler's own. */
+  /** Sends a statement of the pooler itself. */
   query(text: string): void {
     this.send(new Message("Q").string(text).done());
   }
@@ -138,7 +137,7 @@ export class ServerConnection extends PoolerSocket {
     this.#pool.pooler.eventIsOver();
   }
 
-  /** Ends it, and tells the client that it is lent to. `terminates`: the server gets Terminate. */
+  /** Ends the connection, and informs its client. `terminates`: the server gets Terminate. */
   disconnect(terminates: boolean, reason: string): void {
     if (this.isClosed) return;
     this.#pool.pooler.note(`closes a server connection, ${this.state}: ${reason}`);
@@ -194,7 +193,7 @@ export class ServerConnection extends PoolerSocket {
     if (isAtLogin) this.#pool.addWelcome(name, value);
   }
 
-  /** A message of a connection that has logged in. */
+  /** Handles a message of a connection that has logged in. */
   #atWork(packet: Packet): Verdict {
     const { letter, bytes, isWhole } = packet;
     const { client } = this;
@@ -256,11 +255,13 @@ export class ServerConnection extends PoolerSocket {
     if (!this.#isCopying) return;
     this.#isCopying = false;
     if (this.#pool.pooler.version === "1.24") this.tracked.clearUntil(letters);
-    // 1.18 does not know how many Syncs were swallowed by the COPY.
+    // 1.18 does not know how many Syncs the COPY has swallowed.
     else if (this.client) this.client.expected = 0;
   }
 
-  /** After DISCARD ALL and DEALLOCATE ALL nothing is prepared. Whether enough of the message has come. */
+  /**
+   * After DISCARD ALL and DEALLOCATE ALL no statement is prepared. Returns whether enough of the message has arrived.
+   */
   #forgetsAll({ bytes, length, isWhole }: Packet): boolean {
     if (length !== 20 && length !== 17) return true;
     if (!isWhole) return false;
@@ -272,13 +273,13 @@ export class ServerConnection extends PoolerSocket {
     return true;
   }
 
-  /** Behind this message come the answers that the pooler gives itself, if it is their turn. */
+  /** After this message the pooler sends its own responses whose turn has come. */
   #fake(client: PoolerClient): void {
     const { outstanding } = this.tracked;
     while (outstanding[0]?.action === "fake") this.answerFor(outstanding.shift()!.letter, client);
   }
 
-  /** The answer to a Parse or Close that the server does not get. It leaves with the next message. */
+  /** Sends the response to a Parse or Close that the server does not get. It leaves with the next message. */
   answerFor(letter: string, client: PoolerClient): void {
     this.inject(letter === "P" ? PARSE_COMPLETE : CLOSE_COMPLETE, client);
   }
@@ -297,9 +298,9 @@ export class ServerConnection extends PoolerSocket {
   }
 }
 
-/** Messages that need nothing else than to be forwarded. */
+/** Messages that only need to be forwarded. */
 const KNOWN = new Set([..."123cdfInsDtTVN"]);
-/** The packet that each of them answers. */
+/** The packet to which each message responds. */
 const ANSWERS: Record<string, string> = { 1: "P", 2: "B", 3: "C", n: "D", T: "D", I: "E", s: "E" };
 
 function errorIn(body: Uint8Array): { code: string; message: string } {

@@ -1,37 +1,38 @@
-// One socket of the pooler: bytes come in, the packets in them are handled one after the other, and what is forwarded
-// leaves as one piece.
+// One socket of the pooler: it receives bytes, handles the packets in them one after the other, and sends what it
+// forwards in one piece.
 //
-// This is PgBouncer's sbuf.c. A packet is handled as soon as its header is there, and the rest of it is forwarded as it
-// comes. What is tagged to be forwarded is sent when all packets in the buffer have been handled, so a packet is lost
-// when the one after it closes the socket. A paused socket notices nothing, not even that its other end has gone.
+// This follows PgBouncer's sbuf.c. A packet is handled as soon as its header has arrived, and the rest of it is
+// forwarded as it arrives. Packets tagged for forwarding are sent after all packets in the buffer have been handled, so
+// a packet is lost when the next one closes the socket. A paused socket notices nothing, not even the loss of its
+// remote end.
 //
-// Knows buffers and the borders of packets. Must not know what a packet means.
+// Knows buffers and the boundaries of packets. Must not know what a packet means.
 import type { Accepted } from "../contract.ts";
 import { joined } from "./messages.ts";
 
-/** PgBouncer's `pkt_buf`: so much it reads at once. */
+/** PgBouncer's `pkt_buf`: the number of bytes that it reads at once. */
 const BUFFER = 4_096;
-/** A full buffer with so little left is read again before the next packet is looked at. */
+/** A full buffer with at most this many bytes left is refilled before the next packet is examined. */
 const SMALL = 64;
 /** PgBouncer's `max_packet_size`. */
 const LONGEST = 0x7fffffff;
 
-/** A packet, of which the end may not have come yet. */
+/** A packet, whose end may not have arrived yet. */
 export interface Packet {
-  /** Of a packet without one: `startup`. */
+  /** `startup` for a packet without a letter. */
   readonly letter: string;
-  /** With its header. */
+  /** Includes the header. */
   readonly length: number;
-  /** What has come of it, its header included. */
+  /** The bytes that have arrived, with the header. */
   readonly bytes: Uint8Array;
   readonly isWhole: boolean;
-  /** More bytes have come behind it. */
+  /** More bytes have arrived after this packet. */
   readonly hasMore: boolean;
 }
 
 /**
- * What is done with a packet: `send` it to the other side, `skip` it, skip so many bytes and send the rest, or `wait`:
- * it was not handled, because it is not whole, or because the socket is paused or closed now.
+ * What is done with a packet: `send` it to the other side, `skip` it, skip some bytes and send the rest, or `wait`.
+ * `wait` means that the packet was not handled, because it is not whole, or because the socket is now paused or closed.
  */
 export type Verdict = "send" | "skip" | "wait" | { readonly skips: number };
 
@@ -41,29 +42,29 @@ export abstract class PoolerSocket implements Accepted {
   #arrived: Uint8Array[] = [];
   #buffer: Uint8Array = new Uint8Array();
   #hasEnded = false;
-  /** Bytes that are left of the packet that was handled last, and how many of these are skipped. */
+  /** Bytes left of the last packet that was handled, and how many of them are skipped. */
   #remain = 0;
   #skips = 0;
-  /** Tagged to be forwarded, and to whom. */
+  /** Bytes tagged for forwarding, and their target. */
   #pending: Uint8Array[] = [];
   #to: PoolerSocket | undefined;
-  /** Packets of the pooler's own, which follow the packet that is being forwarded. */
+  /** Packets of the pooler itself, which follow the packet that is being forwarded. */
   #extra: Uint8Array[] = [];
-  /** The packet that is waited for is so long. */
+  /** The length of the packet that is awaited. */
   #wants = 0;
 
   /** Sends bytes to the remote end of this socket. */
   abstract send(bytes: Uint8Array): void;
-  /** The socket at the other side of the pooler. */
+  /** The socket on the other side of the pooler. */
   protected abstract get other(): PoolerSocket | undefined;
   protected abstract handle(packet: Packet): Verdict;
-  /** No packet begins like this. */
+  /** Called with bytes that cannot begin a packet. */
   protected abstract badHeader(bytes: Uint8Array): void;
-  /** Everything that has come was handled and forwarded. */
+  /** Called after everything that has arrived was handled and forwarded. */
   protected abstract drained(): void;
   /** The remote end has gone. */
   protected abstract lost(): void;
-  /** `isClean`: all that has arrived was read, so the close is a FIN. */
+  /** Closes the socket. `isClean`: everything that arrived was read, so the close is a FIN. */
   protected abstract hangUp(isClean: boolean): void;
   /** Called at the end of each event. */
   protected abstract eventIsOver(): void;
@@ -89,7 +90,7 @@ export abstract class PoolerSocket implements Accepted {
     this.ended();
   }
 
-  /** Part of a packet was forwarded, and part of it has not come yet. */
+  /** Whether part of a packet was forwarded and the rest has not arrived yet. */
   get isWithinPacket(): boolean {
     return this.#remain > this.#skips;
   }
@@ -100,13 +101,13 @@ export abstract class PoolerSocket implements Accepted {
     this.isPaused = true;
   }
 
-  /** Reads on, with the packet that was not handled. */
+  /** Continues to read, from the packet that was not handled. */
   resume(): void {
     this.isPaused = false;
     this.#run(true);
   }
 
-  /** Nothing more is read or forwarded. */
+  /** Stops reading and forwarding. */
   close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
@@ -125,7 +126,7 @@ export abstract class PoolerSocket implements Accepted {
     if (pending.length && to && !to.isClosed) to.send(joined(pending));
   }
 
-  /** A packet of the pooler's own for `to`. It leaves before the next packet is handled. */
+  /** Queues a packet of the pooler itself for `to`. It leaves before the next packet is handled. */
   inject(packet: Uint8Array, to: PoolerSocket): void {
     this.#extra.push(packet);
     this.#to = to;
@@ -159,7 +160,7 @@ export abstract class PoolerSocket implements Accepted {
     return true;
   }
 
-  /** Whether all that is in the buffer could be handled. */
+  /** Returns whether everything in the buffer could be handled. */
   #process(isFull: boolean): boolean {
     for (;;) {
       if (!this.#remain && this.#extra.length) this.#sendExtra();

@@ -1,10 +1,10 @@
-// The settings that the pooler follows for each client: their values as a client, a server connection or a pool has
-// them, and the SET that makes a server connection like its client.
+// The settings that the pooler tracks for each client: their values in a client, a server connection or a pool, and the
+// SET that gives a server connection its client's values.
 //
-// This is PgBouncer's varcache.c. Must not know connections.
+// This follows PgBouncer's varcache.c. Must not know connections.
 import type { PoolerVersion } from "./pooler.ts";
 
-/** In the order in which clients are told. */
+/** In the order in which clients receive them. */
 const NAMES: Record<PoolerVersion, readonly string[]> = {
   "1.18": ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name"],
   // The last one is the default of track_extra_parameters.
@@ -18,7 +18,7 @@ const NAMES: Record<PoolerVersion, readonly string[]> = {
   ],
 };
 
-/** PgBouncer's buffers are so long; what does not fit is not set. */
+/** The length of PgBouncer's buffers. A value that does not fit is not set. */
 const LONGEST = 127;
 
 export class Variables {
@@ -29,7 +29,7 @@ export class Variables {
     this.#version = version;
   }
 
-  /** Whether it is one of those that are followed. */
+  /** Sets a value. Returns whether the setting is tracked. */
   set(name: string, value: string): boolean {
     const known = NAMES[this.#version].find((it) => it.toLowerCase() === name.toLowerCase());
     if (known === undefined) return false;
@@ -37,7 +37,7 @@ export class Variables {
     return true;
   }
 
-  /** Takes from `other` what has no value here. */
+  /** Takes from `other` the values that are missing here. */
   fillFrom(other: Variables): void {
     for (const [name, value] of other.all) if (!this.#values.has(name)) this.#values.set(name, value);
   }
@@ -58,7 +58,7 @@ export class Variables {
     this.#values.clear();
   }
 
-  /** The statements that give `server` these values; `""`: it has them. */
+  /** Returns the statements that give `server` these values, or `""` if it already has them. */
   changesOf(server: Variables): string {
     return this.all.map(([name, value]) => this.#change(name, value, server.#values.get(name))).join("");
   }

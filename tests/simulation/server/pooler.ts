@@ -1,18 +1,18 @@
-// PgBouncer in transaction mode, in memory: it takes connections, and lends each client a connection to its server for
-// one transaction at a time.
+// PgBouncer in transaction mode, in memory: it accepts connections, and lends each client a server connection for one
+// transaction at a time.
 //
 //   const server = new Server(clock, dice, …)
 //   const pooler = new Pooler(clock, dice, server, { version: "1.18", authentication: "scram-sha-256", roles })
 //   network.addHost("pooler.example", pooler)
 //
-// 1.18 knows nothing of prepared statements: a name lives on whichever server connection it met. 1.24 follows names.
-// The parts are made after PgBouncer's own sources, file by file:
+// 1.18 knows nothing of prepared statements: a name exists on whichever server connection it reached. 1.24 tracks
+// names. The parts follow PgBouncer's own sources, file by file:
 //
 //   pooler-socket.ts  sbuf.c      pooler-client.ts  client.c      pooler-names.ts      prepare.c
 //   pooler-pool.ts    objects.c   pooler-server.ts  server.c      pooler-variables.ts  varcache.c
 //
-// Knows who may come in, cancel requests, the console's commands, and what a check asks. Nothing here or below uses
-// real time, real chance or a real socket.
+// Knows which clients may connect, cancel requests, the console's commands, and what a check reads. Nothing here or
+// below uses real time, real randomness or a real socket.
 import type { Accepted, Clock, Dice, Host, Timer, Wire } from "../contract.ts";
 import type { Method } from "./login.ts";
 import { PoolerClient, type ClientState } from "./pooler-client.ts";
@@ -26,16 +26,16 @@ export type PoolerVersion = "1.18" | "1.24";
 export interface PoolerOptions {
   readonly version: PoolerVersion;
   readonly authentication: Method | ((user: string) => Method);
-  /** With these passwords it logs in to the server too. */
+  /** The pooler logs in to the server with these passwords too. */
   readonly roles: Readonly<Record<string, { readonly password: string }>>;
-  /** Without a list each name is the server's affair, as with `* =` in PgBouncer's configuration. */
+  /** Without a list the server decides about each name, as with `* =` in PgBouncer's configuration. */
   readonly databases?: readonly string[];
-  /** Answers SSLRequest with `S`. What comes then is the same bytes. */
+  /** Responds to SSLRequest with `S`. The bytes after it are unencrypted. */
   readonly tls?: boolean;
-  /** Server connections for each user and database. */
+  /** Maximum number of server connections for each user and database. */
   readonly poolSize?: number;
   readonly maxClientConnections?: number;
-  /** Of 1.24, for each server connection; 0: names are not followed. */
+  /** Only in 1.24, for each server connection. 0: names are not tracked. */
   readonly maxPreparedStatements?: number;
   readonly ignoredStartupParameters?: readonly string[];
   readonly queryWaitTimeout?: number;
@@ -45,7 +45,7 @@ export interface PoolerOptions {
   readonly serverIdleTimeout?: number;
   readonly serverConnectTimeout?: number;
   readonly serverLoginRetry?: number;
-  /** Between the pooler and the server, one way. */
+  /** One-way delay between the pooler and the server. */
   readonly delay?: number;
 }
 
@@ -64,7 +64,7 @@ const DEFAULTS = {
   delay: 0.1,
 };
 
-/** PgBouncer looks for what is due three times a second. */
+/** PgBouncer checks three times a second what is due. */
 const PERIOD = 1_000 / 3;
 
 export interface ClientInfo {
@@ -77,7 +77,7 @@ export interface ServerConnectionInfo {
   readonly user: string;
   readonly database: string;
   readonly state: ServerState;
-  /** As the server tells it; 0 before it has. */
+  /** As the server reports it, or 0 before that. */
   readonly processId: number;
 }
 
@@ -86,7 +86,7 @@ export class Pooler implements Host {
   readonly dice: Dice;
   readonly server: Host;
   readonly options: PoolerOptions & typeof DEFAULTS;
-  /** Of 1.24: all statements that somebody has. */
+  /** Only in 1.24: the statements of all clients and server connections. */
   statements = new SharedStatements();
   isPaused = false;
   readonly #clients = new Set<PoolerClient>();
@@ -94,7 +94,7 @@ export class Pooler implements Host {
   #isListening = true;
   #timer: Timer | undefined;
   #timerAt = Infinity;
-  /** The most server connections of one pool that there were at once, with those that carry CancelRequests. */
+  /** The largest number of server connections that one pool had at once, including those that carry CancelRequests. */
   mostServerConnections = 0;
 
   constructor(clock: Clock, dice: Dice, server: Host, options: PoolerOptions) {
@@ -116,12 +116,12 @@ export class Pooler implements Host {
     this.clock.note("pooler", text);
   }
 
-  /** An event at the other end of a connection to the server. */
+  /** Schedules an event at the other end of a connection to the server. */
   later(event: () => void): void {
     this.clock.after(this.options.delay, event);
   }
 
-  // -- who comes in ---------------------------------------------------------------------------------------------------
+  // -- accepting ------------------------------------------------------------------------------------------------------
 
   accept(wire: Wire): Accepted {
     if (!this.#isListening) {
@@ -159,7 +159,7 @@ export class Pooler implements Host {
     return pool;
   }
 
-  /** A CancelRequest is passed on to the server connection that the client has now, over a connection of its own. */
+  /** Forwards a CancelRequest to the client's current server connection, over a connection of its own. */
   cancel(request: PoolerClient, key: Uint8Array): void {
     if (key.length !== 8) return request.disconnect(false, "bad cancel request");
     const client = [...this.#clients].find((it) => it.key.length && it.key.every((byte, at) => byte === key[at]));
@@ -179,7 +179,7 @@ export class Pooler implements Host {
 
   // -- events ---------------------------------------------------------------------------------------------------------
 
-  /** What PgBouncer does at the end of each turn of its loop. */
+  /** Does what PgBouncer does at the end of each turn of its loop. */
   eventIsOver(): void {
     for (const pool of this.#pools.values()) {
       if (this.isPaused) pool.closeIdle();
@@ -217,7 +217,7 @@ export class Pooler implements Host {
 
   // -- the console ----------------------------------------------------------------------------------------------------
 
-  /** PAUSE: clients wait, and server connections are closed when they are given back. */
+  /** PAUSE: clients wait, and server connections are closed when they are released. */
   pause(): void {
     this.isPaused = true;
     for (const pool of this.#pools.values()) pool.closeIdle();
@@ -234,14 +234,14 @@ export class Pooler implements Host {
     this.eventIsOver();
   }
 
-  /** KILL with RESUME: all clients are told, and server connections are closed. */
+  /** KILL with RESUME: all clients are informed, and server connections are closed. */
   kill(): void {
     for (const pool of [...this.#pools.values()]) pool.kill();
     this.#pools.clear();
     this.eventIsOver();
   }
 
-  /** SHUTDOWN: nobody is told. */
+  /** SHUTDOWN: no client is informed. */
   shutDown(): void {
     this.#isListening = false;
     for (const client of [...this.#clients]) client.close();
@@ -260,7 +260,7 @@ export class Pooler implements Host {
     this.clock.after(downFor, () => (this.#isListening = true));
   }
 
-  // -- what a check asks ----------------------------------------------------------------------------------------------
+  // -- what a check reads ---------------------------------------------------------------------------------------------
 
   get clients(): readonly ClientInfo[] {
     return [...this.#clients].map(({ user, state, link }) => ({ user, state, hasServer: !!link }));
@@ -277,7 +277,7 @@ export class Pooler implements Host {
     );
   }
 
-  /** Whether clients, of `user` or of anybody, may have got answers to what another had asked, as 1.18 lets them. */
+  /** Whether clients (of `user`, or any) may have received responses to another client's statements, as 1.18 allows. */
   hasStaleAnswers(user?: string): boolean {
     const pools = [...this.#pools.values()].filter((pool) => user === undefined || pool.user === user);
     return pools.some((pool) => pool.hasStaleAnswers);
@@ -287,7 +287,7 @@ export class Pooler implements Host {
     return [...this.#pools.values()].some((pool) => pool.hasCutPackets);
   }
 
-  /** Clients that wait for a server connection, and CancelRequests that wait to be passed on. */
+  /** The number of clients that wait for a server connection, and of CancelRequests that wait to be forwarded. */
   get waiting(): number {
     return [...this.#pools.values()].reduce((sum, { waiting, cancels }) => sum + waiting.length + cancels.length, 0);
   }

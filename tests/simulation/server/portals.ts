@@ -1,6 +1,6 @@
-// A portal: a statement that runs, and gives as many rows at a time as are asked for.
+// A portal: a running statement that returns as many rows at a time as are requested.
 //
-// Knows how rows come out of a plan. Must not know how they travel.
+// Knows how rows come out of a plan. Must not know how they are sent.
 import { PgError } from "./errors.ts";
 import type { Doing, Wait } from "./process.ts";
 import { sleep } from "./process.ts";
@@ -8,7 +8,10 @@ import type { Execution, Plan, Prepared, Rows } from "./statements/statement.ts"
 import type { Transaction } from "./transactions.ts";
 import type { Value } from "./values.ts";
 
-/** So many rows come in one event, and the next ones so much later: what interrupts them finds them half way. */
+/**
+ * This many rows come in one event, and the next ones TIME_BETWEEN later, so that an interrupt arrives half way
+ * through.
+ */
 const ROWS_AT_ONCE = 64;
 const TIME_BETWEEN = 0.1;
 
@@ -23,13 +26,13 @@ export class Portal {
   /** By column. */
   readonly formats: readonly number[];
   readonly madeIn: Transaction | undefined;
-  /** Made by DECLARE: it outlives its transaction. */
+  /** Made by DECLARE WITH HOLD: the portal outlives its transaction. */
   readonly isHoldable: boolean;
   /** Made by DECLARE. */
   readonly isCursor: boolean;
   readonly source: string;
   #rows: Rows | undefined;
-  /** What has come already: of a statement that ran to its end, or of a cursor that is held. */
+  /** Rows that were already produced: those of a statement that ran to its end, or of a held cursor. */
   #ready: Value[][] = [];
   #tag: string | undefined;
   #isDone = false;
@@ -50,7 +53,7 @@ export class Portal {
     this.isCursor = given.isCursor ?? false;
   }
 
-  /** `limit` 0: all. `take` gets each row. `begun`: nothing that happens before the first row has failed. */
+  /** `limit` 0: all. `take` receives each row. `begun` is called when everything before the first row has succeeded. */
   *fetch(limit: number, take: (row: Value[]) => void, begun = (): void => {}): Doing<Fetched> {
     const plan = this.plan!;
     if (this.#isDone && plan.kind === "none") throw new PgError("55000", `portal "${this.name}" cannot be run`);
@@ -65,20 +68,20 @@ export class Portal {
       take(row);
     }
     if (limit && count === limit) return { isSuspended: true };
-    // Of all rows that it has given, the tag counts those of this time.
+    // The tag counts only the rows of this fetch, not all rows that the portal has returned.
     const [tag] = /^\S+( 0(?= ))?/.exec(this.#tag!) as RegExpExecArray;
     const counts = plan.kind !== "utility" || tag === "FETCH";
     return { isSuspended: false, tag: counts ? `${plan.kind === "select" ? "SELECT" : tag} ${count}` : this.#tag! };
   }
 
-  /** Moves past rows that nobody wants. How many there were. */
+  /** Moves past rows that no caller wants. Returns their number. */
   *skip(limit: number): Doing<number> {
     let count = 0;
     for (; !limit || count < limit; count++) if (!(yield* this.#next())) break;
     return count;
   }
 
-  /** Rows for FETCH; `limit` 0: all. */
+  /** Returns rows for FETCH. `limit` 0: all. */
   *take(limit: number): Doing<Value[][]> {
     const rows: Value[][] = [];
     while (!limit || rows.length < limit) {
@@ -89,7 +92,7 @@ export class Portal {
     return rows;
   }
 
-  /** All its rows are read: its transaction ends. */
+  /** Reads all rows, because the portal's transaction ends. */
   *materialise(): Doing<void> {
     if (this.#isDone) return;
     yield* this.#runToItsEnd();
@@ -132,7 +135,7 @@ export class Portal {
     }
   }
 
-  /** What it holds is let go. */
+  /** Releases what the portal holds. */
   close(): void {
     this.#rows?.return?.("");
   }
@@ -143,12 +146,12 @@ const EMPTY = function* (): Rows {
   return "";
 };
 
-/** Waits in the place of the plan, which hears of an interruption. */
+/** Waits in place of the plan, which receives an interrupt. */
 function* waited(rows: Rows, wait: Wait): Doing<void> {
   try {
     yield wait;
   } catch (error) {
-    rows.throw(error); // it throws too, and is over
+    rows.throw(error); // the plan throws too, and ends
     throw error;
   }
 }

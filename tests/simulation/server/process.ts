@@ -2,19 +2,24 @@
 //
 //   function* (…): Doing<T> { yield wait; return result }
 //
-// Whoever interrupts it throws an error into the wait that it is in. Knows waiting. Must not know what is waited for.
+// An interrupt throws an error into the current wait. Knows waiting. Must not know what the process waits for.
 import type { Clock } from "../contract.ts";
 
 export interface Wait {
-  /** What a CancelRequest does: nothing while it reads a command, and a COPY heeds it with the next data. */
+  /**
+   * Decides the effect of a CancelRequest: none while the process reads a command, and a COPY handles it at the next
+   * data.
+   */
   readonly kind: "command" | "copy" | "running" | "committing";
-  /** Calls `wake` once what is waited for is there; at once if it is there already. Returns how to stop waiting. */
+  /**
+   * Calls `wake` when the awaited event happens, or at once if it has happened. Returns a function that stops waiting.
+   */
   begin(wake: () => void): () => void;
 }
 
 export type Doing<T> = Generator<Wait, T, void>;
 
-/** The connection is over, and nothing more is to be said. */
+/** The connection is over, and no more messages are sent. */
 export class Gone {}
 
 export class Process {
@@ -25,7 +30,7 @@ export class Process {
   #isRunning = false;
   #hasEnded = false;
 
-  /** `ended`: with what it threw, if anything. */
+  /** `ended` receives the error that the process threw, if any. */
   constructor(doing: Doing<void>, ended: (error: unknown) => void) {
     this.#doing = doing;
     this.#ended = ended;
@@ -35,7 +40,7 @@ export class Process {
     this.#run(() => this.#doing.next());
   }
 
-  /** What it waits for; `undefined` while it runs, and when it has ended. */
+  /** The current wait, or `undefined` while the process runs and after it has ended. */
   get wait(): Wait | undefined {
     return this.#wait;
   }
@@ -44,7 +49,7 @@ export class Process {
     return this.#hasEnded;
   }
 
-  /** Throws into its wait. It must be waiting. */
+  /** Throws into the current wait. The process must be waiting. */
   interrupt(error: object): void {
     this.#stopWaiting?.();
     this.#run(() => this.#doing.throw(error));
@@ -68,7 +73,7 @@ export class Process {
     }
   }
 
-  /** Whether what it waits for is there already. */
+  /** Returns whether the awaited event has already happened. */
   #begin(wait: Wait): boolean {
     let isHere = false;
     let isOver = false;
@@ -93,7 +98,7 @@ export class Process {
   }
 }
 
-/** Time passes. Nothing is waited for where there is none. */
+/** Lets time pass. Without a positive time there is no wait. */
 export function* sleep(clock: Clock, milliseconds: number, kind: Wait["kind"] = "running"): Doing<void> {
   if (!(milliseconds > 0)) return;
   yield {

@@ -1,10 +1,11 @@
-// A PostgreSQL server in memory: it takes connections, and every one gets a backend.
+// A PostgreSQL server in memory: it accepts connections, and each gets a backend.
 //
 //   const server = new Server(clock, dice, { version: 18, authentication: "trust", maxConnections: 20, roles })
 //   network.listen("db.example", 5432, server)
 //
-// Knows who may come in, cancel requests, restarts, and what a check asks of the whole. Must not know conversations
-// (backend.ts) or SQL (statements/). Nothing here or below uses real time, real chance or a real socket.
+// Knows which clients may connect, cancel requests, restarts, and what a check reads of the whole server. Must not know
+// conversations (backend.ts) or SQL (statements/). Nothing here or below uses real time, real randomness or a real
+// socket.
 import type { Accepted, Clock, Dice, Host, Wire } from "../contract.ts";
 import { Backend, type BackendState } from "./backend.ts";
 import * as errors from "./errors.ts";
@@ -18,25 +19,25 @@ export { SCHEMA } from "./tables.ts";
 
 export interface Role {
   readonly password: string;
-  /** Whether a password in clear is right, where more than one is, as with tokens. */
+  /** Whether a cleartext password is right, where several passwords are, as with tokens. */
   readonly accepts?: (password: string) => boolean;
   readonly connectionLimit?: number;
 }
 
-/** What takes time; `text` is the statement, or the role that logs in. */
+/** What takes time. `text` is the statement, or the role that logs in. */
 export type Thought = "login" | "parse" | "statement" | "commit";
 
-/** What servers that only speak the protocol, and poolers, do otherwise than PostgreSQL (docs/servers.md). */
+/** How poolers, and servers that only speak the protocol, differ from PostgreSQL (docs/servers.md). */
 export interface Quirks {
-  /** No BackendKeyData, so nothing can be cancelled. */
+  /** Sends no BackendKeyData, so nothing can be cancelled. */
   readonly hasNoKeys?: boolean;
-  /** A CancelRequest changes nothing. */
+  /** A CancelRequest has no effect. */
   readonly ignoresCancels?: boolean;
-  /** Milliseconds until a CancelRequest hits its backend, whatever runs there then. pgpool-II takes 300. */
+  /** Milliseconds until a CancelRequest hits its backend, whatever the backend runs then. pgpool-II takes 300. */
   readonly cancelsAfter?: number;
   /** There is no `pg_prepared_statements`. */
   readonly hasNoPreparedStatements?: boolean;
-  /** Each check of a first run is answered with a row, as immudb and SPQR's router do it. */
+  /** Responds to each guard of a first run with a row, as immudb and SPQR's router do. */
   readonly answersChecks?: boolean;
 }
 
@@ -45,12 +46,12 @@ export interface ServerOptions {
   readonly authentication: Method | ((user: string) => Method);
   readonly maxConnections: number;
   readonly roles: Readonly<Record<string, Role>>;
-  /** Answers SSLRequest with `S`. What comes then is the same bytes: the network stands in for TLS. */
+  /** Responds to SSLRequest with `S`. The bytes after it are unencrypted: the network takes the place of TLS. */
   readonly tls?: boolean;
-  /** Without a list every database is there, but for `nowhere`. All have the same content. */
+  /** Without a list every database exists, except `nowhere`. All have the same content. */
   readonly databases?: readonly string[];
   readonly quirks?: Quirks;
-  /** Milliseconds that a step takes; none without it. */
+  /** Milliseconds that a step takes. Without this function steps take no time. */
   readonly thinkTime?: (what: Thought, text: string) => number;
 }
 
@@ -60,14 +61,14 @@ export interface BackendInfo {
   readonly database: string;
   readonly state: BackendState;
   readonly startedAt: number;
-  /** As ReadyForQuery tells it. */
+  /** As ReadyForQuery reports it. */
   readonly transactionStatus: "I" | "T" | "E";
   readonly query: string;
   readonly preparedStatements: readonly string[];
   readonly portals: readonly string[];
   readonly listening: readonly string[];
   readonly temporaryTables: readonly string[];
-  /** Settings that are not as the session began. */
+  /** Settings that differ from those at the session's start. */
   readonly settings: readonly string[];
   readonly role: string;
 }
@@ -82,12 +83,12 @@ export class Server implements Host {
   readonly #backends = new Set<Backend>();
   readonly #notifications = new Map<Backend, Notification[]>();
   #phase: Phase = "running";
-  /** How often it was stopped for good. */
+  /** The number of times the server was stopped. */
   #stops = 0;
   #processId = 1_000;
   #most = 0;
   readonly #mostOf = new Map<string, number>();
-  /** CancelRequests that came, and whom each hit. */
+  /** The CancelRequests that arrived, and the backend that each hit. */
   readonly cancelRequests: { readonly processId: number; readonly isKnown: boolean; readonly state: string }[] = [];
 
   constructor(clock: Clock, dice: Dice, options: ServerOptions) {
@@ -97,7 +98,7 @@ export class Server implements Host {
     this.world = this.newWorld();
   }
 
-  /** As it is before anything was written. */
+  /** The state before anything was written. */
   newWorld(): World {
     const { clock, dice, options } = this;
     return new World({
@@ -122,9 +123,9 @@ export class Server implements Host {
     return this.options.version === 18 ? 180_004 : 150_018;
   }
 
-  // -- who comes in ---------------------------------------------------------------------------------------------------
+  // -- accepting ------------------------------------------------------------------------------------------------------
 
-  /** Whether a connection would be taken at all. */
+  /** Whether the server accepts any connections. */
   get isListening(): boolean {
     return this.#phase !== "down";
   }
@@ -140,7 +141,7 @@ export class Server implements Host {
     return backend;
   }
 
-  /** It has sent its StartupMessage. Throws why it may not go on. */
+  /** Admits a backend that has received its StartupMessage. Throws the reason if it is refused. */
   admit(backend: Backend): void {
     if (this.#phase === "starting") throw errors.startingUp();
     if (this.#phase === "stopping") throw errors.shuttingDown();
@@ -180,9 +181,9 @@ export class Server implements Host {
     return [...this.#backends].filter(({ isClient }) => isClient);
   }
 
-  // -- from beside ----------------------------------------------------------------------------------------------------
+  // -- signals --------------------------------------------------------------------------------------------------------
 
-  /** A CancelRequest: with a wrong key nothing happens, and nobody is told. */
+  /** Handles a CancelRequest. With a wrong key nothing happens, and no error is reported. */
   cancelRequest(processId: number, key: Uint8Array): void {
     const backend = this.#find(processId);
     const isKnown =
@@ -192,7 +193,7 @@ export class Server implements Host {
     if (isKnown && !ignoresCancels) this.clock.after(cancelsAfter, () => backend.cancel());
   }
 
-  /** As `pg_cancel_backend`. Whether there is such a backend. */
+  /** Acts as `pg_cancel_backend`. Returns whether the backend exists. */
   cancel(processId: number): boolean {
     const backend = this.#find(processId);
     if (backend?.isRunning) backend.cancel();
@@ -200,7 +201,7 @@ export class Server implements Host {
     return !!backend;
   }
 
-  /** As `pg_terminate_backend`. */
+  /** Acts as `pg_terminate_backend`. */
   terminate(processId: number): boolean {
     const backend = this.#find(processId);
     if (backend?.isRunning) backend.end(errors.terminated());
@@ -208,7 +209,7 @@ export class Server implements Host {
     return !!backend;
   }
 
-  /** Signals arrive in an event of their own: who sends one may be running. */
+  /** Signals arrive in an event of their own, because the sender may be running. */
   #soon(event: () => void): void {
     this.clock.after(0, event);
   }
@@ -218,31 +219,31 @@ export class Server implements Host {
   }
 
   /**
-   * A fast shutdown, and a start: all sessions end with 57P01. Half of the time nothing listens, then the server says
-   * that it is starting up.
+   * Performs a fast shutdown and a start: all sessions end with 57P01. For half of `downFor` no process listens, then
+   * the server responds that it is starting up.
    *
-   * A walsender that streams ends when its client has confirmed all of the log. The real server waits for that; the
-   * model kills the ones that are left before it takes connections again.
+   * A walsender that streams ends when its client has confirmed all of the log. The real server waits for that. The
+   * model kills the remaining walsenders before it accepts connections again.
    */
   restart(downFor: number): void {
     this.#phase = "stopping";
     const before = [...this.#backends];
     for (const backend of before) this.#soon(() => backend.shutDown());
     const stops = this.#stops;
-    // Where it is stopped meanwhile, nothing of this happens any more.
+    // If the server is stopped meanwhile, none of this happens.
     const later = (after: number, event: () => void) =>
       this.clock.after(after, () => void (stops === this.#stops && event()));
     later(0, () => (this.#phase = "down"));
     later(downFor / 2, () => (this.#phase = "starting"));
     later(downFor, () => {
       for (const backend of before) if (backend.isStopping) backend.kill();
-      // What was confirmed is not worth a write by itself before 17.
+      // Before 17 a confirmed position alone does not cause a write.
       this.world.slots.restart(this.options.version >= 17);
       this.#phase = "running";
     });
   }
 
-  /** One process has crashed: all sessions end with 57P02, what was not committed is gone, and the server recovers. */
+  /** A process has crashed: all sessions end with 57P02, uncommitted changes are lost, and the server recovers. */
   crash(recoversFor: number): void {
     this.#phase = "recovering";
     for (const backend of [...this.#backends]) this.#soon(() => backend.kill(errors.crashed()));
@@ -252,12 +253,12 @@ export class Server implements Host {
     });
   }
 
-  /** It takes connections. */
+  /** Whether the server accepts connections. */
   get isRunning(): boolean {
     return this.#phase === "running";
   }
 
-  /** It is gone until `start`. `crash`: without a word. */
+  /** Stops the server until `start`. `crash`: without any message. */
   stop(how: "shutdown" | "crash"): void {
     this.#phase = "down";
     this.#stops++;
@@ -265,13 +266,13 @@ export class Server implements Host {
       this.#soon(() => (how === "crash" ? backend.kill() : backend.end(errors.terminated())));
   }
 
-  /** With the content that is there then. */
+  /** Starts the server with the content of `world`. */
   start(world = this.world): void {
     this.world = world;
     this.#phase = "running";
   }
 
-  /** On a standby: what it replays is in the way of one of its sessions. Whether there is one. */
+  /** For a standby: its replay conflicts with one of its sessions. Returns whether there is such a session. */
   conflict(which: number, code: "40001" | "40P01" | "57P04"): boolean {
     const open = this.#clients.filter(({ session }) => session && (code === "57P04" || session.state !== "none"));
     const backend = open[which % Math.max(1, open.length)];
@@ -299,19 +300,19 @@ export class Server implements Host {
     return waiting;
   }
 
-  // -- what a check asks ----------------------------------------------------------------------------------------------
+  // -- what a check reads ---------------------------------------------------------------------------------------------
 
-  /** Client backends: those that have said who they are. */
+  /** The client backends, which have identified themselves. */
   get backends(): readonly BackendInfo[] {
     return this.#clients.map(backendInfo);
   }
 
-  /** Connections that are there, those of CancelRequests and of clients that have not said anything too. */
+  /** The number of open connections, including those of CancelRequests and of clients that have not sent anything. */
   get connections(): number {
     return this.#backends.size;
   }
 
-  /** The most client backends that there ever were at once. */
+  /** The largest number of client backends that existed at once. */
   get mostBackends(): number {
     return this.#most;
   }
@@ -328,7 +329,7 @@ export class Server implements Host {
     return this.#clients.filter(({ session }) => session && session.state !== "none").length;
   }
 
-  /** Permanent ones. */
+  /** The names of permanent replication slots. */
   get replicationSlots(): readonly string[] {
     return this.world.slots.all.filter(({ isTemporary }) => !isTemporary).map(({ name }) => name);
   }
@@ -337,7 +338,7 @@ export class Server implements Host {
     return this.world.tables.filter(({ owner }) => owner).map(({ name }) => name);
   }
 
-  /** Texts that may be right SQL, and that the model does not know. */
+  /** Texts that may be valid SQL, but that the model does not know. */
   get unknownStatements(): readonly string[] {
     return this.world.unknownStatements;
   }

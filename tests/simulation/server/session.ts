@@ -1,4 +1,4 @@
-// A session: its settings, statements, portals, transaction and what it listens to.
+// A session: its settings, statements, portals, transaction, and the channels that it listens to.
 //
 //   none ── a command starts ──> started ── a second one in its pipeline, or in its Query ──> implicit
 //     \                             \                                                          /
@@ -6,7 +6,7 @@
 //       <──── COMMIT, ROLLBACK, Sync, the end of Query           │ an error
 //                                                               failed
 //
-// Knows what statements change. Must not know messages: a notice goes to `client`, whoever that is.
+// Knows what statements change. Must not know messages: a notice goes to `client`, whatever implements it.
 import type { Clock, Timer } from "../contract.ts";
 import {
   alreadyInTransaction,
@@ -32,18 +32,18 @@ import type { World } from "./world.ts";
 
 export type BlockState = "none" | "started" | "implicit" | "block" | "failed";
 
-/** What a statement may say to the client while it runs. */
+/** What a statement may use of the client while it runs. */
 export interface Client {
   notice(notice: PgError): void;
   send(message: Uint8Array): void;
   flush(): void;
-  /** The next message of a COPY; with the letter `""` the client is gone. */
+  /** Returns the next message of a COPY. The letter `""` means that the client has gone. */
   copyMessage(): Generator<Wait, { letter: string; body: Uint8Array }, void>;
   /** Ends the session with this error. */
   end(error: PgError): void;
-  /** A cancel that came while a COPY read. */
+  /** Throws a cancel that arrived while a COPY read. */
   checkInterrupts(): void;
-  /** The text that the running statement is part of. */
+  /** The text that contains the running statement. */
   readonly query: string;
 }
 
@@ -61,9 +61,9 @@ export class Session {
   readonly listening = new Set<string>();
   state: BlockState = "none";
   transaction: Transaction | undefined;
-  /** A command of this pipeline has run: the next one is in an implicit block. */
+  /** A command of this pipeline has run, so the next one is in an implicit block. */
   isPipelining = false;
-  /** Temporary tables were made or dropped. */
+  /** Changes when temporary tables are made or dropped. */
   catalogVersion = 0;
   #notifications: { channel: string; payload: string }[] = [];
   #listens: (() => void)[] = [];
@@ -71,7 +71,7 @@ export class Session {
   #portalCount = 0;
   #forms: Forms | undefined;
   #formsOf = -1;
-  /** Of `transaction_timeout`. */
+  /** The timer of `transaction_timeout`. */
   #timer: Timer | undefined;
 
   constructor(given: Pick<Session, "processId" | "world" | "user" | "database" | "settings" | "client">) {
@@ -102,13 +102,13 @@ export class Session {
     });
   }
 
-  /** The role whose rights hold. */
+  /** The role whose rights apply. */
   get role(): string {
     const role = this.settings.get("role");
     return role === "none" ? this.settings.get("session_authorization") : role;
   }
 
-  /** As ReadyForQuery tells it. */
+  /** As ReadyForQuery reports it. */
   get status(): "I" | "T" | "E" {
     if (this.state === "failed") return "E";
     return this.state === "none" ? "I" : "T";
@@ -124,7 +124,7 @@ export class Session {
     if (severity === "INFO" || SEVERITIES.indexOf(severity.toLowerCase()) >= least) this.client.notice(notice);
   }
 
-  /** Rolling back to before now drops it; a failure does not yet. */
+  /** Adds a portal. Rolling back to an earlier savepoint drops it; a failure does not yet. */
   addPortal(portal: Portal): void {
     this.portals.set(portal.name, portal);
     this.#portalNumbers.set(portal, this.#portalCount++);
@@ -156,7 +156,7 @@ export class Session {
     if (this.state === "started") yield* this.#commit();
   }
 
-  /** A Query has several statements: they are one transaction. */
+  /** The statements of a Query with several statements form one transaction. */
   beginImplicitBlock(): void {
     if (this.state === "started") this.state = "implicit";
   }
@@ -177,7 +177,7 @@ export class Session {
     } else if (this.state !== "none") this.#rollBack();
   }
 
-  /** Ends everything: the session ends. */
+  /** Ends everything, because the session ends. */
   end(): void {
     if (this.state !== "none") this.#rollBack();
     this.locks.releaseAll(this);
@@ -201,7 +201,7 @@ export class Session {
     else this.state = "block";
   }
 
-  /** The tag of CommandComplete. */
+  /** Returns the tag of CommandComplete. */
   *commit(chain = false): Doing<string> {
     if (chain && !this.isInBlock) throw onlyInBlocks("COMMIT AND CHAIN");
     const { state, transaction } = this;
@@ -278,9 +278,9 @@ export class Session {
     this.isPipelining = false;
   }
 
-  // -- what statements do in it ---------------------------------------------------------------------------------------
+  // -- what statements use --------------------------------------------------------------------------------------------
 
-  /** Before a statement that reads: it sees what is committed now, or what was when its transaction first asked. */
+  /** Called before a statement that reads. It sees what is committed now, or at its transaction's first query. */
   see(): void {
     const transaction = this.transaction!;
     transaction.hasRun = true;
@@ -291,7 +291,7 @@ export class Session {
     if (this.transaction!.isReadOnly && !table?.owner) throw readOnly(what);
   }
 
-  /** A standby has nobody to tell, and hears nothing. */
+  /** A standby sends no notifications, and receives none. */
   checkNotRecovering(what: string): void {
     if (this.world.standing.isStandby) throw new PgError("25006", `cannot execute ${what} during recovery`);
   }
@@ -300,7 +300,7 @@ export class Session {
     this.transaction!.hasWritten = true;
   }
 
-  /** Until the transaction ends, or is rolled back to before now. */
+  /** Takes a lock until the transaction ends, or rolls back to an earlier savepoint. */
   *lock(key: string, mode: number): Doing<void> {
     const transaction = this.transaction!;
     if (this.locks.holds(this, transaction, key, mode)) return;
@@ -319,12 +319,12 @@ export class Session {
     transaction.add({ undo: () => void this.locks.release(this, transaction, key, mode) });
   }
 
-  /** Until the session releases it. */
+  /** Takes a lock until the session releases it. */
   *lockForSession(key: string, mode: number): Doing<void> {
     yield* this.locks.acquire(this, this, key, mode, milliseconds(this.settings.get("lock_timeout")));
   }
 
-  /** Locks a row, and gives the version of it that is there then; `undefined`: it is gone, or fits no more. */
+  /** Locks a row and returns its latest version, or `undefined` if the row is gone or no longer fits. */
   *latest(version: Version, mode: number, fits: (version: Version) => boolean): Doing<Version | undefined> {
     for (let at = version; ;) {
       yield* this.lock(`row ${at.id}`, mode);
@@ -336,12 +336,12 @@ export class Session {
     }
   }
 
-  /** Of everything that a statement's names can mean. */
+  /** Identifies the state of everything that a statement's names can refer to. */
   get catalogKey(): string {
     return `${this.world.catalogVersion} ${this.catalogVersion}`;
   }
 
-  /** Analyses it anew where tables have changed. Its columns must be what they were. */
+  /** Analyses a statement again if tables have changed. Its columns must stay the same. */
   refresh(prepared: Prepared): void {
     const { statement, plan } = prepared;
     if (!statement || !plan || prepared.analysedFor === this.catalogKey) return;
@@ -369,7 +369,7 @@ export class Session {
     if (!isThere) this.#notifications.push({ channel, payload });
   }
 
-  /** The time that something takes. */
+  /** Waits for the time that a step takes. */
   *think(what: "parse" | "statement" | "commit", text: string): Doing<void> {
     const time = this.world.thinkTime(what, text);
     yield* sleep(this.clock, time, what === "commit" ? "committing" : "running");
@@ -382,7 +382,7 @@ function areAlike(before: Plan["columns"], now: Plan["columns"]): boolean {
   return before.length === now.length && before.every(same);
 }
 
-/** `<+02>-02`, which `set time zone 2` gives, is two hours east. */
+/** The setting `<+02>-02`, which `set time zone 2` makes, is two hours east. */
 function zoneOf(setting: string): string {
   return /^<([+-]\d\d)>/.exec(setting)?.[1] ?? setting;
 }

@@ -1,6 +1,6 @@
-// Settings of a session: their values, what RESET gives back, what ends with a transaction, what is reported.
+// Settings of a session: their values, what RESET restores, what ends with a transaction, what is reported.
 //
-// Knows names, rules and values. Must not know SQL or messages. A change is undone by the transaction it is made in.
+// Knows names, rules and values. Must not know SQL or messages. The transaction of a change can undo the change.
 import { noSetting, PgError } from "./errors.ts";
 import { isZone } from "./times.ts";
 import type { Transaction } from "./transactions.ts";
@@ -9,9 +9,9 @@ interface Rule {
   readonly value: string;
   /** As SHOW names it. */
   readonly name: string;
-  /** The value in the form that SHOW gives; throws what is wrong with it. */
+  /** Returns the value in the form that SHOW gives. Throws if the value is wrong. */
   readonly check?: (value: string, name: string) => string;
-  /** Why nobody can set it. */
+  /** Why the setting cannot be set. */
   readonly fixed?: "internal" | "postmaster" | "superuser";
 }
 
@@ -25,7 +25,7 @@ function isBool(value: string, name: string): string {
   throw new PgError("22023", `parameter "${name}" requires a Boolean value`);
 }
 
-/** Milliseconds, shown in the largest unit that fits. */
+/** For values in milliseconds, which are shown in the largest unit that fits. */
 const UNITS = [
   ["d", 86_400_000],
   ["h", 3_600_000],
@@ -171,7 +171,7 @@ rule("work_mem", "4MB");
 
 const OF_18 = new Set(["scram_iterations", "transaction_timeout"]);
 
-/** In the order in which that version tells of them at the start. */
+/** In the order in which the version reports them at the start. */
 const REPORTED = {
   15: [
     "application_name",
@@ -209,21 +209,21 @@ const REPORTED = {
 
 interface State {
   readonly value: string;
-  /** Until the transaction ends. */
+  /** The value until the transaction ends. */
   readonly local?: string | undefined;
 }
 
 export class Settings {
   readonly version: 15 | 18;
-  /** What RESET gives. */
+  /** The values that RESET restores. */
   readonly #first = new Map<string, string>();
   readonly #states = new Map<string, State>();
   readonly #locals = new Set<string>();
-  /** What the client was told. */
+  /** The values that were reported to the client. */
   readonly #told = new Map<string, string>();
-  /** How often a value has changed. */
+  /** The number of changes of values. */
   changes = 0;
-  /** Changed since they were reported, the last one first. */
+  /** Settings that have changed since they were reported, the last one first. */
   #changed: string[] = [];
 
   constructor(version: 15 | 18, first: Readonly<Record<string, string>>) {
@@ -231,13 +231,13 @@ export class Settings {
     for (const [name, value] of Object.entries(first)) this.#first.set(keyOf(name), value);
   }
 
-  /** A value that StartupMessage gives, or that the role has. */
+  /** Sets a value that comes from StartupMessage or from the role. */
   begin(name: string, value: string): void {
     this.changes++;
     this.#first.set(keyOf(name), this.checked(name, value));
   }
 
-  /** `undefined`: there is no such setting. */
+  /** Returns the value, or `undefined` if there is no such setting. */
   find(name: string): string | undefined {
     const key = keyOf(name);
     const state = this.#states.get(key);
@@ -251,7 +251,7 @@ export class Settings {
     return value;
   }
 
-  /** What RESET would make of it. */
+  /** Returns the value that RESET would restore. */
   firstValue(name: string): string | undefined {
     const key = keyOf(name);
     return this.#first.get(key) ?? (this.#isKnown(key) ? rules.get(key)!.value : name.includes(".") ? "" : undefined);
@@ -270,7 +270,7 @@ export class Settings {
     return rules.has(key) && (this.version === 18 || !OF_18.has(key));
   }
 
-  /** The value in the setting's own form; throws why it cannot be set. */
+  /** Returns the value in the setting's own form. Throws the reason if it cannot be set. */
   checked(name: string, value: string): string {
     const key = keyOf(name);
     const found = this.#isKnown(key) ? rules.get(key) : undefined;
@@ -290,7 +290,7 @@ export class Settings {
     return found.check ? found.check(value, found.name) : value;
   }
 
-  /** `value` is checked. `undefined` forgets it, so that the first value holds again. */
+  /** `value` is already checked. `undefined` forgets the value, so that the first value applies again. */
   set(transaction: Transaction | undefined, name: string, value: string | undefined, isLocal = false): void {
     const key = keyOf(name);
     const before = this.#states.get(key);
@@ -322,14 +322,14 @@ export class Settings {
     for (const key of [...this.#states.keys()]) if (!KEPT_BY_RESET.has(key)) this.set(transaction, key, undefined);
   }
 
-  /** Settings of the session that differ from what it began with. */
+  /** The session's settings that differ from their values at its start. */
   get leftovers(): string[] {
     return [...this.#states].filter(([key]) => this.find(key) !== (this.firstValue(key) ?? "")).map(([key]) => key);
   }
 
   // -- ParameterStatus ------------------------------------------------------------------------------------------------
 
-  /** All that are reported, at the start. */
+  /** Returns all reported settings, for the start of the session. */
   firstReport(): [name: string, value: string][] {
     this.#changed = [];
     return REPORTED[this.version].map((name) => this.#tell(name));
@@ -341,7 +341,7 @@ export class Settings {
     this.#changed = ["in_hot_standby", ...this.#changed];
   }
 
-  /** What the client has not been told yet. */
+  /** Returns the changes that have not been reported to the client yet. */
   report(): [name: string, value: string][] {
     if (!this.#changed.length) return [];
     const names: readonly string[] = REPORTED[this.version];
@@ -371,7 +371,7 @@ const KEPT_BY_RESET = new Set([
 
 const keys = new Map<string, string>();
 
-/** In lower case; most are asked for again and again. */
+/** Returns the name in lower case. Cached, because most names are looked up again and again. */
 function keyOf(name: string): string {
   let key = keys.get(name);
   if (key === undefined) {

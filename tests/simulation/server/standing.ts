@@ -1,21 +1,21 @@
-// What a server is in a cluster of a primary and its standbys, as its own functions and views tell it.
+// The role of a server in a cluster of a primary and its standbys, as its own functions and views report it.
 //
-// Knows facts. Must not know other servers, or who changes them (cluster/).
+// Knows facts. Must not know other servers, or what changes the facts (cluster/).
 
-/** `pg_control_system()`: a cluster's, on each of its servers. */
+/** The system identifier of `pg_control_system()`, which all servers of a cluster share. */
 export const SYSTEM = 7_412_345_678_901_234_567n;
 
 export class Standing {
   isStandby = false;
-  /** That of what it writes, or replays. */
+  /** The timeline that the server writes or replays. */
   timeline = 1;
-  /** That of its last restart point: `pg_control_checkpoint()`. */
+  /** The timeline of the last restart point: `pg_control_checkpoint()`. */
   restartTimeline = 1;
-  /** That of what it receives now; `undefined`: it receives nothing. */
+  /** The timeline that the server receives now, or `undefined` if it receives nothing. */
   receives: number | undefined;
-  /** Its roles may see what it receives: they are members of pg_read_all_stats. */
+  /** Whether the server's roles may see what it receives, as members of pg_read_all_stats. */
   showsReceiver = false;
-  /** How far it was when it was promoted. */
+  /** The position that the server had replayed when it was promoted. */
   replayed: number | undefined;
   /** `cluster_name`. */
   name = "";

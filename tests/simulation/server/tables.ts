@@ -1,8 +1,8 @@
-// Tables and their rows, in versions as PostgreSQL keeps them: who has made a version, who has deleted it, and when.
+// Tables and their rows, in versions as PostgreSQL keeps them: which transaction made a version, and which deleted it.
 //
 //   visible to T:  (made by T, or committed and known to T's snapshot)  and not  (deleted by T, or the same committed)
 //
-// Knows transactions and their snapshots. Must not know SQL, or who waits for whom.
+// Knows transactions and their snapshots. Must not know SQL, or which session waits for which.
 import { Log, type LoggedChange, type LoggedTable } from "./replication/log.ts";
 import type { Transaction } from "./transactions.ts";
 import { int4, mood, pair, text, typeNamed, type Type, type Value } from "./values.ts";
@@ -13,7 +13,7 @@ export interface Attribute {
   readonly number: number;
 }
 
-/** What the log keeps of rows that are no more: nothing of a table without a key, or all. */
+/** What the log keeps of old rows: nothing for a table without a key, or all columns. */
 export type ReplicaIdentity = "d" | "n" | "f";
 
 /** One version of a row. */
@@ -24,14 +24,14 @@ export interface Version {
   madeAt: number;
   deletedBy: Transaction | undefined;
   deletedAt: number | undefined;
-  /** What an UPDATE has made of it. */
+  /** The version that an UPDATE has put in its place. */
   next: Version | undefined;
 }
 
 export interface TableOptions {
   readonly oid: number;
   readonly name: string;
-  /** The session whose temporary table it is. */
+  /** The session that owns the temporary table. */
   readonly owner?: object;
   readonly endsWithTransaction?: boolean;
 }
@@ -39,9 +39,9 @@ export interface TableOptions {
 /** The number of the last commit, for all tables of a server. */
 export class Commits {
   count = 0;
-  /** Versions of rows that there ever were. */
+  /** The number of row versions that ever existed. */
   versions = 0;
-  /** Transactions that look at an older state. */
+  /** Transactions that read an older state. */
   readonly snapshots = new Set<Transaction>();
   readonly log = new Log();
 }
@@ -55,10 +55,10 @@ export class Table {
   replicaIdentity: ReplicaIdentity = "d";
   #revision = 0;
   #versions: Version[] = [];
-  /** Versions that were deleted, and may be dropped. */
+  /** The number of deleted versions that may be dropped. */
   #dead = 0;
   readonly #commits: Commits;
-  /** Where its transaction has not committed yet, nobody else sees it. */
+  /** The transaction that has made the table. Until it commits, no other transaction sees the table. */
   madeBy: Transaction | undefined;
 
   constructor(options: TableOptions, attributes: readonly Attribute[], commits: Commits) {
@@ -70,7 +70,7 @@ export class Table {
     this.#commits = commits;
   }
 
-  /** What `reader` sees now; without one, what is committed. */
+  /** Returns the versions that `reader` sees now. Without `reader`, those that are committed. */
   visible(reader?: Transaction): Version[] {
     this.#sweep();
     return this.#versions.filter((version) => this.#sees(reader, version));
@@ -80,30 +80,30 @@ export class Table {
     return this.#add(writer, values, this.#log("insert", { new: values }));
   }
 
-  /** Another version in its place. The caller holds its lock. */
+  /** Replaces a version. The caller holds its lock. */
   update(writer: Transaction, version: Version, values: Value[]): void {
     const next = this.#add(writer, values);
     this.#remove(writer, version, next, this.#log("update", { old: version.values, new: values }));
   }
 
-  /** The caller holds its lock. */
+  /** Deletes a version. The caller holds its lock. */
   delete(writer: Transaction, version: Version): void {
     this.#remove(writer, version, undefined, this.#log("delete", { old: version.values }));
   }
 
-  /** Whoever runs the statement logs it: it may have several tables. */
+  /** Empties the table. The caller logs it, since a statement may name several tables. */
   truncate(writer: Transaction): void {
     this.#redescribe(writer);
     for (const version of this.visible(writer)) this.#remove(writer, version);
   }
 
-  /** As the log describes it now. */
+  /** The table as the log describes it now. */
   get logged(): LoggedTable {
     const { oid, name, replicaIdentity, attributes } = this;
     return { oid, name, replicaIdentity, attributes, revision: this.#revision };
   }
 
-  /** Those who decode tell of it anew, in this transaction and once more behind it. */
+  /** Makes decoders describe the table again, in this transaction and again after its commit. */
   #redescribe(writer: Transaction): void {
     this.#revision++;
     writer.add({ keep: () => void this.#revision++ });
@@ -139,7 +139,7 @@ export class Table {
     return version;
   }
 
-  /** `next`: what an UPDATE has made of it. */
+  /** `next`: the version that an UPDATE has put in its place. */
   #remove(writer: Transaction, version: Version, next?: Version, logged?: LoggedChange): void {
     version.deletedBy = writer;
     version.next = next;
@@ -185,7 +185,7 @@ export class Table {
     return isMade && !isDeleted;
   }
 
-  /** Drops versions that nobody can see any more. */
+  /** Drops versions that no transaction can see any more. */
   #sweep(): void {
     if (!this.#dead || this.#commits.snapshots.size) return;
     this.#dead = 0;
@@ -197,7 +197,7 @@ export function attributesOf(columns: readonly (readonly [name: string, type: Ty
   return columns.map(([name, type], at) => ({ name, type, number: at + 1 }));
 }
 
-// -- what is there at the start ---------------------------------------------------------------------------------------
+// -- the content at the start ----------------------------------------------------------------------------------------
 
 const SAMPLE_COLUMNS = [
   ["id", "int4"],
@@ -217,7 +217,7 @@ const SAMPLE_COLUMNS = [
   ["p", "pair"],
 ] as const;
 
-/** As text, `null` for NULL. */
+/** As text, with `null` for NULL. */
 const SAMPLES: readonly (readonly (string | null)[])[] = [
   [
     "1",
@@ -256,7 +256,7 @@ const SAMPLES: readonly (readonly (string | null)[])[] = [
   ["3", ...SAMPLE_COLUMNS.slice(1).map(() => null)],
 ];
 
-/** Makes, in a real server, what the model has from the start. */
+/** The statements that create, in a real server, what the model has from the start. */
 export const SCHEMA = `
 create type mood as enum ('calm', 'glad', 'ü €');
 create type pair as (a int4, b text);
@@ -294,5 +294,5 @@ export function firstTables(newOid: () => number, commits: Commits, writer: Tran
   return [ledger, shape, samples];
 }
 
-/** The types that the database has of its own. */
+/** The types that the database itself defines. */
 export const OWN_TYPES: readonly Type[] = [mood, pair];

@@ -1,7 +1,7 @@
 // Dates and times: text in ISO form, microseconds since 2000.
 //
-// Knows the calendar and zones by the platform's Intl. Must not know sessions: the zone is given. Other forms than ISO
-// are not written; what DateStyle says is only kept and reported.
+// Knows the calendar, and zones by the platform's Intl. Must not know sessions: the zone is a parameter. It writes only
+// the ISO form; DateStyle is only stored and reported.
 import { PgError } from "./errors.ts";
 
 const EPOCH = Date.UTC(2000, 0);
@@ -15,7 +15,10 @@ export const toUnix = (micros: bigint): number => Number(micros / 1000n) + EPOCH
 const FORM =
   /^(\d{4,6})-(\d\d?)-(\d\d?)(?:[T ](\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?\s*(Z\b|[+-]\d\d?(?::?\d\d)?(?::?\d\d)?|(?!BC\b)[A-Z][A-Za-z/_]+)?( ?BC)?$/i;
 
-/** `zone`: of a text that names none; `undefined` for a type without zones, which ignores the text's. */
+/**
+ * `zone` applies to a text that names no zone. It is `undefined` for a type without zones, which ignores the text's
+ * zone.
+ */
 export function parseTimestamp(text: string, type: string, zone: string | undefined): bigint {
   const trimmed = text.trim();
   if (/^infinity$/i.test(trimmed)) return LATEST;
@@ -42,7 +45,7 @@ function daysOf(year: number, month: number): number {
   return date.getUTCDate();
 }
 
-/** With a zone for timestamptz. */
+/** Prints a timestamp; with a zone, a timestamptz. */
 export function printTimestamp(micros: bigint, zone?: string): string {
   if (micros === LATEST) return "infinity";
   if (micros === EARLIEST) return "-infinity";
@@ -93,7 +96,7 @@ export function printDate(day: number): string {
   return text + (isBc ? " BC" : "");
 }
 
-/** Seconds east of Greenwich at that moment, given in the zone's own time (`isLocal`) or in UTC. */
+/** Returns the seconds east of Greenwich at that moment, given in the zone's own time (`isLocal`) or in UTC. */
 function secondsEast(zone: string, micros: bigint, isLocal: boolean): number {
   if (/^(z|utc|gmt|etc\/utc)$/i.test(zone)) return 0;
   const offset = /^([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?$/.exec(zone);

@@ -1,15 +1,14 @@
 // SQL's tokens, and a reader of them that every topic of statements uses.
 //
-// Knows PostgreSQL's lexical rules. Must not know what words mean. It is the model's own: the driver's reader of SQL
-// may
-// be wrong, and is not asked.
+// Knows PostgreSQL's lexical rules. Must not know what words mean. This reader is the model's own, because the driver's
+// reader of SQL may be wrong.
 import { PgError, syntaxError } from "./errors.ts";
 
 export interface Token {
   readonly kind: "word" | "name" | "string" | "number" | "parameter" | "symbol" | "end";
-  /** A word in lower case, a string's content, a parameter's number, a symbol as it is. */
+  /** A word in lower case, a string's content, a parameter's number, or a symbol unchanged. */
   readonly text: string;
-  /** As it is written. */
+  /** The token as written. */
   readonly raw: string;
   readonly at: number;
 }
@@ -99,7 +98,7 @@ function tokenAt(text: string, at: number): Token {
   return made("symbol", symbol, symbol.length);
 }
 
-/** An operator ends before a comment, and only one with a character of its own may end in a sign. */
+/** An operator ends before a comment. Only an operator with certain characters may end in a sign. */
 function operatorOf(raw: string): string {
   let symbol = raw.replace(/(--|\/\*)[^]*$/, "");
   if (symbol.length > 1 && !/[~!@#%^&|`?:]/.test(symbol)) symbol = symbol.replace(/(?<=.)[+-]+$/, "");
@@ -151,7 +150,7 @@ export class TokenReader {
     return kind === "end" || (kind === "symbol" && text === ";");
   }
 
-  /** Whether these words or symbols come now. */
+  /** Whether the next tokens are these words or symbols. */
   is(...texts: string[]): boolean {
     return texts.every((text, ahead) => {
       const token = this.peek(ahead);
@@ -163,7 +162,7 @@ export class TokenReader {
     return texts.some((text) => this.is(text));
   }
 
-  /** Passes them if they are there. */
+  /** Skips these tokens if they come next. Returns whether they did. */
   accept(...texts: string[]): boolean {
     if (!this.is(...texts)) return false;
     for (let n = texts.length; n > 0; n--) this.next();
@@ -174,7 +173,7 @@ export class TokenReader {
     for (const text of texts) if (!this.accept(text)) throw this.wrong();
   }
 
-  /** An identifier. */
+  /** Reads an identifier. */
   name(): string {
     const { kind, text } = this.token;
     if (kind !== "word" && kind !== "name") throw this.wrong();
@@ -193,7 +192,7 @@ export class TokenReader {
     return sign * Number(this.next().text);
   }
 
-  /** Items with commas between. */
+  /** Reads items separated by commas. */
   list<T>(item: () => T): T[] {
     const items = [item()];
     while (this.accept(",")) items.push(item());
@@ -204,7 +203,7 @@ export class TokenReader {
     if (!this.isAtEnd) throw this.wrong();
   }
 
-  /** What the server says of a token that has no place here. */
+  /** Returns the server's error for a token that has no place here. */
   wrong({ kind, raw, at } = this.token): PgError {
     return syntaxError(kind === "end" ? undefined : raw, at);
   }

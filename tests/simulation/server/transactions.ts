@@ -1,6 +1,6 @@
-// A transaction: what it has changed and how that is undone, its savepoints, and what it sees.
+// A transaction: its changes and how they are undone, its savepoints, and what it sees.
 //
-// Knows how a change is kept, undone or made good. Must not know blocks (BEGIN … COMMIT: blocks.ts) or SQL.
+// Knows how a change is kept, undone or completed. Must not know blocks (BEGIN … COMMIT: blocks.ts) or SQL.
 import type { Locks } from "./locks.ts";
 import type { LoggedChange } from "./replication/log.ts";
 
@@ -13,9 +13,9 @@ interface Savepoint {
 
 interface Change {
   undo?(): void;
-  /** When the transaction commits. */
+  /** Called when the transaction commits. */
   keep?(): void;
-  /** What those who decode the log get of it. */
+  /** What decoders of the log receive of the change. */
   readonly logged?: LoggedChange | undefined;
 }
 
@@ -23,11 +23,11 @@ export class Transaction {
   isolation = "read committed";
   isReadOnly = false;
   isDeferrable = false;
-  /** What was committed until then is visible; `undefined`: with READ COMMITTED, to each statement what is there. */
+  /** Commits up to this one are visible. `undefined`, with READ COMMITTED: each statement sees the commits so far. */
   snapshot: number | undefined;
-  /** A query has run: its isolation can be set no more. */
+  /** A query has run, so the isolation level cannot be set any more. */
   hasRun = false;
-  /** Its commit takes time. */
+  /** The transaction has written, so its commit takes time. */
   hasWritten = false;
   readonly #changes: Change[] = [];
   readonly #savepoints: Savepoint[] = [];
@@ -57,14 +57,14 @@ export class Transaction {
     this.#savepoints.push({ name, changes: this.#changes.length, mark });
   }
 
-  /** `false`: there is none of that name. */
+  /** Releases a savepoint. Returns false if there is none with this name. */
   release(name: string): boolean {
     const at = this.#find(name);
     if (at >= 0) this.#savepoints.length = at;
     return at >= 0;
   }
 
-  /** The savepoint itself stays. Returns its mark; `undefined`: there is none of that name. */
+  /** Rolls back to a savepoint, which stays. Returns its mark, or `undefined` if there is none with this name. */
   rollBackTo(name: string): number | undefined {
     const at = this.#find(name);
     if (at < 0) return undefined;
@@ -73,19 +73,19 @@ export class Transaction {
     return this.#savepoints[at]!.mark;
   }
 
-  /** The last one of that name. */
+  /** Returns the last savepoint with this name. */
   #find(name: string): number {
     return this.savepoints.lastIndexOf(name);
   }
 
-  /** A statement has failed: undoes all since the last savepoint. */
+  /** A statement has failed: undoes all changes since the last savepoint. */
   fail(): void {
     const last = this.#savepoints.at(-1);
     this.#undo(last?.changes ?? 0);
     if (!last) this.locks.releaseAll(this);
   }
 
-  /** In their order; what was rolled back is not among them. */
+  /** Logged changes in order, without those that were rolled back. */
   get logged(): LoggedChange[] {
     return this.#changes.flatMap(({ logged }) => logged ?? []);
   }
@@ -102,7 +102,7 @@ export class Transaction {
     this.#end();
   }
 
-  /** `wake` is called when it is over. Returns how to stop that. */
+  /** Calls `wake` when the transaction is over. Returns a function that stops this. */
   onOver(wake: () => void): () => void {
     const waiting = (this.#waiting ??= new Set());
     waiting.add(wake);

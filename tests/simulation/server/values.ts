@@ -1,10 +1,10 @@
-// The types of the model: their OIDs, and their values in text and in binary, both ways.
+// The types of the model: their OIDs, and conversion of their values from and to text and binary.
 //
 //   bool boolean   int2 int4 oid float4 float8 date number   int8 timestamp timestamptz bigint   bytea Uint8Array
 //   arrays and composites: a list   everything else: its text
 //
 // Knows the forms of values. Must not know columns or statements. The database's own types (`mood`, `pair`) have OIDs
-// from 16384 on, which no comparison with a real server looks at.
+// from 16384 on, which the comparison with a real server ignores.
 import { invalidText, outOfRange, PgError } from "./errors.ts";
 import { checkJson, normalJson } from "./json.ts";
 import { Fields, Message, textOf, utf8 } from "./messages.ts";
@@ -13,7 +13,7 @@ import { parseDate, parseTimestamp, printDate, printTimestamp } from "./times.ts
 
 export type Value = null | boolean | number | bigint | string | Uint8Array | Value[];
 
-/** What the text of a value depends on. */
+/** The settings on which the text of a value depends. */
 export interface Forms {
   readonly timeZone: string;
   readonly extraFloatDigits: number;
@@ -22,15 +22,15 @@ export interface Forms {
 
 export interface Type {
   readonly oid: number;
-  /** As `::name` writes it. */
+  /** The name in `::name`. */
   readonly name: string;
-  /** As messages name it. */
+  /** The name in messages. */
   readonly fullName: string;
   readonly size: number;
-  /** Of an array: the type of its items. */
+  /** For an array: the type of its items. */
   readonly element?: Type;
   readonly isEnum?: boolean;
-  /** Of a composite. */
+  /** For a composite: its attributes. */
   readonly attributes?: readonly { readonly name: string; readonly type: Type }[];
   parse(text: string, forms: Forms): Value;
   print(value: Value, forms: Forms): string;
@@ -45,7 +45,7 @@ const arrays = new Map<number, Type>();
 export const typeNamed = (name: string): Type | undefined => byName.get(name);
 export const arrayOf = (type: Type): Type | undefined => arrays.get(type.oid);
 
-/** The value as it travels in that format. */
+/** Returns the value in the given format. */
 export function encode(type: Type, value: Value, format: number, forms: Forms): Uint8Array | null {
   if (value === null) return null;
   return format === 1 ? type.send(value) : utf8(type.print(value, forms));
@@ -87,7 +87,7 @@ function define({ aliases = [], arrayOid, attributes, ...given }: Definition): T
   return type;
 }
 
-/** For types whose text depends on nothing. */
+/** For types whose text depends on no setting. */
 const ANY_FORMS: Forms = { timeZone: "UTC", extraFloatDigits: 1, byteaOutput: "hex" };
 
 const body = (message: Message): Uint8Array => message.done().subarray(5);
@@ -166,7 +166,7 @@ export const bytea = define({
 const text_ = (oid: number, name: string, more: Partial<Definition> = {}): Type =>
   define({ oid, name, parse: (text) => text, ...more });
 
-/** `"char"`, of which the catalog is full. */
+/** `"char"`, which the catalog uses often. */
 export const char = text_(18, '"char"', { size: 1, arrayOid: 1002 });
 export const name = text_(19, "name", { size: 64, arrayOid: 1003 });
 export const text = text_(25, "text", { arrayOid: 1009 });
@@ -183,7 +183,7 @@ export const lsn = text_(3220, "pg_lsn", {
     return [high, low].map((half) => parseInt(half, 16).toString(16).toUpperCase()).join("/");
   },
 });
-/** Its digits. Of texts with `x` in front they are hexadecimal. */
+/** The text is its digits. A text that begins with `x` is hexadecimal. */
 export const bit = text_(1560, "bit", {
   arrayOid: 1561,
   parse: (text) => {
@@ -322,7 +322,7 @@ export const uuid = define({
   send: (value) => Uint8Array.from((value as string).replaceAll("-", "").match(/../g)!, (pair) => parseInt(pair, 16)),
 });
 
-/** Family, bits of the mask, whether it is a cidr, length, address. The model knows IPv4 only. */
+/** In binary: family, bits of the mask, whether it is a cidr, length, address. The model knows IPv4 only. */
 export const inet = define({
   oid: 869,
   name: "inet",
@@ -383,7 +383,7 @@ export const int4range = define({
 });
 
 export const json = define({ oid: 114, name: "json", arrayOid: 199, parse: checkJson });
-/** In binary its text has the number of its format in front. */
+/** Its binary form is the number of the format followed by the text. */
 export const jsonb = define({
   oid: 3802,
   name: "jsonb",
@@ -603,7 +603,7 @@ export const pair = defineComposite({ oid: 16_405, name: "pair", arrayOid: 16_40
   { name: "b", type: text },
 ]);
 
-/** An anonymous record: only its text is known, and nothing can be made from it. */
+/** An anonymous record: only its text is known, and no record can be made from text. */
 export const record = define({
   oid: 2249,
   name: "record",
@@ -612,7 +612,7 @@ export const record = define({
   },
 });
 
-/** Whole numbers fit the type, or the server says that they do not. */
+/** Checks that a whole number fits the type. Throws the server's error if it does not. */
 export function checkRange(type: Type, value: bigint): bigint {
   const bits = { 21: 15n, 23: 31n, 20: 63n }[type.oid];
   if (bits !== undefined && (value < -(2n ** bits) || value >= 2n ** bits)) throw outOfRange(type.fullName);

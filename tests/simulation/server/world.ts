@@ -1,6 +1,6 @@
-// What all sessions of a server share: tables, locks, commits, who listens.
+// What all sessions of a server share: tables, locks, commits, listeners.
 //
-// Knows committed state and how it changes. Must not know sessions' conversations, or how a server begins and ends.
+// Knows committed state and how it changes. Must not know sessions' conversations, or how a server starts and stops.
 import type { Clock, Dice } from "../contract.ts";
 import { Locks } from "./locks.ts";
 import type { Log } from "./replication/log.ts";
@@ -17,7 +17,7 @@ export interface Notification {
   readonly payload: string;
 }
 
-/** What sessions ask of the server that they are in. */
+/** What sessions use of their server. */
 export interface Surroundings {
   readonly version: 15 | 18;
   readonly clock: Clock;
@@ -25,10 +25,10 @@ export interface Surroundings {
   readonly roles: readonly string[];
   thinkTime(what: string, text: string): number;
   sessions(): readonly SessionInfo[];
-  /** Those that are open. */
+  /** The open transactions. */
   transactions(): readonly Transaction[];
   notify(notification: Notification): void;
-  /** Whether there was such a process. */
+  /** Cancels the statement of a process. Returns whether there is such a process. */
   cancel(processId: number): boolean;
   terminate(processId: number): boolean;
 }
@@ -50,11 +50,11 @@ export class World {
   readonly tables: Table[] = [];
   readonly publications = new Publications();
   readonly slots = new Slots(this.commits.log);
-  /** What the server is in its cluster. */
+  /** The server's role in its cluster. */
   readonly standing = new Standing();
-  /** Tables were made, changed or dropped: statements are analysed anew. */
+  /** Changes when tables are made, changed or dropped, so that statements are analysed again. */
   catalogVersion = 0;
-  /** Texts that the model does not know, and refused as a syntax error. */
+  /** Texts that the model does not know and has refused as a syntax error. */
   readonly unknownStatements: string[] = [];
   #oid = 16_384;
   #transactions = 700;
@@ -63,7 +63,7 @@ export class World {
     this.#surroundings = surroundings;
     this.locks = new Locks(surroundings.clock);
     const first = new Transaction(this.nextTransaction(), 0, this.locks);
-    // Behind the OIDs of the types.
+    // After the OIDs of the types.
     this.#oid = 16_410;
     this.tables.push(...firstTables(() => this.newOid(), this.commits, first));
     this.commit(first);
@@ -94,7 +94,7 @@ export class World {
     return this.#transactions++;
   }
 
-  /** Everything that it did is there for all from now on. */
+  /** Makes the transaction's changes visible to all sessions. */
   commit(transaction: Transaction): void {
     this.endSnapshot(transaction);
     this.commits.count++;
@@ -117,7 +117,7 @@ export class World {
 
   // -- tables ---------------------------------------------------------------------------------------------------------
 
-  /** As this session finds it: its temporary tables hide others. */
+  /** Returns the table as this session finds it: its temporary tables hide others. */
   table(name: string, session: Session): Table | undefined {
     const isVisible = ({ madeBy }: Table) => !madeBy || madeBy === session.transaction;
     const all = this.tables.filter((table) => table.name === name && isVisible(table));
@@ -143,7 +143,7 @@ export class World {
     });
   }
 
-  /** It is gone for its transaction at once; nobody else can look, since it is locked. */
+  /** Drops a table for its transaction at once. No other session can read it, because it is locked. */
   dropTable(table: Table, transaction: Transaction): void {
     const at = this.tables.indexOf(table);
     this.tables.splice(at, 1);

@@ -4,7 +4,7 @@
 // their binary bytes: a caller that requests binary must bring a parser for them.
 import type { Buffer } from "node:buffer";
 
-export type ParseBinary = (bytes: Buffer) => unknown;
+type ParseBinary = (bytes: Buffer) => unknown;
 
 /** Milliseconds from 1970 to 2000. */
 const EPOCH = 946_684_800_000;

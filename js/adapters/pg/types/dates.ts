@@ -52,7 +52,7 @@ const INTERVAL =
   /^(?:([+-]?\d+) years?)? ?(?:([+-]?\d+) mons?)? ?(?:([+-]?\d+) days?)? ?(?:([+-])?(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?/;
 
 /** An interval by units. Units that are 0 are missing. */
-export class PostgresInterval {
+class PostgresInterval {
   declare years?: number;
   declare months?: number;
   declare days?: number;

@@ -1,12 +1,12 @@
-// What the primaries of a cluster have ever written, and where each timeline has left the one before it.
+// Everything that the primaries of a cluster have written, and where each timeline branched off the previous one.
 //
 //   timeline 1   a ── b ── c ── d          d: written by a primary that was left behind, and lost
-//   timeline 2             └── e ── f      promoted when it had come as far as c
+//   timeline 2             └── e ── f      promoted when it had replayed up to c
 //
 // Knows entries of the log. Must not know servers.
 import type { LoggedChange } from "../replication/log.ts";
 
-/** A record of the log: a commit with what it has changed, or one without anything. */
+/** A record of the log: a commit with its changes, or a record without changes. */
 export interface Entry {
   readonly timeline: number;
   readonly ends: number;
@@ -26,13 +26,13 @@ export class History {
   /** The newest timeline. */
   timeline = 1;
 
-  /** A timeline begins that leaves `from` at `at`. */
+  /** Begins a timeline that branches off `from` at `at`. Returns its number. */
   fork(from: number, at: number): number {
     this.#forks.set(++this.timeline, { from, at });
     return this.timeline;
   }
 
-  /** Whether who is on this timeline, and far enough, has this. */
+  /** Whether a server on this timeline, once it is far enough, has the entry. */
   isOn({ timeline: of, ends }: Entry, timeline: number): boolean {
     let end = Infinity;
     for (let at = timeline; at !== of;) {
@@ -44,13 +44,13 @@ export class History {
     return ends <= end;
   }
 
-  /** All that is there at a position. */
+  /** Returns all entries up to a position of a timeline. */
   upTo(timeline: number, lsn: number): Entry[] {
     return this.entries.filter((entry) => entry.ends <= lsn && this.isOn(entry, timeline));
   }
 }
 
-/** What a commit has written into the ledger. */
+/** Returns the numbers that a commit has inserted into the ledger. */
 export function numbersOf({ changes }: Entry): number[] {
   return changes.flatMap(({ kind, new: row }) => (kind === "insert" && row ? [row[0] as number] : []));
 }

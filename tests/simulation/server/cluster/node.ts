@@ -1,9 +1,10 @@
-// One server of a cluster: what it has received of the log, how much of that it has replayed, and whom it follows.
+// One server of a cluster: what it has received of the log, how much of that it has replayed, and which server it
+// follows.
 //
 //   primary ── commit ──> entries ── after `receives` ms ──> entries of a standby ── after `replays` ms ──> its tables
 //
-// A commit is replayed by doing once more what it has changed. Knows the log, and how it reaches tables. Must not know
-// who is promoted when (replicas.ts).
+// A standby replays a commit by making its changes again. Knows the log, and how it reaches tables. Must not know which
+// server is promoted when (replicas.ts).
 import type { Clock, Dice, Timer } from "../../contract.ts";
 import type { LoggedChange } from "../replication/log.ts";
 import type { Server } from "../server.ts";
@@ -13,7 +14,7 @@ import type { Value } from "../values.ts";
 import type { World } from "../world.ts";
 import type { Entry, History } from "./history.ts";
 
-/** Milliseconds, at least and at random on top of that. */
+/** Milliseconds: a minimum, and a random part added to it. */
 export type Delay = readonly [least: number, jitter: number];
 
 export interface Lag {
@@ -21,7 +22,7 @@ export interface Lag {
   readonly replays: Delay;
 }
 
-/** When it was on which timeline, and in which role. */
+/** When the server was on which timeline, and in which role. */
 export interface Stay {
   readonly since: number;
   readonly timeline: number;
@@ -29,12 +30,12 @@ export interface Stay {
 }
 
 export class Node {
-  /** What it has received, or written itself. */
+  /** The entries that the server has received, or has written itself. */
   #entries: Entry[] = [];
-  /** Of these, those that are in its tables. */
+  /** The number of these entries that are in its tables. */
   #replayed = 0;
   #upstream: Node | undefined;
-  /** When the entries that are not replayed yet may be. */
+  /** The times from which the entries not yet replayed may be replayed. */
   #due: number[] = [];
   #receiving: Timer | undefined;
   #replaying: Timer | undefined;
@@ -51,12 +52,12 @@ export class Node {
       readonly clock: Clock;
       readonly dice: Dice;
       readonly history: History;
-      /** A commit is there for the other servers at once. */
+      /** Whether the other servers have each commit at once. */
       readonly isSynchronous: boolean;
       readonly showsReceiver: boolean;
-      /** Once in so many commits the log's last record fills its page. */
+      /** Once in this many commits the log's last record fills its page. */
       readonly fillsPages: number;
-      /** Something was written. */
+      /** Called after something was written. */
       wrote(node: Node): void;
     },
   ) {
@@ -75,7 +76,7 @@ export class Node {
     return this.server.isRunning;
   }
 
-  /** How far its tables are. */
+  /** The position up to which the tables have the log. */
   get position(): number {
     return this.server.world.log.end;
   }
@@ -88,7 +89,7 @@ export class Node {
     return this.#upstream;
   }
 
-  /** What is there from the start: a row, too, so that no answer is empty. */
+  /** Sets the initial content, with one row, so that no result is empty. */
   #settle(world: World): void {
     const transaction = new Transaction(world.nextTransaction(), 0, world.locks);
     world.tables.find(({ name }) => name === "ledger")!.insert(transaction, [0]);
@@ -103,7 +104,7 @@ export class Node {
 
   // -- a primary ------------------------------------------------------------------------------------------------------
 
-  /** From now on it takes writes. */
+  /** Makes the server a primary, which accepts writes from now on. */
   lead(timeline: number): void {
     const { world } = this.server;
     const { standing, log } = world;
@@ -137,7 +138,7 @@ export class Node {
     history.entries.push(entry);
   }
 
-  /** It replays what it has received, and goes on from there by a timeline of its own. */
+  /** Replays what the server has received, and continues from there on a new timeline. */
   promote(): void {
     const { history } = this.around;
     const { world } = this.server;
@@ -153,7 +154,7 @@ export class Node {
 
   // -- a standby ------------------------------------------------------------------------------------------------------
 
-  /** What it has must be what `upstream` has, as far as it goes: {@link canFollow}. */
+  /** Follows `upstream`. The server's entries must be a prefix of upstream's: {@link canFollow}. */
   follow(upstream: Node): void {
     const { clock, dice } = this.around;
     const { standing } = this.server.world;
@@ -162,7 +163,7 @@ export class Node {
     standing.isStandby = true;
     standing.receives = upstream.timeline;
     this.#stay(upstream.timeline, true);
-    // At its next restart point.
+    // The timeline of the restart point changes at the next restart point.
     const { world } = this.server;
     const restartsAfter = this.stays.length === 1 ? 0 : 1_000 + dice.below(60_000);
     clock.after(restartsAfter, () => {
@@ -171,7 +172,7 @@ export class Node {
     this.goOn();
   }
 
-  /** It follows nobody any more. */
+  /** Stops following a server. */
   leave(): void {
     this.#upstream = undefined;
     this.#receiving?.cancel();
@@ -202,7 +203,7 @@ export class Node {
     this.follow(upstream);
   }
 
-  /** What replays, or receives, may do so again: after a pause, a restart, a commit of the upstream. */
+  /** Continues to receive and replay, after a pause, a restart or a commit of the upstream. */
   goOn(): void {
     this.#receive();
     this.#replay();
@@ -218,7 +219,7 @@ export class Node {
     });
   }
 
-  /** Nothing of the log arrives. */
+  /** Stops the arrival of the log for a while. */
   cut(milliseconds: number): void {
     this.#isCut = true;
     this.#receiving?.cancel();
@@ -243,7 +244,7 @@ export class Node {
     });
   }
 
-  /** What was written until then. */
+  /** Takes what was written until `sentAt`. */
   #take(upstream: Node, sentAt: number): void {
     const { now } = this.around.clock;
     for (let at = this.#entries.length; at < upstream.entries.length; at++) {
@@ -277,7 +278,7 @@ export class Node {
     this.replays.push({ timeline: entry.timeline, ends: entry.ends, at: this.around.clock.now });
   }
 
-  /** When it has come how far. */
+  /** The positions that the server has reached, and when. */
   readonly replays: { readonly timeline: number; readonly ends: number; readonly at: number }[] = [];
 
   #thrown([least, jitter]: Delay): number {
@@ -294,7 +295,7 @@ function redo(world: World, transaction: Transaction, { kind, tables, old, new: 
   if (kind === "truncate") for (const each of of) each.truncate(transaction);
 }
 
-/** One of those with these values that this transaction has not changed yet. */
+/** Returns a version with these values that this transaction has not changed yet. */
 function versionOf(table: Table, values: readonly Value[]): Version {
   const isSame = (version: Version) =>
     !version.deletedBy && version.values.every((value, at) => String(value) === String(values[at]));

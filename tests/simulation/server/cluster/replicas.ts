@@ -1,10 +1,10 @@
-// A cluster of a primary and its standbys: who follows whom, promotions, and what becomes of a primary that was left
-// behind.
+// A cluster of a primary and its standbys: which server follows which, promotions, and the fate of a primary that was
+// left behind.
 //
-//   promote(b, "dies")     the primary is gone, b takes its place, the others turn to it a little later
-//   promote(b, "lives")    the same, but the old primary goes on taking writes for a while: its timeline is split off
+//   promote(b, "dies")     the primary is gone, b takes its place, the others follow it a little later
+//   promote(b, "lives")    the same, but the old primary accepts writes for a while on a timeline that is split off
 //
-// Knows the whole. Must not know the driver, or when something happens (the program of a session).
+// Knows the whole cluster. Must not know the driver, or when something happens (the program of a session).
 import type { Clock, Dice } from "../../contract.ts";
 import { Server, type ServerOptions } from "../server.ts";
 import { History } from "./history.ts";
@@ -13,16 +13,16 @@ import { Node, type Lag } from "./node.ts";
 export interface ReplicaOptions extends Omit<ServerOptions, "roles"> {
   readonly roles: ServerOptions["roles"];
   readonly names: readonly string[];
-  /** Of each standby, and of the primary once it is one. */
+  /** The lag of each standby, and of the primary once it is a standby. */
   readonly lags: readonly Lag[];
   readonly isSynchronous: boolean;
   readonly showsReceiver: boolean;
   readonly fillsPages: number;
-  /** Milliseconds until other standbys turn to a new primary, at most. */
+  /** Maximum milliseconds until other standbys follow a new primary. */
   readonly turns: number;
 }
 
-/** For which a server is stopped whose data is made anew. */
+/** Milliseconds for which a server is stopped while its data is copied again. */
 const REWINDS = 300;
 
 export class Replicas {
@@ -33,7 +33,7 @@ export class Replicas {
   readonly #isSynchronous: boolean;
   readonly #turns: number;
   #primary: Node;
-  /** Promotions that have happened. */
+  /** The number of promotions so far. */
   promotions = 0;
 
   constructor(clock: Clock, dice: Dice, options: ReplicaOptions) {
@@ -53,25 +53,26 @@ export class Replicas {
     for (const node of this.nodes.slice(1)) node.follow(this.#primary);
   }
 
-  /** Of the newest timeline. */
+  /** The primary of the newest timeline. */
   get primary(): Node {
     return this.#primary;
   }
 
-  /** Those that say so. */
+  /** The servers that claim to be a primary. */
   get primaries(): Node[] {
     return this.nodes.filter((node) => node.isUp && !node.isStandby);
   }
 
   /**
-   * Whether it could be: it must follow the primary, and where commits are synchronous it must have all of them.
-   * `livesFor`: so long the old primary goes on. `returnsAfter`: then it comes back as a standby.
+   * Promotes a standby. Returns whether that was possible: it must follow the primary, and where commits are
+   * synchronous it must have all of them. The old primary continues for `livesFor`, and returns as a standby after
+   * `returnsAfter`.
    */
   promote(node: Node, livesFor: number, returnsAfter: number): boolean {
     const old = this.#primary;
     if (node.upstream !== old || !node.isUp) return false;
     if (this.#isSynchronous && node.entries.length < old.entries.length) return false;
-    // With synchronous commits it could acknowledge nothing more.
+    // With synchronous commits the old primary could not acknowledge anything more.
     if (!livesFor || this.#isSynchronous) old.server.stop("crash");
     node.promote();
     this.#primary = node;
@@ -85,7 +86,7 @@ export class Replicas {
     return true;
   }
 
-  /** To the primary of then. */
+  /** Makes a standby follow the primary of that time. */
   #turn(node: Node): void {
     if (node === this.#primary || node.upstream === this.#primary) return;
     if (node.canFollow(this.#primary)) return node.follow(this.#primary);
@@ -99,7 +100,7 @@ export class Replicas {
     if (node !== this.#primary) this.#clock.after(REWINDS, () => this.#rejoin(node));
   }
 
-  /** A restart of a server; those that are stopped already stay so. */
+  /** Restarts a server. A server that is already stopped stays stopped. */
   restart(node: Node, downFor: number): boolean {
     if (!node.isUp) return false;
     node.server.restart(downFor);

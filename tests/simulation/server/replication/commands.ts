@@ -4,7 +4,7 @@
 //   DROP_REPLICATION_SLOT name [WAIT]
 //   START_REPLICATION SLOT name LOGICAL position (proto_version '1', publication_names '"a","b"')
 //
-// What begins with no word of theirs is SQL. Knows their grammar. Must not know slots, or what a command does.
+// A text that begins with none of their words is SQL. Knows their grammar. Must not know slots, or what a command does.
 import { PgError } from "../errors.ts";
 import { positionOf } from "./log.ts";
 
@@ -20,7 +20,7 @@ const WORDS = new Set(
   ALTER_REPLICATION_SLOT TIMELINE_HISTORY UPLOAD_MANIFEST`.split(/\s+/),
 );
 
-/** `undefined`: it is SQL. */
+/** Returns the command, or `undefined` for SQL. */
 export function parseCommand(text: string): Command | undefined {
   const word = /^\s*(\w+)/.exec(text)?.[1] ?? "";
   if (!WORDS.has(word)) return undefined;
@@ -49,7 +49,7 @@ function parse(word: string, words: Words): Command {
   }
 }
 
-/** Words of the older form, and what they are in the newer one. */
+/** Words of the older form, and their equivalents in the newer form. */
 const LEGACY = {
   NOEXPORT_SNAPSHOT: ["snapshot", "nothing"],
   EXPORT_SNAPSHOT: ["snapshot", "export"],
@@ -68,7 +68,7 @@ function parseCreate(words: Words): Command {
   return { kind: "create", slot, isTemporary, options };
 }
 
-/** What happens with the snapshot of the moment where a slot begins. */
+/** What happens with the snapshot of the slot's start. */
 export type SnapshotAction = "export" | "nothing" | "use";
 
 export function snapshotAction(options: Options): SnapshotAction {
@@ -83,7 +83,7 @@ export function snapshotAction(options: Options): SnapshotAction {
 
 const tooNewOrOld = (message: string): PgError => new PgError("0A000", message);
 
-/** The publications that START_REPLICATION asks for. Throws what is wrong with its options. */
+/** Returns the publications that START_REPLICATION names. Throws if its options are wrong. */
 export function publicationsOf(options: Options, version: number): readonly string[] {
   const known = ["proto_version", "publication_names", "binary", "messages", "streaming", "two_phase"];
   if (version >= 16) known.push("origin");
@@ -156,7 +156,7 @@ class Words {
     return this.#words[this.#at]?.kind === "name" ? this.take("name") : this.take("word").toLowerCase();
   }
 
-  /** `(name value, …)`, if they are there. Names in lower case. */
+  /** Reads `(name value, …)` if it comes next. Names are in lower case. */
   options(): Options {
     const options = new Map<string, string>();
     if (!this.accept("(")) return options;

@@ -1,37 +1,37 @@
-// The server's log as logical decoding reads it: where it ends, and the changes of each transaction that has committed.
+// The server's log as logical decoding reads it: its end, and the changes of each committed transaction.
 //
 //   change ── its record ──> end      commit ── its record ──> [begins, ends)      in the order of commits
 //
-// While no slot is there only the end moves on, and no change is recorded. Positions are numbers here, text in views
-// and commands. Knows tables by what a change needs of them. Must not know SQL, or who reads.
+// While no slot exists only the end advances, and no change is recorded. Positions are numbers here, and text in views
+// and commands. Knows tables as far as a change needs them. Must not know SQL, or which slots read.
 import type { Transaction } from "../transactions.ts";
 import type { Attribute, ReplicaIdentity } from "../tables.ts";
 import type { Value } from "../values.ts";
 
-/** A table as it was when it was changed. */
+/** A table as it was at the time of the change. */
 export interface LoggedTable {
   readonly oid: number;
   readonly name: string;
   readonly replicaIdentity: ReplicaIdentity;
   readonly attributes: readonly Attribute[];
-  /** Of its description: whatever changes the table tells of it anew, TRUNCATE too. */
+  /** The revision of its description. Every change of the table makes decoders describe it again, TRUNCATE too. */
   readonly revision: number;
 }
 
 export interface LoggedChange {
   readonly kind: "insert" | "update" | "delete" | "truncate";
-  /** Where its record is. */
+  /** The position of its record. */
   readonly position: number;
-  /** Several for TRUNCATE alone. */
+  /** More than one only for TRUNCATE. */
   readonly tables: readonly LoggedTable[];
   readonly old?: readonly Value[] | undefined;
   readonly new?: readonly Value[] | undefined;
 }
 
-/** A transaction that has committed, with what it has changed; what it rolled back is left out. */
+/** A committed transaction with its changes, without those that it rolled back. */
 export interface Committed {
   readonly xid: number;
-  /** Of its commit record. */
+  /** The start of its commit record. */
   readonly begins: number;
   readonly ends: number;
   /** Virtual milliseconds. */
@@ -39,22 +39,22 @@ export interface Committed {
   readonly changes: readonly LoggedChange[];
 }
 
-/** So near to the carry into the upper half of a position that most sessions with a slot meet it. */
+/** So near to the carry into the upper half of a position that most sessions with a slot reach it. */
 const START = 0x1_ffff_fe00;
 const CHANGE = 64;
 const COMMIT = 48;
 
 const PAGE = 8_192;
-/** A file of the log, of which a position's upper half has 256. */
+/** The size of a file of the log. The lower half of a position spans 256 files. */
 const SEGMENT = 2 ** 24;
 
-/** Where the next record begins: behind the header of its page, where the last one has filled the page before it. */
+/** Returns where the next record begins: after its page's header if the last record has filled the previous page. */
 export function insertPosition(end: number): number {
   if (end % PAGE) return end;
   return end + (end % SEGMENT ? 24 : 40);
 }
 
-/** The file that has the byte in front of `position`. */
+/** Returns the name of the file that holds the byte before `position`. */
 export function logFileName(timeline: number, position: number): string {
   const segment = Math.floor((position - 1) / SEGMENT);
   const parts = [timeline, Math.floor(segment / 256), segment % 256];
@@ -71,17 +71,17 @@ export class Log {
     return this.#end;
   }
 
-  /** All that was recorded, also what no slot needs any more. */
+  /** Everything that was recorded, including what no slot needs any more. */
   get committed(): readonly Committed[] {
     return this.#committed;
   }
 
-  /** Changes are wanted: a slot is there, or is being made. */
+  /** Whether changes are recorded: a slot exists, or is being created. */
   get isRecording(): boolean {
     return this.#readers > 0;
   }
 
-  /** From now on until `close` changes are recorded. */
+  /** Records changes from now on, until `close`. */
   open(): void {
     this.#readers++;
   }
@@ -90,27 +90,27 @@ export class Log {
     this.#readers--;
   }
 
-  /** Its last record fills its page. */
+  /** Makes the last record fill its page. */
   fillPage(): void {
     this.#end = Math.ceil((this.#end + 1) / PAGE) * PAGE;
   }
 
-  /** A standby has replayed up to there, or a copy of a server was made then. */
+  /** Sets the end: a standby has replayed up to it, or a server's copy ends there. */
   moveTo(end: number): void {
     this.#end = end;
   }
 
-  /** Another record, which no reader looks at. */
+  /** Adds a record that no reader looks at. */
   advance(): void {
     this.#end += COMMIT;
   }
 
-  /** `undefined`: nobody wants it. */
+  /** Records a change, or returns `undefined` if no slot needs it. */
   record(kind: LoggedChange["kind"], tables: readonly LoggedTable[], rows: Rows = {}): LoggedChange | undefined {
     if (!this.isRecording || !tables.length) return undefined;
     const position = this.#end;
     this.#end += CHANGE;
-    // A column that is added later is added to the rows that are there.
+    // A column that is added later is added to the existing rows, so these are copied.
     return { kind, position, tables, old: rows.old && [...rows.old], new: rows.new && [...rows.new] };
   }
 
@@ -123,7 +123,7 @@ export class Log {
     for (const listener of this.#listeners) listener();
   }
 
-  /** `listener` is called with each commit. Returns how to stop that. */
+  /** Calls `listener` with each commit. Returns a function that stops this. */
   onCommit(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -135,7 +135,7 @@ interface Rows {
   readonly new?: readonly Value[];
 }
 
-/** `1/FFFFF000` is 0x1fffff000. */
+/** Returns the position of a text: `1/FFFFF000` is 0x1fffff000. */
 export function positionOf(text: string): number {
   const [high = "", low = ""] = text.split("/");
   return parseInt(high, 16) * 2 ** 32 + parseInt(low, 16);

@@ -1,27 +1,27 @@
-// The messages of pgoutput, version 1 of its protocol, and what they travel in.
+// The messages of pgoutput, version 1 of its protocol, and the messages that carry them.
 //
 //   CopyData:  'w' | int64 start | int64 end of the log | int64 clock | message
 //              'k' | int64 end of the log | int64 clock | byte: 1 = answer at once
 //
-// Knows the documentation page "Logical Replication Message Formats". Must not know in which order messages come.
+// Knows the documentation page "Logical Replication Message Formats". Must not know the order of messages.
 import { Message, utf8 } from "../messages.ts";
 import { BEGINNING } from "../statements/functions.ts";
 import { fromUnix } from "../times.ts";
 import type { Forms, Type, Value } from "../values.ts";
 import type { Committed, LoggedTable } from "./log.ts";
 
-/** Microseconds since 2000, at a virtual time. */
+/** Microseconds since 2000 at a virtual time. */
 const clockOf = (milliseconds: number): number => Number(fromUnix(BEGINNING + Math.floor(milliseconds)));
 
 const code = (letter: string): number => letter.charCodeAt(0);
-/** A message of pgoutput has no length of its own. */
+/** A message of pgoutput does not contain its own length. */
 const begun = (letter: string): Message => new Message(" ").byte(code(letter));
 const done = (message: Message): Uint8Array => message.done().subarray(5);
 
-/** CopyBothResponse: no columns, as text. */
+/** CopyBothResponse without columns, in text format. */
 export const copyBothResponse = (): Uint8Array => new Message("W").byte(0).int16(0).done();
 
-/** `start` is 0 where the message is not the last one of what is sent together. */
+/** `start` is 0 where other messages of the same batch follow. */
 export const logData = (start: number, now: number, body: Uint8Array): Uint8Array =>
   new Message("d", body.length + 32).byte(code("w")).int64(start).int64(start).int64(clockOf(now)).bytes(body).done();
 
@@ -39,7 +39,7 @@ export const begin = ({ xid, begins, at }: Committed): Uint8Array =>
 export const commit = ({ begins, ends, at }: Committed): Uint8Array =>
   done(begun("C").byte(0).int64(begins).int64(ends).int64(clockOf(at)));
 
-/** Of the database's own types: they come in front of the table that has them. */
+/** Describes a type of the database itself. It comes before the table that uses the type. */
 export const type = ({ oid, name }: Type): Uint8Array => done(begun("Y").int32(oid).string("public").string(name));
 
 export function relation({ oid, name, replicaIdentity, attributes }: LoggedTable): Uint8Array {
@@ -54,7 +54,7 @@ export function relation({ oid, name, replicaIdentity, attributes }: LoggedTable
   return done(message);
 }
 
-/** A row, or of one that is no more what the replica identity keeps: all of it. */
+/** A row. The old row has all columns that the replica identity keeps. */
 export interface Row {
   readonly table: LoggedTable;
   readonly values: readonly Value[];

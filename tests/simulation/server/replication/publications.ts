@@ -1,11 +1,11 @@
-// Publications: which tables each has, and since when.
+// Publications: the tables of each, and the time from which it exists.
 //
-// A transaction is decoded with the catalog of its time, so one that is made later does not count, and one that was
-// dropped since does. Knows names, tables and positions. Must not know messages.
+// A transaction is decoded with the catalog of its time. So a publication that is created later does not count, and one
+// that was dropped since does. Knows names, tables and positions. Must not know messages.
 
 export interface Publication {
   readonly name: string;
-  /** OIDs. */
+  /** The tables' OIDs. */
   readonly tables: ReadonlySet<number>;
   readonly since: number;
   until: number;
@@ -14,7 +14,7 @@ export interface Publication {
 export class Publications {
   readonly #all: Publication[] = [];
 
-  /** The one of this name; with `at` the one that there was at that position. */
+  /** Returns the publication of this name, with `at` the one that existed at that position. */
   find(name: string, at = Infinity): Publication | undefined {
     return this.#all.find(
       (one) => one.name === name && one.since <= at && (at === Infinity ? one.until === at : at < one.until),
@@ -27,7 +27,7 @@ export class Publications {
     return publication;
   }
 
-  /** The transaction that made it is rolled back. */
+  /** Removes a publication, because the transaction that created it is rolled back. */
   remove(publication: Publication): void {
     this.#all.splice(this.#all.indexOf(publication), 1);
   }

@@ -1,14 +1,14 @@
-// The stream that START_REPLICATION begins: transactions as they commit, keepalives, and what the client confirms.
+// The stream that START_REPLICATION begins: committed transactions, keepalives, and the client's confirmations.
 //
-//   decode what has committed ──> behind, or nothing is left ──> keepalive? too late? ──> wait for bytes, a commit, time
-//      ^                                                                                        │
-//      └──────────────── status updates and CopyDone that have arrived ─────────────────────────┘
+//   decode what has committed ──> behind, or nothing is left ──> keepalive? too late? ──> wait: bytes, a commit, time
+//      ^                                                                                      │
+//      └──────────────── status updates and CopyDone that have arrived ───────────────────────┘
 //
-// As walsender.c does it: a client that has said nothing for half of wal_sender_timeout is asked, and one that has said
-// nothing for all of it is left without a word. Where the server shuts down the sender waits until the client has
-// confirmed all of the log, says COPY 0 and goes.
+// It works as walsender.c does: a client that has sent nothing for half of wal_sender_timeout is asked for a reply, and
+// a client that has sent nothing for all of it is disconnected without a message. When the server shuts down the sender
+// waits until the client has confirmed all of the log, sends COPY 0 and ends.
 //
-// Knows the order of messages and its clocks. Must not know how a message is laid out, or how bytes travel.
+// Knows the order of messages and its clocks. Must not know the layout of a message, or how bytes are sent.
 import { PgError, fatalViolation, warning } from "../errors.ts";
 import { commandComplete, copyDone, Fields } from "../messages.ts";
 import { Gone, type Doing } from "../process.ts";
@@ -18,17 +18,17 @@ import { textOf, type Committed, type LoggedChange, type LoggedTable } from "./l
 import * as pgoutput from "./pgoutput.ts";
 import type { Slot } from "./slots.ts";
 
-/** What it asks of its connection. */
+/** What the sender needs of its connection. */
 export interface Standby {
   send(message: Uint8Array): void;
   flush(): void;
-  /** The next message, if it has arrived whole. */
+  /** The next message, if it has arrived completely. */
   arrived(): { readonly letter: string; readonly body: Uint8Array } | "none yet" | "gone";
-  /** Until something arrives, or `wake` is called. */
+  /** Waits until something arrives, or `wake` is called. */
   wait(begin: (wake: () => void) => () => void): Doing<void>;
-  /** The server shuts down. */
+  /** Whether the server shuts down. */
   readonly isStopping: boolean;
-  /** Both sides have said CopyDone once. The server never forgets that, so each later stream ends at once. */
+  /** Whether both sides have sent CopyDone once. The server never resets this, so each later stream ends at once. */
   hasSaidCopyDone: boolean;
 }
 
@@ -40,24 +40,24 @@ export class Sender {
   readonly #session: Session;
   readonly #slot: Slot;
   readonly #publications: readonly string[];
-  /** Transactions whose commit is before this were confirmed. */
+  /** Transactions whose commit is before this position were confirmed. */
   readonly #from: number;
-  /** Of the log's transactions the next one to decode. */
+  /** The index of the log's next transaction to decode. */
   #next = 0;
-  /** The log is decoded up to here. */
+  /** The position up to which the log is decoded. */
   #sent: number;
   #written = 0;
   #flushed = 0;
   #heard: number;
   #waitsForAnswer = false;
-  /** By OID: the revision of the table that the client was told of. */
+  /** By OID, the revision of the table that was described to the client. */
   readonly #told = new Map<number, number>();
-  /** Publications that are not there, as the client was told. */
+  /** Missing publications that were reported to the client. */
   readonly #missing = new Set<string>();
-  /** When the client was last asked to confirm all, while the server shuts down. */
+  /** When the client was last asked to confirm everything, while the server shuts down. */
   #asked = -Infinity;
 
-  /** `from`: as the client has asked. */
+  /** `from`: the position that the client has requested. */
   constructor(standby: Standby, session: Session, slot: Slot, from: number, publications: readonly string[]) {
     this.#standby = standby;
     this.#session = session;
@@ -68,7 +68,7 @@ export class Sender {
     this.#heard = session.clock.now;
   }
 
-  /** Returns when both sides have said CopyDone; `false`: the client has gone, or all is over. */
+  /** Returns true when both sides have sent CopyDone, false if the client has gone or everything is over. */
   *run(): Doing<boolean> {
     this.#standby.send(pgoutput.copyBothResponse());
     this.#standby.flush();
@@ -82,9 +82,9 @@ export class Sender {
     }
   }
 
-  // -- what comes from the client -------------------------------------------------------------------------------------
+  // -- from the client ------------------------------------------------------------------------------------------------
 
-  /** Reads what has arrived. Whether the stream has ended well; `undefined`: it goes on. */
+  /** Reads what has arrived. Returns whether the stream has ended well, or `undefined` if it continues. */
   #heed(): boolean | undefined {
     for (;;) {
       const message = this.#standby.arrived();
@@ -105,7 +105,7 @@ export class Sender {
   #heedData(fields: Fields): void {
     const letter = String.fromCharCode(fields.byte());
     if (letter === "h") return;
-    // It tells its log alone.
+    // The real server reports this only in its log.
     if (letter !== "r") throw new Gone();
     this.#written = position(fields);
     this.#flushed = position(fields);
@@ -116,9 +116,9 @@ export class Sender {
     if (this.#flushed) world.slots.confirm(this.#slot, this.#flushed, world.around.dice);
   }
 
-  // -- what goes to it ------------------------------------------------------------------------------------------------
+  // -- to the client --------------------------------------------------------------------------------------------------
 
-  /** Decodes the next transaction. `false`: there is none yet. */
+  /** Decodes and sends the next transaction. Returns false if there is none yet. */
   #sendNext(): boolean {
     const { log } = this.#session.world;
     const next = log.committed[this.#next];
@@ -157,7 +157,7 @@ export class Sender {
     return found.some((publication) => publication?.tables.has(oid));
   }
 
-  /** From 18 on the server goes on without it. */
+  /** From 18 on the server continues without the publication. */
   #miss(name: string, { position: at }: LoggedChange): undefined {
     if (this.#session.world.around.version >= 18) {
       if (this.#missing.has(name)) return undefined;
@@ -175,7 +175,7 @@ export class Sender {
     return `slot "${this.#slot.name}", output plugin "pgoutput", in the ${of} callback, associated LSN ${textOf(at)}`;
   }
 
-  /** Describes a table that the client does not know as it is now. */
+  /** Describes a table whose current description the client does not have. */
   #tell(table: LoggedTable): void {
     if (this.#told.get(table.oid) === table.revision) return;
     this.#told.set(table.oid, table.revision);
@@ -204,7 +204,7 @@ export class Sender {
     return milliseconds(this.#session.settings.get("wal_sender_timeout"));
   }
 
-  /** While the server shuts down: whether the client has confirmed everything. */
+  /** Returns whether the client has confirmed everything while the server shuts down. */
   #isDone(): boolean {
     if (!this.#standby.isStopping) return false;
     if (this.#sent === (this.#flushed || this.#written)) {
@@ -240,7 +240,7 @@ export class Sender {
     const due = this.#heard + (this.#waitsForAnswer ? timeout : timeout / 2) - clock.now;
     const until = Math.max(this.#standby.isStopping ? Math.min(due, PAUSE) : due, TICK);
     yield* this.#standby.wait((wake) => {
-      // Whoever commits is running now.
+      // The committing session is running now.
       const stop = world.log.onCommit(() => clock.after(0, wake));
       const timer = timeout ? clock.after(until, wake) : undefined;
       return () => {
@@ -252,13 +252,13 @@ export class Sender {
 }
 
 /**
- * Milliseconds between two questions while the server shuts down. PostgreSQL asks again with each answer, which is
- * without end where bytes take no time.
+ * Milliseconds between two requests while the server shuts down. PostgreSQL asks again after each reply, which would be
+ * endless where bytes take no time.
  */
 const PAUSE = 10;
 
-/** Milliseconds that a wait for a time takes at least: a sum of fractions may fall short of it. */
+/** Minimum milliseconds of a wait for a time, because a sum of fractions may fall short of it. */
 const TICK = 0.01;
 
-/** The first OID of what is not built in. */
+/** The first OID of objects that are not built in. */
 const OWN_TYPES = 16_384;

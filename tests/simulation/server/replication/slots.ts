@@ -1,7 +1,7 @@
-// Replication slots: which there are, who has each, and what has been confirmed.
+// Replication slots: which slots exist, which process uses each, and what has been confirmed.
 //
-// Only what is on disk survives the end of the server. It is written when a slot is made, sometimes while it is read,
-// and from PostgreSQL 17 on with each orderly shutdown: what was confirmed since then the server sends again.
+// Only what is on disk survives the end of the server. A slot is written to disk when it is created, sometimes while it
+// is read, and from PostgreSQL 17 on at each orderly shutdown. The server sends again what was confirmed since then.
 //
 // Knows names, owners and positions. Must not know connections or commands.
 import type { Dice } from "../../contract.ts";
@@ -11,12 +11,12 @@ import type { Log } from "./log.ts";
 export interface Slot {
   readonly name: string;
   readonly isTemporary: boolean;
-  /** It is still being made, and is gone if that fails. */
+  /** Whether the slot is still being created. It is dropped if that fails. */
   isBeingMade: boolean;
-  /** The process that uses it. A temporary slot is its session's all the time. */
+  /** The process that uses the slot. A temporary slot belongs to its session all the time. */
   processId: number | undefined;
   confirmed: number;
-  /** The same on disk. */
+  /** The confirmed position on disk. */
   saved: number;
 }
 
@@ -25,14 +25,14 @@ const isMissing = (name: string): PgError => new PgError("42704", `replication s
 const isActive = ({ name, processId }: Slot): PgError =>
   new PgError("55006", `replication slot "${name}" is active for PID ${processId}`);
 
-/** How often a position that is confirmed reaches the disk: once in so many times. */
+/** A confirmed position reaches the disk once in this many times. */
 const SAVED = 3;
 
 export class Slots {
   readonly #log: Log;
   readonly #slots = new Map<string, Slot>();
   readonly #waiting = new Set<() => void>();
-  /** Where each that ever was begins. */
+  /** The start of each slot that ever existed. */
   readonly beginnings = new Map<string, number>();
 
   constructor(log: Log) {
@@ -43,7 +43,7 @@ export class Slots {
     return [...this.#slots.values()];
   }
 
-  /** Its process has it. Changes are recorded from now on; it begins where `made` says. */
+  /** Creates a slot for a process. Changes are recorded from now on; the slot begins where `made` says. */
   create(name: string, isTemporary: boolean, processId: number): Slot {
     if (this.#slots.has(name)) throw exists(name);
     const slot: Slot = { name, isTemporary, isBeingMade: true, processId, confirmed: 0, saved: 0 };
@@ -72,7 +72,7 @@ export class Slots {
     if (dice.oneIn(SAVED)) slot.saved = position;
   }
 
-  /** A process has done with what it had acquired. `dropsTemporary`: its session has ended, or a command has failed. */
+  /** Releases the slots of a process. `dropsTemporary`: its session has ended, or a command has failed. */
   release(processId: number, dropsTemporary: boolean): void {
     for (const slot of this.#slots.values()) {
       if (slot.processId !== processId) continue;
@@ -92,19 +92,19 @@ export class Slots {
     this.#log.close();
   }
 
-  /** Whether somebody else uses it. */
+  /** Whether another process uses the slot. */
   isTaken(name: string, processId: number): boolean {
     const owner = this.#slots.get(name)?.processId;
     return owner !== undefined && owner !== processId;
   }
 
-  /** `wake` is called when a slot is free. Returns how to stop that. */
+  /** Calls `wake` when a slot is free. Returns a function that stops this. */
   onFree(wake: () => void): () => void {
     this.#waiting.add(wake);
     return () => this.#waiting.delete(wake);
   }
 
-  /** The server has ended. `isSaved`: it had the time to write its slots. */
+  /** The server has ended. `isSaved`: it had time to write its slots. */
   restart(isSaved: boolean): void {
     for (const slot of this.#slots.values()) {
       if (slot.isTemporary || slot.isBeingMade) this.#remove(slot);

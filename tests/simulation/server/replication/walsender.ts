@@ -1,7 +1,7 @@
-// What a replication connection does with a command: slots are made and dropped, and a stream begins.
+// What a replication connection does with a command: it creates and drops slots, and begins a stream.
 //
-// Knows what each command answers, and when it fails. Must not know how commands are written (commands.ts), or how a
-// stream goes on (sender.ts).
+// Knows the responses of each command, and when it fails. Must not know the grammar of commands (commands.ts), or how a
+// stream continues (sender.ts).
 import { PgError } from "../errors.ts";
 import { commandComplete, dataRow, rowDescription, utf8 } from "../messages.ts";
 import type { Doing } from "../process.ts";
@@ -16,7 +16,7 @@ import { Sender, type Standby } from "./sender.ts";
 type Create = Command & { kind: "create" };
 type Start = Command & { kind: "start" };
 
-/** Runs a command up to what stands in front of ReadyForQuery. `false`: the connection is over. */
+/** Runs a command, except for its ReadyForQuery. Returns false if the connection is over. */
 export function* runCommand(command: Command, session: Session, standby: Standby): Doing<boolean> {
   session.checkNotFailed();
   try {
@@ -60,7 +60,7 @@ function* create(command: Create, session: Session, standby: Standby): Doing<voi
 const must = (action: SnapshotAction, what: string): PgError =>
   new PgError("XX000", `CREATE_REPLICATION_SLOT ... (SNAPSHOT '${action}') must ${what}`);
 
-/** When the snapshot of the slot's beginning can be given to the session. */
+/** Checks that the session can use the snapshot of the slot's start. */
 function checkSnapshot(action: SnapshotAction, { isInBlock, transaction }: Session): void {
   if (action === "export" && isInBlock) throw must(action, "not be called inside a transaction");
   if (action !== "use") return;
@@ -73,8 +73,8 @@ function checkSnapshot(action: SnapshotAction, { isInBlock, transaction }: Sessi
 }
 
 /**
- * Where decoding can begin: all that had written something when it was asked for are over, and then all that had when
- * these were.
+ * Waits for a point where decoding can begin. All transactions that had written something at the request must be over,
+ * and then all that had written something when those ended.
  */
 function* consistentPoint({ world, transaction, clock }: Session, standby: Standby): Doing<void> {
   for (let round = 0; round < 2; round++)
@@ -108,13 +108,13 @@ function* start({ slot: name, position, options }: Start, session: Session, stan
   const publications = checked(slot.name, () => publicationsOf(options, world.around.version));
   const sender = new Sender(standby, session, slot, position, publications);
   if (!(yield* sender.run())) return false;
-  // The second one is for libpqrcv_endstreaming.
+  // The second CommandComplete is for libpqrcv_endstreaming.
   standby.send(commandComplete("COPY 0"));
   standby.send(commandComplete("START_REPLICATION"));
   return true;
 }
 
-/** What is wrong with options the plugin says. */
+/** Reports errors in options as the plugin does. */
 function checked<T>(slot: string, read: () => T): T {
   try {
     return read();

@@ -1,6 +1,6 @@
-// Functions that return a row of what a server's control file has.
+// Functions that return a row of a server's control file.
 //
-// Knows their columns, as far as somebody asks for them. Must not know SQL.
+// Knows the columns that callers use. Must not know SQL.
 import { SYSTEM, type Standing } from "../standing.ts";
 import { int4, int8, type Value } from "../values.ts";
 import type { Column } from "./statement.ts";

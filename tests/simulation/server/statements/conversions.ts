@@ -1,4 +1,4 @@
-// From one type to another: which ways there are, and which are taken without a cast.
+// Conversions between types: which exist, and which apply without a cast.
 //
 // Knows types and their values. Must not know expressions.
 import { outOfRange, PgError } from "../errors.ts";
@@ -6,7 +6,7 @@ import type { Session } from "../session.ts";
 import * as types from "../values.ts";
 import { checkRange, typeNamed, type Type, type Value } from "../values.ts";
 
-/** Forms of values where no session has chosen any. */
+/** Forms of values where no session has chosen others. */
 export const ANY = { timeZone: "UTC", extraFloatDigits: 1, byteaOutput: "hex" };
 
 export const WHOLE = [types.int2, types.int4, types.int8, types.oid];
@@ -16,7 +16,7 @@ export const MOMENTS = [types.timestamp, types.timestamptz, types.date];
 
 type Conversion = (value: Value, context: { readonly session: Session }) => Value;
 
-/** `undefined`: there is none. Everything can be made from text, and text from everything. */
+/** Returns the conversion, or `undefined` if there is none. Every type converts from and to text. */
 export function conversion(from: Type, to: Type): Conversion | undefined {
   if (from === to) return (value) => value;
   if (TEXTS.includes(from) && TEXTS.includes(to)) return (value) => value;
@@ -73,7 +73,9 @@ function halfToEven(value: number): number {
   return Math.abs(value % 1) === 0.5 && rounded % 2 ? rounded - 1 : rounded;
 }
 
-/** Whether a value of `from` goes where `to` is expected, without a cast; into a column (`assigns`) a little more. */
+/**
+ * Whether a value of `from` is accepted for `to` without a cast. An assignment to a column (`assigns`) accepts more.
+ */
 export function isImplicit(from: Type, to: Type, assigns = false): boolean {
   if (from === to) return true;
   if (TEXTS.includes(from) && TEXTS.includes(to)) return true;

@@ -11,19 +11,19 @@ export interface CopyOptions {
   readonly hasHeader: boolean;
 }
 
-/** A field as text, or as bytes in binary; `null` for NULL. */
+/** A field as text, or as bytes in binary format; `null` for NULL. */
 export type Field = string | Uint8Array | null;
 
 export interface Row {
   readonly fields: Field[];
-  /** From 1. */
+  /** The line's number, from 1. */
   readonly line: number;
   readonly text: string;
 }
 
 const badFormat = (message: string): PgError => new PgError("22P04", message);
 
-/** Takes data in any pieces, and gives the rows that are complete. */
+/** Accepts data in any pieces, and returns the rows that are complete. */
 export interface RowReader {
   push(data: Uint8Array): Row[];
   end(): Row[];
@@ -59,7 +59,7 @@ class LineReader implements RowReader {
     return last;
   }
 
-  /** Within quotes a line does not end. */
+  /** A newline within quotes does not end a line. */
   #lineEnd(): number {
     if (this.#options.format !== "csv") return this.#rest.indexOf(10);
     let isQuoted = false;
@@ -127,7 +127,7 @@ function unescaped(field: string): string {
   });
 }
 
-/** What says so comes before the first row, and names none. */
+/** This error comes before the first row, so it names no row. */
 export const NO_SIGNATURE = "COPY file signature not recognized";
 const SIGNATURE = Uint8Array.from([80, 71, 67, 79, 80, 89, 10, 255, 13, 10, 0]);
 

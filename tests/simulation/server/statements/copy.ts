@@ -1,7 +1,7 @@
 // COPY … FROM STDIN and COPY … TO STDOUT.
 //
-// Knows COPY's conversation: CopyInResponse, data, CopyDone or CopyFail; CopyOutResponse, data, CopyDone. The forms of
-// data are copy-formats.ts'.
+// Knows COPY's conversation: CopyInResponse, data, CopyDone or CopyFail; CopyOutResponse, data, CopyDone.
+// copy-formats.ts knows the formats of the data.
 import { noTable, PgError } from "../errors.ts";
 import { ACCESS_SHARE, ROW_EXCLUSIVE } from "../locks.ts";
 import { copyData, copyDone, copyResponse, textOf } from "../messages.ts";
@@ -135,7 +135,7 @@ function* copyIn(session: Session, copied: Copied, options: CopyOptions): Genera
     store(reader.end());
     client.checkInterrupts();
   } catch (error) {
-    // Whatever ends it says where it was.
+    // Every error reports its place in the data.
     if (error instanceof PgError && error.fields.message !== NO_SIGNATURE) error.fields.where ??= place;
     throw error;
   }

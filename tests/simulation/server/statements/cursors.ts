@@ -1,6 +1,6 @@
 // DECLARE, FETCH, MOVE and CLOSE.
 //
-// Knows their forms. A cursor is a portal, which goes forward only.
+// Knows their syntax. A cursor is a portal that only moves forward.
 import { noCursor, onlyInBlocks, portalExists } from "../errors.ts";
 import { Portal } from "../portals.ts";
 import type { Session } from "../session.ts";
@@ -58,7 +58,7 @@ function declare(session: Session, plan: Plan, { name, isHoldable, isBinary, par
   session.addPortal(portal);
 }
 
-/** How many rows; 0 for all. */
+/** Returns the number of rows, or 0 for all. */
 function parseCount(reader: TokenReader): number {
   if (reader.accept("next")) return 1;
   if (reader.accept("all")) return 0;

@@ -1,9 +1,8 @@
-// Questions of the driver's own that are too large for the model's SQL: the check in front of a first run, and what
-// types are made of. They are known by their text.
+// The driver's own queries that are too large for the model's SQL: the guard before a first run, and the composition of
+// types. The model recognises them by their text.
 //
-// Knows what these texts ask. To be kept with js/session/first-run.ts and js/session/catalog.ts: where they change
-// their
-// texts, the server counts an unknown statement, and a test says so.
+// Knows what these texts ask. Must be kept in step with js/session/first-run.ts and js/session/catalog.ts: if their
+// texts change, the server counts an unknown statement, and a test reports it.
 import { invalidText } from "../errors.ts";
 import type { Session } from "../session.ts";
 import { byOid, int4, json, text as textType, typeNamed, type Type, type Value } from "../values.ts";
@@ -11,7 +10,7 @@ import type { Column, ParameterTypes, Plan, Prepared, Rows, Statement } from "./
 
 const statement = (text: string, analyse: Statement["analyse"]): Statement => ({ text, tables: [], analyse });
 
-/** `undefined`: it is none of them. */
+/** Returns the statement, or `undefined` if the text is not the driver's. */
 export function driversOwn(text: string): Statement | undefined {
   if (text.startsWith("select ('pgz-edge: '||why)::int from (")) return check(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
@@ -19,7 +18,7 @@ export function driversOwn(text: string): Statement | undefined {
   return undefined;
 }
 
-// -- the check --------------------------------------------------------------------------------------------------------
+// -- the guard --------------------------------------------------------------------------------------------------------
 
 const SETTINGS = /current_setting\('(\w+)'\)/g;
 const GOOD = /where why!~'((?:[^'])*)'$/;
@@ -67,7 +66,7 @@ function named({ prepared }: Session): Prepared[] {
   return [...prepared.values()].filter(({ name }) => name !== "");
 }
 
-/** Of statements that this transaction has prepared. Before 16 the server does not tell the types of columns. */
+/** Checks statements that this transaction has prepared. Before 16 the server does not report the types of columns. */
 function columnReasons(session: Session, known: ReadonlySet<number>, anySize: boolean): string[] {
   if (session.world.around.version < 16) return [];
   return named(session)

@@ -1,7 +1,7 @@
-// Expressions: of which types they are, and what they give.
+// Expressions: their types, and their values.
 //
-// Knows PostgreSQL's rules of types. Must not know statements: where names come from is told by a Scope. How they are
-// written is in syntax.ts, functions are in functions.ts.
+// Knows PostgreSQL's type rules. Must not know statements: a Scope tells where names come from. The syntax is in
+// syntax.ts, functions are in functions.ts.
 import { ambiguousOperator, noColumn, noFunction, noOperator, PgError } from "../errors.ts";
 import type { Wait } from "../process.ts";
 import type { Session } from "../session.ts";
@@ -14,35 +14,35 @@ import { rowsOf } from "./select.ts";
 import type { Column, ParameterTypes } from "./statement.ts";
 import { findType, type Node } from "./syntax.ts";
 
-/** What an expression finds where it runs. */
+/** What an expression may use while it runs. */
 export interface Context {
   readonly session: Session;
   readonly parameters: readonly Value[];
-  /** Of each source of the FROM list its row. */
+  /** The current row of each source of the FROM list. */
   readonly rows: readonly (readonly Value[])[];
-  /** What functions that wait have given for this row. */
+  /** The results, for this row, of functions that wait. */
   readonly waited: Map<object, Value>;
-  /** Of aggregates, for all rows. */
+  /** The results of aggregates over all rows. */
   readonly aggregated?: Map<object, Value>;
 }
 
 export interface Expression {
   readonly type: Type;
   evaluate(context: Context): Value;
-  /** It has constants and parameters alone, and no function that looks elsewhere. */
+  /** The expression has only constants and parameters, and no function that reads other state. */
   readonly isConstant?: boolean;
-  /** Where it is a table's column. */
+  /** The table's column, if the expression is one. */
   readonly column?: Pick<Column, "tableOid" | "attribute">;
 }
 
 export interface Source {
   readonly name: string;
   readonly columns: readonly Column[];
-  /** Of a function that returns no records. */
+  /** Whether the source is a function that returns no records. */
   readonly isScalar?: boolean;
 }
 
-/** A function that waits: it runs for each row before the row's expressions are evaluated. */
+/** A function that waits. It runs for each row before the row's expressions are evaluated. */
 export interface Waiting {
   run(context: Context): Generator<Wait, void, void>;
 }
@@ -63,9 +63,9 @@ export class Scope {
   ) {}
 }
 
-// -- of which types they are ------------------------------------------------------------------------------------------
+// -- types ------------------------------------------------------------------------------------------------------------
 
-/** `wanted`: what a literal or a parameter without a type of its own becomes. */
+/** `wanted`: the type for a literal or a parameter that has no type of its own. */
 export function analyse(node: Node, scope: Scope, wanted?: Type): Expression {
   switch (node.kind) {
     case "literal":
@@ -105,7 +105,7 @@ export function analyse(node: Node, scope: Scope, wanted?: Type): Expression {
     }
     case "isNull": {
       const tested = node.node;
-      // It says nothing of a parameter's type.
+      // IS NULL says nothing about a parameter's type.
       if (tested.kind === "parameter") {
         scope.parameters.use(tested.index, undefined, tested.at);
         const isNull = ({ parameters }: Context) => (parameters[tested.index - 1] ?? null) === null;
@@ -133,12 +133,12 @@ function typeOfParameter(index: number, scope: Scope, wanted: Type | undefined):
   return scope.parameters.use(index, wanted) ?? UNTYPED(index, scope);
 }
 
-/** A parameter of which nothing is known yet: whoever asked gives it a type, or it is text. */
+/** A parameter without a known type. The caller gives it a type, otherwise it is text. */
 function UNTYPED(index: number, scope: Scope): Type {
   return scope.parameters.useAsText(index);
 }
 
-/** Whether a type is still to be found for it, by what stands beside it. */
+/** Whether the expression still needs a type from its neighbours. */
 export function isUntyped(node: Node, scope: Scope): boolean {
   return (
     node.kind === "literal" ||
@@ -152,7 +152,7 @@ function literal(node: Extract<Node, { kind: "literal" }>, scope: Scope, wanted:
   return { type: wanted, isConstant: true, evaluate: () => value };
 }
 
-/** Errors of a literal say where it stands. */
+/** Adds the position of a literal to its errors. */
 function parsedAt<T>(at: number, parse: () => T): T {
   try {
     return parse();
@@ -178,7 +178,7 @@ function cast(node: Extract<Node, { kind: "cast" }>, scope: Scope): Expression {
   });
 }
 
-/** What planning evaluates, if it is constant. */
+/** Evaluates a constant expression during planning. */
 function folded(scope: Scope, isConstant: boolean | undefined, expression: Expression): Expression {
   if (!isConstant) return expression;
   scope.parameters.constants.push(({ session, parameters }) =>
@@ -212,7 +212,8 @@ function column(node: Extract<Node, { kind: "column" }>, scope: Scope): Expressi
 }
 
 /**
- * The name of a function's rows stands for their column, as `n` does in `generate_series(1, 3) n`; others are records.
+ * The name of a function's rows means their column, as `n` does in `generate_series(1, 3) n`. Other such names mean
+ * records.
  */
 function wholeRow({ table, name }: Extract<Node, { kind: "column" }>, scope: Scope): Expression | undefined {
   const at = scope.sources.findIndex((source) => table === undefined && source.name === name);
@@ -237,7 +238,7 @@ function array(node: Extract<Node, { kind: "array" }>, scope: Scope, wanted?: Ty
   return { type: arrayOf(element)!, evaluate: (context) => items.map((item) => item.evaluate(context)) };
 }
 
-/** Literals beside each other are text, whatever is made of it. */
+/** If no result has a type of its own, the type is text, whatever type is wanted. */
 function cases({ whens, otherwise }: Extract<Node, { kind: "case" }>, scope: Scope): Expression {
   const results = [...whens.map(({ then }) => then), ...(otherwise ? [otherwise] : [])];
   const typed = results.find((result) => !isUntyped(result, scope));
@@ -255,7 +256,7 @@ function cases({ whens, otherwise }: Extract<Node, { kind: "case" }>, scope: Sco
   };
 }
 
-/** Of one column; without a row it is null. Nothing waits in it. */
+/** A subquery of one column. Without a row its value is null. Nothing in it waits. */
 function subquery({ query }: Extract<Node, { kind: "subquery" }>, scope: Scope): Expression {
   const { columns, run } = rowsOf(query, scope.session, scope.parameters);
   return {
@@ -275,7 +276,7 @@ function row(node: Extract<Node, { kind: "row" }>, scope: Scope): Expression {
   };
 }
 
-/** Its text does not say of which types it is; in binary it tells. */
+/** The text of a record does not contain its types; the binary form does. */
 function recordOf(columns: readonly Pick<Column, "name" | "type">[]): Type {
   const attributes = columns.map(({ name, type }) => ({ name, type }));
   return {
@@ -315,7 +316,7 @@ function sendRow(values: Value[], attributes: NonNullable<Type["attributes"]>): 
   return Uint8Array.from(parts);
 }
 
-/** Of that type, or an error. */
+/** Returns an expression of this type, or throws. */
 export function coerced(node: Node, scope: Scope, to: Type): Expression {
   const inner = analyse(node, scope, to);
   if (inner.type === to) return inner;
@@ -353,7 +354,7 @@ function operator(node: Extract<Node, { kind: "operator" }>, scope: Scope): Expr
 }
 
 function operands(left: Node, right: Node, scope: Scope, symbol: string): [Expression, Expression] {
-  // Beside a typed operand an untyped one takes its type; `->` takes text.
+  // An untyped operand takes the type of a typed one; `->` takes text.
   const like = (type: Type) =>
     symbol === "->" || symbol === "->>"
       ? types.text
@@ -384,7 +385,7 @@ function connective({ operator: symbol, left, right }: Extract<Node, { kind: "op
   };
 }
 
-/** What may not be evaluated at all: planning leaves it alone. */
+/** Analyses what may never be evaluated, so planning does not evaluate it. */
 function lazily<T>({ parameters: { constants } }: Scope, analysed: () => T): T {
   const { length } = constants;
   const result = analysed();
@@ -476,7 +477,7 @@ function overload(
   const { name, args, isStar, at } = node;
   const all = functionNamed(name, scope.session.world.around.version);
   const fitting = all.filter(({ takes, isVariadic }) => isVariadic || takes.length === (isStar ? 0 : args.length));
-  // Where several take as many, the types of those arguments decide that have one.
+  // If several functions take as many arguments, the arguments that have a type decide.
   const given = args.map((arg) =>
     isUntyped(arg, scope)
       ? undefined
@@ -508,7 +509,7 @@ function overload(
   };
 }
 
-/** COALESCE is of the first type that an argument has. */
+/** COALESCE has the type of the first argument that has one. */
 function likeFirst(
   definition: FunctionDefinition | undefined,
   given: readonly (Type | undefined)[],

@@ -1,6 +1,6 @@
-// The functions that the model knows: what they take, what they give, and which of them wait.
+// The functions that the model knows: their arguments, their results, and which of them wait.
 //
-// Knows sessions and locks. Must not know how a call is written. To add one: a line in FUNCTIONS.
+// Knows sessions and locks. Must not know the syntax of a call. To add a function, add a line to FUNCTIONS.
 import { PgError, whileRecovering } from "../errors.ts";
 import { EXCLUSIVE, SHARE } from "../locks.ts";
 import { sleep, type Doing } from "../process.ts";
@@ -14,16 +14,16 @@ import { changeRole, setSetting, shown } from "./set-setting.ts";
 
 export interface FunctionDefinition {
   readonly takes: readonly (Type | undefined)[];
-  /** The last type of `takes` is that of all arguments from there on. */
+  /** The last type of `takes` applies to all further arguments. */
   readonly isVariadic?: boolean;
   readonly returns: Type;
-  /** The number of the argument whose type it returns. */
+  /** The number of the argument whose type the function returns. */
   readonly returnsLikeArgument?: number;
   readonly takesNull?: boolean;
-  /** Its result depends on its arguments alone. */
+  /** The result depends only on the arguments. */
   readonly isImmutable?: boolean;
   readonly run?: (args: Value[], context: Context) => Value;
-  /** Where the types of arguments matter. */
+  /** Used where the types of arguments matter. */
   readonly runTyped?: (args: Value[], types: readonly Type[]) => Value;
   readonly wait?: (args: Value[], context: Context) => Doing<Value>;
   readonly aggregate?: {
@@ -37,7 +37,7 @@ const { bool, int2, int4, int8, text, name, float8, void_, timestamptz, numeric,
   types;
 const { lsn } = types;
 
-/** Written without parentheses. */
+/** Functions that are written without parentheses. */
 export const KEYWORD_FUNCTIONS = new Set([
   "current_user",
   "session_user",
@@ -67,7 +67,7 @@ const ofSession = (returns: Type, run: (session: Session) => Value): FunctionDef
   plain([], returns, (_, { session }) => run(session)),
 ];
 
-/** A position of a server's log that only a primary has. */
+/** A position of the log that only a primary has. */
 const ofPrimary = (position: (session: Session) => number): FunctionDefinition[] =>
   ofSession(lsn, (session) => {
     if (session.world.standing.isStandby)
@@ -75,7 +75,7 @@ const ofPrimary = (position: (session: Session) => number): FunctionDefinition[]
     return textOf(position(session));
   });
 
-/** The moment at which virtual time begins. */
+/** The moment when virtual time begins. */
 export const BEGINNING = Date.UTC(2026, 0);
 const momentOf = (milliseconds: number): bigint => fromUnix(BEGINNING + milliseconds);
 const started = (session: Session): bigint => momentOf(session.transaction!.startedAt);
@@ -113,7 +113,7 @@ function unlock(mode: number, modeName: string): FunctionDefinition[] {
   );
 }
 
-/** `json_agg` and `array_agg` keep what they have been given. */
+/** `json_agg` and `array_agg` collect their arguments. */
 const collects = (end: (items: Value[], type: Type | undefined) => Value) => ({
   add: (state: Value | undefined, value: Value) => [...((state as Value[] | undefined) ?? []), value],
   end: (state: Value | undefined, type: Type | undefined) => (state === undefined ? null : end(state as Value[], type)),
@@ -152,7 +152,7 @@ const ofJson: FunctionDefinition = {
 };
 
 const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
-  // Of the session.
+  // The session.
   pg_backend_pid: ofSession(int4, ({ processId }) => processId),
   current_user: ofSession(name, ({ role }) => role),
   current_role: ofSession(name, ({ role }) => role),
@@ -217,7 +217,7 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
     },
   ],
 
-  // Of time.
+  // Time.
   now: ofSession(timestamptz, started),
   current_timestamp: ofSession(timestamptz, started),
   transaction_timestamp: ofSession(timestamptz, started),
@@ -246,7 +246,7 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
     return "";
   }),
 
-  // Of values.
+  // Values.
   repeat: [pure([text, int4], text, ([word, times]) => (word as string).repeat(Math.max(0, times as number)))],
   left: [pure([text, int4], text, ([word, count]) => [...(word as string)].slice(0, count as number).join(""))],
   length: [
@@ -303,7 +303,7 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
   pg_typeof: [{ takes: [undefined], returns: regtype, takesNull: true, runTyped: (_, [type]) => type!.fullName }],
   to_regtype: [pure([text], regtype, ([word]) => typeNamed((word as string).trim())?.fullName ?? null)],
 
-  // Of all rows.
+  // Aggregates.
   count: [
     {
       takes: [],

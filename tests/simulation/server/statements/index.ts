@@ -1,10 +1,8 @@
 // All statements that the model knows, by their first word.
 //
-// Knows who reads which statement. To add one: a line here, and its file. A text that nobody can read is a syntax
-// error,
-// as every unknown statement is to the real server; the model also keeps the texts that look like SQL, so that a test
-// can
-// fail for what the model does not know.
+// Knows which file reads which statement. To add a statement, add a line here and its file. A text that no file can
+// read is a syntax error, as every unknown statement is to the real server. The model also keeps the texts that look
+// like SQL, so that a test can fail for what the model does not know.
 import { PgError, syntaxError } from "../errors.ts";
 import { TokenReader, tokensOf, type Token } from "../tokens.ts";
 import { parseCopy } from "./copy.ts";
@@ -67,7 +65,7 @@ const STATEMENTS: Readonly<Record<string, Parse>> = {
   lock: parseLock,
 };
 
-/** First words of statements that PostgreSQL has and the model has not. */
+/** First words of statements that PostgreSQL has and the model does not have. */
 const OTHERS = new Set(
   `with merge explain analyze vacuum call comment grant revoke security import refresh reindex cluster checkpoint load
   reassign`
@@ -75,7 +73,7 @@ const OTHERS = new Set(
     .split(/\s+/),
 );
 
-/** The statements of a text. `unknown` is told of a text that may be right, and that the model cannot read. */
+/** Returns the statements of a text. Calls `unknown` with a text that may be valid and that the model cannot read. */
 export function parseStatements(text: string, unknown: (text: string) => void): readonly Statement[] {
   const seen = parsed.get(text);
   if (seen) return seen;
@@ -85,7 +83,7 @@ export function parseStatements(text: string, unknown: (text: string) => void): 
   return statements;
 }
 
-/** A statement that is parsed knows nothing of a session or a server, so texts are parsed once in a process. */
+/** A parsed statement does not depend on a session or a server, so each text is parsed once in a process. */
 const parsed = new Map<string, readonly Statement[]>();
 const MOST_PARSED = 1_000;
 
@@ -117,7 +115,7 @@ function statementOf(reader: TokenReader, text: string): Statement {
   return statement;
 }
 
-/** By semicolons. The tokens keep their places in the whole text. */
+/** Splits at semicolons. The tokens keep their positions in the whole text. */
 function split(text: string): { tokens: Token[]; source: string }[] {
   const parts: { tokens: Token[]; source: string }[] = [];
   let from = 0;
@@ -128,7 +126,7 @@ function split(text: string): { tokens: Token[]; source: string }[] {
       tokens.push(token);
       continue;
     }
-    // A text that stops too early stops where its semicolon is, or at the end of all.
+    // An incomplete statement ends at its semicolon, or at the end of the text.
     tokens.push({ ...token, kind: "end", ...(token.text === ";" && { raw: ";" }) });
     parts.push({ tokens, source: text.slice(from, token.at).trim() });
     tokens = [];

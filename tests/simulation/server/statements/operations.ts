@@ -1,4 +1,4 @@
-// What operators give for two values: comparisons, arithmetic, texts.
+// The results of operators for two values: comparisons, arithmetic, texts.
 //
 // Knows types and their values. Must not know expressions.
 import { divisionByZero } from "../errors.ts";
@@ -54,7 +54,7 @@ function isLike(text: string, pattern: string, ignoresCase: boolean): boolean {
   return new RegExp(`^${source}$`, ignoresCase ? "i" : "").test(text);
 }
 
-/** The wider of two types of numbers. */
+/** Returns the wider of two numeric types. */
 function wider(left: Type, right: Type): Type {
   const rank = (type: Type) => NUMBERS.indexOf(type === types.oid ? types.int8 : type);
   return rank(left) >= rank(right) ? left : right;
@@ -91,7 +91,7 @@ function inFloats(symbol: string, a: number, b: number): number {
   return symbol === "/" ? a / b : a % b;
 }
 
-/** A quotient has sixteen digits behind the point, which is not always what the server gives. */
+/** A quotient has sixteen digits after the point, which sometimes differs from the server. */
 const SCALE_OF_QUOTIENTS = 16;
 
 function inNumeric(symbol: string, a: string, b: string): string {

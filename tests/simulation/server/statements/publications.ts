@@ -1,6 +1,6 @@
 // CREATE PUBLICATION … FOR TABLE, DROP PUBLICATION.
 //
-// Knows their forms. What a publication is for is replication/'s.
+// Knows their syntax. replication/ knows the purpose of a publication.
 import { noTable, notice, PgError } from "../errors.ts";
 import type { Session } from "../session.ts";
 import type { TokenReader } from "../tokens.ts";

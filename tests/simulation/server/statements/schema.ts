@@ -1,7 +1,7 @@
-// CREATE TABLE, ALTER TABLE … ADD COLUMN, … REPLICA IDENTITY, DROP TABLE, LOCK TABLE; CREATE and DROP PUBLICATION are
-// publications.ts'.
+// CREATE TABLE, ALTER TABLE … ADD COLUMN, … REPLICA IDENTITY, DROP TABLE, LOCK TABLE. CREATE and DROP PUBLICATION are
+// in publications.ts.
 //
-// Knows their forms, and that what they change is undone with their transaction.
+// Knows their syntax, and that their transaction can undo their changes.
 import { noTable, notice, onlyInBlocks, PgError } from "../errors.ts";
 import {
   ACCESS_EXCLUSIVE,

@@ -1,7 +1,7 @@
-// SELECT, VALUES and TABLE: where rows come from, which of them, in which order, and what is made of each.
+// SELECT, VALUES and TABLE: the sources of rows, which rows are chosen, their order, and the result of each.
 //
 // Knows sources: tables, system views, functions that return rows, lists of values and queries in parentheses. Must not
-// know how rows travel. Joins are by comma only; there is no GROUP BY, and no WITH.
+// know how rows are sent. Joins are by comma only. There is no GROUP BY, and no WITH.
 import { noFunction, noTable, PgError } from "../errors.ts";
 import { ACCESS_SHARE, EXCLUSIVE, ROW_SHARE, SHARE } from "../locks.ts";
 import type { Wait } from "../process.ts";
@@ -34,7 +34,7 @@ interface Order {
 
 export interface Query {
   targets: Target[];
-  /** VALUES. */
+  /** The rows of VALUES. */
   values?: Node[][];
   from: From[];
   where?: Node;
@@ -47,7 +47,7 @@ export interface Query {
 
 const ENDS = ["from", "where", "order", "limit", "offset", "for", "returning", ")", ",", "union", "into"];
 
-// -- how it is written ------------------------------------------------------------------------------------------------
+// -- syntax -----------------------------------------------------------------------------------------------------------
 
 export function parseSelect(reader: TokenReader, text: string): Statement {
   const query = parseQuery(reader);
@@ -156,12 +156,12 @@ function parseAlias(reader: TokenReader): { name: string; columns: string[] | un
   return { name, columns };
 }
 
-// -- what it means ----------------------------------------------------------------------------------------------------
+// -- analysis ---------------------------------------------------------------------------------------------------------
 
-/** Rows of one source; with versions where they are a table's. */
+/** The rows of one source, with their versions if the source is a table. */
 interface Opened extends Source {
   readonly table?: Table;
-  /** Before its rows are read. */
+  /** Runs before the source's rows are read. */
   prepare?(context: Context): Generator<Wait, void, void>;
   rows(context: Context): Iterable<readonly Value[]> | Rows;
 }
@@ -175,7 +175,7 @@ export function planOf(query: Query, session: Session, parameters: ParameterType
     columns,
     *run({ session: runner, parameters: values }) {
       runner.see();
-      // A standby replays on while the statement has its snapshot already.
+      // A standby continues to replay while the statement already has its snapshot.
       if (runner.world.standing.isStandby) yield* runner.think("statement", "a snapshot");
       yield* run(runner, values);
       return "SELECT";
@@ -192,7 +192,7 @@ export function rowsOf(query: Query, session: Session, parameters: ParameterType
   return query.values ? valuesOf(query, session, parameters) : selectOf(query, session, parameters);
 }
 
-/** Functions that return rows. In the list of a SELECT one of them is as a source. */
+/** Functions that return rows. In the list of a SELECT such a function acts as a source. */
 const OF_ROWS = new Set(["generate_series", "unnest", "pg_listening_channels", "json_array_elements_text"]);
 
 function withRowFunctions(query: Query): Query {
@@ -310,7 +310,7 @@ function numberOf(expression: Expression | undefined, context: Context): number 
   return Number(value);
 }
 
-/** Every row of the first source with every row of the second one … */
+/** Combines every row of the first source with every row of the second, and so on. */
 function* combinations(sources: readonly Opened[], context: Context, at = 0): Generator<(readonly Value[])[]> {
   if (at === sources.length) return yield [];
   if (at === sources.length - 1) {
@@ -321,7 +321,7 @@ function* combinations(sources: readonly Opened[], context: Context, at = 0): Ge
     for (const rest of combinations(sources, context, at + 1)) yield [row, ...rest];
 }
 
-/** A name of the result, a number of a column, or any expression. */
+/** An ORDER BY item: a name of the result, a number of a column, or any expression. */
 function orderBy(node: Node, targets: readonly { name: string }[], scope: Scope): number | Expression {
   if (node.kind === "constant" && node.type === types.int4) {
     const at = Number(node.value) - 1;
@@ -340,7 +340,7 @@ export interface TargetExpression {
   readonly expression: Expression;
 }
 
-/** `*` is each column of each source. */
+/** Expands `*` to each column of each source. */
 export function expanded(node: Node, name: string, scope: Scope): TargetExpression[] {
   if (node.kind !== "star") return [{ name, expression: analyse(node, scope) }];
   if (!scope.sources.length)
@@ -386,7 +386,7 @@ function open(from: From, session: Session, parameters: ParameterTypes): Opened 
     name: from.alias,
     columns: columns.map((column, at) => ({ ...column, name: from.columns?.[at] ?? column.name })),
     *rows({ session: runner, parameters: values }: Context) {
-      // Nothing waits in here: a query in parentheses that does is not in the model.
+      // Nothing waits here: the model has no query in parentheses that waits.
       for (const row of run(runner, values)) if (Array.isArray(row)) yield row;
     },
   };
@@ -396,7 +396,7 @@ export function columnsOf(table: Table): Column[] {
   return table.attributes.map(({ name, type, number }) => ({ name, type, tableOid: table.oid, attribute: number }));
 }
 
-/** Versions by their values: who locks rows finds the version of one. */
+/** Versions by their values: row locks find the version of a row here. */
 const versions = new WeakMap<readonly Value[], Version>();
 
 function openTable({ name, alias, at }: Extract<From, { kind: "table" }>, session: Session): Opened {
@@ -477,7 +477,7 @@ function openFunction(from: Extract<From, { kind: "function" }>, session: Sessio
 
 // -- FOR UPDATE -------------------------------------------------------------------------------------------------------
 
-/** The row as it is when it is locked; `undefined`: it is gone, or skipped. */
+/** Returns the row as it is once it is locked, or `undefined` if it is gone or skipped. */
 function* lockRows(
   locks: NonNullable<Query["locks"]>,
   sources: readonly Opened[],
@@ -507,7 +507,7 @@ function* lockRows(
   return { ...context, rows: latest };
 }
 
-/** For COPY and cursors: the columns of a query, and its rows one by one. */
+/** For COPY and cursors: returns the rows of a query, one by one. */
 export function queryRows(plan: Plan, execution: Execution): Rows {
   return plan.run(execution);
 }

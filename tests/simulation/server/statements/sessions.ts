@@ -1,6 +1,6 @@
-// What a session keeps besides settings: LISTEN, prepared statements of SQL, DISCARD; and DO, which says a notice.
+// What a session keeps besides settings: LISTEN, prepared statements of SQL, DISCARD; and DO, which sends a notice.
 //
-// Knows their forms. Cursors are in cursors.ts.
+// Knows their syntax. Cursors are in cursors.ts.
 import { noPreparedStatement, notice, notInBlocks, PgError, preparedStatementExists } from "../errors.ts";
 import type { Session } from "../session.ts";
 import type { TokenReader } from "../tokens.ts";
@@ -166,7 +166,7 @@ export type { Prepared };
 
 // -- DO ---------------------------------------------------------------------------------------------------------------
 
-/** `do $$ begin raise notice 'x'; end $$`, of which only RAISE is known. */
+/** `do $$ begin raise notice 'x'; end $$`. The model knows only RAISE. */
 export function parseDo(reader: TokenReader, text: string): Statement {
   reader.expect("do");
   const at = reader.token.at;

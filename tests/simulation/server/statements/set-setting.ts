@@ -1,10 +1,10 @@
-// Setting a setting, as SET and set_config() do.
+// Sets a setting, as SET and set_config() do.
 //
-// Knows which settings are more than a value: the transaction's own, and roles. Must not know how it is written.
+// Knows which settings are more than a value: those of the transaction, and roles. Must not know the syntax.
 import { PgError, warning } from "../errors.ts";
 import type { Session } from "../session.ts";
 
-/** `null`: as RESET. The value as it is now. */
+/** Sets a value; `null` acts as RESET. Returns the new value. */
 export function setSetting(session: Session, name: string, value: string | null, isLocal: boolean): string {
   const key = name.toLowerCase();
   const { settings, transaction } = session;
@@ -47,7 +47,7 @@ const noSerializable = () =>
     hint: "You can use REPEATABLE READ instead.",
   });
 
-/** What SHOW gives for the settings that are a transaction's own. */
+/** Returns what SHOW shows, also for the settings of a transaction. */
 export function shown(session: Session, name: string): string {
   const { transaction, settings } = session;
   const key = name.toLowerCase();
@@ -57,7 +57,7 @@ export function shown(session: Session, name: string): string {
   return settings.get(name);
 }
 
-/** `name`: `role` or `session_authorization`; `null`, and `none` for a role: the login's own. */
+/** `name`: `role` or `session_authorization`. `null`, and `none` for a role, restore the login's own. */
 export function changeRole(session: Session, name: string, value: string | null, isLocal: boolean): string {
   const { settings, transaction, world } = session;
   const isRole = name === "role";

@@ -1,6 +1,6 @@
-// SET, RESET and SHOW, roles too.
+// SET, RESET and SHOW, also for roles.
 //
-// Knows their forms. Which values are right is settings.ts'.
+// Knows their syntax. settings.ts knows which values are valid.
 import type { Session } from "../session.ts";
 import type { TokenReader } from "../tokens.ts";
 import { text as textType } from "../values.ts";
@@ -57,7 +57,7 @@ function settingName(reader: TokenReader): string {
   return name;
 }
 
-/** Of a list, as search_path has one, each name is quoted where it needs to be. */
+/** In a list, such as search_path, each name is quoted if necessary. */
 function values(reader: TokenReader, name: string): string {
   const isList = name === "search_path";
   const items = reader.list(() => {

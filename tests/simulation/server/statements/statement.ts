@@ -1,6 +1,6 @@
-// What a statement is to those who run it, and how its texts are told apart.
+// The interface of a statement to the code that runs it, and how the types of its parameters are found.
 //
-// Knows the steps of a statement's life: it is parsed, analysed for its types, and runs. Must not know SQL.
+// Knows the steps of a statement's life: it is parsed, its types are analysed, and it runs. Must not know SQL.
 import { PgError, unknownParameter } from "../errors.ts";
 import type { ColumnDescription } from "../messages.ts";
 import type { Wait } from "../process.ts";
@@ -8,14 +8,14 @@ import type { Session } from "../session.ts";
 import type { Type, Value } from "../values.ts";
 import { text as textType } from "../values.ts";
 
-/** A statement as it is parsed: its names mean nothing yet. */
+/** A parsed statement, whose names are not resolved yet. */
 export interface Statement {
   readonly text: string;
-  /** `COMMIT` and its kin: it runs also in a transaction that has failed. */
+  /** For `COMMIT` and similar statements: it also runs in a failed transaction. */
   readonly isExit?: boolean;
-  /** It begins or ends a transaction: what it does holds at once. */
+  /** The statement begins or ends a transaction, and takes effect at once. */
   readonly isTransaction?: boolean;
-  /** Tables that are locked before it is analysed, and before it runs. */
+  /** Tables that are locked before the statement is analysed, and before it runs. */
   readonly tables: readonly { readonly name: string; readonly mode: number }[];
   analyse(session: Session, parameters: ParameterTypes): Plan;
 }
@@ -29,15 +29,15 @@ export interface Column {
 
 export interface Plan {
   /**
-   * How rows come: as they are read (`select`), after the statement has run (`returning`, `utility`), or none. What
-   * `utility` says has no analysis: its parameters have no types.
+   * How rows come: as they are read (`select`), after the statement has run (`returning`, `utility`), or none. A
+   * `utility` statement has no analysis, so its parameters have no types.
    */
   readonly kind: "select" | "returning" | "utility" | "none";
   readonly columns: readonly Column[] | undefined;
   run(execution: Execution): Rows;
 }
 
-/** Rows and waits, then the tag of CommandComplete. */
+/** Yields rows and waits, then returns the tag of CommandComplete. */
 export type Rows = Generator<Wait | Value[], string, void>;
 
 export interface Execution {
@@ -45,7 +45,7 @@ export interface Execution {
   readonly parameters: readonly Value[];
 }
 
-/** A prepared statement: what a name stands for. */
+/** A prepared statement: the meaning of a name. */
 export interface Prepared {
   readonly name: string;
   readonly text: string;
@@ -53,38 +53,38 @@ export interface Prepared {
   readonly statement: Statement | undefined;
   readonly parameters: readonly Type[];
   plan: Plan | undefined;
-  /** Of the catalog that it was analysed for. */
+  /** The state of the catalog for which it was analysed. */
   analysedFor: string;
   readonly isFromSql: boolean;
   readonly preparedAt: number;
   constants: readonly Constant[];
-  /** How often it was bound: from the sixth time on its plan is one for all values. */
+  /** Number of times it was bound. From the sixth time on it has one plan for all values. */
   uses: number;
 }
 
-/** An expression of constants and parameters alone: planning evaluates it, and fails where it does. */
+/** An expression of constants and parameters only. Planning evaluates it, and fails where it fails. */
 export type Constant = (execution: Execution) => unknown;
 
-/** The types of a statement's parameters: given by Parse, or learned from where they stand. */
+/** The types of a statement's parameters, given by Parse or derived from their context. */
 export class ParameterTypes {
   readonly #types: (Type | undefined)[];
   readonly #mayHave: boolean;
   readonly constants: Constant[] = [];
 
-  /** `given` "none": the statement comes in a Query, and can have no parameters. */
+  /** `given` "none": the statement comes in a Query, and cannot have parameters. */
   constructor(given: readonly (Type | undefined)[] | "none" = []) {
     this.#mayHave = given !== "none";
     this.#types = given === "none" ? [] : [...given];
   }
 
-  /** The type of `$index`, which is `wanted` where nobody has said anything yet. */
+  /** Returns the type of `$index`, which becomes `wanted` if it is not known yet. */
   use(index: number, wanted: Type | undefined, at?: number): Type | undefined {
     if (!this.#mayHave) throw new PgError("42P02", `there is no parameter $${index}`, { at });
     while (this.#types.length < index) this.#types.push(undefined);
     return (this.#types[index - 1] ??= wanted);
   }
 
-  /** A select list has it bare: it is text where nothing else is said. */
+  /** A parameter alone in a select list is text if no other context gives a type. */
   useAsText(index: number): Type {
     return this.use(index, textType)!;
   }

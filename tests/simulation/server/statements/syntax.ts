@@ -1,9 +1,9 @@
-// How expressions are written.
+// The syntax of expressions.
 //
 //   $1::int4   'x'   7   n + 1   repeat('x', $2)   array[1, 2]   row(1, 'a')   a is null   n in (1, 2)   n = any($1)
 //   case when a then b else c end   (select a from f())
 //
-// Knows a small part of PostgreSQL's grammar. Must not know what names stand for, nor what expressions give.
+// Knows a small part of PostgreSQL's grammar. Must not know what names refer to, nor the values of expressions.
 import { noType } from "../errors.ts";
 import type { Token, TokenReader } from "../tokens.ts";
 import * as types from "../values.ts";
@@ -40,7 +40,7 @@ const PRECEDENCE: readonly (readonly string[])[] = [
   ["*", "/", "%"],
 ];
 
-/** These are no columns' names where an expression is expected. */
+/** Words that are no column names where an expression is expected. */
 const RESERVED = new Set(
   `all and any array as asc case cast check collate column constraint create default desc distinct do else end except
   false fetch for foreign from grant group having in into intersect leading limit not null offset on only or order
@@ -113,7 +113,7 @@ function parseUnary(reader: TokenReader): Node {
   }
 }
 
-/** -9223372036854775808 and -2147483648 are what they are. */
+/** Negates a literal, so that -9223372036854775808 and -2147483648 are exact. */
 function negated(node: Extract<Node, { kind: "constant" }>, at: number): Node {
   return constantOf(-(node.value as bigint), at);
 }
@@ -141,7 +141,7 @@ export function parseTypeName(reader: TokenReader): string {
   return name;
 }
 
-/** Names of several words. */
+/** Reads type names of several words. */
 function wholeTypeName(reader: TokenReader, name: string): string {
   if (name === "double") {
     reader.expect("precision");
@@ -240,7 +240,7 @@ function parseCase(reader: TokenReader, at: number): Node {
   return { kind: "case", whens, otherwise, at };
 }
 
-/** A column, `table.column`, a function, or a type in front of a literal. */
+/** Reads a column, `table.column`, a function, or a type before a literal. */
 function parseName(reader: TokenReader, at: number): Node {
   let name = reader.name();
   if (reader.token.kind === "string" && typeNamed(name)) {
@@ -262,12 +262,12 @@ function parseName(reader: TokenReader, at: number): Node {
   return { kind: "call", name, args, isStar: false, at };
 }
 
-/** What a column of the result is called where nothing is said. */
+/** Returns the name of a result column without an alias. */
 export function nameOf(node: Node): string {
   return ownName(node) ?? (node.kind === "cast" ? internalName(node.type) : "?column?");
 }
 
-/** What a cast does not change. */
+/** Returns the name that a cast keeps. */
 function ownName(node: Node): string | undefined {
   if (node.kind === "column" || node.kind === "call") return node.name;
   if (node.kind === "array") return "array";
@@ -277,7 +277,7 @@ function ownName(node: Node): string | undefined {
   return node.kind === "cast" ? ownName(node.node) : undefined;
 }
 
-/** As pg_type has it: `integer` is `int4`. An array's column has the name of its items' type. */
+/** Returns the name in pg_type: `integer` is `int4`. An array's column has the name of its items' type. */
 function internalName(name: string): string {
   const type = typeNamed(name);
   return type ? (type.element ?? type).name : name;

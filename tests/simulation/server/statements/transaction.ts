@@ -1,6 +1,6 @@
 // BEGIN, COMMIT, ROLLBACK, savepoints, and SET TRANSACTION.
 //
-// Knows their forms. What they do is the session's.
+// Knows their syntax. The session knows what they do.
 import type { Session } from "../session.ts";
 import type { TokenReader } from "../tokens.ts";
 import { setSetting, warnOutsideBlock } from "./set-setting.ts";
@@ -97,7 +97,7 @@ export function parseRelease(reader: TokenReader, text: string): Statement {
   return plain(text, ({ session }) => (session.release(name), "RELEASE"), { isTransaction: true });
 }
 
-/** `set transaction …`, behind `set`. */
+/** Reads `set transaction …`, after `set`. */
 export function parseSetTransaction(reader: TokenReader, text: string): Statement {
   const modes = parseModes(reader);
   return plain(text, ({ session }) => {
@@ -107,7 +107,7 @@ export function parseSetTransaction(reader: TokenReader, text: string): Statemen
   });
 }
 
-/** `set session characteristics as transaction …`, behind `characteristics`. */
+/** Reads `set session characteristics as transaction …`, after `characteristics`. */
 export function parseSetCharacteristics(reader: TokenReader, text: string): Statement {
   reader.expect("as", "transaction");
   const modes = parseModes(reader);

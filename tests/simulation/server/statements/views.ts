@@ -1,6 +1,6 @@
-// The system's views: what a check of leftovers asks for.
+// The system views that a check of leftovers reads.
 //
-// Knows their columns, as far as somebody asks for them. Must not know SQL.
+// Knows the columns that callers use. Must not know SQL.
 import type { Session } from "../session.ts";
 import { fromUnix } from "../times.ts";
 import {
@@ -28,11 +28,11 @@ export interface View {
   rows(session: Session): Value[][];
 }
 
-/** A column by its number in the real view: only these are here, so `select *` gives fewer. */
+/** Columns by their number in the real view. The model has only these, so `select *` returns fewer. */
 interface Definition {
   readonly oid: number;
   readonly columns: readonly (readonly [name: string, type: Type, number: number])[];
-  /** In the order of the columns. */
+  /** The rows' values are in the order of the columns. */
   rows(session: Session): Value[][];
 }
 
@@ -126,7 +126,7 @@ const VIEWS: Readonly<Record<string, (version: Version) => Definition>> = {
         return [slot, "pgoutput", "logical", database, isTemporary, isActive, processId ?? null, where];
       }),
   }),
-  // Another role than a member of pg_read_all_stats is shown the process alone.
+  // A role that is no member of pg_read_all_stats sees only the process.
   pg_stat_wal_receiver: (version) => ({
     oid: version === 18 ? 12_241 : 12_237,
     columns: [

@@ -1,6 +1,6 @@
 // INSERT, UPDATE, DELETE and TRUNCATE.
 //
-// Knows how rows are changed, and who must wait for whom. Must not know how versions are kept (tables.ts).
+// Knows how rows are changed, and which session must wait for which. Must not know how versions are kept (tables.ts).
 import { noTable, PgError } from "../errors.ts";
 import { ACCESS_EXCLUSIVE, EXCLUSIVE, ROW_EXCLUSIVE } from "../locks.ts";
 import type { Session } from "../session.ts";
@@ -78,7 +78,7 @@ function assignment(
   };
 }
 
-/** What RETURNING gives, if anything. */
+/** Returns the targets of RETURNING, if any. */
 function returningOf(returning: Returning, table: Table, alias: string, session: Session, parameters: ParameterTypes) {
   if (!returning) return undefined;
   const scope = new Scope(session, parameters, [{ name: alias, columns: columnsOf(table) }]);
@@ -144,7 +144,7 @@ function insertPlan({ target, names, query, returning }: Insert, session: Sessio
       runner.write();
       const context = contextOf(runner, values);
       let count = 0;
-      // All are there before the first is stored: the query may read the table.
+      // All rows are read before the first is stored, because the query may read the table.
       const all: Value[][] = [];
       if (rows) {
         for (const row of rows(context)) {
@@ -181,7 +181,7 @@ function insertedRows(
       return "";
     };
   }
-  // `insert … select $1` gives a parameter the column's type.
+  // In `insert … select $1` the parameter has the column's type.
   query.targets.forEach(({ node }, index) => {
     const type = attributes[index]?.type;
     if (node.kind === "parameter" && type) parameters.use(node.index, type);
@@ -284,7 +284,7 @@ const IDENTITIES = {
   DELETE: { does: "delete from", publishes: "deletes", hint: "To enable deleting from the table" },
 } as const;
 
-/** Whoever reads the log of a published table must be told which row it was. */
+/** A reader of a published table's log must be able to identify the old row. */
 function checkIdentity(word: keyof typeof IDENTITIES, { oid, name, replicaIdentity }: Table, session: Session): void {
   if (replicaIdentity === "f" || !session.world.publications.has(oid)) return;
   const { does, publishes, hint } = IDENTITIES[word];
@@ -305,7 +305,7 @@ function changed(
   return row;
 }
 
-/** The row that RETURNING sees. */
+/** Stores the change. Returns the row that RETURNING sees. */
 function store(table: Table, session: Session, old: Version, values: Value[] | undefined): Value[] {
   const transaction = session.transaction!;
   if (values) table.update(transaction, old, values);

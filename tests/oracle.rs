@@ -113,7 +113,9 @@ fn binary_values_equal_to_json() {
         counts.values().sum::<usize>(),
         counts.len()
     );
-    let of_types = counts.keys().filter(|name| !name.ends_with("[]")).count();
+    // The vectors are in the files of their elements.
+    let is_own = |name: &&String| !name.ends_with("[]") && !name.ends_with("vector");
+    let of_types = counts.keys().filter(is_own).count();
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/types.md")).unwrap();
     assert!(
         page.contains(&format!(" of {of_types} built-in types and their arrays")),

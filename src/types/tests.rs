@@ -79,6 +79,15 @@ pub(super) fn text_refused(type_oid: u32, value: &str) {
     );
 }
 
+/// The core searches them by bisection, so a pair out of order hides other types.
+#[test]
+fn lists_of_types_are_sorted() {
+    for list in [oid::ARRAYS, oid::RANGES, oid::MULTIRANGES] {
+        let wrong = list.windows(2).find(|pair| !pair.is_sorted());
+        assert_eq!(wrong, None, "src/types/oid.rs: these two are not in order");
+    }
+}
+
 #[test]
 fn binary_is_asked_for_where_it_can_be_read() {
     for type_oid in 0..10_000 {

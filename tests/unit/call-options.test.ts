@@ -20,8 +20,15 @@ test.each([
 
 /** A call that refuses a wrong value of the option. */
 const REFUSED_BY = {
-  ...{ cache: "query", rowMode: "query", gzip: "stream", headers: "respond", status: "respond" },
-  ...{ format: "json", header: "json", csvFormulas: "json", toon: "json" },
+  cache: "query",
+  rowMode: "query",
+  format: "json",
+  header: "json",
+  csvFormulas: "json",
+  toon: "json",
+  gzip: "stream",
+  headers: "respond",
+  status: "respond",
 } as const;
 const REFUSED_BY_BATCH = ["atomic", "results"];
 /** Any value that is true closes the client, and any function is told of progress: nothing is refused. */

@@ -17,8 +17,8 @@ import {
 } from "./scalars.ts";
 
 export type TypeFormat = "text" | "binary";
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in @types/pg: text or bytes, whichever format it is
-// for
+// As in @types/pg: text or bytes, whichever format it is for.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type TypeParser = (value: any) => any;
 
 /** A source of parsers: `types`, a client's overrides, or the user's own, per client or per query. */

@@ -112,12 +112,12 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
     async last(ask) {
       const behind = await cluster.position();
       const objects = [...new Set(writes.map(({ object }) => object))];
-      const one = async (object: string): Promise<Read> => {
-        const table = isList(object) ? "lists" : "registers";
-        const rows = (await ask(`select n from ${table} where id = '${object}'`)) as { n: number }[];
-        return { object, behind, values: rows.map(({ n }) => n) };
-      };
-      return await Promise.all(objects.map(one));
+      // Not object by object: each question has a connection of its own.
+      const values = new Map(objects.map((object): [string, number[]] => [object, []]));
+      for (const table of ["registers", "lists"])
+        for (const { id, n } of (await ask(`select id, n from ${table}`)) as { id: string; n: number }[])
+          values.get(id)?.push(n);
+      return objects.map((object) => ({ object, behind, values: values.get(object)! }));
     },
   };
 }

@@ -15,8 +15,7 @@ import {
 import { choose, lagOf, type Choice } from "./choice.ts";
 import { Lookout } from "./look.ts";
 import type { ClusterConfig } from "./options.ts";
-import type { Servers } from "./servers.ts";
-import { type Server } from "./servers.ts";
+import type { Server, Servers } from "./servers.ts";
 
 /**
  * Milliseconds between two looks for a primary that cannot be found. The pause doubles each time, up to the longest.

@@ -127,11 +127,11 @@ export abstract class Queries extends Queue {
     );
   }
 
-  /** Calls `run` once for each loop, with the sink for that loop's rows. */
+  /** Calls `body` once for each loop, with the sink for that loop's rows. */
   protected loop<Row>(
     asked: Asked,
     options: QueryOptions,
-    run: (
+    body: (
       call: Call<void>,
       session: Session,
       text: string,
@@ -148,7 +148,7 @@ export abstract class Queries extends Queue {
         asked,
         { ...options, [LEAVING]: leaving.signal },
         waiting(async (call: Call<void>, session) => {
-          const ended = await run(call, session, asked.text, form, sink);
+          const ended = await body(call, session, asked.text, form, sink);
           if (!ended) return;
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
           call.succeed();
@@ -215,7 +215,7 @@ export abstract class Queries extends Queue {
       results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
       rows.fields = [];
     };
-    const run = async (
+    const body = async (
       call: Call<QueryResult<Row>[]>,
       { connection, catalog, statements, transaction }: Session,
     ): Promise<void> => {
@@ -236,7 +236,7 @@ export abstract class Queries extends Queue {
       if (operation.error) throw operation.error;
       call.succeed(results);
     };
-    return await this.run(query, options, waiting(run));
+    return await this.run(query, options, waiting(body));
   }
 
   /**
@@ -351,9 +351,9 @@ export abstract class Queries extends Queue {
     if (!items.length) return [];
     const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
     const texts = items.map((item) => item.text);
-    const run = (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session: Session) =>
+    const body = (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session: Session) =>
       runBatch(call, session, items, { atomic, form, mode });
-    const settled = await this.run({ text, texts, kind: "batch" }, options, waiting(run));
+    const settled = await this.run({ text, texts, kind: "batch" }, options, waiting(body));
     settled.forEach((item, index) => {
       if (item.status === "rejected") item.reason = here(errorOf(item.reason as PgzError, items[index]!));
     });
@@ -378,7 +378,7 @@ export abstract class Queries extends Queue {
         "INVALID_QUERY",
         "prepare needs a text with $1, $2 …: pass the values to query() or exec().",
       );
-    const run = async (call: Call<Prepared<Row>>, { statements, transaction }: Session): Promise<void> => {
+    const body = async (call: Call<Prepared<Row>>, { statements, transaction }: Session): Promise<void> => {
       const prepare = async () => (await statements.prepare(call, [text]))?.[0];
       let shape = await prepare();
       // An earlier name was out of date. The second attempt has no earlier name.
@@ -389,7 +389,7 @@ export abstract class Queries extends Queue {
       const description = { parameterTypes: [...prepared.parameterTypes], fields: prepared.columns };
       call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(prepared)));
     };
-    return await this.run({ text }, options, waiting(run));
+    return await this.run({ text }, options, waiting(body));
   }
 
   /**
@@ -411,14 +411,14 @@ export abstract class Queries extends Queue {
    */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = this.asQuery(input, options);
-    const run = async (call: Call<Description>, session: Session) => {
+    const body = async (call: Call<Description>, session: Session) => {
       const asked = session.statements.shape(call, text);
       call.sent(text.length);
       const shape = await asked;
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
     // For any statement, because none is run.
-    return await this.run({ text }, options, waiting(run), "shared");
+    return await this.run({ text }, options, waiting(body), "shared");
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ export abstract class Queries extends Queue {
   protected collecting<Row>(query: Query, options: QueryOptions): Body<QueryResult<Row>> {
     const [form, mode] = this.#values(options);
     return (call, session, ending) => {
-      const rows = new Collector<Row>(form, mode);
+      const rows = new Collector<Row>(form, mode, session.catalog);
       const ended = ({ rowCount, command, truncated }: Operation) => {
         const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
         call.succeed(truncated ? { ...result, truncated } : result);
@@ -143,11 +143,11 @@ export abstract class Queries extends Queue {
     return new Rows((rows, size) => {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
-      const sink = loopSink(rows, queue, form, mode);
       const running = this.run(
         asked,
         { ...options, [LEAVING]: leaving.signal },
         waiting(async (call: Call<void>, session) => {
+          const sink = loopSink(rows, queue, form, mode, session.catalog);
           const ended = await body(call, session, asked.text, form, sink);
           if (!ended) return;
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
@@ -210,16 +210,16 @@ export abstract class Queries extends Queue {
       throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
     const results: QueryResult<Row>[] = [];
-    const rows = new Collector<Row>(form, mode);
-    const complete = (command: string, rowCount: number | null) => {
-      results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
-      rows.fields = [];
-    };
     const body = async (
       call: Call<QueryResult<Row>[]>,
       { connection, catalog, statements, transaction }: Session,
     ): Promise<void> => {
       if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
+      const rows = new Collector<Row>(form, mode, catalog);
+      const complete = (command: string, rowCount: number | null) => {
+        results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
+        rows.fields = [];
+      };
       const fail = (error: PgzError) => Object.assign(error, { completed: results.map(({ command }) => command) });
       call.attached = { fail };
       const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
@@ -262,8 +262,7 @@ export abstract class Queries extends Queue {
     if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff)
       throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
-    const rows = new Collector<Row>(form, mode);
-    const batches = this.#batches(query, form, rows, size, options);
+    const batches = this.#batches<Row>(query, form, mode, size, options);
     const next = batches.next.bind(batches);
     // Not every engine's stacks name the caller that awaits an async generator.
     return Object.assign(batches, { next: () => traced(next()) });
@@ -271,13 +270,13 @@ export abstract class Queries extends Queue {
 
   async *#batches<Row>(
     query: Query,
-    form: Form,
-    rows: Collector<Row>,
+    form: ValueForm,
+    mode: RowMode,
     size: number,
     options: CallOptions,
   ): AsyncGenerator<Row[], void, undefined> {
     const opening = async (call: Call<Cursor<Row>>, session: Session) => {
-      const cursor = new Cursor(call, session, rows);
+      const cursor = new Cursor(call, session, new Collector<Row>(form, mode, session.catalog));
       await cursor.start(query, form, size);
       if (!call.finished) call.hand(cursor);
       await cursor.closed;

@@ -1,8 +1,8 @@
 // The calls that a client and a transaction share: those of queries.ts, those whose rows stay bytes (in one piece, as a
 // stream or as a Response), and COPY in both directions.
 //
-// Knows which form the bytes have and where they go. Must not know whose turn it is (queue.ts), how the connection is
-// made, nor when a transaction begins and ends.
+// Knows which form the bytes have and where they go. Must not know whose turn it is (turn-queue.ts), how the
+// connection is made, nor when a transaction begins and ends.
 import { checkObject } from "../config/rules.ts";
 import type { RowSink } from "../connection/operation.ts";
 import { outputForm, type Form } from "../rows/form.ts";
@@ -29,8 +29,8 @@ import type {
   StreamOptions,
 } from "./options.ts";
 import type { Body } from "./turn-queue.ts";
-import { Queries, Result, wayOf } from "./queries.ts";
-import { refusal, waiting } from "./queue.ts";
+import { Queries, CallSettler, wireUseOf } from "./queries.ts";
+import { refusal, waiting } from "./call-runner.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
@@ -59,9 +59,9 @@ export abstract class Calls extends Queries {
     };
     const join: Body<OwnBytes> = (call, session, ending) => {
       const ended = () => call.succeed(rest() ?? joined(pieces));
-      begin(call, session, query, form, newSink, new Result(ending, ended));
+      begin(call, session, query, form, newSink, new CallSettler(ending, ended));
     };
-    return this.run(query, options, join, wayOf(query));
+    return this.run(query, options, join, wireUseOf(query));
   }
 
   /**

@@ -217,7 +217,7 @@ export class Client extends OneConnection {
 
   async #close(): Promise<void> {
     // The stream's reader may be waiting for this: a handler's response is read after its `await using` and `finally`.
-    if (this.handed) return runtime().background(this.streamed().then(() => this.#end()));
+    if (this.userStream) return runtime().background(this.whenStreamsEnd().then(() => this.#end()));
     const end = this.turns.end();
     if (end) await withDeadline(CLOSE_GRACE, end);
     await this.#end();

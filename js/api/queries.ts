@@ -1,8 +1,8 @@
 // Calls whose rows become JavaScript values, and calls that ask for no rows: queries, loops, cursors, batches, prepared
 // statements.
 //
-// Knows which form of rows a call wants and what runs it. Must not know whose turn it is (queue.ts), how the connection
-// is made, nor when a transaction begins and ends.
+// Knows which form of rows a call wants and what runs it. Must not know whose turn it is (turn-queue.ts), how the
+// connection is made, nor when a transaction begins and ends.
 import { isHyperdrive } from "../config/hosts.ts";
 import { checkObject, oneOf } from "../config/rules.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
@@ -55,11 +55,11 @@ import {
   type SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import type { Body, Ending, Way } from "./turn-queue.ts";
-import { Queue, refusal, waiting } from "./queue.ts";
+import type { Body, Ending, WireUse } from "./turn-queue.ts";
+import { CallRunner, refusal, waiting } from "./call-runner.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
-export abstract class Queries extends Queue {
+export abstract class Queries extends CallRunner {
   /**
    * Runs a query and holds all its rows in memory. It can also be used as a template tag.
    *
@@ -85,7 +85,7 @@ export abstract class Queries extends Queue {
   query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
     try {
       const [query, options] = this.#asCall<QueryOptions>(input, rest);
-      return this.run(query, options, this.collecting<Row>(query, options), wayOf(query));
+      return this.run(query, options, this.collecting<Row>(query, options), wireUseOf(query));
     } catch (error) {
       return refusal(error);
     }
@@ -100,7 +100,7 @@ export abstract class Queries extends Queue {
         const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
         call.succeed(truncated ? { ...result, truncated } : result);
       };
-      begin(call, session, query, form, () => rows.sink, new Result(ending, ended));
+      begin(call, session, query, form, () => rows.sink, new CallSettler(ending, ended));
     };
   }
 
@@ -180,9 +180,9 @@ export abstract class Queries extends Queue {
       const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
       const count: Body<ExecResult> = (call, session, ending) => {
         const ended = ({ command, rowCount }: Operation) => call.succeed({ command, rowCount });
-        begin(call, session, query, counted, () => NO_ROWS, new Result(ending, ended));
+        begin(call, session, query, counted, () => NO_ROWS, new CallSettler(ending, ended));
       };
-      return this.run(query, options, count, wayOf(query));
+      return this.run(query, options, count, wireUseOf(query));
     } catch (error) {
       return refusal(error);
     }
@@ -190,7 +190,7 @@ export abstract class Queries extends Queue {
 
   /**
    * Runs the statements of one text by the simple query protocol and gives a result for each. There are no parameters,
-   * and the limits count over all statements. Values are those of `query`, with three exceptions: docs/types.md,
+   * and the limits apply to all statements together. Values are those of `query`, with three exceptions: docs/types.md,
    * "Without the extended protocol".
    *
    * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it;
@@ -298,8 +298,8 @@ export abstract class Queries extends Queue {
   /**
    * Sends many statements at once and waits once. Resolves with a result for each, in order (docs/batches.md).
    *
-   * Statements are looked up before they run, so no statement can use a table that another one creates. If a value
-   * cannot be encoded, nothing has run. The error of an atomic batch has a `batch` ({@link BatchFailure}).
+   * All statements are described before any of them runs, so no statement can use a table that another one creates. If
+   * a value cannot be encoded, nothing has run. The error of an atomic batch has a `batch` ({@link BatchFailure}).
    *
    * @example
    * const [user, orders] = await client.batch([
@@ -379,14 +379,14 @@ export abstract class Queries extends Queue {
       );
     const body = async (call: Call<Prepared<Row>>, { statements, transaction }: Session): Promise<void> => {
       const prepare = async () => (await statements.prepare(call, [text]))?.[0];
-      let shape = await prepare();
-      // An earlier name was out of date. The second attempt has no earlier name.
-      if (isStale(shape) && transaction.status === "I") shape = await prepare();
-      if (!shape) return;
-      if (shape instanceof PgzError) throw shape;
-      const prepared = shape;
-      const description = { parameterTypes: [...prepared.parameterTypes], fields: prepared.columns };
-      call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(prepared)));
+      let prepared = await prepare();
+      // The name was taken, lost or out of date on the server. The second attempt parses under a new name.
+      if (isStale(prepared) && transaction.status === "I") prepared = await prepare();
+      if (!prepared) return;
+      if (prepared instanceof PgzError) throw prepared;
+      const shape = prepared;
+      const description = { parameterTypes: [...shape.parameterTypes], fields: shape.columns };
+      call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(shape)));
     };
     return await this.run({ text }, options, waiting(body));
   }
@@ -411,12 +411,12 @@ export abstract class Queries extends Queue {
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = this.asQuery(input, options);
     const body = async (call: Call<Description>, session: Session) => {
-      const asked = session.statements.shape(call, text);
+      const described = session.statements.shape(call, text);
       call.sent(text.length);
-      const shape = await asked;
+      const shape = await described;
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
-    // For any statement, because none is run.
+    // Describing runs nothing, so it may always share the wire.
     return await this.run({ text }, options, waiting(body), "shared");
   }
 
@@ -465,8 +465,8 @@ const rowModes = oneOf("object", "array");
 /** Drops the rows of a statement that is run for its effect. */
 const NO_ROWS: RowSink = { rows: () => {} };
 
-/** Settles a call whose result is complete only at its end. */
-export class Result implements Executed {
+/** Settles a call when its operation ends: its result is complete only then. */
+export class CallSettler implements Executed {
   readonly #ending: Ending;
   readonly #ended: (operation: Operation) => void;
 
@@ -486,6 +486,6 @@ export class Result implements Executed {
 }
 
 /** How a statement whose result is collected uses the connection. */
-export function wayOf(query: Query): Way {
+export function wireUseOf(query: Query): WireUse {
   return isPipelinable(query.text) ? "shared" : "alone";
 }

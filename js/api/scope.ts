@@ -13,7 +13,7 @@ import { notInScope } from "../statement/scoped-statement.ts";
 import { UsageError } from "../util/errors.ts";
 import { Calls } from "./calls.ts";
 import type { Counters } from "./ledger.ts";
-import type { CallArguments } from "./queue.ts";
+import type { CallArguments } from "./call-runner.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
 /** What a scope needs from its client. */
@@ -89,10 +89,10 @@ export class Scope extends Calls {
   protected override readonly signal = undefined;
 
   /** Runs the call in the client's queue, with our session. */
-  protected override run<T>(...[asked, options, body, way]: CallArguments<T>): Promise<T> {
+  protected override run<T>(...[asked, options, body, use]: CallArguments<T>): Promise<T> {
     if (isCopy(asked.text)) throw copyNeedsTransaction();
     const scoped: typeof body = (call, session, ending) => body(call, this.#sessionOf(session), ending);
-    return this.#client.run(asked, options, scoped, way);
+    return this.#client.run(asked, options, scoped, use);
   }
 
   /** Returns our session for this one. Throws inside a transaction, because the settings would last until its end. */
@@ -113,7 +113,7 @@ export class Scope extends Calls {
     return this.#client.close();
   }
 
-  /** The client refuses what must be refused. */
+  /** The client refuses calls that may not be made now. */
   protected override refused(): undefined {}
 
   /** The client connects, so this is never called. */

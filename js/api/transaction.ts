@@ -20,7 +20,7 @@ import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
-import { wayOf } from "./queries.ts";
+import { wireUseOf } from "./queries.ts";
 import type { Body } from "./turn-queue.ts";
 import type { Counters } from "./ledger.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
@@ -284,7 +284,7 @@ export class Transaction extends Calls {
         "last() would commit the outer transaction: call query(), or its last().",
       );
     const query = this.asQuery(input, options);
-    const result = this.run(query, options, this.#andCommit(this.collecting<Row>(query, options)), wayOf(query));
+    const result = this.run(query, options, this.#andCommit(this.collecting<Row>(query, options)), wireUseOf(query));
     this.#hasLast = true;
     return await result;
   }

@@ -52,7 +52,7 @@ export class Turn {
  * - `loop`: alone, and its consumer must finish it before another call can run.
  * - `stream`: as `loop`, but it continues when the client is closed, because the user holds it.
  */
-export type Way = "alone" | "shared" | "loop" | "stream";
+export type WireUse = "alone" | "shared" | "loop" | "stream";
 
 /** Receives, once, how the body of a call ended. */
 export interface Ending {
@@ -70,7 +70,7 @@ export type Body<T> = (call: Call<T>, session: Session, ending: Ending) => void;
 
 /** A call that has a turn on a connection. */
 export interface QueuedCall<T> {
-  readonly job: { readonly call: Call<T>; readonly way: Way; readonly body: Body<T> };
+  readonly job: { readonly call: Call<T>; readonly use: WireUse; readonly body: Body<T> };
   /** The session on which the call runs. */
   connected(): Session | Promise<Session>;
   /**
@@ -128,7 +128,7 @@ export class TurnQueue {
     // Taken first: a value's own code may make a call while the body begins, and that call must come later.
     const before = this.#last;
     const turn = this.take();
-    const isShared = queued.job.way === "shared" && this.#pipelining > 1;
+    const isShared = queued.job.use === "shared" && this.#pipelining > 1;
     const entry = new QueueEntry(this, queued, turn, isShared, before);
     const ahead = isShared ? before?.sent : before?.over;
     if (ahead) ahead.whenFired(() => this.#begin(entry));
@@ -176,7 +176,7 @@ export class TurnQueue {
  *
  *   begin ──> session ──> body ──> over ──> what it abandoned is cleaned up ──> earlier calls are over ──> passed on
  *     ^                     │
- *     └──── begin again ────┘  the session had ended before it began with the call
+ *     └──── begin again ────┘  the session had ended before it started the call
  */
 class QueueEntry<T> implements Ending, Follower {
   readonly #queue: TurnQueue;

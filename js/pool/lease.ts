@@ -74,12 +74,12 @@ export class Lease extends OneConnection {
    * }
    */
   release({ destroy = false }: { readonly destroy?: boolean | undefined } = {}): Promise<void> {
-    return (this.#releasing ??= !destroy && this.handed ? this.#leave() : this.#release(destroy));
+    return (this.#releasing ??= !destroy && this.userStream ? this.#leave() : this.#release(destroy));
   }
 
   /** Releases, and ends a handed out stream too: its reader has gone. @internal */
   takeBack(): Promise<void> {
-    if (this.handed) this.stop(released);
+    if (this.userStream) this.stop(released);
     return this.release();
   }
 
@@ -90,8 +90,8 @@ export class Lease extends OneConnection {
   /** Does not wait for the stream: a handler's response is read only after its `await using` and `finally`. */
   #leave(): Promise<void> {
     this.stopAllButStreams(released);
-    this.#member.stream = this.handed;
-    runtime().background(this.streamed(released).then(() => this.#release(false)));
+    this.#member.stream = this.userStream;
+    runtime().background(this.whenStreamsEnd(released).then(() => this.#release(false)));
     return Promise.resolve();
   }
 

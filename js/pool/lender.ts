@@ -7,7 +7,7 @@
 // Knows when a call has a connection for itself, the hook `beforeAcquire`, and what an observer hears of it. Must not
 // know who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
 import type { QueuedCall } from "../api/turn-queue.ts";
-import { Job, uselessFor } from "../api/queue.ts";
+import { Job, sessionFailure } from "../api/call-runner.ts";
 import type { Config } from "../config/options.ts";
 import type { Call, Holder } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
@@ -55,8 +55,8 @@ export class Lender {
   /** Finds a member for the call: at once if one is free, so that no promise is made. Never throws. */
   lend<T>(job: Job<T>): void {
     const { call, body, free } = job;
-    const way = job.way === "shared" && this.#changesSession(call) ? "alone" : job.way;
-    this.#find(way === job.way ? job : new Job(call, way, body, free));
+    const use = job.use === "shared" && this.#changesSession(call) ? "alone" : job.use;
+    this.#find(use === job.use ? job : new Job(call, use, body, free));
   }
 
   #find<T>(job: Job<T>): void {
@@ -85,17 +85,17 @@ export class Lender {
   }
 
   /** Gives the member to the call. Returns false if the call has settled meanwhile. */
-  isWanted<T>({ call, way }: Job<T>, member: Member): boolean {
+  isWanted<T>({ call, use }: Job<T>, member: Member): boolean {
     this.#tell("acquire");
     if (call.finished) return false;
     member.call = call;
-    if (way === "stream") member.stream = call;
+    if (use === "stream") member.stream = call;
     return true;
   }
 
   /** Called after a failure. Returns whether the call moves to another session, since this one was of no use to it. */
   leaves<T>(job: Job<T>, error: unknown, session: Session): boolean {
-    const cause = uselessFor(error, session);
+    const cause = sessionFailure(error, session);
     if (!cause) return false;
     // A server that refuses logins is retried until `acquireTimeout`, which bounds a waiter too.
     if (!job.goesElsewhere(cause, cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1)) return false;
@@ -231,11 +231,11 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   // -- before a member ------------------------------------------------------------------------------------------------
 
   get isAlone(): boolean {
-    return this.job.way !== "shared";
+    return this.job.use !== "shared";
   }
 
   get isStream(): boolean {
-    return this.job.way === "stream";
+    return this.job.use === "stream";
   }
 
   get since(): number {

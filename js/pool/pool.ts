@@ -5,7 +5,7 @@
 import { checkConfigured, configuredForPool } from "../api/configured.ts";
 import { OwnerCheck } from "../api/owner-check.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import type { Job } from "../api/queue.ts";
+import type { Job } from "../api/call-runner.ts";
 import { TransactionCalls } from "../api/transaction-calls.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import { callOption } from "../config/config.ts";
@@ -289,7 +289,7 @@ export class Pool extends TransactionCalls {
     if (!this.#slots.waiting) this.#lifecycle.abortConnects(ended);
     this.#loans.look(performance.now());
     // Does not wait for the streams: a handler's response is read only after its `await using` and `finally`.
-    if (this.handed) runtime().background(this.streamed(closedUnderneath));
+    if (this.userStream) runtime().background(this.whenStreamsEnd(closedUnderneath));
     const slots = this.#slots;
     await withDeadline(
       timeout,

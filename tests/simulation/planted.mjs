@@ -68,7 +68,7 @@ export const planted = [
   },
   {
     name: "a stream with closeWhenDone forgets its closer",
-    file: "js/api/queue.ts",
+    file: "js/api/call-runner.ts",
     from: "    if (closeWhenDone) await this.close();",
     to: "    void closeWhenDone;",
   },
@@ -109,9 +109,9 @@ export const planted = [
   },
   {
     name: "a stream that stands still is not ended after closeTimeout",
-    file: "js/api/queue.ts",
+    file: "js/api/call-runner.ts",
     from: "if (!left) return true;",
-    to: "if (!left) left = LOOKS;",
+    to: "if (!left) left = CHECKS_PER_TIMEOUT;",
     mends: "905e508",
   },
   {

@@ -2,13 +2,13 @@
 // all events are recorded.
 //
 // Knows what turn-queue.ts needs of calls and sessions. Must not know queues or clients.
-import { TurnQueue, type Ending, type QueuedCall, type Way } from "../../js/api/turn-queue.ts";
+import { TurnQueue, type Ending, type QueuedCall, type WireUse } from "../../js/api/turn-queue.ts";
 import type { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { quiet } from "./memory-session.ts";
 
 interface Extra {
-  way?: Way;
+  use?: WireUse;
   connected?: () => Session | Promise<Session>;
   body?: (call: Call<void>, session: Session) => void;
   next?: "fail" | "begin again" | "leave";
@@ -40,7 +40,7 @@ export class TurnQueueWorld {
   }
 
   /** Queues a call with this name. */
-  call(name: string, { way = "shared", connected, body, next = "fail", call: more }: Extra = {}) {
+  call(name: string, { use = "shared", connected, body, next = "fail", call: more }: Extra = {}) {
     let ending!: Ending;
     const call = {
       finished: false,
@@ -55,7 +55,7 @@ export class TurnQueueWorld {
       body?.(call as never, session);
     };
     const visitor = {
-      job: { call, way, body: run },
+      job: { call, use, body: run },
       connected: connected ?? (() => this.session),
       failed: (error: Error) => (this.log.push(`${name} is asked about ${error.message}`), next),
       free: () => void this.log.push(`${name} is free`),

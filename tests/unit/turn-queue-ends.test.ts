@@ -161,7 +161,7 @@ test("a thousand calls that are over before an earlier one end without deep recu
   for (const one of others) one.over();
   world.log.length = 0;
   let depth = 0;
-  const last = world.call("last", { way: "alone", body: () => void (depth = new Error().stack!.split("\n").length) });
+  const last = world.call("last", { use: "alone", body: () => void (depth = new Error().stack!.split("\n").length) });
   Error.stackTraceLimit = 10_000;
   first.over();
   await quiet();

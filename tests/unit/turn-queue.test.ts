@@ -39,10 +39,10 @@ test("a pipelined call begins once the previous one has sent its last message, a
 
 test.each(["alone", "loop", "stream"] as const)(
   "a call that is %s waits for all earlier calls, and all later calls wait for it",
-  async (way) => {
+  async (use) => {
     const world = new TurnQueueWorld(5);
     const a = world.call("a");
-    const b = world.call("b", { way });
+    const b = world.call("b", { use });
     const c = world.call("c");
     a.says();
     expect(await world.news()).toEqual(["a begins"]);
@@ -103,7 +103,7 @@ test("after 64 KiB of parameters the next call waits until they have left the so
 
 test("calls whose turn comes with the end of one begin in sequence, in the same turn", () => {
   const world = new TurnQueueWorld(100);
-  const first = world.call("first", { way: "alone" });
+  const first = world.call("first", { use: "alone" });
   const says = (call: Call<void>) => call.follower!.sent(1);
   for (let n = 0; n < 50; n++) world.call(String(n), { body: says });
   let depth = 0;
@@ -126,7 +126,7 @@ test("a call that is made while another one begins comes after it", async () => 
 
 test("a call after one whose body throws still gets its turn", async () => {
   const world = new TurnQueueWorld(5);
-  const first = world.call("first", { way: "alone" });
+  const first = world.call("first", { use: "alone" });
   world.call("a", {
     body: () => {
       throw new Error("mine");

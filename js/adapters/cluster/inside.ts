@@ -4,12 +4,12 @@
 // Types, and the one cast. Must not know servers.
 import type { Pool, Transaction, TransactionOptions } from "../../index.ts";
 import type { Counters } from "../../api/ledger.ts";
-import type { CallArguments } from "../../api/queue.ts";
+import type { CallArguments } from "../../api/call-runner.ts";
 import type { Config } from "../../config/options.ts";
 import type { Session } from "../../session/session.ts";
 
 export type { Body } from "../../api/turn-queue.ts";
-export type { CallArguments } from "../../api/queue.ts";
+export type { CallArguments } from "../../api/call-runner.ts";
 export type { Config } from "../../config/options.ts";
 export type { Operation } from "../../connection/operation.ts";
 export type { Call } from "../../session/call.ts";

@@ -1,7 +1,7 @@
 // The life of a call apart from its turn: what is refused, what ends it, what its observer is told, and where it moves
 // when its session was unusable.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Job, refusal, uselessFor } from "../../js/api/queue.ts";
+import { Job, refusal, sessionFailure } from "../../js/api/call-runner.ts";
 import type { Call } from "../../js/session/call.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { memoryPool } from "../support/memory-pool.ts";
@@ -29,12 +29,12 @@ afterEach(() => vi.restoreAllMocks());
 test("a session was unusable if its own end failed the call in a retryable way", () => {
   const own = { retryable: true };
   const session = (closed: unknown, established: boolean) => ({ connection: { closed, established } }) as never;
-  expect(uselessFor(own, session(own, true))).toBe("ended session");
-  expect(uselessFor(own, session(own, false))).toBe("refused login");
-  expect(uselessFor({ retryable: true }, session(own, true))).toBeUndefined();
-  expect(uselessFor(own, session(undefined, true))).toBeUndefined();
+  expect(sessionFailure(own, session(own, true))).toBe("ended session");
+  expect(sessionFailure(own, session(own, false))).toBe("refused login");
+  expect(sessionFailure({ retryable: true }, session(own, true))).toBeUndefined();
+  expect(sessionFailure(own, session(undefined, true))).toBeUndefined();
   const unsafe = { retryable: false };
-  expect(uselessFor(unsafe, session(unsafe, true))).toBeUndefined();
+  expect(sessionFailure(unsafe, session(unsafe, true))).toBeUndefined();
 });
 
 test("a call moves to another session as often as allowed, and only if nothing of it can have happened", () => {

@@ -1,7 +1,7 @@
-// The life of a call. It is made, then counted (ledger.ts) and observed until it settles. It runs on a connection when
-// it is its turn (turn-queue.ts).
+// Runs calls. A call is made, then counted (ledger.ts) and observed until it settles. It runs on a connection when its
+// turn comes (turn-queue.ts).
 //
-// Must not know SQL, or what happens to rows.
+// Knows the life of a call. Must not know SQL, or what happens to rows.
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions } from "../config/rules.ts";
@@ -17,11 +17,11 @@ import { Observation, type Asked } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import { Ledger, type Counters, type OpenCall } from "./ledger.ts";
-import { TurnQueue, type Body, type QueuedCall, type Way } from "./turn-queue.ts";
+import { TurnQueue, type Body, type QueuedCall, type WireUse } from "./turn-queue.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
 /** The arguments of a queued call: what is asked, its options, the body that runs, and how it uses the connection. */
-export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T>, way?: Way];
+export type CallArguments<T> = [asked: Asked, options: InternalCallOptions, body: Body<T>, use?: WireUse];
 
 /** Makes a body that waits for several responses. It ends when the promise of `body` settles. */
 export function waiting<T>(body: (call: Call<T>, session: Session) => Promise<void>): Body<T> {
@@ -33,14 +33,17 @@ export function waiting<T>(body: (call: Call<T>, session: Session) => Promise<vo
   };
 }
 
-/** The options of a call that concern its turn. */
-type TurnOptions = CallOptions & {
+/** The options of a call, with the driver's own. */
+type InternalCallOptions = CallOptions & {
   closeWhenDone?: boolean | undefined;
   [LEAVING]?: AbortSignal;
 };
 
-/** Why the session could not be used for a call: it ended by itself. `undefined`: the error is a statement's. */
-export function uselessFor(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
+/**
+ * Why the session could not start a call: it had ended, or the server refused its login. `undefined`: the error is
+ * another one, or cannot be retried.
+ */
+export function sessionFailure(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
   if (error !== connection.closed || !(error as PgzError).retryable) return undefined;
   return connection.established ? "ended session" : "refused login";
 }
@@ -48,26 +51,24 @@ export function uselessFor(error: unknown, { connection }: Session): "ended sess
 /** A call on its way to a session: the body to run there, and what to do when the connection is free again. */
 export class Job<T> {
   readonly call: Call<T>;
-  readonly way: Way;
+  readonly use: WireUse;
   readonly body: Body<T>;
-  /** Called when the connection is free again, or when the call is over and never had a connection. */
+  /** Called when the connection is free again, or when the call has ended without a connection. */
   readonly free: () => void;
   /** When a pool's call began to wait for a member. */
   since: number | undefined;
-  /** Number of sessions that had ended before they began with this call. */
+  /** How many sessions ended before they started this call. */
   #repeats = 0;
 
-  constructor(call: Call<T>, way: Way, body: Body<T>, free: () => void) {
+  constructor(call: Call<T>, use: WireUse, body: Body<T>, free: () => void) {
     this.call = call;
-    this.way = way;
+    this.use = use;
     this.body = body;
     this.free = free;
   }
 
-  /**
-   * Whether the call may go to another session, after this one could not be used. `most`: how often that may happen.
-   */
-  goesElsewhere(cause: NonNullable<ReturnType<typeof uselessFor>>, most: number): boolean {
+  /** Whether the call may go to another session after this one failed. `most`: how often that may happen. */
+  goesElsewhere(cause: NonNullable<ReturnType<typeof sessionFailure>>, most: number): boolean {
     const { beyond } = this.call;
     const effect = beyond === "nothing" ? "none" : "unknown";
     const attempt = { effect, place: "alone", isSeen: beyond === "rows", repeats: this.#repeats, most } as const;
@@ -77,8 +78,11 @@ export class Job<T> {
   }
 }
 
-/** Checks per `closeTimeout` of a stream that outlives a close. It ends at most a tenth late, and needs no clock. */
-const LOOKS = 10;
+/**
+ * Checks per `closeTimeout` of a stream that outlives a close. A stuck stream is noticed at most a tenth of
+ * `closeTimeout` late. Counting checks avoids reading a clock.
+ */
+const CHECKS_PER_TIMEOUT = 10;
 
 const NOTHING = () => {};
 
@@ -87,7 +91,7 @@ export function refusal(error: unknown): Promise<never> {
   return Promise.reject(error as Error);
 }
 
-export abstract class Queue {
+export abstract class CallRunner {
   static {
     shownAs(this, (queue, inspect) => {
       const { name, ...members } = queue.shown;
@@ -107,10 +111,10 @@ export abstract class Queue {
   /** The stream that its consumer must finish before another call can run. */
   #stream: { readonly finished: boolean } | undefined;
   /**
-   * Streams that the user has, or waits for. The promise resolves when the stream's connection is free again. They
-   * outlive `close()`.
+   * The streams that the user has or waits for, which outlive `close()`. The promise resolves when the stream's
+   * connection is free again.
    */
-  readonly #handed = new Map<OpenCall, Promise<void>>();
+  readonly #userStreams = new Map<OpenCall, Promise<void>>();
 
   /** @internal */
   constructor(config: Config, counters: Counters) {
@@ -129,7 +133,7 @@ export abstract class Queue {
     return { host, port, database, user };
   }
 
-  /** Why no call may be made now, if so. @internal */
+  /** Why no call may be made now; `undefined` if calls are allowed. @internal */
   protected abstract refused(): UsageError | undefined;
   /** @internal */
   protected abstract connected(): Session | Promise<Session>;
@@ -158,7 +162,7 @@ export abstract class Queue {
     return this.#make(false, ...call);
   }
 
-  #make<T>(isOfUser: boolean, ...[asked, options, body, way = "alone"]: CallArguments<T>): Promise<T> {
+  #make<T>(isOfUser: boolean, ...[asked, options, body, use = "alone"]: CallArguments<T>): Promise<T> {
     const { config } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
@@ -169,16 +173,16 @@ export abstract class Queue {
     const maker = this.#ledger;
     const call = new Call<T>({ timeout, maker, observation, asked, isOfUser, isDebug: Boolean(config.debug) });
     maker.add(call);
-    const isOpen = way === "stream" || way === "loop";
+    const isOpen = use === "stream" || use === "loop";
     let free = NOTHING;
     if (isOpen) {
       this.#stream = call;
       const over = new Promise<void>((resolve) => (free = resolve));
-      if (way === "stream") this.#handed.set(call, over);
+      if (use === "stream") this.#userStreams.set(call, over);
       // The handler that made the stream does not wait for its end; the runtime must.
-      runtime().background(this.#left(call, over, options.closeWhenDone));
+      runtime().background(this.#afterStream(call, over, options.closeWhenDone));
     }
-    const job = new Job(call, way, body, free);
+    const job = new Job(call, use, body, free);
     const signals = [signal, options[LEAVING], this.signal];
     if (observation) observation.run(() => this.#begin(job, signals));
     else this.#begin(job, signals);
@@ -192,10 +196,10 @@ export abstract class Queue {
     this.perform(job);
   }
 
-  /** Waits for the end of a stream or cursor, and then closes the client if the call asked for it. */
-  async #left(call: OpenCall, over: Promise<void>, closeWhenDone: boolean | undefined): Promise<void> {
+  /** Waits for the end of a stream or loop, and then closes the client if the call asked for it. */
+  async #afterStream(call: OpenCall, over: Promise<void>, closeWhenDone: boolean | undefined): Promise<void> {
     await over;
-    this.#handed.delete(call);
+    this.#userStreams.delete(call);
     if (closeWhenDone) await this.close();
   }
 
@@ -219,21 +223,24 @@ export abstract class Queue {
     }
   }
 
-  /** Whether a call that ends by itself waits or runs. A stream or loop is ended by its consumer and does not count. */
+  /**
+   * Whether any call is queued or running, except the open stream or loop: its consumer must end it, and other calls
+   * end by themselves.
+   */
   protected get isBusy(): boolean {
     return this.#ledger.hasOther(this.#stream);
   }
 
-  /** A stream that the user has, or waits for, if there is one. */
-  protected get handed(): OpenCall | undefined {
-    return [...this.#handed.keys()].find(({ finished }) => !finished);
+  /** An unfinished stream that the user has or waits for, if there is one. */
+  protected get userStream(): OpenCall | undefined {
+    return [...this.#userStreams.keys()].find(({ finished }) => !finished);
   }
 
   /**
-   * Resolves when the streams that the user has are over. A stream without progress for `closeTimeout` ends with the
-   * error `stuck`. Without `stuck` this resolves at that time, and the caller closes the connection.
+   * Resolves when the streams that the user has or waits for have ended. A stream without progress for `closeTimeout`
+   * ends with the error `stuck`. Without `stuck` this resolves at that time, and the caller closes the connection.
    */
-  protected async streamed(stuck?: (facts: Facts) => PgzError): Promise<void> {
+  protected async whenStreamsEnd(stuck?: (facts: Facts) => PgzError): Promise<void> {
     const { closeTimeout } = this.config;
     const wait = async ([stream, over]: [OpenCall, Promise<void>]) => {
       if (closeTimeout && (await isStuck(stream, over, closeTimeout))) {
@@ -242,7 +249,7 @@ export abstract class Queue {
       }
       await over;
     };
-    await Promise.all([...this.#handed].map(wait));
+    await Promise.all([...this.#userStreams].map(wait));
   }
 
   /** Ends all calls, including those made later. */
@@ -254,7 +261,7 @@ export abstract class Queue {
   /** As `stop`, but streams that the user has continue. */
   protected stopAllButStreams(error: (facts: Facts) => PgzError): void {
     this.#stopped ??= error;
-    for (const call of this.#ledger.open) if (!this.#handed.has(call)) call.interrupt(this.#stopped);
+    for (const call of this.#ledger.open) if (!this.#userStreams.has(call)) call.interrupt(this.#stopped);
   }
 
   /** Returns the refusal of a call while its consumer has not finished an earlier stream or cursor. */
@@ -282,8 +289,8 @@ class QueuedJob<T> implements QueuedCall<T> {
 
   failed(error: unknown, session: Session): "fail" | "begin again" {
     // Not after a refused login: its error is the answer to the call that connected.
-    const isUseless = this.#reconnects && uselessFor(error, session) === "ended session";
-    return isUseless && this.job.goesElsewhere("ended session", 1) ? "begin again" : "fail";
+    const mayRepeat = this.#reconnects && sessionFailure(error, session) === "ended session";
+    return mayRepeat && this.job.goesElsewhere("ended session", 1) ? "begin again" : "fail";
   }
 
   free(): void {
@@ -293,18 +300,18 @@ class QueuedJob<T> implements QueuedCall<T> {
 
 /**
  * Resolves with `true` when the stream has made no progress for `closeTimeout`: the server has sent nothing, and the
- * reader has read nothing. While the reader waits, a call with a `timeout` is left to that timeout. `false`: the stream
- * is over.
+ * reader has read nothing. While the reader waits for the server, a stream with a `timeout` never counts as stuck: its
+ * timeout ends it. Resolves with `false` when the stream has ended.
  */
 async function isStuck(stream: OpenCall, over: Promise<void>, closeTimeout: number): Promise<boolean> {
   let seen = "";
-  for (let left = LOOKS; !stream.finished; left--) {
+  for (let left = CHECKS_PER_TIMEOUT; !stream.finished; left--) {
     const isUnread = stream.isUnread();
     const sees = [isUnread, stream.operation?.bytes, stream.receivedBytes].join();
-    if (sees !== seen || (stream.isTimed && !isUnread)) left = LOOKS;
+    if (sees !== seen || (stream.isTimed && !isUnread)) left = CHECKS_PER_TIMEOUT;
     if (!left) return true;
     seen = sees;
-    await withDeadline(closeTimeout / LOOKS, over);
+    await withDeadline(closeTimeout / CHECKS_PER_TIMEOUT, over);
   }
   return false;
 }

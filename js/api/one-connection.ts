@@ -12,16 +12,16 @@ import {
   type Running,
   type Transaction,
   type TransactionOptions,
-  type WaitingTransaction,
+  type UnsettledTransaction,
 } from "./transaction.ts";
 
 export abstract class OneConnection extends TransactionCalls {
   /** The transactions that run or wait for their turn. */
-  readonly #transactions = new Set<WaitingTransaction>();
+  readonly #transactions = new Set<UnsettledTransaction>();
   /** The transaction whose callback runs. */
   #running: Running | undefined;
 
-  /** Why nothing can run any more, or not from here, if so. @internal */
+  /** Why no call can run any more, or none from this request; `undefined` if calls can run. @internal */
   protected abstract ended(): UsageError | undefined;
 
   /** @internal */

@@ -99,8 +99,8 @@ export function checkWork(work: unknown): void {
 /** The part of a transaction's call that tells whether it still wants a connection. */
 type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "holder" | "operation">;
 
-/** A transaction that has no result yet. The code that made it may end it. */
-export type WaitingTransaction = Pick<Call<unknown>, "interrupt">;
+/** A transaction that waits or runs. The code that made it may end it. */
+export type UnsettledTransaction = Pick<Call<unknown>, "interrupt">;
 
 /** What a transaction needs from its client. */
 interface TransactionHost {
@@ -111,14 +111,14 @@ interface TransactionHost {
   readonly turn: Promise<void> | undefined;
   /** The transaction that was running when this one was made. This one may be inside its callback. */
   readonly earlier: Running | undefined;
-  /** Resolves with `undefined` if the call was over before. */
+  /** Resolves with `undefined` if the call ended meanwhile. */
   readonly connect: (call: AnyTransaction) => Promise<Session | undefined>;
   /** Called when the transaction is made and waits for its turn. */
-  readonly made: (call: WaitingTransaction) => void;
+  readonly made: (call: UnsettledTransaction) => void;
   /** Called when it is this transaction's turn. */
   readonly begins: (running: Running) => void;
   /** Called when the transaction has its result, whatever the connection still has to clean up. */
-  readonly settled: (call: WaitingTransaction) => void;
+  readonly settled: (call: UnsettledTransaction) => void;
 }
 
 /** Runs a transaction. `released` resolves when the connection is free again. */
@@ -153,25 +153,25 @@ export function runTransaction<T>(
       running.transaction = transaction;
       call.attached = { fail: (error) => transaction.abort(error) };
       // Aborts it also while the callback waits for something else.
-      const unhearLoss = connection.onClosed((error) => transaction.abort(ownError(error)));
+      const stopListening = connection.onClosed((error) => transaction.abort(ownError(error)));
       session.transaction.begin(begin);
       call.reaches("calls");
       try {
-        return call.succeed(await transaction.between(work));
+        return call.succeed(await transaction.runToCommit(work));
       } catch (error) {
         const conflict = transaction.mayHaveCommitted ? undefined : conflictIn(error);
         if (call.finished || connection.closed || !conflict) throw error;
-        const rolledBack = {
+        const failedAttempt = {
           effect: "undone",
           place: "alone",
           isSeen: false,
           repeats: attempt - 1,
           most: most - 1,
         } as const;
-        if (nextAfter("conflict", rolledBack) === "fail") throw error;
+        if (nextAfter("conflict", failedAttempt) === "fail") throw error;
         await pauseAfter(attempt, conflict, connection, call);
       } finally {
-        unhearLoss();
+        stopListening();
       }
     }
   };
@@ -197,10 +197,10 @@ export class Running {
 }
 
 /**
- * Fails a transaction that was made while another one was running, once that one runs nothing any more. This one may
- * have been made inside the other's callback, and then each would wait for the other. Nothing distinguishes that from a
- * transaction made beside the other. AsyncLocalStorage would, but it needs a flag in workerd, and before Node 24 it
- * slows down each promise of the process.
+ * Fails a transaction that waits for an earlier one, once the earlier one has been idle for `LONGEST_IDLE`. If it was
+ * made inside the earlier one's callback, each would wait for the other. Only AsyncLocalStorage could tell that case
+ * from two concurrent transactions, but it needs a flag in workerd, and before Node 24 it slows down each promise of
+ * the process.
  */
 async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
   const over = new Promise<void>((resolve) => [earlier.call, call].forEach((one) => one.whenOver(resolve)));
@@ -226,8 +226,8 @@ const COMMIT = "COMMIT";
 export class Transaction extends Calls {
   readonly #session: Session;
   /**
-   * Why it was ended, from outside or by its callback. (An AbortController costs 4 us in Node, and keeps all that it
-   * reaches until the next full collection.)
+   * Why it was ended, from outside or by its callback. (An AbortController costs 4 us in Node, and keeps everything it
+   * reaches alive until the next full collection.)
    */
   #end: { readonly reason: unknown } | undefined;
   /** Rejects with the reason when the transaction is ended. */
@@ -236,27 +236,27 @@ export class Transaction extends Calls {
   #finished = false;
   /** The callback has returned. It may still run after the transaction was ended from outside. */
   #hasReturned = false;
-  /** A nested transaction runs. */
-  #nested = false;
-  /** The last nested transaction. */
-  #innermost: Transaction | undefined;
-  /** Settles when the last nested transaction and everything that it had abandoned are over. */
-  #inner: Promise<void> | undefined;
+  /** A nested transaction is running. Only its methods may be called meanwhile. */
+  #hasOpenNested = false;
+  /** The nested transaction that was made last. It may be over. */
+  #lastNested: Transaction | undefined;
+  /** Resolves when the last nested transaction has ended, with everything that it had abandoned. */
+  #lastNestedOver: Promise<void> | undefined;
   #savepoints = 0;
-  /** It is a savepoint, which cannot commit. */
-  readonly #isInner: boolean;
+  /** Whether it is a savepoint of another transaction, and so cannot commit. */
+  readonly #isNested: boolean;
   /** `last` has been called. */
   #hasLast = false;
   /** The COMMIT that was sent with the last statement. */
-  #ending: Operation | undefined;
-  /** What was sent after COMMIT, in the same flight. */
-  #behind: Operation | undefined;
+  #commitWithLast: Operation | undefined;
+  /** The query that `Session.onCommitSent` sent after COMMIT, in the same flight. */
+  #afterCommit: Operation | undefined;
 
   /** @internal */
-  constructor(config: Config, counters: Counters, session: Session, isInner = false) {
+  constructor(config: Config, counters: Counters, session: Session, isNested = false) {
     super(config, counters);
     this.#session = session;
-    this.#isInner = isInner;
+    this.#isNested = isNested;
     this.#aborted = new Promise((_, reject) => (this.#rejectAborted = reject));
     this.#aborted.catch(() => {});
   }
@@ -278,7 +278,7 @@ export class Transaction extends Calls {
     input: RowInput<Row>,
     options: QueryOptions = {},
   ): Promise<QueryResult<Row>> {
-    if (this.#isInner)
+    if (this.#isNested)
       throw new UsageError(
         "TRANSACTION_OPEN",
         "last() would commit the outer transaction: call query(), or its last().",
@@ -294,9 +294,9 @@ export class Transaction extends Calls {
     return (call, session, ending) => {
       const { connection } = session;
       const end = () => {
-        if (this.#ending) return;
-        this.#ending = connection.operate(commit);
-        this.#behind = session.committing?.();
+        if (this.#commitWithLast) return;
+        this.#commitWithLast = connection.operate(commit);
+        this.#afterCommit = session.onCommitSent?.();
       };
       // No other call follows this one.
       call.follower = { sent: end };
@@ -311,11 +311,11 @@ export class Transaction extends Calls {
 
   /** Resolves when the COMMIT after the last statement is over. It has its own deadline, as a COMMIT sent alone has. */
   async #answered(connection: Connection): Promise<void> {
-    const ending = this.#ending;
-    if (!ending || ending.ended) return;
+    const sent = this.#commitWithLast;
+    if (!sent || sent.ended) return;
     const timeout = callOption(this.config, {}, "timeout");
-    const late = timeout ? setTimeout(() => connection.interrupt(ending, tookTooLong(timeout)), timeout) : undefined;
-    await ending.done.catch(() => {});
+    const late = timeout ? setTimeout(() => connection.interrupt(sent, tookTooLong(timeout)), timeout) : undefined;
+    await sent.done.catch(() => {});
     clearTimeout(late);
   }
 
@@ -333,28 +333,28 @@ export class Transaction extends Calls {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     checkWork(work);
-    const run = this.#nest(work);
-    this.#inner = run.then(
+    const run = this.#runNested(work);
+    this.#lastNestedOver = run.then(
       () => {},
       () => {},
     );
     return await traced(run);
   }
 
-  async #nest<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
-    this.#nested = true;
+  async #runNested<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    this.#hasOpenNested = true;
     const savepoint = `pgz_${++this.#savepoints}`;
-    const inner = new Transaction(this.config, this.counters, this.#session, true);
-    inner.#savepoints = this.#savepoints;
-    this.#innermost = inner;
+    const nested = new Transaction(this.config, this.counters, this.#session, true);
+    nested.#savepoints = this.#savepoints;
+    this.#lastNested = nested;
     try {
       await this.#statement(`SAVEPOINT ${savepoint}`);
       try {
-        const result = await inner.#callback(work);
+        const result = await nested.#callback(work);
         await this.#statement(`RELEASE SAVEPOINT ${savepoint}`);
         return result;
       } catch (error) {
-        await inner.#quiet();
+        await nested.#untilIdle();
         // After a lost connection or an end from outside there is nothing to go back to. If this fails, the transaction
         // has failed too, and COMMIT reports it.
         if (!this.#end && !this.#session.connection.closed)
@@ -362,56 +362,56 @@ export class Transaction extends Calls {
         throw error;
       }
     } finally {
-      this.#nested = false;
+      this.#hasOpenNested = false;
     }
   }
 
-  /** Runs the whole transaction. @internal */
-  async between<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+  /** Runs the callback and then COMMIT, or ROLLBACK if either fails. @internal */
+  async runToCommit<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     try {
       const result = await this.#callback(work);
-      await this.#commit();
+      await this.#commitOrThrow();
       return result;
     } catch (error) {
-      await this.#quiet();
+      await this.#untilIdle();
       await this.#session.transaction.rollBack();
-      if (this.#ending && error instanceof PgzError) {
-        const transaction = outcomeOf(this.#ending);
+      if (this.#commitWithLast && error instanceof PgzError) {
+        const transaction = outcomeOf(this.#commitWithLast);
         Object.assign(error, { transaction, retryable: error.retryable && transaction === "rolled back" });
       }
       throw error;
     }
   }
 
-  /** Whether a call that ends by itself runs in it. @internal */
+  /** Whether any call in it is queued or running, except an open stream or loop. @internal */
   override get isBusy(): boolean {
-    return super.isBusy || this.#innermost?.isBusy === true;
+    return super.isBusy || this.#lastNested?.isBusy === true;
   }
 
   /** Whether COMMIT left with `last` and the server has not said that it rolled back. @internal */
   get mayHaveCommitted(): boolean {
-    return this.#ending !== undefined && outcomeOf(this.#ending) !== "rolled back";
+    return this.#commitWithLast !== undefined && outcomeOf(this.#commitWithLast) !== "rolled back";
   }
 
   /** Ends the transaction from outside. @internal */
   abort(reason: unknown): void {
     const end = (this.#end ??= { reason });
     this.#rejectAborted(end.reason);
-    if (this.#nested) this.#innermost?.abort(end.reason);
+    if (this.#hasOpenNested) this.#lastNested?.abort(end.reason);
     // Calls on a lost connection, COMMIT too, fail by themselves with the error that ended it.
     const { connection } = this.#session;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
-    if (!this.#ending) return;
-    if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#ending) });
+    if (!this.#commitWithLast) return;
+    if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#commitWithLast) });
     // The server's answer to COMMIT is still awaited, for as long as a stop may take.
-    connection.abandonWithoutCancel(this.#ending);
+    connection.abandonWithoutCancel(this.#commitWithLast);
   }
 
-  /** Runs the callback, and waits for all its calls, also for those that it did not await. */
+  /** Runs the callback and waits for all its calls, including those that it did not await. */
   async #callback<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     try {
       const result = await Promise.race([this.#run(work), this.#aborted]);
-      const open = this.#nestedIsOpen() ?? this.unfinished();
+      const open = this.#refusalByNested() ?? this.unfinished();
       if (open) throw open;
       this.#finished = true;
       await this.turns.end();
@@ -432,14 +432,17 @@ export class Transaction extends Calls {
     }
   }
 
-  async #commit(): Promise<void> {
-    if (!(this.#ending ? await hasCommitted(this.#ending) : await this.#commits())) throw rolledBack();
-    // Until then the connection is not free.
-    if (this.#behind) await this.#behind.done.catch(() => {});
+  async #commitOrThrow(): Promise<void> {
+    const sent = this.#commitWithLast;
+    if (!(sent ? await hasCommitted(sent) : await this.#sendCommit())) throw rolledBack();
+    // The connection is free only after this query too.
+    if (this.#afterCommit) await this.#afterCommit.done.catch(() => {});
   }
 
-  /** Sends COMMIT, unless BEGIN was never sent. Resolves with whether the server committed. */
-  async #commits(): Promise<boolean> {
+  /**
+   * Sends COMMIT, unless BEGIN was never sent. Resolves with whether the server committed, or had nothing to commit.
+   */
+  async #sendCommit(): Promise<boolean> {
     const { transaction } = this.connected();
     const hasBegun = !transaction.isWaiting;
     transaction.withdraw();
@@ -447,18 +450,18 @@ export class Transaction extends Calls {
   }
 
   /** Resolves when nothing of the transaction runs any more, and no cancel is in flight. */
-  async #quiet(): Promise<void> {
-    await this.#inner;
+  async #untilIdle(): Promise<void> {
+    await this.#lastNestedOver;
     await this.turns.end();
   }
 
   /** Runs a statement of the driver's own. Resolves with its command tag. */
   #statement(text: string): Promise<string> {
-    return this.queue<string>({ text }, {}, (call, { connection, transaction, committing }, ending) => {
+    return this.queue<string>({ text }, {}, (call, { connection, transaction, onCommitSent }, ending) => {
       const operation = transaction.flight((preludes) =>
         call.operate(connection, plainly([...preludes, text].join("; "))),
       );
-      if (text === COMMIT) this.#behind = committing?.();
+      if (text === COMMIT) this.#afterCommit = onCommitSent?.();
       operation.whenOver((lost) => {
         const error = lost ?? operation.error;
         if (error) return ending.failed(error);
@@ -479,19 +482,19 @@ export class Transaction extends Calls {
     return this.#session.isScoped;
   }
 
-  /** `stop` ends the calls instead. */
+  /** No signal: `abort` ends the calls with `stop`. */
   protected override readonly signal = undefined;
 
   protected override refused(): UsageError | undefined {
-    const open = this.#nestedIsOpen();
+    const open = this.#refusalByNested();
     if (open) return open;
     if (this.#hasReturned || this.#hasLast) return ended();
-    // A callback that still runs gets the reason of the end: `connected` reports a lost connection.
+    // After a lost connection the call is not refused here: `connected` throws an error that has the cause.
     return this.#finished && !this.#session.connection.closed ? ended() : undefined;
   }
 
-  #nestedIsOpen(): UsageError | undefined {
-    if (!this.#nested) return undefined;
+  #refusalByNested(): UsageError | undefined {
+    if (!this.#hasOpenNested) return undefined;
     return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
   }
 

@@ -27,7 +27,7 @@ export class Session {
    * Called when COMMIT of a transaction on this session has been sent. It sends a question to the server in the same
    * flight.
    */
-  committing: (() => Operation) | undefined;
+  onCommitSent: (() => Operation) | undefined;
   readonly #learned: Learned;
   readonly #changes: SchemaChanges;
   readonly #front: readonly string[];

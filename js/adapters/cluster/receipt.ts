@@ -54,13 +54,13 @@ export class Receipt {
    */
   awaitCommit(session: Session): () => void {
     const stop = () => {
-      if (session.committing === committing) session.committing = undefined;
+      if (session.onCommitSent === askForPosition) session.onCommitSent = undefined;
     };
-    const committing = () => {
+    const askForPosition = () => {
       stop();
       return this.#ask(session, undefined);
     };
-    session.committing = committing;
+    session.onCommitSent = askForPosition;
     return stop;
   }
 

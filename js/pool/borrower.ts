@@ -9,7 +9,7 @@
 import { AbortError, PgzError } from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
 import type { Member } from "./member.ts";
-import type { Slots, Waiter, Wish } from "./slots.ts";
+import type { Slots, Waiter, BorrowRequest } from "./slots.ts";
 
 export class Borrower implements Waiter {
   readonly isAlone: boolean;
@@ -21,7 +21,7 @@ export class Borrower implements Waiter {
   /** Set when the caller has given up. */
   #left: AbortError | undefined;
 
-  constructor(slots: Slots, { isAlone, since, isStream }: Wish) {
+  constructor(slots: Slots, { isAlone, since, isStream }: BorrowRequest) {
     this.#slots = slots;
     this.isAlone = isAlone;
     this.since = since;

@@ -2,10 +2,11 @@
 //
 //   lend ──> at once, or wait ──> the call's turn on its member ──> given back ──> the next borrower's
 //     ^                                                │
-//     └────── the session was of no use to the call ───┘
+//     └─── the session ended, or refused the login ────┘
+//          before it started the call
 //
-// Knows when a call has a connection for itself, the hook `beforeAcquire`, and what an observer hears of it. Must not
-// know who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
+// Knows when a call has a connection for itself, when `beforeAcquire` runs, and the observer's events of acquires and
+// releases. Must not know who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
 import type { QueuedCall } from "../api/turn-queue.ts";
 import { Job, sessionFailure } from "../api/call-runner.ts";
 import type { Config } from "../config/options.ts";
@@ -21,10 +22,10 @@ import { Borrower } from "./borrower.ts";
 import { changeOf } from "./session-changes.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
-import type { Slots, Waiter, Wish } from "./slots.ts";
+import type { Slots, Waiter, BorrowRequest } from "./slots.ts";
 import type { MemberLifecycle } from "./member-lifecycle.ts";
 
-/** Maximum attempts of a call whose connections end before the call has begun. */
+/** Maximum number of attempts of a call whose sessions end before they start it. */
 const MOST_ATTEMPTS = 3;
 /** Maximum number of new connections that `beforeAcquire` may refuse in a row. */
 const MOST_REFUSALS = 10;
@@ -62,7 +63,7 @@ export class Lender {
   #find<T>(job: Job<T>): void {
     const { call } = job;
     if (call.finished) return job.free();
-    call.attached = undefined; // from the session that was of no use
+    call.attached = undefined; // the previous session may have set it
     const borrowing = new Borrowing(this, job);
     const member = this.#atOnce(borrowing.isAlone);
     if (member) return borrowing.begin(member);
@@ -74,18 +75,18 @@ export class Lender {
       );
       return;
     }
-    // Thousands may wait, and each garbage collection copies all that they hold: no promise of a member is made.
+    // No promise here: thousands of calls may wait, and each garbage collection copies everything that they hold.
     call.holder = borrowing;
     this.#slots.wait(borrowing);
   }
 
-  /** Returns whether the call was waiting. It waits no longer. */
+  /** Stops the call's wait for a member. Returns whether it was waiting. */
   leave<T>(borrowing: Borrowing<T>): boolean {
     return this.#slots.leave(borrowing);
   }
 
   /** Gives the member to the call. Returns false if the call has settled meanwhile. */
-  isWanted<T>({ call, use }: Job<T>, member: Member): boolean {
+  assign<T>({ call, use }: Job<T>, member: Member): boolean {
     this.#tell("acquire");
     if (call.finished) return false;
     member.call = call;
@@ -93,7 +94,9 @@ export class Lender {
     return true;
   }
 
-  /** Called after a failure. Returns whether the call moves to another session, since this one was of no use to it. */
+  /**
+   * Called after a failure. Returns whether the call moves to another session, because this one could not start it.
+   */
   leaves<T>(job: Job<T>, error: unknown, session: Session): boolean {
     const cause = sessionFailure(error, session);
     if (!cause) return false;
@@ -104,9 +107,9 @@ export class Lender {
     return true;
   }
 
-  /** Called when the call's turn on the member is over. */
-  ended<T>(job: Job<T>, isUnheard: boolean): void {
-    if (isUnheard) this.#find(job);
+  /** Called when the call's turn on the member is over. `goesElsewhere`: the call needs another session. */
+  ended<T>(job: Job<T>, goesElsewhere: boolean): void {
+    if (goesElsewhere) this.#find(job);
     else job.free();
   }
 
@@ -135,15 +138,16 @@ export class Lender {
     return member;
   }
 
-  /** Rejects if the call has failed meanwhile. */
-  borrowFor(call: Pick<Call<unknown>, "holder">, wish: Wish): Promise<Member> {
-    const borrower = new Borrower(this.#slots, wish);
+  /** Resolves with a member for the call. Rejects if the call fails meanwhile. */
+  borrowFor(call: Pick<Call<unknown>, "holder">, request: BorrowRequest): Promise<Member> {
+    const borrower = new Borrower(this.#slots, request);
     call.holder = { onFailure: (error) => borrower.giveUp(error) };
     return this.#borrow(borrower);
   }
 
-  async borrowUnless(signal: AbortSignal | undefined): Promise<Member> {
-    const borrower = new Borrower(this.#slots, aloneFromNow());
+  /** Resolves with a member for a lease. Rejects if the signal aborts meanwhile. */
+  async borrowForLease(signal: AbortSignal | undefined): Promise<Member> {
+    const borrower = new Borrower(this.#slots, exclusiveRequest());
     const stop = onAbort(signal, () => borrower.giveUp(signal!.reason));
     try {
       return await this.#borrow(borrower);
@@ -219,8 +223,8 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   readonly job: Job<T>;
   /** The member that was lent. */
   #member: Member | undefined;
-  #isBack = false;
-  /** The session had ended before the call began on it. */
+  #isGivenBack = false;
+  /** The session ended or refused the login before it started the call. */
   #goesElsewhere = false;
 
   constructor(lender: Lender, job: Job<T>) {
@@ -242,7 +246,7 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
     return this.job.since!;
   }
 
-  /** In a microtask: the caller that gives the member back may be in the middle of reading from its connection. */
+  /** In a microtask: the code that gives the member back may be in the middle of reading from its connection. */
   take(member: Member): void {
     queueMicrotask(() => this.begin(member));
   }
@@ -265,7 +269,7 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   begin(member: Member): void {
     this.#member = member;
     this.job.call.holder = this;
-    if (this.#lender.isWanted(this.job, member)) member.turns.run(this);
+    if (this.#lender.assign(this.job, member)) member.turns.run(this);
     else this.free();
   }
 
@@ -279,11 +283,11 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   }
 
   free(): void {
-    if (!this.#isBack) void this.#lender.giveBack(this.#member!);
+    if (!this.#isGivenBack) void this.#lender.giveBack(this.#member!);
     this.#lender.ended(this.job, this.#goesElsewhere);
   }
 
-  // -- as its call settles --------------------------------------------------------------------------------------------
+  // -- when its call settles ------------------------------------------------------------------------------------------
 
   /**
    * Gives the member back before the caller continues. The caller may make its next call at once, which would find no
@@ -291,8 +295,8 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
    */
   onSuccess(): void {
     if (!this.isAlone) return;
-    this.#isBack = this.#member!.isClean;
-    if (this.#isBack) void this.#lender.giveBack(this.#member!);
+    this.#isGivenBack = this.#member!.isClean;
+    if (this.#isGivenBack) void this.#lender.giveBack(this.#member!);
   }
 
   onFailure(): void {
@@ -300,15 +304,15 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   }
 }
 
-/** What a lease or a transaction asks for. */
-export function aloneFromNow(): Wish {
+/** The request of a lease or a transaction: a connection that no call shares, from now on. */
+export function exclusiveRequest(): BorrowRequest {
   return { isAlone: true, isStream: false, since: performance.now() };
 }
 
 function refusedAll(count: number, cause: unknown): UsageError {
   return new UsageError(
     "HOOK_REFUSED",
-    `The hook beforeAcquire has refused ${count} connections one after the other: let it agree to a new one.`,
+    `The hook beforeAcquire has refused ${count} connections in a row. It must accept a newly opened connection.`,
     { retryable: true, cause },
   );
 }

@@ -26,18 +26,18 @@ export class Loans {
   readonly #counters: Counters;
   /** Milliseconds. 0: no leak is reported. */
   readonly #threshold: number;
-  /** Whether `look` is called periodically. */
-  readonly #looks: boolean;
+  /** Whether `checkAll` is called periodically. */
+  readonly #isCheckedPeriodically: boolean;
   /** See {@link recordsStacks}. */
   #recordsStacks: boolean;
   readonly #loans = new Set<Loan>();
   readonly #lost: FinalizationRegistry<Loan> | undefined;
 
-  constructor(config: Config, counters: Counters, threshold: number, looks: boolean) {
+  constructor(config: Config, counters: Counters, threshold: number, isCheckedPeriodically: boolean) {
     this.#config = config;
     this.#counters = counters;
     this.#threshold = threshold;
-    this.#looks = looks;
+    this.#isCheckedPeriodically = isCheckedPeriodically;
     this.#recordsStacks = threshold > 0 && Boolean(config.debug || config.observer?.onLeaseLeak);
     // Old versions of workerd have none.
     if (typeof FinalizationRegistry === "undefined") return;
@@ -77,13 +77,13 @@ export class Loans {
     const lease = new Lease(this.#config, this.#counters, member, back);
     const loan: Loan = { member, trace, lease, isReported: false, giveBack: back };
     this.#loans.add(loan);
-    if (!this.#looks) this.#watch(loan);
+    if (!this.#isCheckedPeriodically) this.#watch(loan);
     if (until) stop = onAbort(until, releaser(new WeakRef(lease)));
     return lease;
   }
 
   /** Watches the leases that are still out, and reports those that are held for too long. */
-  look(now: number): void {
+  checkAll(now: number): void {
     for (const loan of this.#loans) {
       this.#watch(loan);
       if (loan.member.stream) continue; // it was released, and its stream is still read

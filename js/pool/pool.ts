@@ -17,7 +17,7 @@ import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import type { Lease } from "./lease.ts";
-import { aloneFromNow, Lender } from "./lender.ts";
+import { exclusiveRequest, Lender } from "./lender.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
@@ -101,14 +101,14 @@ export class Pool extends TransactionCalls {
       tell: (event) => this.#tell(event),
       demoted: ({ generation }) => this.#slots.renew(generation),
     });
-    const mayTick = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
-    const loans = new Loans(config, counters, leakThreshold, mayTick);
+    const mayUseTimer = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
+    const loans = new Loans(config, counters, leakThreshold, mayUseTimer);
     const actions: MemberActions = {
       open: (generation) => lifecycle.open(generation),
       close: (member) => lifecycle.close(member),
       clean: (member) => lifecycle.clean(member),
       check: (member) => lifecycle.check(member),
-      look: (now) => loans.look(now),
+      checkLeases: (now) => loans.checkAll(now),
       unref: (timer) => pool.holdProcess || runtime().unref?.(timer),
       late: (cause) => this.#late(cause),
       judge: (cause) => lifecycle.judge(cause),
@@ -116,7 +116,7 @@ export class Pool extends TransactionCalls {
     };
     this.#lifecycle = lifecycle;
     this.#loans = loans;
-    this.#slots = new Slots(pool, actions, mayTick);
+    this.#slots = new Slots(pool, actions, mayUseTimer);
     this.#lender = new Lender(config, pool, this.#slots, lifecycle, (event) => this.#tell(event));
     this.#slots.fill();
   }
@@ -141,7 +141,7 @@ export class Pool extends TransactionCalls {
     const until = options.until && callOption(config, { signal: options.until }, "signal");
     if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
     const trace = this.#loans.recordsStacks ? new Error("acquired here") : undefined;
-    const member = this.#lender.aloneAtOnce() ?? (await traced(this.#lender.borrowUnless(signal)));
+    const member = this.#lender.aloneAtOnce() ?? (await traced(this.#lender.borrowForLease(signal)));
     this.#tell("acquire");
     return this.#loans.lend(member, trace, until, (back) => this.#lender.giveBack(back));
   }
@@ -166,7 +166,7 @@ export class Pool extends TransactionCalls {
       turn: undefined,
       earlier: undefined,
       connect: async (call) => {
-        member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, aloneFromNow()));
+        member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, exclusiveRequest()));
         this.#transactions++;
         this.#tell("acquire");
         if (call.finished) return undefined;
@@ -287,7 +287,7 @@ export class Pool extends TransactionCalls {
     const ended = closed(this.#ended);
     this.#slots.close(ended);
     if (!this.#slots.waiting) this.#lifecycle.abortConnects(ended);
-    this.#loans.look(performance.now());
+    this.#loans.checkAll(performance.now());
     // Does not wait for the streams: a handler's response is read only after its `await using` and `finally`.
     if (this.userStream) runtime().background(this.whenStreamsEnd(closedUnderneath));
     const slots = this.#slots;

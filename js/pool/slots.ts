@@ -1,27 +1,28 @@
-// The connections of a pool by their place: who has one, who waits for one, when another is made. Waiters are served
-// first in, first out. Of the idle connections the one that came back last is lent first, so that those that are not
-// needed reach `idleTimeout`.
+// Keeps the connections of a pool: which are idle or lent, which borrowers wait, and when to open more. Waiters are
+// served first in, first out. Of the idle connections the one that came back last is lent first, so that those that are
+// not needed reach `idleTimeout`.
 //
 // Knows counting, order and time. Must not know SQL, calls, or how a connection is made, cleaned or checked
 // (`MemberActions`). Nothing here runs a user's code.
 //
-//   open + connecting <= max, always: a connection that is being closed counts until it is closed.
+//   open + connecting <= max. A connection that is being closed counts until it is closed. After `resize` to fewer,
+//   lent connections exceed `max` until their borrowers give them back.
 import type { PgzError } from "../util/errors.ts";
 import { Fifo } from "./fifo.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
 
-/** What a borrower asks for, and since when. */
-export interface Wish {
+/** The kind of connection that a borrower needs, and since when. */
+export interface BorrowRequest {
   readonly since: number;
   /** No other call may use the connection meanwhile. */
   readonly isAlone: boolean;
-  /** A stream that its user reads. It outlives a close of the pool, and so does its waiting. */
+  /** A stream that the user reads. It continues after the pool is closed, and may still wait for a connection then. */
   readonly isStream: boolean;
 }
 
 /** A borrower that waits for a connection. One of its two functions is called, once. */
-export interface Waiter extends Wish {
+export interface Waiter extends BorrowRequest {
   take(member: Member): void;
   fail(error: unknown): void;
 }
@@ -32,7 +33,7 @@ export interface Failure {
   readonly ends: "none" | "first" | "all";
 }
 
-/** What slots.ts asks for on a member. member-lifecycle.ts implements most of it. */
+/** The actions that slots.ts leaves to other code. member-lifecycle.ts implements most of them. */
 export interface MemberActions {
   /** Connects. Rejects with a cause that `judge` understands. */
   open(generation: number): Promise<Member>;
@@ -42,8 +43,8 @@ export interface MemberActions {
   clean(member: Member): Promise<void> | undefined;
   /** Leaves the member alive or closed. Never rejects; must settle. */
   check(member: Member): Promise<void>;
-  /** Called periodically, to look at what takes long. */
-  look(now: number): void;
+  /** Called by each sweep, to report leases that are held for too long. */
+  checkLeases(now: number): void;
   /**
    * The error of a waiter that has waited too long. `cause`: why the last connect failed, if none has succeeded since.
    */
@@ -76,12 +77,18 @@ export interface Counts {
   idleCloses: number;
 }
 
-/** Milliseconds after a failed connect: doubled each time, up to the longest, plus up to as much again at random. */
+/**
+ * The pause after a failed connect, in milliseconds. It doubles with each failure, up to the longest. A random part of
+ * up to its own length is added.
+ */
 const FIRST_PAUSE = 100,
   LONGEST_PAUSE = 5_000;
-/** Milliseconds between two looks at idle connections, and how late a look must be to show a suspended process. */
-const TICK = 1_000,
-  FROZEN = 2_000;
+/**
+ * Milliseconds between two sweeps of the idle connections, and how late a sweep must be to show that the process was
+ * suspended.
+ */
+const SWEEP_INTERVAL = 1_000,
+  MIN_SUSPENSION = 2_000;
 
 export class Slots {
   readonly counts: Counts = {
@@ -99,12 +106,12 @@ export class Slots {
   max: number;
   readonly #config: PoolConfig;
   readonly #actions: MemberActions;
-  /** Whether a timer may look at idle connections. */
-  readonly #ticks: boolean;
+  /** Whether a timer may sweep the idle connections. */
+  readonly #mayUseTimer: boolean;
   readonly #members = new Set<Member>();
   /** The last one is lent first. */
   readonly #idle: Member[] = [];
-  /** In the order in which they came, which is also the order of their deadlines. */
+  /** In the order in which they came, which is also the order in which their `acquireTimeout` ends. */
   readonly #waiters = new Fifo<Waiter>();
   #connecting = 0;
   /** How many of the members are being closed. */
@@ -115,20 +122,23 @@ export class Slots {
    */
   #failures = 0;
   #failure: unknown;
-  #pause: ReturnType<typeof setTimeout> | undefined;
-  #patience: ReturnType<typeof setTimeout> | undefined;
-  #tick: ReturnType<typeof setTimeout> | undefined;
-  #lastTick = { monotonic: 0, wall: 0 };
+  /** Ends the pause after a failed connect. */
+  #retryTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Ends the `acquireTimeout` of the first waiter. */
+  #acquireTimer: ReturnType<typeof setTimeout> | undefined;
+  #sweepTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Both clocks when a sweep was scheduled, or when all idle connections became suspect. */
+  #lastClocks = { monotonic: 0, wall: 0 };
   /** When the process last resumed after a suspension. A server that was last heard before that may be gone. */
   #resumedAt = 0;
-  /** Set when the pool is closed: connections are made only for streams that wait. */
+  /** Set when the pool is closed: connections are opened only for streams that wait. */
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
 
-  constructor(config: PoolConfig, actions: MemberActions, ticks: boolean) {
+  constructor(config: PoolConfig, actions: MemberActions, mayUseTimer: boolean) {
     this.#config = config;
     this.#actions = actions;
-    this.#ticks = ticks;
+    this.#mayUseTimer = mayUseTimer;
     this.max = config.max;
   }
 
@@ -159,7 +169,7 @@ export class Slots {
     return count;
   }
 
-  /** Whether all that is left belongs to streams that users read or wait for, which outlive a close. */
+  /** Whether every connection left belongs to a stream that a user reads or waits for. Such streams outlive a close. */
   get isLeftToStreams(): boolean {
     for (const { stream } of this.#members) if (stream?.finished !== false) return false;
     return this.#connecting <= this.#waiters.size;
@@ -171,7 +181,7 @@ export class Slots {
   take(isAlone: boolean): Member | undefined {
     if (this.#waiters.size || this.#closed) return undefined;
     const now = performance.now();
-    if (this.#isTicking) this.#heedFreeze(now);
+    if (this.#isSweepScheduled) this.#noteSuspension(now);
     const member = this.#fresh(now) ?? (isAlone ? undefined : this.#shareable());
     if (!member) return undefined;
     this.#lend(member, isAlone, now, now);
@@ -182,7 +192,7 @@ export class Slots {
   wait(waiter: Waiter): void {
     if (this.#closed) return waiter.fail(this.#closed);
     this.#waiters.add(waiter);
-    this.#setPatience();
+    this.#setAcquireTimer();
     this.#serve();
   }
 
@@ -205,7 +215,7 @@ export class Slots {
     member.borrowers--;
     member.isAlone = false;
     member.stream = undefined;
-    // `call` tells when the connection will come back. A settled call tells nothing while others share the connection.
+    // With a settled call `isReturning` means that the member comes back at once, but other calls may still share it.
     if (member.call?.finished) member.call = undefined;
     if (member.ending) return undefined;
     // A waiter may share the member in this borrower's place.
@@ -219,11 +229,11 @@ export class Slots {
   }
 
   /**
-   * Resolves when `isSo` returns true, or rejects with the signal's reason. `isSo` is called whenever a connection or a
-   * waiter has gone.
+   * Resolves when `condition` returns true, or rejects with the signal's reason. It is checked whenever a connection or
+   * a waiter has gone.
    */
-  async until(isSo: () => boolean, signal?: AbortSignal): Promise<void> {
-    while (!isSo()) {
+  async until(condition: () => boolean, signal?: AbortSignal): Promise<void> {
+    while (!condition()) {
       signal?.throwIfAborted();
       const changed = new Promise<void>((resolve) => this.#changed.push(resolve));
       const stop = () => this.#tell();
@@ -235,9 +245,9 @@ export class Slots {
 
   // -- policy ---------------------------------------------------------------------------------------------------------
 
-  /** Makes the `min` connections, at most `maxConnecting` at a time. */
+  /** Opens the `min` connections, at most `maxConnecting` at a time. */
   fill(): void {
-    if (this.#closed || this.#pause !== undefined) return;
+    if (this.#closed || this.#retryTimer !== undefined) return;
     const { min, maxConnecting } = this.#config;
     while (this.total < Math.min(min, this.max) && this.#connecting < maxConnecting) this.#connect();
   }
@@ -251,35 +261,35 @@ export class Slots {
   }
 
   /**
-   * Lends no present connection again. Does nothing if `generation` is over already. Ends the pause after a failed
-   * connect: the caller knows that things have changed.
+   * Retires all current connections: none of them is lent again. Does nothing if `generation` has been retired already.
+   * Ends the pause after a failed connect: the caller knows that things have changed.
    */
   renew(generation = this.#generation): void {
     if (generation !== this.#generation) return;
     this.#generation++;
     this.#failures = 0;
     this.#endIdle();
-    if (this.#pause === undefined) return;
-    clearTimeout(this.#pause);
-    this.#goOn();
+    if (this.#retryTimer === undefined) return;
+    clearTimeout(this.#retryTimer);
+    this.#connectAgain();
   }
 
-  /** Lends no connection any more, except to streams that wait, and ends those that come back. Other waiters fail. */
+  /** Stops lending, except to streams that wait, and ends connections that come back. Other waiters fail. */
   close(error: PgzError): void {
     this.#closed ??= error;
-    clearTimeout(this.#tick);
-    this.#tick = undefined;
+    clearTimeout(this.#sweepTimer);
+    this.#sweepTimer = undefined;
     this.#endIdle();
     this.#failAll(error, ({ isStream }) => !isStream);
   }
 
-  /** Called when there is no waiter any more: the timers would keep the process alive. */
+  /** Called when there is no waiter left: the timers would keep the process alive. */
   #stopTimers(): void {
-    clearTimeout(this.#patience);
-    this.#patience = undefined;
+    clearTimeout(this.#acquireTimer);
+    this.#acquireTimer = undefined;
     if (!this.#closed) return;
-    clearTimeout(this.#pause);
-    this.#pause = undefined;
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = undefined;
   }
 
   #endIdle(): void {
@@ -298,7 +308,7 @@ export class Slots {
    */
   suspectAll(): void {
     for (const member of this.#idle) member.isSuspect = true;
-    this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
+    this.#lastClocks = { monotonic: performance.now(), wall: Date.now() };
   }
 
   // -- serving --------------------------------------------------------------------------------------------------------
@@ -320,7 +330,7 @@ export class Slots {
     const idle = this.#idle;
     for (let member = idle.at(-1); member && !member.isSuspect; member = idle.at(-1)) {
       idle.pop();
-      if (now < member.expiresAt && (this.#ticks || !this.#isIdleTooLong(member, now))) return member;
+      if (now < member.expiresAt && (this.#mayUseTimer || !this.#isIdleTooLong(member, now))) return member;
       this.#endOld(member, now);
     }
     return undefined;
@@ -348,7 +358,7 @@ export class Slots {
     if (member.ending) return;
     const now = performance.now();
     if (member.connection.closed) return this.#remove(member);
-    if (this.#isTicking) this.#heedFreeze(now);
+    if (this.#isSweepScheduled) this.#noteSuspension(now);
     // A member that was lent during a suspension is as doubtful as an idle one.
     member.isSuspect = !isAlive && member.since < this.#resumedAt;
     member.place = "idle";
@@ -358,7 +368,7 @@ export class Slots {
     if (isClosed || member.isDoomed || isOver) void this.#end(member);
     else if (now >= member.expiresAt) this.#endOld(member, now);
     else this.#keep(member);
-    // Also if the member ends: closing may take long, and there may be room for another.
+    // Also if the member ends: closing may take long, and there may be room for another connection.
     this.#serve(now);
     if (member.place === "idle") member.hold(this.#config.holdProcess);
     this.#tell();
@@ -366,10 +376,10 @@ export class Slots {
 
   #keep(member: Member): void {
     this.#idle.push(member);
-    this.#startTicks();
+    this.#scheduleSweep();
   }
 
-  /** Gives members to waiters, and connects for those that are left. */
+  /** Gives members to waiters, and connects for the waiters that are left. */
   #serve(now = performance.now()): void {
     for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
       const member = this.#fresh(now) ?? (waiter.isAlone ? undefined : this.#shareable());
@@ -388,7 +398,7 @@ export class Slots {
   /** Whether there are more waiters than connections on their way to them, and a connect is allowed. */
   #isShort(): boolean {
     const { maxConnecting } = this.#config;
-    if (this.#pause !== undefined || this.total >= this.max) return false;
+    if (this.#retryTimer !== undefined || this.total >= this.max) return false;
     if (this.#connecting >= maxConnecting) return false;
     let coming = this.#connecting;
     for (const member of this.#members) if (member.isReturning) coming++;
@@ -400,7 +410,7 @@ export class Slots {
     const opened = (member: Member) => {
       this.#connecting--;
       this.#members.add(member);
-      member.connection.onClosed(() => this.#isLost(member));
+      member.connection.onClosed(() => this.#onLost(member));
       // Its first call may be sent before its login is complete.
       member.connection.startup.done.then(
         () => {
@@ -421,7 +431,7 @@ export class Slots {
     this.#actions.open(this.#generation).then(opened, failed);
   }
 
-  /** Waiters keep waiting where that may help, and a connect is retried after a pause. */
+  /** Fails the waiters that the failure ends. The others keep waiting, and connecting is retried after a pause. */
   #failed(cause: unknown): void {
     const { error, ends } = this.#actions.judge(cause);
     const { first } = this.#waiters;
@@ -434,19 +444,19 @@ export class Slots {
     if (ends === "all") return this.#failAll(error);
     // A failure that ended a waiter does not lengthen the pause: all waiters should get the error before their
     // deadline.
-    if (this.#pause === undefined) this.#connectLater(ends === "first" && first ? 0 : this.#failures++);
+    if (this.#retryTimer === undefined) this.#connectLater(ends === "first" && first ? 0 : this.#failures++);
   }
 
   #connectLater(failures: number): void {
     const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
-    this.#pause = setTimeout(() => this.#goOn(), pause);
-    // A later waiter sets `#patience`, which keeps the process alive.
-    if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#pause);
+    this.#retryTimer = setTimeout(() => this.#connectAgain(), pause);
+    // A later waiter sets `#acquireTimer`, which keeps the process alive.
+    if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#retryTimer);
   }
 
-  /** Connects again after a pause. */
-  #goOn(): void {
-    this.#pause = undefined;
+  /** Ends the pause after a failed connect. */
+  #connectAgain(): void {
+    this.#retryTimer = undefined;
     this.fill();
     this.#serve();
   }
@@ -462,15 +472,15 @@ export class Slots {
     waiter.fail(error);
   }
 
-  /** The first waiter in the queue is the next one whose time is over. */
-  #setPatience(): void {
+  /** Ends the waiters whose `acquireTimeout` has passed. The first waiter in the queue is always the next one. */
+  #setAcquireTimer(): void {
     const { acquireTimeout } = this.#config;
-    if (!acquireTimeout || this.#patience !== undefined) return;
+    if (!acquireTimeout || this.#acquireTimer !== undefined) return;
     const { first } = this.#waiters;
     if (!first) return;
     const left = Math.max(0, first.since + acquireTimeout - performance.now());
-    this.#patience = setTimeout(() => {
-      this.#patience = undefined;
+    this.#acquireTimer = setTimeout(() => {
+      this.#acquireTimer = undefined;
       const now = performance.now();
       for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
         if (waiter.since + acquireTimeout > now + 1) break;
@@ -479,7 +489,7 @@ export class Slots {
         this.leave(waiter);
         waiter.fail(error);
       }
-      this.#setPatience();
+      this.#setAcquireTimer();
     }, left);
   }
 
@@ -503,7 +513,7 @@ export class Slots {
   }
 
   /** Called when the connection has ended. A member that is lent is given back by its borrower. */
-  #isLost(member: Member): void {
+  #onLost(member: Member): void {
     const at = this.#idle.indexOf(member);
     if (at >= 0) this.#idle.splice(at, 1);
     if (member.place === "idle") this.#remove(member);
@@ -530,18 +540,18 @@ export class Slots {
     return idleTimeout > 0 && now - since >= idleTimeout;
   }
 
-  #startTicks(): void {
-    if (!this.#ticks || this.#tick !== undefined || this.#closed) return;
-    this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
-    this.#tick = setTimeout(() => this.#look(), TICK);
-    this.#actions.unref?.(this.#tick);
+  #scheduleSweep(): void {
+    if (!this.#mayUseTimer || this.#sweepTimer !== undefined || this.#closed) return;
+    this.#lastClocks = { monotonic: performance.now(), wall: Date.now() };
+    this.#sweepTimer = setTimeout(() => this.#sweep(), SWEEP_INTERVAL);
+    this.#actions.unref?.(this.#sweepTimer);
   }
 
-  /** Looks at idle connections, the oldest first. */
-  #look(): void {
-    this.#tick = undefined;
+  /** Closes or checks idle connections, the oldest first. */
+  #sweep(): void {
+    this.#sweepTimer = undefined;
     const now = performance.now();
-    this.#heedFreeze(now);
+    this.#noteSuspension(now);
     const { min, healthCheckInterval } = this.#config;
     for (const member of [...this.#idle]) {
       const isTooMany = this.#isIdleTooLong(member, now) && this.#staying > min;
@@ -552,25 +562,27 @@ export class Slots {
         this.#check(member);
       }
     }
-    this.#actions.look(now);
-    if (this.#members.size) this.#startTicks();
+    this.#actions.checkLeases(now);
+    if (this.#members.size) this.#scheduleSweep();
   }
 
-  /** Whether looks are scheduled, so that a late one can be noticed. */
-  get #isTicking(): boolean {
-    return this.#ticks && this.#tick !== undefined;
+  /** Whether a sweep is scheduled, so that a suspension of the process can be noticed by its delay. */
+  get #isSweepScheduled(): boolean {
+    return this.#mayUseTimer && this.#sweepTimer !== undefined;
   }
 
-  #heedFreeze(now: number): void {
-    if (!this.#wasFrozen(now)) return;
+  #noteSuspension(now: number): void {
+    if (!this.#wasSuspended(now)) return;
     this.#resumedAt = now;
     this.suspectAll();
   }
 
-  /** By either clock: the monotonic clock stops while a whole machine is suspended, and the wall clock may be set. */
-  #wasFrozen(now: number): boolean {
-    const { monotonic, wall } = this.#lastTick;
-    return Math.max(now - monotonic, Date.now() - wall) > TICK + FROZEN;
+  /**
+   * Compares both clocks: the monotonic clock stops while the machine is suspended, and the wall clock can be set back.
+   */
+  #wasSuspended(now: number): boolean {
+    const { monotonic, wall } = this.#lastClocks;
+    return Math.max(now - monotonic, Date.now() - wall) > SWEEP_INTERVAL + MIN_SUSPENSION;
   }
 
   #checkSuspects(): void {

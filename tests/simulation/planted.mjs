@@ -21,7 +21,7 @@ export const planted = [
   {
     name: "no look at the clock in take()",
     file: "js/pool/slots.ts",
-    from: "    if (this.#isTicking) this.#heedFreeze(now);\n    const member",
+    from: "    if (this.#isSweepScheduled) this.#noteSuspension(now);\n    const member",
     to: "    const member",
   },
   {

@@ -400,7 +400,7 @@ export class World {
       },
       clean: (member) => (this.isDirty ? ofMember(this.cleans, member) : undefined),
       check: (member) => ofMember(this.checks, member),
-      look: () => void this.looks++,
+      checkLeases: () => void this.looks++,
       late: (cause) => (this.lateBecause.push(cause), END),
       judge: (cause) => cause as Failure,
       unreported: () => void this.unreported++,

@@ -47,12 +47,13 @@ interface Given {
   lend(until?: AbortSignal): [Lease, Member];
 }
 
-function given(threshold: number, looks = true, isObserved = true): Given {
+function given(threshold: number, isCheckedPeriodically = true, isObserved = true): Given {
   const leaks: LeaseLeak[] = [];
   const back: [Member, boolean][] = [];
   const observer: Observer = { onLeaseLeak: (leak) => void leaks.push(leak) };
   const config = resolveConfig({ user: "fake", host: "fake", ...(isObserved && { observer }) });
-  const loans = new Loans(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 }, threshold, looks);
+  const counters = { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 };
+  const loans = new Loans(config, counters, threshold, isCheckedPeriodically);
   const lend = (until?: AbortSignal): [Lease, Member] => {
     const member = new Member(new FakeConnection().real, 1, 0, clock.now, Infinity);
     const trace = loans.recordsStacks ? Object.assign(new Error("x"), { stack: "acquired here" }) : undefined;
@@ -66,11 +67,11 @@ test("a lease that is held for too long is reported once", async () => {
   const { loans, leaks, lend } = given(1_000);
   lend();
   clock.now += 999;
-  loans.look(clock.now);
+  loans.checkAll(clock.now);
   expect(leaks).toEqual([]);
   clock.now += 1;
-  loans.look(clock.now);
-  loans.look(clock.now + 5_000);
+  loans.checkAll(clock.now);
+  loans.checkAll(clock.now + 5_000);
   expect(leaks).toEqual([{ heldMs: 1_000, stack: "acquired here" }]);
 });
 
@@ -81,11 +82,11 @@ test("a lease whose stream is read, a released lease, and any lease with thresho
   const [released, member] = lend();
   await released.release();
   expect(back).toEqual([[member, false]]);
-  loans.look(clock.now + 5_000);
+  loans.checkAll(clock.now + 5_000);
   expect(leaks).toEqual([]);
   const never = given(0);
   never.lend();
-  never.loans.look(clock.now + 1e9);
+  never.loans.checkAll(clock.now + 1e9);
   collect!();
   expect([never.leaks.length, never.back.length]).toEqual([0, 1]);
 });
@@ -94,9 +95,9 @@ test("without an observer a warning says where a lease was acquired, from the se
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   const { loans, lend } = given(1_000, true, false);
   lend();
-  loans.look(clock.now + 1_500.4);
+  loans.checkAll(clock.now + 1_500.4);
   lend();
-  loans.look(clock.now + 1_600);
+  loans.checkAll(clock.now + 1_600);
   const late = (rest: string) => [`pgz-edge: a lease has not been released for ${rest}`];
   expect(warn.mock.calls).toEqual([
     late("1500 ms; where it was acquired is recorded from now on, and always with debug: true"),
@@ -138,8 +139,8 @@ test("an unreferenced lease is reported and taken back, if it was out when the p
   const { loans, leaks, back, lend } = given(60_000);
   const [, member] = lend();
   expect(registered.length).toBe(0);
-  loans.look(clock.now);
-  loans.look(clock.now);
+  loans.checkAll(clock.now);
+  loans.checkAll(clock.now);
   expect(registered.length).toBe(1);
   clock.now += 70;
   collect!();
@@ -147,13 +148,13 @@ test("an unreferenced lease is reported and taken back, if it was out when the p
   const [early] = lend();
   await early.release();
   const [late] = lend();
-  loans.look(clock.now);
+  loans.checkAll(clock.now);
   expect(registered.length).toBe(1);
   await late.release();
   expect(registered.length).toBe(0);
 });
 
-test("without regular looks a lease is watched from the beginning", async () => {
+test("without periodic checks a lease is watched from the beginning", async () => {
   const { back, lend } = given(60_000, false);
   const [lease] = lend();
   lend();
@@ -168,7 +169,7 @@ test("an engine without FinalizationRegistry still lends and reports", async () 
   vi.stubGlobal("FinalizationRegistry", undefined);
   const { loans, leaks, back, lend } = given(1_000);
   const [lease] = lend();
-  loans.look(clock.now + 1_000);
+  loans.checkAll(clock.now + 1_000);
   await lease.release();
   expect([leaks.length, back.length]).toEqual([1, 1]);
 });

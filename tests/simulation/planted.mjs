@@ -197,7 +197,7 @@ export const planted = [
   {
     name: "cluster: the role of a server that cannot be reached is remembered",
     file: "js/adapters/cluster/memory.ts",
-    from: "    facts.told = undefined;\n",
+    from: "    facts.status = undefined;\n",
     to: "",
   },
   {
@@ -209,8 +209,8 @@ export const planted = [
   {
     name: "cluster: a lag is told by positions of another timeline",
     file: "js/adapters/cluster/memory.ts",
-    from: "(!told?.timeline || told.timeline === this.#timeline)",
-    to: "(!told?.timeline || told.timeline !== 0)",
+    from: "(!status?.timeline || status.timeline === this.#timeline)",
+    to: "(!status?.timeline || status.timeline !== 0)",
     mends: "50e7d03",
   },
   {

@@ -14,7 +14,7 @@ const position = { system: 7n, timeline: 1, lsn: 0x1_0000_0028n };
 /** Returns a standby with at most `max` connections and a known position of `lsn`. */
 function standby({ max = 4, lsn = 0n, ...known }: { max?: number; lsn?: bigint } & Partial<Facts> = {}): Server {
   const facts = new Memory().of("one");
-  Object.assign(facts, { hasWaitFor: true, told: { isStandby: true, system: 7n, timeline: 1, lsn }, ...known });
+  Object.assign(facts, { hasWaitFor: true, status: { isStandby: true, system: 7n, timeline: 1, lsn }, ...known });
   return { facts, pool: { stats: () => ({ max }) }, waiting: 0 } as unknown as Server;
 }
 

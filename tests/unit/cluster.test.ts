@@ -5,7 +5,7 @@ import { reasonToLeave } from "../../js/adapters/cluster/again.ts";
 import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
 import { endOfRecord, lsnOf, lsnText, positionOf, textOf, UNKNOWN } from "../../js/adapters/cluster/position.ts";
-import { refusalIn, refusalOf, told } from "../../js/adapters/cluster/questions.ts";
+import { refusalIn, refusalOf, statusOf } from "../../js/adapters/cluster/questions.ts";
 import { ConnectionError, PostgresError, TimeoutError } from "../../js/util/errors.ts";
 
 const MOST = (1n << 64n) - 1n;
@@ -72,12 +72,12 @@ describe("lags", () => {
     memory.mark(primary(100n), 1_000);
     memory.mark(primary(200n), 2_000);
     memory.answered(facts, standby(99n), 1);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     memory.reached(facts, 150n);
-    expect(facts.hasAllOf).toBe(1_000);
+    expect(facts.upToDateAsOf).toBe(1_000);
     memory.reached(facts, 200n);
-    expect(facts.hasAllOf).toBe(2_000);
-    expect(facts.told!.lsn).toBe(200n);
+    expect(facts.upToDateAsOf).toBe(2_000);
+    expect(facts.status!.lsn).toBe(200n);
   });
 
   test("a promotion drops earlier marks", () => {
@@ -88,9 +88,9 @@ describe("lags", () => {
     memory.answered(facts, standby(100n), 1);
     memory.mark(primary(90n, 2), 3_000);
     expect(memory.isSuspect).toBe(true);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     memory.answered(facts, standby(90n, 2), 1);
-    expect(facts.hasAllOf).toBe(3_000);
+    expect(facts.upToDateAsOf).toBe(3_000);
   });
 
   test("a primary that was left behind is ignored, and one of another cluster drops earlier marks", () => {
@@ -101,7 +101,7 @@ describe("lags", () => {
     memory.mark(primary(100n, 1), 4_000);
     expect([memory.timeline, memory.isSuspect]).toEqual([2, true]);
     memory.answered(facts, standby(100n, 1), 1);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     memory.mark({ ...primary(10n, 1), system: 8n }, 5_000);
     expect(memory.timeline).toBe(1);
   });
@@ -112,16 +112,21 @@ describe("lags", () => {
     memory.mark(primary(90n, 2), 3_000);
     memory.answered(facts, standby(100n, 1), 1);
     expect(memory.canTell(facts)).toBe(false);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     // The role may not read the timeline.
     memory.answered(facts, standby(100n, 0), 1);
     expect(memory.canTell(facts)).toBe(true);
-    expect(facts.hasAllOf).toBe(3_000);
+    expect(facts.upToDateAsOf).toBe(3_000);
   });
 
   test("the texts of the answers are parsed", () => {
-    expect(told([true, "0/10", "7", 3, null, "8192"])).toEqual({ isStandby: true, lsn: 16n, system: 7n, timeline: 3 });
-    expect(told([false, "0/10", null, null, "0000000A0000000000000001", "8192"])).toMatchObject({ timeline: 10 });
+    expect(statusOf([true, "0/10", "7", 3, null, "8192"])).toEqual({
+      isStandby: true,
+      lsn: 16n,
+      system: 7n,
+      timeline: 3,
+    });
+    expect(statusOf([false, "0/10", null, null, "0000000A0000000000000001", "8192"])).toMatchObject({ timeline: 10 });
   });
 });
 
@@ -129,7 +134,7 @@ describe("the choice of a server", () => {
   const now = 10_000;
   const server = (key: string, facts: Partial<Facts>): Candidate => ({
     key,
-    facts: { ...new Memory().of(key), told: standby(50n), roundTrip: 1, hasAllOf: now - 100, ...facts },
+    facts: { ...new Memory().of(key), status: standby(50n), roundTrip: 1, upToDateAsOf: now - 100, ...facts },
   });
   const of = (servers: Candidate[], more: Partial<Parameters<typeof choose>[1]> = {}) => {
     const choice = choose(servers, { now, maxLag: 1_000, turn: 0, ...more });
@@ -140,8 +145,8 @@ describe("the choice of a server", () => {
     const servers = [
       server("far", { roundTrip: 50 }),
       server("near", { roundTrip: 4 }),
-      server("late", { roundTrip: 1, hasAllOf: now - 2_000 }),
-      server("primary", { told: primary(60n), roundTrip: 0.1 }),
+      server("late", { roundTrip: 1, upToDateAsOf: now - 2_000 }),
+      server("primary", { status: primary(60n), roundTrip: 0.1 }),
     ];
     expect(of(servers)).toBe("near");
     expect(of(servers, { maxLag: Infinity })).toBe("late");
@@ -154,17 +159,17 @@ describe("the choice of a server", () => {
   });
 
   test("prefers a server that is known to have reached the position", () => {
-    const servers = [server("near", {}), server("far", { roundTrip: 9, told: standby(70n) })];
+    const servers = [server("near", {}), server("far", { roundTrip: 9, status: standby(70n) })];
     expect(of(servers, { lsn: 60n })).toBe("far");
     expect(of(servers, { lsn: 80n })).toBe("near");
   });
 
   test("gives the reason why the primary answers", () => {
     expect(of([])).toBe("none");
-    expect(of([server("primary", { told: primary(1n) })])).toBe("none");
-    expect(of([server("gone", { told: undefined, failure: new Error() })])).toBe("unreachable");
-    expect(of([server("late", { hasAllOf: -Infinity })])).toBe("lag");
-    expect(of([server("late", { hasAllOf: -Infinity })], { maxLag: Infinity })).toBe("late");
+    expect(of([server("primary", { status: primary(1n) })])).toBe("none");
+    expect(of([server("gone", { status: undefined, failure: new Error() })])).toBe("unreachable");
+    expect(of([server("late", { upToDateAsOf: -Infinity })])).toBe("lag");
+    expect(of([server("late", { upToDateAsOf: -Infinity })], { maxLag: Infinity })).toBe("late");
   });
 });
 

@@ -242,7 +242,7 @@ export class After extends Routed {
       if (left <= 0) return false;
       await between.pause(Math.min(pause, left));
       try {
-        const lsn = await lookout.howFar(server, until - performance.now());
+        const lsn = await lookout.replayPosition(server, until - performance.now());
         if (lsn === undefined || lsn >= this.#position.lsn) return true;
       } catch {
         return false;

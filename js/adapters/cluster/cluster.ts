@@ -32,7 +32,7 @@ import {
 } from "../../index.ts";
 import { lagOf } from "./choice.ts";
 import { inside, type CallArguments, type Inside, type RowInput, type SessionOf, type Work } from "./inside.ts";
-import { hasNoIdentity, where, whereAreYou, type WhereRow } from "./questions.ts";
+import { hasNoIdentity, positionIn, positionQuestion, type PositionRow } from "./questions.ts";
 import { patienceOf } from "./own.ts";
 import { textOf } from "./position.ts";
 import { splitOptions, type ClusterOptions } from "./options.ts";
@@ -84,8 +84,8 @@ export class ClusterCalls extends TransactionCalls {
   readonly reads: Reads;
   readonly #router: Router;
   #closing: Promise<void> | undefined;
-  /** The role may ask for the cluster's identity, as far as is known. */
-  #isIdentified = true;
+  /** The role may read the cluster's identity, as far as is known. */
+  #canReadIdentity = true;
 
   /** @internal Use {@link createCluster}. */
   constructor(router: Router) {
@@ -106,26 +106,26 @@ export class ClusterCalls extends TransactionCalls {
    */
   async position(): Promise<string> {
     const ask = async (): Promise<string> => {
-      const { rows } = await this.query<WhereRow>(whereAreYou(this.#isIdentified), { rowMode: "array" });
-      return textOf(where(rows[0]!));
+      const { rows } = await this.query<PositionRow>(positionQuestion(this.#canReadIdentity), { rowMode: "array" });
+      return textOf(positionIn(rows[0]!));
     };
-    if (!this.#isIdentified) return await ask();
+    if (!this.#canReadIdentity) return await ask();
     return await ask().catch((error: PgzError) => {
       if (!hasNoIdentity(error)) throw error;
-      this.#isIdentified = false;
+      this.#canReadIdentity = false;
       return ask();
     });
   }
 
   #receipt(options: CallOptions): Receipt {
-    return new Receipt(whereAreYou(this.#isIdentified), patienceOf(this.config, options));
+    return new Receipt(positionQuestion(this.#canReadIdentity), patienceOf(this.config, options));
   }
 
   async #positionOf(receipt: Receipt): Promise<string> {
     const { text, error } = await receipt.answer();
     if (text !== undefined) return text;
     // The next call asks again, without the identity, which this role may not read.
-    if (error && hasNoIdentity(error)) this.#isIdentified = false;
+    if (error && hasNoIdentity(error)) this.#canReadIdentity = false;
     return UNKNOWN_TEXT;
   }
 
@@ -167,8 +167,14 @@ export class ClusterCalls extends TransactionCalls {
     const now = performance.now();
     const router = this.#router;
     const servers = router.servers.list.map(({ key, host, port, pool, facts }): ServerStats => {
-      const { told, failure, roundTrip } = facts;
-      const role = told ? (told.isStandby ? "standby" : "primary") : failure === undefined ? "unknown" : "unreachable";
+      const { status, failure, roundTrip } = facts;
+      const role = status
+        ? status.isStandby
+          ? "standby"
+          : "primary"
+        : failure === undefined
+          ? "unknown"
+          : "unreachable";
       const lagMs = role === "standby" ? lagOf(facts, now) : undefined;
       const reads = router.readsOf.get(key) ?? 0;
       return { host, port, role, lagMs, roundTripMs: roundTrip, reads, pool: pool.stats(), failure };

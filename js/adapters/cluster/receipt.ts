@@ -11,7 +11,7 @@ import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
 import { ask, NO_LIMITS } from "./own.ts";
 import type { Body, Call, Operation, Session } from "./inside.ts";
 import { textOf, UNKNOWN } from "./position.ts";
-import { where, type WhereRow } from "./questions.ts";
+import { positionIn, type PositionRow } from "./questions.ts";
 
 /** A question that has been sent, and the call that it belongs to. */
 interface Asked {
@@ -77,7 +77,7 @@ export class Receipt {
     await operation.done.catch(() => {});
     return operation.error || !answer.text
       ? { error: operation.error }
-      : { text: textOf(where(JSON.parse(answer.text) as WhereRow)) };
+      : { text: textOf(positionIn(JSON.parse(answer.text) as PositionRow)) };
   }
 
   #ask(session: Session, after: Operation | undefined): Operation {

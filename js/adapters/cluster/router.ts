@@ -154,7 +154,7 @@ export class Router {
 
   toPrimary(reason: RouteReason, waitedMs = 0): void {
     this.reads[reason]++;
-    const known = this.servers.list.find(({ facts }) => facts.told && !facts.told.isStandby);
+    const known = this.servers.list.find(({ facts }) => facts.status && !facts.status.isStandby);
     const { host, port } = known ?? this.servers.config;
     this.#tell({ host, port }, "primary", reason, waitedMs);
   }

@@ -103,7 +103,7 @@ export class Servers {
 
   /** The servers that say they are the primary. */
   get primaries(): Server[] {
-    return this.#list.filter(({ facts }) => facts.told && !facts.told.isStandby);
+    return this.#list.filter(({ facts }) => facts.status && !facts.status.isStandby);
   }
 
   /** The primary's pool finds the primary by itself. */
@@ -172,7 +172,7 @@ export class Servers {
 }
 
 function timelineOf({ facts }: Server): number {
-  return facts.told?.timeline ?? 0;
+  return facts.status?.timeline ?? 0;
 }
 
 interface Host {

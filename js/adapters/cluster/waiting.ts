@@ -39,7 +39,7 @@ export class Waiting {
    */
   static begin(server: Server, position: Position, until: number, isBehind: boolean): Waiting | undefined {
     if (!server.facts.hasWaitFor) return undefined;
-    if (!isBehind && (server.facts.told?.lsn ?? 0n) >= position.lsn) return undefined;
+    if (!isBehind && (server.facts.status?.lsn ?? 0n) >= position.lsn) return undefined;
     return Waiting.isPossible(server, until) ? new Waiting(server, position, until) : undefined;
   }
 

@@ -155,8 +155,8 @@ export const planted = [
   {
     name: "changes: the stored position is forgotten",
     file: "js/adapters/changes/feed.ts",
-    from: 'positionOf(options.from ?? "0/0")',
-    to: 'positionOf("0/0")',
+    from: 'lsnOf(options.from ?? "0/0")',
+    to: 'lsnOf("0/0")',
   },
   {
     name: "changes: the slot goes on past commits that wait to be acknowledged",

@@ -22,7 +22,7 @@ import { advised } from "./advice.ts";
 import { configOf } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
-import { creation, identifier, literal, positionOf, start, textOf, type ChangesOptions } from "./options.ts";
+import { creation, identifier, literal, lsnOf, lsnText, start, type ChangesOptions } from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
@@ -109,7 +109,7 @@ export class Feed {
     this.#db = db;
     this.#options = options;
     this.#core = new Core(configOf(db).maxMessageBytes, rowForm);
-    this.#flushed = positionOf(options.from ?? "0/0");
+    this.#flushed = lsnOf(options.from ?? "0/0");
     const { slot, publication = [], tables, signal } = options;
     this.#ownPublication = tables && new OwnPublication(slot, tables);
     this.#publications = this.#ownPublication ? [this.#ownPublication.name] : [publication].flat();
@@ -156,8 +156,8 @@ export class Feed {
     return {
       state: isOver ? "over" : this.#snapshot ? "snapshot" : this.#isStreaming ? "streaming" : "connecting",
       connections: this.#connections,
-      acknowledged: textOf(this.#flushed),
-      end: textOf(end > this.#flushed ? end : this.#flushed),
+      acknowledged: lsnText(this.#flushed),
+      end: lsnText(end > this.#flushed ? end : this.#flushed),
       lagBytes: behind > 0n ? Number(behind) : 0,
       lagSeconds: this.#lag.seconds(Date.now()),
     };
@@ -245,9 +245,9 @@ export class Feed {
     this.#hasStreamed ||= this.#options.snapshot === true;
     const { connectTimeout } = configOf(this.#db);
     const [slot] = await connection.runWithin(connectTimeout, confirmed(this.#options.slot));
-    const known = positionOf(slot?.[0] ?? "0/0");
+    const known = lsnOf(slot?.[0] ?? "0/0");
     if (known > this.#flushed) this.#flushed = known;
-    const command = start(this.#options, this.#publications, textOf(this.#flushed));
+    const command = start(this.#options, this.#publications, lsnText(this.#flushed));
     await connection.runWithin(connectTimeout, command);
     this.#isStreaming = true;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);

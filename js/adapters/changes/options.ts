@@ -164,12 +164,12 @@ export const identifier = (name: string): string => `"${name.replaceAll('"', '""
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /** `0/16B3748` is 0x16b3748. */
-export function positionOf(text: string): bigint {
+export function lsnOf(text: string): bigint {
   const [high = "", low = ""] = text.split("/");
   return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
 }
 
-export function textOf(position: bigint): string {
+export function lsnText(position: bigint): string {
   return `${(position >> 32n).toString(16)}/${(position & 0xffffffffn).toString(16)}`.toUpperCase();
 }
 

@@ -10,7 +10,7 @@
 import { UsageError } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_LINES } from "../../wasm/numbers.ts";
 import type { Core } from "./core.ts";
-import { creation, identifier, literal, positionOf, type ChangesOptions } from "./options.ts";
+import { creation, identifier, literal, lsnOf, type ChangesOptions } from "./options.ts";
 import type { Replication } from "./replication.ts";
 
 interface Table {
@@ -67,7 +67,7 @@ export class Snapshot {
     made();
     const tables = await connection.run(question(publications));
     const read = tables.map(([table]) => JSON.parse(table!) as Table);
-    return new Snapshot(connection, core, learn, read, positionOf(slot![1]!));
+    return new Snapshot(connection, core, learn, read, lsnOf(slot![1]!));
   }
 
   /** Reads until lines have come. Resolves with `false` if all lines had come before. */

@@ -228,8 +228,8 @@ export const planted = [
   {
     name: "cluster: a snapshot is older than the answer of its guard",
     file: "js/adapters/cluster/after.ts",
-    from: 'const isBefore = guard && (goesBefore || guard.way === "before");',
-    to: "const isBefore = guard && goesBefore;",
+    from: 'const isInOwnGroup = guard && (needsOwnGroup || guard.placement === "own group");',
+    to: "const isInOwnGroup = guard && needsOwnGroup;",
   },
   {
     name: "cluster: a call that waits for a server that is given up is told that its pool is closed",
@@ -240,7 +240,7 @@ export const planted = [
   },
   {
     name: "cluster: a position is waited for on a silent link",
-    file: "js/adapters/cluster/own.ts",
+    file: "js/adapters/cluster/internal-queries.ts",
     from: "if (!patience) return operation;",
     to: "if (patience) return operation;",
     mends: "50e7d03",

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { reasonToLeave } from "../../js/adapters/cluster/again.ts";
 import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
-import { endOfRecord, lsnOf, lsnText, positionOf, textOf, UNKNOWN } from "../../js/adapters/cluster/position.ts";
+import { endOfRecord, lsnOf, lsnText, positionOf, positionText, UNKNOWN } from "../../js/adapters/cluster/position.ts";
 import { refusalIn, refusalOf, statusOf } from "../../js/adapters/cluster/questions.ts";
 import { ConnectionError, PostgresError, TimeoutError } from "../../js/util/errors.ts";
 
@@ -17,7 +17,7 @@ describe("positions", () => {
       { system: MOST, timeline: 0xffffffff, lsn: MOST },
       { system: 1n, timeline: 1, lsn: 0n },
     ]) {
-      const text = textOf(position);
+      const text = positionText(position);
       expect(text).toMatch(/^[0-9a-z-]{5,35}$/);
       expect(positionOf(text)).toEqual(position);
     }

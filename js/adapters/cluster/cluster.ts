@@ -31,10 +31,10 @@ import {
   type TransactionOptions,
 } from "../../index.ts";
 import { lagOf } from "./choice.ts";
-import { inside, type CallArguments, type Inside, type RowInput, type SessionOf, type Work } from "./inside.ts";
+import { queueOf, type CallArguments, type PoolQueue, type RowInput, type SessionOf, type Work } from "./pool-queue.ts";
 import { hasNoIdentity, positionIn, positionQuestion, type PositionRow } from "./questions.ts";
-import { patienceOf } from "./own.ts";
-import { textOf } from "./position.ts";
+import { patienceOf } from "./internal-queries.ts";
+import { positionText } from "./position.ts";
 import { splitOptions, type ClusterOptions } from "./options.ts";
 import { Reads } from "./reads.ts";
 import { Receipt, UNKNOWN_TEXT } from "./receipt.ts";
@@ -90,7 +90,7 @@ export class ClusterCalls extends TransactionCalls {
   /** @internal Use {@link createCluster}. */
   constructor(router: Router) {
     const { config } = router.servers;
-    super(config, inside(router.servers.primary ?? router.servers.list[0]!.pool).counters);
+    super(config, queueOf(router.servers.primary ?? router.servers.list[0]!.pool).counters);
     this.#router = router;
     this.reads = new Reads(router, { refused: () => this.refused(), close: () => this.close() });
   }
@@ -107,7 +107,7 @@ export class ClusterCalls extends TransactionCalls {
   async position(): Promise<string> {
     const ask = async (): Promise<string> => {
       const { rows } = await this.query<PositionRow>(positionQuestion(this.#canReadIdentity), { rowMode: "array" });
-      return textOf(positionIn(rows[0]!));
+      return positionText(positionIn(rows[0]!));
     };
     if (!this.#canReadIdentity) return await ask();
     return await ask().catch((error: PgzError) => {
@@ -216,7 +216,7 @@ export class ClusterCalls extends TransactionCalls {
       throw new UsageError("INVALID_OPTION", 'Option "position" is for calls with a complete result: call position().');
     const { position: _, ...rest } = options as typeof options & Extra;
     return this.#withPosition(given ?? this.#receipt(rest), !given, (receipt) =>
-      this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.behind(body), way)),
+      this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.askAfter(body), way)),
     );
   }
 
@@ -243,7 +243,7 @@ export class ClusterCalls extends TransactionCalls {
     const begin = (given: TransactionOptions, of: SessionOf) =>
       this.#router.onPrimary(
         given,
-        (pool) => inside(pool).begin(once, given, of),
+        (pool) => queueOf(pool).begin(once, given, of),
         () => hasBegun,
       );
     if (!position) return await begin(options, sessionOf);
@@ -268,10 +268,10 @@ export class ClusterCalls extends TransactionCalls {
    * Runs a call on the primary. Adds one promise to the pool's call, to catch the error of a server that is no longer
    * the primary.
    */
-  #onPrimary<T>(options: CallOptions, run: (queue: Inside) => Promise<T>): Promise<T> {
+  #onPrimary<T>(options: CallOptions, run: (queue: PoolQueue) => Promise<T>): Promise<T> {
     const router = this.#router;
     const pool = router.servers.primary;
-    const running = pool ? run(inside(pool)) : router.onPrimary(options, (found) => run(inside(found)));
+    const running = pool ? run(queueOf(pool)) : router.onPrimary(options, (found) => run(queueOf(found)));
     return running.then(undefined, (error: unknown) => this.#again(error, pool, options, run));
   }
 
@@ -283,14 +283,14 @@ export class ClusterCalls extends TransactionCalls {
     error: unknown,
     pool: Pool | undefined,
     options: CallOptions,
-    run: (queue: Inside) => Promise<T>,
+    run: (queue: PoolQueue) => Promise<T>,
   ): Promise<T> {
     const router = this.#router;
-    if (!pool || !(await router.wasLeft(pool, error))) {
+    if (!pool || !(await router.wasQueuedOnDroppedPool(pool, error))) {
       if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
       router.suspect();
     }
-    return await router.onPrimary(options, (found) => run(inside(found)));
+    return await router.onPrimary(options, (found) => run(queueOf(found)));
   }
 
   /** Looks, and returns whether the server that was used as the primary no longer is. */

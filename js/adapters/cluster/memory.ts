@@ -2,7 +2,7 @@
 // which ones follow, how far and how near each one is, and how far the primary was at which time.
 //
 // Facts only: on Workers sockets and promises belong to a request, so none is here. Knows how a lag is computed. Must
-// not know how servers are asked (look.ts), or which one is chosen (choice.ts).
+// not know how servers are asked (lookout.ts), or which one is chosen (choice.ts).
 import type { ServerStatus } from "./questions.ts";
 
 /** What is known about one server. Times are of `performance.now()`. */

@@ -6,13 +6,13 @@ import type { CallOptions, RouteReason, TransactionOptions } from "../../index.t
 import { needsPrimary, reasonToLeave } from "./again.ts";
 import { After } from "./after.ts";
 import type { Choice } from "./choice.ts";
-import { inside, type CallArguments, type Inside, type SessionOf, type Work } from "./inside.ts";
+import { queueOf, type CallArguments, type PoolQueue, type SessionOf, type Work } from "./pool-queue.ts";
 import { positionOf } from "./position.ts";
 import { Routed } from "./routed.ts";
 import type { Server } from "./servers.ts";
 
 /** Makes the call on the queue of one server. */
-type Attempt<T> = (queue: Inside) => Promise<T>;
+type Attempt<T> = (queue: PoolQueue) => Promise<T>;
 
 const FIRST = {};
 
@@ -44,8 +44,8 @@ export class Reads extends Routed {
     // The fast path: the choice is made at once. A call that succeeds then costs one promise more than a pool's.
     if (choice instanceof Promise || choice.is === "primary") return this.#route(text, options, attempt, choice);
     const { server } = choice;
-    this.router.toStandby(server);
-    return attempt(inside(server.pool)).then(undefined, (error: unknown) =>
+    this.router.recordStandby(server);
+    return attempt(queueOf(server.pool)).then(undefined, (error: unknown) =>
       this.#elsewhere(text, options, attempt, server, error),
     );
   }
@@ -85,9 +85,9 @@ export class Reads extends Routed {
     const chosen = await choice;
     if (chosen.is === "primary") return this.#onPrimary(chosen.reason, options, attempt);
     const { server } = chosen;
-    this.router.toStandby(server);
+    this.router.recordStandby(server);
     try {
-      return await attempt(inside(server.pool));
+      return await attempt(queueOf(server.pool));
     } catch (error) {
       return await this.#elsewhere(text, options, attempt, server, error);
     }
@@ -111,14 +111,14 @@ export class Reads extends Routed {
     for (;;) {
       const reason = reasonToLeave(error, text, false);
       if (!reason) throw error;
-      if (reason === "unreachable") router.gone(server, error);
+      if (reason === "unreachable") router.markUnreachable(server, error);
       tried.add(server.key);
       const choice = reason === "write" ? undefined : await router.choose({ tried });
       if (choice?.is !== "standby") return this.#onPrimary(reason, options, attempt);
       server = choice.server;
-      router.toStandby(server);
+      router.recordStandby(server);
       try {
-        return await attempt(inside(server.pool));
+        return await attempt(queueOf(server.pool));
       } catch (again) {
         error = again;
       }
@@ -126,8 +126,8 @@ export class Reads extends Routed {
   }
 
   async #onPrimary<T>(reason: RouteReason, options: CallOptions, attempt: Attempt<T>): Promise<T> {
-    this.router.toPrimary(reason);
-    return await this.router.onPrimary(options, (pool) => attempt(inside(pool)));
+    this.router.recordPrimary(reason);
+    return await this.router.onPrimary(options, (pool) => attempt(queueOf(pool)));
   }
 
   /** @internal */

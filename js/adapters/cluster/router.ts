@@ -1,5 +1,5 @@
-// Where a call of the cluster goes: which server is chosen, what observers and `stats()` are told, and what is learned
-// from a failure.
+// Where a call of the cluster goes: which server is chosen, what observers and `stats()` learn of it, and what is
+// learned from a failure.
 //
 // Holds together the servers, the memory about them, and the lookout. Must not know what a call does, or positions.
 import {
@@ -13,7 +13,7 @@ import {
   type RouteReason,
 } from "../../index.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
-import { Lookout } from "./look.ts";
+import { Lookout } from "./lookout.ts";
 import type { ClusterConfig } from "./options.ts";
 import type { Server, Servers } from "./servers.ts";
 
@@ -102,7 +102,7 @@ export class Router {
    * Returns whether the call was still queued in the pool of a server that was dropped. Nothing of such a call has been
    * sent, so it may go to the present primary.
    */
-  async wasLeft(pool: Pool, error: unknown): Promise<boolean> {
+  async wasQueuedOnDroppedPool(pool: Pool, error: unknown): Promise<boolean> {
     if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.retryable) return false;
     if (this.servers.has(pool)) return false;
     // The look that gave the pool up is not over yet. Until it is, that server still counts as the primary.
@@ -125,7 +125,7 @@ export class Router {
       try {
         return await run(pool);
       } catch (error) {
-        if (attempts === MOST_ATTEMPTS || hasBegun() || !(await this.wasLeft(pool, error))) throw error;
+        if (attempts === MOST_ATTEMPTS || hasBegun() || !(await this.wasQueuedOnDroppedPool(pool, error))) throw error;
       }
     }
   }
@@ -136,30 +136,32 @@ export class Router {
   }
 
   /** Notes that the server did not accept a call. It gets no calls before the next look. */
-  gone(server: Server, error: unknown): void {
+  markUnreachable(server: Server, error: unknown): void {
     this.servers.memory.failed(server.facts, error);
-    if (!(error instanceof PostgresError)) server.leave();
+    if (!(error instanceof PostgresError)) server.replacePool();
     this.suspect();
   }
 
-  // -- what is told ---------------------------------------------------------------------------------------------------
+  // -- for observers and stats() --------------------------------------------------------------------------------------
 
-  toStandby(server: Server, waitedMs = 0): void {
+  /** Records that a call goes to this standby. */
+  recordStandby(server: Server, waitedMs = 0): void {
     this.reads.nearest++;
     this.readsOf.set(server.key, (this.readsOf.get(server.key) ?? 0) + 1);
     const { host, port } = server;
     const lagMs = lagOf(server.facts, performance.now());
-    this.#tell({ host, port }, "standby", "nearest", waitedMs, lagMs);
+    this.#notifyObserver({ host, port }, "standby", "nearest", waitedMs, lagMs);
   }
 
-  toPrimary(reason: RouteReason, waitedMs = 0): void {
+  /** Records that a call of `reads` goes to the primary. */
+  recordPrimary(reason: RouteReason, waitedMs = 0): void {
     this.reads[reason]++;
     const known = this.servers.list.find(({ facts }) => facts.status && !facts.status.isStandby);
     const { host, port } = known ?? this.servers.config;
-    this.#tell({ host, port }, "primary", reason, waitedMs);
+    this.#notifyObserver({ host, port }, "primary", reason, waitedMs);
   }
 
-  #tell(
+  #notifyObserver(
     place: Pick<Place, "host" | "port">,
     role: "standby" | "primary",
     reason: RouteReason,

@@ -168,7 +168,7 @@ export class Lookout {
       const isBusy = acquired >= max;
       if (isBusy && isPrimary(facts)) return;
       memory.failed(facts, failure);
-      if (!isBusy && !(failure instanceof PostgresError)) server.leave();
+      if (!isBusy && !(failure instanceof PostgresError)) server.replacePool();
     }
   }
 

@@ -1,7 +1,7 @@
 // When a look at the servers of `pgz-edge/cluster` waits, and for which server. The servers are scripted, and only the
 // test moves the clock.
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Lookout } from "../../js/adapters/cluster/look.ts";
+import { Lookout } from "../../js/adapters/cluster/lookout.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
 import type { ClusterConfig } from "../../js/adapters/cluster/options.ts";
 import { REPLAY_POSITION } from "../../js/adapters/cluster/questions.ts";
@@ -69,7 +69,7 @@ function world(roles: readonly Role[], discover?: ClusterConfig["discover"]) {
   const servers = {
     memory,
     primary: joint,
-    list: list.map((server) => Object.assign(server, { key: "", leave: () => {} }) as unknown as Server),
+    list: list.map((server) => Object.assign(server, { key: "", replacePool: () => {} }) as unknown as Server),
     update: (inputs: readonly ConnectInput[]) => void updates.push(inputs),
     elect: () => true,
     get primaries() {

@@ -31,8 +31,8 @@ import { Snapshot } from "./snapshot.ts";
 const MAX_MESSAGE_BYTES = 1 << 20;
 const STATUS_INTERVAL = 10_000;
 /** Milliseconds before the next connection attempt, doubled each time. */
-const FIRST_PAUSE = 100;
-const LONGEST_PAUSE = 10_000;
+const FIRST_RECONNECT_PAUSE = 100;
+const LONGEST_RECONNECT_PAUSE = 10_000;
 /**
  * Status intervals of silence after which the server is asked for a keepalive, and after which the connection is given
  * up. By default they are 30 s and a minute, as in PostgreSQL's own subscriptions (wal_receiver_timeout). They must not
@@ -334,7 +334,8 @@ export class Feed {
     await connection?.close();
     if (this.#madeForSnapshot) throw brokeOff(error, await this.#undo());
     if (!this.#mayPass(error)) throw this.#truthful(error);
-    const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
+    const pause =
+      Math.min(FIRST_RECONNECT_PAUSE * 2 ** this.#failures++, LONGEST_RECONNECT_PAUSE) * (1 + Math.random());
     await this.#pause(pause);
   }
 

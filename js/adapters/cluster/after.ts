@@ -43,8 +43,10 @@ import { learnVersion, Waiting } from "./waiting.ts";
 /** Marks the options of a call whose guard must be sent in a Sync group of its own. */
 const OWN_GROUP = Symbol("own group");
 /** Milliseconds between two questions for how far a standby is. The pause doubles each time, up to the longest. */
-const FIRST_PAUSE = 1,
-  LONGEST_PAUSE = 50;
+const FIRST_REPLAY_PAUSE = 1,
+  LONGEST_REPLAY_PAUSE = 50;
+/** Milliseconds by which the pause grows each time another primary turns out to be stale. */
+const STALE_PRIMARY_PAUSE = 50;
 /** Maximum number of primaries that are asked before the call fails because each is of an older timeline. */
 const MOST_PRIMARIES = 5;
 
@@ -239,7 +241,7 @@ export class After extends Routed {
    */
   async #isThere(server: Server, until: number, limits: CallLimits): Promise<boolean> {
     const { lookout } = this.router;
-    for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+    for (let pause = FIRST_REPLAY_PAUSE; ; pause = Math.min(pause * 2, LONGEST_REPLAY_PAUSE)) {
       const left = until - performance.now();
       if (left <= 0) return false;
       await limits.pause(Math.min(pause, left));
@@ -279,7 +281,7 @@ export class After extends Routed {
         if (attempts === MOST_PRIMARIES) throw leftBehind(error);
         pool.reset();
         await router.lookout.look();
-        if (attempts > 1) await new Promise((resolve) => setTimeout(resolve, LONGEST_PAUSE * attempts));
+        if (attempts > 1) await new Promise((resolve) => setTimeout(resolve, STALE_PRIMARY_PAUSE * attempts));
       }
     }
   }

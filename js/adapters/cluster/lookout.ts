@@ -27,7 +27,7 @@ const PATIENCE = 2_000;
  * Longest pause in milliseconds between two questions for how far a standby is. The pauses are 1, 2, 4 … up to this
  * one, a quarter of a second in all.
  */
-const LONGEST_PAUSE = 128;
+const LAST_REPLAY_PAUSE = 128;
 /** The user's observer does not hear of our own questions. */
 const QUIETLY = { observer: {}, timeout: PATIENCE, rowMode: "array" } as const;
 
@@ -179,7 +179,7 @@ export class Lookout {
   async #untilKnown(server: Server): Promise<void> {
     const { memory } = this.#servers;
     const { maxLag } = this.#config;
-    for (let pause = 1; pause <= LONGEST_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
+    for (let pause = 1; pause <= LAST_REPLAY_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
       if (!memory.canTell(server.facts)) return;
       await new Promise((resolve) => setTimeout(resolve, pause));
       await this.replayPosition(server, PATIENCE);

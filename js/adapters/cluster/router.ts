@@ -20,8 +20,8 @@ import type { Server, Servers } from "./servers.ts";
 /**
  * Milliseconds between two looks for a primary that cannot be found. The pause doubles each time, up to the longest.
  */
-const FIRST_PAUSE = 20,
-  LONGEST_PAUSE = 500;
+const FIRST_SEARCH_PAUSE = 20,
+  LONGEST_SEARCH_PAUSE = 500;
 /** Maximum number of attempts of a call whose server is given up before the call has begun there. */
 const MOST_ATTEMPTS = 10;
 
@@ -89,7 +89,7 @@ export class Router {
     // The callee validates the options.
     const { timeout, signal } = Object(options) as CallOptions;
     const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, Number(timeout) || Infinity);
-    for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+    for (let pause = FIRST_SEARCH_PAUSE; ; pause = Math.min(pause * 2, LONGEST_SEARCH_PAUSE)) {
       await this.lookout.look();
       if (servers.primary) return servers.primary;
       if (!servers.memory.timeline || servers.isClosed || signal?.aborted) return servers.list[0]!.pool;

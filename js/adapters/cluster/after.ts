@@ -18,7 +18,7 @@ import {
   type SimpleOptions,
   type TransactionOptions,
 } from "../../index.ts";
-import { needsPrimary, reasonToLeave } from "./again.ts";
+import { needsPrimary, reasonToLeave, trackBegin } from "./again.ts";
 import { CallLimits } from "./call-limits.ts";
 import type { Choice } from "./choice.ts";
 import {
@@ -131,17 +131,13 @@ export class After extends Routed {
   protected override begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
-    let hasBegun = false;
-    const once: Work<T> = (transaction) => {
-      hasBegun = true;
-      return work(transaction);
-    };
+    const { tracked, hasBegun } = trackBegin(work);
     // The callback is the user's, and runs only once. So the guard is sent before the callback. It is sent again in
     // front of the transaction's first statement, because a pooler may send that to another server.
     const limits = new CallLimits([Object(options).signal, this.config.signal], Object(options).timeout);
     const attempt: Attempt<T> = (queue, guard) =>
       limits.attempt(options, (left) => {
-        const running: Promise<T> = queue.begin(once, left, async (session) => {
+        const running: Promise<T> = queue.begin(tracked, left, async (session) => {
           if (!guard) return sessionOf(session);
           guard.beforeSend(session, (listener) => void running.then(listener, listener));
           await passed(ask(session, patienceOf(queue.config, left), simpleQuery(guard.statement)));
@@ -151,7 +147,7 @@ export class After extends Routed {
         });
         return running;
       });
-    return this.#route("", true, limits, attempt, options, () => hasBegun);
+    return this.#route("", true, limits, attempt, options, hasBegun);
   }
 
   async #route<T>(
@@ -160,11 +156,11 @@ export class After extends Routed {
     limits: CallLimits,
     attempt: Attempt<T>,
     options: CallOptions,
-    isBegun = () => false,
+    hasBegun = () => false,
   ): Promise<T> {
     const router = this.router;
     const position = this.#position;
-    const onPrimary = (why: RouteReason, waited: number) => this.#onPrimary(why, waited, attempt, options, isBegun);
+    const onPrimary = (why: RouteReason, waited: number) => this.#onPrimary(why, waited, attempt, options, hasBegun);
     if (position === UNKNOWN) return onPrimary("unknown", 0);
     if (needsPrimary(options)) return onPrimary("write", 0);
     // The position is of another timeline. Either this cluster has not learned of a promotion yet, or there was a
@@ -193,7 +189,7 @@ export class After extends Routed {
         const running = attempt(queueOf(server.pool), new Guard(guard, placement, server, waiting));
         return await (waiting ? this.#waited(running, server, waiting) : running);
       } catch (error) {
-        if (isBegun()) throw error;
+        if (hasBegun()) throw error;
         const refusal = refusalOf(error);
         if (refusal === "isolation" && placement === "same group") {
           server.facts.isReadCommitted = false;
@@ -263,7 +259,7 @@ export class After extends Routed {
     waitedMs: number,
     attempt: Attempt<T>,
     options: CallOptions,
-    isBegun: () => boolean,
+    hasBegun: () => boolean,
   ): Promise<T> {
     const router = this.router;
     const position = this.#position;
@@ -274,7 +270,7 @@ export class After extends Routed {
       try {
         return await attempt(queueOf(pool), guard);
       } catch (error) {
-        if (isBegun()) throw error;
+        if (hasBegun()) throw error;
         if (attempts < MOST_PRIMARIES && (await router.wasQueuedOnDroppedPool(pool, error))) continue;
         if (refusalOf(error) !== "role") throw error;
         router.suspect();

@@ -2,9 +2,10 @@
 // table of docs/architecture.md, "When SQL may be sent twice": a call may run again if nothing of it can have had an
 // effect.
 //
-// Knows errors. Must not know servers.
+// Knows errors, and whether a transaction's callback has begun. Must not know servers.
 import { ConnectionError, PgzError, PostgresError, type RouteReason, type TransactionOptions } from "../../index.ts";
 import { firstWord, hasSeveral } from "../../util/sql-reader.ts";
+import type { Work } from "./pool-queue.ts";
 
 /**
  * Returns why the call goes to another server, or `undefined` if it fails. `wroteNothing`: a guard in front of the call
@@ -44,4 +45,17 @@ function mayCommit(text: string): boolean {
  */
 export function needsPrimary(options: TransactionOptions | undefined): boolean {
   return options?.isolation === "serializable" || options?.readOnly === false;
+}
+
+/**
+ * Wraps a transaction's callback, to know whether it has begun. The callback is the user's code and must not run twice,
+ * so a transaction that has begun does not go to another server.
+ */
+export function trackBegin<T>(work: Work<T>): { readonly tracked: Work<T>; readonly hasBegun: () => boolean } {
+  let hasBegun = false;
+  const tracked: Work<T> = (transaction) => {
+    hasBegun = true;
+    return work(transaction);
+  };
+  return { tracked, hasBegun: () => hasBegun };
 }

@@ -30,6 +30,7 @@ import {
   type Transaction,
   type TransactionOptions,
 } from "../../index.ts";
+import { trackBegin } from "./again.ts";
 import { lagOf } from "./choice.ts";
 import { queueOf, type CallArguments, type PoolQueue, type RowInput, type SessionOf, type Work } from "./pool-queue.ts";
 import { hasNoIdentity, positionIn, positionQuestion, type PositionRow } from "./questions.ts";
@@ -234,18 +235,9 @@ export class ClusterCalls extends TransactionCalls {
     const refused = this.refused();
     if (refused) throw refused;
     const { position, ...rest } = Object(options) as typeof options;
-    let hasBegun = false;
-    // The callback is the user's, and runs only once.
-    const once: Work<T> = (transaction) => {
-      hasBegun = true;
-      return work(transaction);
-    };
+    const { tracked, hasBegun } = trackBegin(work);
     const begin = (given: TransactionOptions, of: SessionOf) =>
-      this.#router.onPrimary(
-        given,
-        (pool) => queueOf(pool).begin(once, given, of),
-        () => hasBegun,
-      );
+      this.#router.onPrimary(given, (pool) => queueOf(pool).begin(tracked, given, of), hasBegun);
     if (!position) return await begin(options, sessionOf);
     const receipt = this.#receipt(rest);
     let stop = () => {};

@@ -3,7 +3,7 @@
 // Knows how a call goes from one server to the next. Must not know how a server is chosen (choice.ts), what is known
 // about it (memory.ts), or when SQL may run twice (again.ts).
 import type { CallOptions, RouteReason, TransactionOptions } from "../../index.ts";
-import { needsPrimary, reasonToLeave } from "./again.ts";
+import { needsPrimary, reasonToLeave, trackBegin } from "./again.ts";
 import { After } from "./after.ts";
 import type { Choice } from "./choice.ts";
 import { queueOf, type CallArguments, type PoolQueue, type SessionOf, type Work } from "./pool-queue.ts";
@@ -54,17 +54,13 @@ export class Reads extends Routed {
   protected override begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
-    let hasBegun = false;
-    const once: Work<T> = (transaction) => {
-      hasBegun = true;
-      return work(transaction);
-    };
+    const { tracked, hasBegun } = trackBegin(work);
     const attempt: Attempt<T> = async (queue) => {
       try {
-        return await queue.begin(once, options, sessionOf);
+        return await queue.begin(tracked, options, sessionOf);
       } catch (error) {
         // The callback must not run twice.
-        throw hasBegun ? new Begun(error) : error;
+        throw hasBegun() ? new Begun(error) : error;
       }
     };
     const routed = needsPrimary(options)

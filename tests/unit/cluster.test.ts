@@ -1,7 +1,7 @@
 // Decisions of `pgz-edge/cluster` that need no server: texts of positions, lags, the choice of a server, and which
 // calls continue on another server.
 import { describe, expect, test } from "vitest";
-import { reasonToLeave } from "../../js/adapters/cluster/again.ts";
+import { reasonToLeave, reasonToLeaveGuarded } from "../../js/adapters/cluster/again.ts";
 import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
 import { endOfRecord, lsnOf, lsnText, positionOf, positionText, UNKNOWN } from "../../js/adapters/cluster/position.ts";
@@ -178,27 +178,27 @@ describe("a call continues on another server", () => {
   const lost = (retryable: boolean) => new ConnectionError("CONNECTION_LOST", "", { retryable, stage: "session" });
 
   test("after conflicts and writes, unless a part may be committed", () => {
-    expect(reasonToLeave(sent("40001"), "select 1", false)).toBe("conflict");
-    expect(reasonToLeave(sent("57P04"), "select 1", false)).toBe("conflict");
-    expect(reasonToLeave(sent("25006"), "insert into t values (1)", false)).toBe("write");
-    expect(reasonToLeave(sent("25006"), "call f()", false)).toBeUndefined();
-    expect(reasonToLeave(sent("40001"), "select 1; commit; select 2", false)).toBeUndefined();
-    expect(reasonToLeave(sent("40001"), "do $$ $$", true)).toBe("conflict");
-    expect(reasonToLeave(sent("42P01"), "select 1", true)).toBeUndefined();
+    expect(reasonToLeave(sent("40001"), "select 1")).toBe("conflict");
+    expect(reasonToLeave(sent("57P04"), "select 1")).toBe("conflict");
+    expect(reasonToLeave(sent("25006"), "insert into t values (1)")).toBe("write");
+    expect(reasonToLeave(sent("25006"), "call f()")).toBeUndefined();
+    expect(reasonToLeave(sent("40001"), "select 1; commit; select 2")).toBeUndefined();
+    expect(reasonToLeaveGuarded(sent("40001"))).toBe("conflict");
+    expect(reasonToLeaveGuarded(sent("42P01"))).toBeUndefined();
   });
 
   test("if its server is gone, and with a guard even if it may have had an effect", () => {
-    expect(reasonToLeave(lost(true), "select f()", false)).toBe("unreachable");
-    expect(reasonToLeave(lost(false), "select f()", false)).toBeUndefined();
-    expect(reasonToLeave(lost(false), "select f()", true)).toBe("unreachable");
-    expect(reasonToLeave(sent("57P01"), "select f()", true)).toBe("unreachable");
-    expect(reasonToLeave(new TimeoutError("QUERY_TIMEOUT", ""), "select 1", true)).toBeUndefined();
-    expect(reasonToLeave(new Error("the user's"), "select 1", true)).toBeUndefined();
+    expect(reasonToLeave(lost(true), "select f()")).toBe("unreachable");
+    expect(reasonToLeave(lost(false), "select f()")).toBeUndefined();
+    expect(reasonToLeaveGuarded(lost(false))).toBe("unreachable");
+    expect(reasonToLeaveGuarded(sent("57P01"))).toBe("unreachable");
+    expect(reasonToLeaveGuarded(new TimeoutError("QUERY_TIMEOUT", ""))).toBeUndefined();
+    expect(reasonToLeaveGuarded(new Error("the user's"))).toBeUndefined();
   });
 
   test("but never after rows have been seen", () => {
     const seen = new ConnectionError("CONNECTION_LOST", "", { committed: true, stage: "session" });
-    expect(reasonToLeave(seen, "select 1", true)).toBeUndefined();
-    expect(reasonToLeave(Object.assign(sent("40001"), { completed: ["SELECT"] }), "select 1", true)).toBeUndefined();
+    expect(reasonToLeaveGuarded(seen)).toBeUndefined();
+    expect(reasonToLeaveGuarded(Object.assign(sent("40001"), { completed: ["SELECT"] }))).toBeUndefined();
   });
 });

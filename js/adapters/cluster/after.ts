@@ -18,7 +18,7 @@ import {
   type SimpleOptions,
   type TransactionOptions,
 } from "../../index.ts";
-import { needsPrimary, reasonToLeave, trackBegin } from "./again.ts";
+import { needsPrimary, reasonToLeaveGuarded, trackBegin } from "./again.ts";
 import { CallLimits } from "./call-limits.ts";
 import type { Choice } from "./choice.ts";
 import {
@@ -34,7 +34,7 @@ import {
 } from "./pool-queue.ts";
 import { ask, patienceOf, simpleQuery } from "./internal-queries.ts";
 import { UNKNOWN, type Position } from "./position.ts";
-import { primaryGuard, refusalOf, standbyGuard, type Refusal } from "./questions.ts";
+import { primaryGuard, refusalOf, standbyGuardAlone, standbyGuardWithStatement, type Refusal } from "./questions.ts";
 import { Routed, type Owner } from "./routed.ts";
 import type { Router } from "./router.ts";
 import type { Server } from "./servers.ts";
@@ -124,7 +124,7 @@ export class After extends Routed {
       if (failed) throw (failed as PromiseRejectedResult).reason;
       return result;
     };
-    return this.#route(asked.text, needsOwnGroup, limits, attempt, options);
+    return this.#route(needsOwnGroup, limits, attempt, options);
   }
 
   /** @internal */
@@ -147,11 +147,10 @@ export class After extends Routed {
         });
         return running;
       });
-    return this.#route("", true, limits, attempt, options, hasBegun);
+    return this.#route(true, limits, attempt, options, hasBegun);
   }
 
   async #route<T>(
-    text: string,
     needsOwnGroup: boolean,
     limits: CallLimits,
     attempt: Attempt<T>,
@@ -183,7 +182,8 @@ export class After extends Routed {
       const { server } = choice;
       router.recordStandby(server, waitedMs);
       const placement: GuardPlacement = server.facts.isReadCommitted ? "same group" : "own group";
-      const guard = standbyGuard(position, needsOwnGroup || placement === "own group");
+      const isAlone = needsOwnGroup || placement === "own group";
+      const guard = isAlone ? standbyGuardAlone(position) : standbyGuardWithStatement(position);
       const waiting = Waiting.begin(server, position, until, server === late);
       try {
         const running = attempt(queueOf(server.pool), new Guard(guard, placement, server, waiting));
@@ -201,7 +201,7 @@ export class After extends Routed {
           continue;
         }
         waitedMs = waited();
-        reason = refusal ? REASONS[refusal] : reasonToLeave(error, text, true);
+        reason = refusal ? REASONS[refusal] : reasonToLeaveGuarded(error);
         if (!reason) throw error;
         if (refusal === "role") router.suspect();
         if (reason === "write") return onPrimary(reason, waitedMs);

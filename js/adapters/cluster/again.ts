@@ -7,16 +7,21 @@ import { ConnectionError, PgzError, PostgresError, type RouteReason, type Transa
 import { firstWord, hasSeveral } from "../../util/sql-reader.ts";
 import type { Work } from "./pool-queue.ts";
 
-/**
- * Returns why the call goes to another server, or `undefined` if it fails. `wroteNothing`: a guard in front of the call
- * has made sure that its transaction began on a standby. So it could not write, even if that standby was promoted
- * during the transaction.
- */
-export function reasonToLeave(error: unknown, text: string, wroteNothing: boolean): RouteReason | undefined {
-  if (!(error instanceof PgzError) || error.committed || error.completed?.length) return undefined;
-  if (isGone(error)) return error.retryable || wroteNothing ? "unreachable" : undefined;
+/** Returns why the call goes to another server, or `undefined` if it fails. */
+export function reasonToLeave(error: unknown, text: string): RouteReason | undefined {
+  const reason = reasonToLeaveGuarded(error);
+  if (reason === "unreachable") return (error as PgzError).retryable ? reason : undefined;
   // On a standby that was promoted meanwhile, CALL, DO, or a text with COMMIT may have committed a part of its effects.
-  if (!wroteNothing && mayCommit(text)) return undefined;
+  return reason && mayCommit(text) ? undefined : reason;
+}
+
+/**
+ * The same for a call after a guard, which has made sure that the call's transaction began on a standby. So the call
+ * wrote nothing, even if that standby was promoted during the transaction.
+ */
+export function reasonToLeaveGuarded(error: unknown): RouteReason | undefined {
+  if (!(error instanceof PgzError) || error.committed || error.completed?.length) return undefined;
+  if (isGone(error)) return "unreachable";
   if (error.code === "25006") return "write";
   return CONFLICTS.has(error.code) ? "conflict" : undefined;
 }

@@ -216,14 +216,13 @@ export class ClusterCalls extends TransactionCalls {
     if (way === "stream" || way === "loop")
       throw new UsageError("INVALID_OPTION", 'Option "position" is for calls with a complete result: call position().');
     const { position: _, ...rest } = options as typeof options & Extra;
-    return this.#withPosition(given ?? this.#receipt(rest), !given, (receipt) =>
-      this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.askAfter(body), way)),
-    );
+    const receipt = given ?? this.#receipt(rest);
+    const result = this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.askAfter(body), way));
+    return given ? result : this.#withPosition(result, receipt);
   }
 
-  async #withPosition<T>(receipt: Receipt, isAttached: boolean, run: (receipt: Receipt) => Promise<T>): Promise<T> {
-    const result = await run(receipt);
-    return isAttached ? (Object.assign(result as object, { position: await this.#positionOf(receipt) }) as T) : result;
+  async #withPosition<T>(result: Promise<T>, receipt: Receipt): Promise<T> {
+    return Object.assign((await result) as object, { position: await this.#positionOf(receipt) }) as T;
   }
 
   /** @internal */

@@ -94,6 +94,9 @@ export type Refusal =
   /** The transaction's snapshot may be older than the answer of the guard. */
   | "isolation";
 
+/** A condition under which the guard fails, and the reason that its message names. */
+type Check = readonly [condition: string, reason: Refusal];
+
 /** Begins the reason in the message of a failed guard. */
 const MARK = "pgz-edge:";
 
@@ -101,20 +104,31 @@ const MARK = "pgz-edge:";
  * Returns the guard that is sent in front of a statement, in its transaction. It fails if the standby has not reached
  * the position, and the server then skips the statement. In READ COMMITTED the statement takes its snapshot after the
  * guard, so it sees everything that was replayed. In the other levels the statement would use the guard's snapshot,
- * which is taken before the guard asks how far the standby is. `isAlone`: the guard has a transaction of its own, where
- * the level does not matter.
+ * which is taken before the guard asks how far the standby is. So in those levels the guard fails, too.
  *
  * SQL has no function that raises an error. But the cast of a text that is not a `pg_lsn` fails.
  */
-export function standbyGuard({ system, timeline, lsn }: Position, isAlone: boolean): string {
-  const isolation = "pg_catalog.current_setting('transaction_isolation') not in ('read committed','read uncommitted')";
-  return guard([
-    [`not ${IS_STANDBY}`, "role"],
-    ...(isAlone ? [] : [[isolation, "isolation"] as const]),
+export function standbyGuardWithStatement(position: Position): string {
+  return guard([NOT_A_STANDBY, OTHER_ISOLATION, ...notReached(position)]);
+}
+
+/** The same in a transaction of its own, where the level of isolation does not matter. */
+export function standbyGuardAlone(position: Position): string {
+  return guard([NOT_A_STANDBY, ...notReached(position)]);
+}
+
+const NOT_A_STANDBY: Check = [`not ${IS_STANDBY}`, "role"];
+const OTHER_ISOLATION: Check = [
+  "pg_catalog.current_setting('transaction_isolation') not in ('read committed','read uncommitted')",
+  "isolation",
+];
+
+function notReached({ system, timeline, lsn }: Position): Check[] {
+  return [
     [`${SYSTEM} <> ${system}`, "unknown"],
     [`${STANDBY_TIMELINE} <> ${timeline}`, "unknown"],
     [`coalesce(pg_catalog.pg_last_wal_replay_lsn() < '${lsnText(lsn)}', true)`, "behind"],
-  ]);
+  ];
 }
 
 /**
@@ -138,8 +152,8 @@ export function waitFor({ lsn }: Position, milliseconds: number): string {
   return `wait for lsn '${lsnText(lsn)}' with (timeout ${milliseconds}, no_throw)`;
 }
 
-function guard(reasons: readonly (readonly [condition: string, reason: Refusal])[]): string {
-  const cases = reasons.map(([condition, reason]) => `when ${condition} then '${MARK}${reason}'`);
+function guard(checks: readonly Check[]): string {
+  const cases = checks.map(([condition, reason]) => `when ${condition} then '${MARK}${reason}'`);
   return `select where (case ${cases.join(" ")} end)::pg_catalog.pg_lsn is not null`;
 }
 

@@ -105,7 +105,7 @@ export class Reads extends Routed {
     let server = first;
     let error = cause;
     for (;;) {
-      const reason = reasonToLeave(error, text, false);
+      const reason = reasonToLeave(error, text);
       if (!reason) throw error;
       if (reason === "unreachable") router.markUnreachable(server, error);
       tried.add(server.key);

@@ -12,6 +12,8 @@ import {
   type Pool,
   type RouteReason,
 } from "../../index.ts";
+import { onAbort } from "../../util/abort.ts";
+import { withDeadline } from "../../util/deadline.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
 import { Lookout } from "./lookout.ts";
 import type { ClusterConfig } from "./options.ts";
@@ -82,19 +84,29 @@ export class Router {
 
   /**
    * Waits for the next primary if there was one before, as a pool waits for its server. If no primary was ever known,
-   * returns the pool of the first server, whose error tells why.
+   * returns the pool of the first server, whose error tells why. It does so too if a signal aborts: the call then
+   * rejects with the reason.
    */
   async #find(options: CallOptions): Promise<Pool> {
     const { servers } = this;
     // The callee validates the options.
     const { timeout, signal } = Object(options) as CallOptions;
     const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, Number(timeout) || Infinity);
-    for (let pause = FIRST_SEARCH_PAUSE; ; pause = Math.min(pause * 2, LONGEST_SEARCH_PAUSE)) {
-      await this.lookout.look();
-      if (servers.primary) return servers.primary;
-      if (!servers.memory.timeline || servers.isClosed || signal?.aborted) return servers.list[0]!.pool;
-      if (performance.now() + pause > until) throw noPrimary(servers);
-      await new Promise((resolve) => setTimeout(resolve, pause));
+    const signals = [signal, servers.config.signal].filter(isSignal);
+    let stops: (() => void)[] = [];
+    const aborted = new Promise<void>((resolve) => (stops = signals.map((one) => onAbort(one, resolve))));
+    try {
+      for (let pause = FIRST_SEARCH_PAUSE; ; pause = Math.min(pause * 2, LONGEST_SEARCH_PAUSE)) {
+        await Promise.race([this.lookout.look(), aborted]);
+        if (servers.primary) return servers.primary;
+        const isOver = servers.isClosed || signals.some((one) => one.aborted);
+        if (isOver || !servers.memory.timeline) return servers.list[0]!.pool;
+        if (performance.now() + pause > until) throw noPrimary(servers);
+        await withDeadline(pause, aborted);
+        if (signals.some((one) => one.aborted)) return servers.list[0]!.pool;
+      }
+    } finally {
+      for (const stop of stops) stop();
     }
   }
 
@@ -176,6 +188,10 @@ export class Router {
       // An observer must not break the call that it observes.
     }
   }
+}
+
+function isSignal(value: AbortSignal | undefined): value is AbortSignal {
+  return typeof value?.addEventListener === "function";
 }
 
 function noPrimary({ list }: Servers): ConnectionError {

@@ -5,7 +5,7 @@ import { Client, Pool, UsageError } from "../../index.ts";
 import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, ROWS_COLUMNS, ROWS_NDJSON } from "../../wasm/numbers.ts";
 import { refuseHyperdrive } from "./advice.ts";
 import { Feed, type ChangesStats } from "./feed.ts";
-import { Groups, type ChangesOfTransaction } from "./groups.ts";
+import { OpenTransactions, type ChangesOfTransaction } from "./open-transactions.ts";
 import { ChangeIterator } from "./iterator.ts";
 import type { AnyChange } from "./kinds.ts";
 import { checkOptions, type ChangesOptions } from "./options.ts";
@@ -86,20 +86,20 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     if (this.#options.twoPhase) throw new UsageError("INVALID_OPTION", NOT_WITH_TWO_PHASE);
     const feed = this.#open("objects");
     const reader = new ChangeReader(feed, this.#options);
-    const groups = new Groups<Row>(maxBytes);
+    const open = new OpenTransactions<Row>(maxBytes);
     let connections = 0;
     try {
       for (;;) {
         const batch = await feed.next();
-        if (connections !== (connections = feed.connections)) groups.restart();
+        if (connections !== (connections = feed.connections)) open.restart();
         const sizes: number[] = [];
         for (const [at, change] of reader.readAll(batch, sizes).entries()) {
-          const whole = groups.add(change as AnyChange<Row>, sizes[at]!);
+          const whole = open.add(change as AnyChange<Row>, sizes[at]!);
           if (!whole) continue;
           yield whole;
           if (this.#options.acknowledge === "commit") await whole.acknowledge();
         }
-        const rows = groups.takeRows();
+        const rows = open.takeRows();
         if (rows) yield rows;
       }
     } finally {
@@ -172,9 +172,9 @@ export function changes<Row = Record<string, unknown>>(db: Client | Pool, option
 
 /** In objects int8 is text, as in `rows()`; in NDJSON it is a number. */
 function rowForm({ int8, numeric, columnNames }: ChangesOptions, form: "objects" | "lines"): number {
-  const otherwise = form === "objects" ? "string" : "number";
+  const defaultForm = form === "objects" ? "string" : "number";
   // bigint is made from text; in NDJSON it is bare digits.
-  const ofInt8 = int8 === "bigint" ? otherwise : (int8 ?? otherwise);
+  const ofInt8 = int8 === "bigint" ? defaultForm : (int8 ?? defaultForm);
   const ofNumeric = numeric ?? ofInt8;
   return (
     (form === "objects" ? ROWS_COLUMNS : ROWS_NDJSON) |

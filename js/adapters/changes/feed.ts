@@ -22,7 +22,15 @@ import { advised } from "./advice.ts";
 import { configOf } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
-import { creation, identifier, literal, positionOf, start, textOf, type ChangesOptions } from "./options.ts";
+import {
+  createSlotCommand,
+  identifier,
+  literal,
+  positionOf,
+  positionText,
+  startCommand,
+  type ChangesOptions,
+} from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
@@ -156,8 +164,8 @@ export class Feed {
     return {
       state: isOver ? "over" : this.#snapshot ? "snapshot" : this.#isStreaming ? "streaming" : "connecting",
       connections: this.#connections,
-      acknowledged: textOf(this.#flushed),
-      end: textOf(end > this.#flushed ? end : this.#flushed),
+      acknowledged: positionText(this.#flushed),
+      end: positionText(end > this.#flushed ? end : this.#flushed),
       lagBytes: behind > 0n ? Number(behind) : 0,
       lagSeconds: this.#lag.seconds(Date.now()),
     };
@@ -233,7 +241,7 @@ export class Feed {
   /** Makes the slot, or continues with a permanent one that exists. */
   async #create(connection: Replication): Promise<void> {
     try {
-      await connection.run(creation(this.#options, connection.serverVersion));
+      await connection.run(createSlotCommand(this.#options, connection.serverVersion));
     } catch (error) {
       if (!isThere(error) || this.#options.createSlot === "temporary") throw error;
     }
@@ -247,7 +255,7 @@ export class Feed {
     const [slot] = await connection.runWithin(connectTimeout, confirmed(this.#options.slot));
     const known = positionOf(slot?.[0] ?? "0/0");
     if (known > this.#flushed) this.#flushed = known;
-    const command = start(this.#options, this.#publications, textOf(this.#flushed));
+    const command = startCommand(this.#options, this.#publications, positionText(this.#flushed));
     await connection.runWithin(connectTimeout, command);
     this.#isStreaming = true;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);

@@ -169,28 +169,31 @@ export function positionOf(text: string): bigint {
   return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
 }
 
-export function textOf(position: bigint): string {
+export function positionText(position: bigint): string {
   return `${(position >> 32n).toString(16)}/${(position & 0xffffffffn).toString(16)}`.toUpperCase();
 }
 
 /** Returns CREATE_REPLICATION_SLOT in the form of this server's version: from 15 on options are in parentheses. */
-export function creation({ slot, createSlot, snapshot, failover, twoPhase }: ChangesOptions, version: number): string {
+export function createSlotCommand(
+  { slot, createSlot, snapshot, failover, twoPhase }: ChangesOptions,
+  version: number,
+): string {
   const temporary = createSlot === "temporary" ? " TEMPORARY" : "";
-  const use = snapshot ? "use" : "nothing";
+  const snapshotAction = snapshot ? "use" : "nothing";
   const options = [
-    `SNAPSHOT '${use}'`,
+    `SNAPSHOT '${snapshotAction}'`,
     ...(twoPhase ? ["TWO_PHASE true"] : []),
     ...(failover ? ["FAILOVER true"] : []),
   ];
-  const written = version >= 15 ? `(${options.join(", ")})` : "NOEXPORT_SNAPSHOT";
-  return `CREATE_REPLICATION_SLOT ${identifier(slot)}${temporary} LOGICAL pgoutput ${written}`;
+  const optionList = version >= 15 ? `(${options.join(", ")})` : "NOEXPORT_SNAPSHOT";
+  return `CREATE_REPLICATION_SLOT ${identifier(slot)}${temporary} LOGICAL pgoutput ${optionList}`;
 }
 
 /**
  * Returns START_REPLICATION after `position`, with the oldest version of pgoutput's protocol that has the requested
  * features.
  */
-export function start(
+export function startCommand(
   { slot, messages, origin, streaming, twoPhase }: ChangesOptions,
   publications: readonly string[],
   position: string,

@@ -10,7 +10,7 @@
 import { UsageError } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_LINES } from "../../wasm/numbers.ts";
 import type { Core } from "./core.ts";
-import { creation, identifier, literal, positionOf, type ChangesOptions } from "./options.ts";
+import { createSlotCommand, identifier, literal, positionOf, type ChangesOptions } from "./options.ts";
 import type { Replication } from "./replication.ts";
 
 interface Table {
@@ -63,7 +63,7 @@ export class Snapshot {
     if (connection.serverVersion < OLDEST_SERVER)
       throw new UsageError("INVALID_OPTION", 'Option "snapshot" needs PostgreSQL 15 or newer.');
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
-    const [slot] = await connection.run(creation(options, connection.serverVersion));
+    const [slot] = await connection.run(createSlotCommand(options, connection.serverVersion));
     made();
     const tables = await connection.run(question(publications));
     const read = tables.map(([table]) => JSON.parse(table!) as Table);

@@ -22,7 +22,7 @@ import {
   TIMESTAMPTZ,
   type Convert,
 } from "./forms.ts";
-import { dayIn, instantIn } from "./instants.ts";
+import { parseDay, parseInstant } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
 /** One field of a selection: the path of its value, and the column or expression that decides how to decode it. */
@@ -86,14 +86,14 @@ function newMapper(
   const leaves = fields.map(({ path, field }, index) => {
     return { path, decode: decoderOf(field, columns[index]?.typeOid ?? 0) };
   });
-  return rowMapper(leaves, notNullable ? absentColumns(fields, notNullable) : new Set());
+  return rowMapper(leaves, notNullable ? nullIndicators(fields, notNullable) : new Set());
 }
 
 /**
  * Returns the columns whose NULL means that a joined table had no row, so that its group is null. The rule is
  * Drizzle's: a group with columns of only one table is null if its first column is.
  */
-function absentColumns(
+function nullIndicators(
   fields: readonly SelectedField[],
   notNullable: Readonly<Record<string, boolean>>,
 ): ReadonlySet<number> {
@@ -134,8 +134,8 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   PgNumeric: { [NUMERIC]: text },
   PgNumericNumber: { [NUMERIC]: Number },
   PgNumericBigInt: { [NUMERIC]: BigInt as Convert },
-  PgTimestamp: { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert },
-  PgDate: { [DATE]: dayIn as Convert },
+  PgTimestamp: { [TIMESTAMP]: parseInstant as Convert, [TIMESTAMPTZ]: parseInstant as Convert },
+  PgDate: { [DATE]: parseDay as Convert },
   PgDateString: { [DATE]: text },
   // They come parsed. The column would parse a string that looks like JSON once more.
   PgJson: { [JSON_TYPE]: same, [JSONB]: same },

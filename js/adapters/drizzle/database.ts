@@ -12,8 +12,8 @@ import {
   type TablesRelationalConfig,
 } from "drizzle-orm/relations";
 import type { Pool } from "../../index.ts";
-import { assembled, loggerOf } from "./assemble.ts";
-import { chosen, type InputOf } from "./input.ts";
+import { loggerOf, withClientAndCache } from "./assemble.ts";
+import { clientAndConfig, type InputOf } from "./input.ts";
 import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
 import { PgzSession, type PgzQueryResultHKT, type PgzTransaction } from "./session.ts";
 
@@ -97,7 +97,7 @@ type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<T
 export function drizzle<TSchema extends Schema = Record<string, never>, TClient extends PgzClient = Pool>(
   ...[first, second]: DrizzleInput<TSchema, TClient>
 ): Database<TSchema, TClient> {
-  const [client, config] = chosen(first, second);
+  const [client, config] = clientAndConfig(first, second);
   return construct(client as TClient, config);
 }
 
@@ -121,7 +121,7 @@ function construct<TSchema extends Schema, TClient extends PgzClient>(
   const options = { logger, cache: config.cache };
   const session = new PgzSession<TSchema, ExtractTablesWithRelations<TSchema>>(client, dialect, schema, options);
   const db = new PgzDatabase<TSchema>(dialect, session, schema);
-  return assembled(db, client, config.cache) as unknown as Database<TSchema, TClient>;
+  return withClientAndCache(db, client, config.cache) as unknown as Database<TSchema, TClient>;
 }
 
 function relationsOf<TSchema extends Schema>(

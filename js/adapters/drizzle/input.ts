@@ -15,7 +15,7 @@ export type InputOf<Config, TClient extends PgzClient> =
   | [config: Config & ({ client: TClient } | { connection: PoolInput })];
 
 /** Returns the object that runs the queries, and Drizzle's options. */
-export function chosen<Config>(
+export function clientAndConfig<Config>(
   first: unknown,
   second: Config | undefined,
 ): [client: PgzClient | Pool, config: Config | undefined] {

@@ -63,7 +63,7 @@ interface Statement {
   readonly fields: readonly SelectedField[] | undefined;
   readonly mapper: ResultMapper | undefined;
   readonly metadata: Metadata | undefined;
-  readonly isArrays: boolean;
+  readonly isArrayMode: boolean;
 }
 
 /** Members that drizzle-orm has but does not declare. */
@@ -133,7 +133,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
   }
 
   /** @internal */
-  ofBatch(result: QueryResult<unknown[]>): unknown {
+  mapBatchResult(result: QueryResult<unknown[]>): unknown {
     return this.#isRaw ? rawOfArrays(result) : this.#mapped(result);
   }
 
@@ -145,7 +145,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
 
   /** @internal */
   isResponseInArrayMode(): boolean {
-    return this.#statement.isArrays;
+    return this.#statement.isArrayMode;
   }
 
   get #isRaw(): boolean {
@@ -240,12 +240,12 @@ export class PgzSession<
     query: Query,
     fields: readonly SelectedField[] | undefined,
     _name: string | undefined,
-    isArrays: boolean,
+    isArrayMode: boolean,
     mapper?: ResultMapper,
     metadata?: Metadata,
     cacheConfig?: WithCacheConfig,
   ): PgzPreparedQuery<T> {
-    const statement = { client: this.#client, query, fields, mapper, metadata, isArrays };
+    const statement = { client: this.#client, query, fields, mapper, metadata, isArrayMode };
     return new PgzPreparedQuery<T>(statement, this.#options, cacheConfig);
   }
 
@@ -269,7 +269,7 @@ export class PgzSession<
       throw batchError(error, ofItem, (text) => wrapped(text, [], error));
     });
     if (tables.length) await this.#options.cache?.onMutate({ tables });
-    return results.map((result, index) => all[index]!.ofBatch(result));
+    return results.map((result, index) => all[index]!.mapBatchResult(result));
   }
 
   override transaction<T>(

@@ -17,7 +17,7 @@ import {
 import { bufferOf, eachOf, type Convert } from "./forms.ts";
 
 /** A codec for values, and for arrays of them. NULL elements stay NULL. */
-const both = (normalize: Convert) => ({
+const withArrays = (normalize: Convert) => ({
   normalize,
   normalizeArray: (value: unknown) => eachOf(value, normalize),
 });
@@ -34,20 +34,20 @@ const ofText = (
   ...more,
 });
 
-const dayIn = (text: unknown) => new Date(String(text));
+const parseDay = (text: unknown) => new Date(String(text));
 /**
  * Reads the server's `2024-02-29 12:00:00.123456+00`. The fraction is cut to milliseconds, because not every
  * engine's Date parses more than three digits.
  */
-const timeIn = (zone: string) => (text: unknown) => {
+const timeParser = (zoneSuffix: string) => (text: unknown) => {
   if (text instanceof Date) return text; // made by a parser of the client
   const iso = String(text)
     .replace(" ", "T")
     .replace(/(\.\d{3})\d+/, "$1")
     .replace(/([+-]\d\d)$/, "$1:00");
-  return new Date(iso + zone);
+  return new Date(iso + zoneSuffix);
 };
-const xy = (value: unknown) => value;
+const unchanged = (value: unknown) => value;
 const tuple = (value: unknown) => {
   const { x, y } = value as { x: number; y: number };
   return [x, y];
@@ -64,8 +64,8 @@ const eachAsJson = (value: unknown, dimensions: number): unknown =>
 const json = { normalizeParam: asJson, normalizeParamArray: eachAsJson };
 const hexBytes = (text: unknown) =>
   bufferOf(Uint8Array.from(String(text).slice(2).match(/../g) ?? [], (digits) => parseInt(digits, 16)));
-const bigint = both(BigInt as Convert);
-const number = both(Number);
+const bigint = withArrays(BigInt as Convert);
+const number = withArrays(Number);
 const vector = ofText(parsePgVector, parsePgArrayAndNormalize(parsePgVector));
 const geometryOf = (normalize: (text: string) => unknown) =>
   ofText(normalize, parseGeometryArrayAndNormalize(normalize), { normalizeParamArray: makeGeometryArray });
@@ -78,13 +78,13 @@ export const pgzCodecs: PgCodecs = refineGenericPgCodecs({
   "bigserial:number": number,
   "numeric:number": number,
   "numeric:bigint": bigint,
-  date: both(dayIn),
-  timestamp: both(timeIn("Z")),
-  timestamptz: both(timeIn("")),
-  point: both(xy),
-  "point:tuple": both(tuple),
-  line: both(lineObject),
-  "line:tuple": both(lineNumbers),
+  date: withArrays(parseDay),
+  timestamp: withArrays(timeParser("Z")),
+  timestamptz: withArrays(timeParser("")),
+  point: withArrays(unchanged),
+  "point:tuple": withArrays(tuple),
+  line: withArrays(lineObject),
+  "line:tuple": withArrays(lineNumbers),
   bytea: { normalizeInJson: hexBytes, normalizeArrayInJson: (value: unknown) => eachOf(value, hexBytes) },
   json,
   jsonb: json,

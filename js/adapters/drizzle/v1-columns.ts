@@ -8,7 +8,7 @@
 // here for its root.
 import type { Column as ResultColumn } from "../../index.ts";
 import { DATE, eachOf, elementOf, INT8, NUMERIC, pgForm, TIMESTAMP, TIMESTAMPTZ, type Convert } from "./forms.ts";
-import { dayIn, instantIn } from "./instants.ts";
+import { parseDay, parseInstant } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
 /** The description of a selection's field by Drizzle's dialect. */
@@ -36,7 +36,7 @@ export class Selection {
   /** Returns a mapper that makes an object of each row. */
   mapper(columns: readonly ResultColumn[]): RowMapper {
     const last = plans.get(columns);
-    if (last && (last.selection === this || last.selection.#isAs(this))) return last.mapRow;
+    if (last && (last.selection === this || last.selection.#isEquivalentTo(this))) return last.mapRow;
     const mapRow = this.#newMapper(columns);
     plans.set(columns, { selection: this, mapRow });
     return mapRow;
@@ -46,7 +46,7 @@ export class Selection {
    * Drizzle makes a new selection for each query, with the same columns. Which groups are nullable follows from the
    * SQL.
    */
-  #isAs(other: Selection): boolean {
+  #isEquivalentTo(other: Selection): boolean {
     return (
       this.#fields.length === other.#fields.length &&
       other.#fields.every((field, index) => {
@@ -60,10 +60,10 @@ export class Selection {
     const fields = this.#fields.map((field, index) => {
       return { path: field.path, decode: decoderOf(field, columns[index]?.typeOid ?? 0) };
     });
-    const absent = this.#fields.flatMap(({ path }, index) =>
+    const nullIndicators = this.#fields.flatMap(({ path }, index) =>
       path.length > 1 && this.#nullable.has(path[0]!) ? [index] : [],
     );
-    return rowMapper(fields, new Set(absent));
+    return rowMapper(fields, new Set(nullIndicators));
   }
 }
 
@@ -92,11 +92,13 @@ export class RelationalSelection {
   mapper(columns: readonly ResultColumn[]): ReturnType<MakeMapper> {
     if (this.#mapRows && this.#columns === columns) return this.#mapRows;
     this.#columns = columns;
-    return (this.#mapRows = this.#make(this.#items.map((item, index) => ofDriver(item, columns[index]?.typeOid ?? 0))));
+    return (this.#mapRows = this.#make(
+      this.#items.map((item, index) => withDriverCodec(item, columns[index]?.typeOid ?? 0)),
+    ));
   }
 }
 
-const ofDriver = (item: RelationalItem, typeOid: number): RelationalItem =>
+const withDriverCodec = (item: RelationalItem, typeOid: number): RelationalItem =>
   item.selection ? item : { ...item, codec: normalizer(item.codec, item.arrayDimensions, codecName(item), typeOid) };
 
 const codecName = ({ column, field }: Omit<SelectedField, "path">) =>
@@ -118,7 +120,7 @@ interface Decoder {
   readonly mapFromDriverValue: ((value: unknown) => unknown) & { readonly isNoop?: boolean };
 }
 
-const times = { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert };
+const times = { [TIMESTAMP]: parseInstant as Convert, [TIMESTAMPTZ]: parseInstant as Convert };
 
 /**
  * By Drizzle's codec, then by the type of the result or of its elements: the conversion from the driver's value
@@ -131,7 +133,7 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   "bigserial:number": { [INT8]: Number },
   "numeric:number": { [NUMERIC]: Number },
   "numeric:bigint": { [NUMERIC]: BigInt as Convert },
-  date: { [DATE]: dayIn as Convert },
+  date: { [DATE]: parseDay as Convert },
   timestamp: times,
   timestamptz: times,
 };
@@ -153,14 +155,14 @@ function normalizer(
   typeOid: number,
 ): Convert | undefined {
   const form = pgForm(typeOid);
-  const long = codec ? (value: unknown) => codec(form ? form(value) : value, dimensions) : form;
+  const throughCodec = codec ? (value: unknown) => codec(form ? form(value) : value, dimensions) : form;
   const direct = name === undefined ? undefined : DIRECT[name]?.[(dimensions && elementOf(typeOid)) || typeOid];
-  if (!direct) return long;
+  if (!direct) return throughCodec;
   // A parser of the client may have made another kind of value.
   const ofText: Convert = (value) => (typeof value === "string" ? direct(value) : value);
   return dimensions
     ? (value) => eachOf(value, ofText)
-    : (value) => (typeof value === "string" ? direct(value) : long!(value));
+    : (value) => (typeof value === "string" ? direct(value) : throughCodec!(value));
 }
 
 /** Returns a column, or the decoder of an expression or a subquery. */

@@ -107,7 +107,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
   }
 
   /** @internal */
-  ofBatch(result: QueryResult<unknown[]>): unknown {
+  mapBatchResult(result: QueryResult<unknown[]>): unknown {
     const { map, mode } = this.#statement;
     if (map) return map(result);
     const raw = rawOfArrays(result);
@@ -196,7 +196,7 @@ export class PgzSession<TRelations extends AnyRelations> extends PgAsyncSession<
       throw batchError(error, ofItem, (text) => new DrizzleQueryError(text, [], error as Error));
     });
     if (tables.length) await this.#options.cache?.onMutate({ tables });
-    return results.map((result, index) => all[index]!.ofBatch(result));
+    return results.map((result, index) => all[index]!.mapBatchResult(result));
   }
 
   override transaction<T>(

@@ -24,17 +24,17 @@ export interface ChangesOfTransaction<Row = Record<string, unknown>> {
   acknowledge(): Promise<void>;
 }
 
-interface Open<Row> {
+interface OpenTransaction<Row> {
   readonly origin?: string | undefined;
-  readonly held: { readonly change: ContentOf<Row>; readonly bytes: number }[];
+  readonly changes: { readonly change: ContentOf<Row>; readonly bytes: number }[];
 }
 
 /** Rows of a snapshot, which belong to no transaction. */
 const NO_TRANSACTION = 0;
 
-export class Groups<Row> {
+export class OpenTransactions<Row> {
   readonly #maxBytes: number;
-  readonly #open = new Map<number, Open<Row>>();
+  readonly #open = new Map<number, OpenTransaction<Row>>();
   /** Total size of the held changes, as the server sent them. */
   #bytes = 0;
 
@@ -55,10 +55,10 @@ export class Groups<Row> {
       case "commit": {
         const open = this.#open.get(xid);
         if (!open) throw new ProtocolError("UNEXPECTED_MESSAGE", `Transaction ${xid} commits, and has not begun.`);
-        const { origin, held } = open;
+        const { origin } = open;
         this.#drop(xid);
         const { position, committedAt } = change;
-        const changes = held.map(({ change: one }) => one);
+        const changes = open.changes.map(({ change: one }) => one);
         const acknowledge = () => change.acknowledge();
         return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
       }
@@ -69,7 +69,7 @@ export class Groups<Row> {
       case "rollbackPrepared":
         return undefined;
     }
-    if (xid === NO_TRANSACTION && change.kind === "message") return alone([change]);
+    if (xid === NO_TRANSACTION && change.kind === "message") return outsideTransaction([change]);
     this.#hold(xid, change, bytes);
     return undefined;
   }
@@ -79,7 +79,7 @@ export class Groups<Row> {
     const rows = this.#open.get(NO_TRANSACTION);
     if (!rows) return undefined;
     this.#drop(NO_TRANSACTION);
-    return alone(rows.held.map(({ change }) => change));
+    return outsideTransaction(rows.changes.map(({ change }) => change));
   }
 
   /** Drops all open transactions on a new connection: each comes again from its beginning, or has been rolled back. */
@@ -90,13 +90,13 @@ export class Groups<Row> {
 
   #begin(xid: number, origin?: string): undefined {
     this.#drop(xid);
-    this.#open.set(xid, { origin, held: [] });
+    this.#open.set(xid, { origin, changes: [] });
   }
 
   #hold(xid: number, change: ContentOf<Row>, bytes: number): void {
-    const open = this.#open.get(xid) ?? { held: [] };
+    const open = this.#open.get(xid) ?? { changes: [] };
     this.#open.set(xid, open);
-    open.held.push({ change, bytes });
+    open.changes.push({ change, bytes });
     this.#bytes += bytes;
     if (this.#bytes > this.#maxBytes)
       throw new ResponseTooLargeError({ limit: "bytes", value: this.#maxBytes, observed: this.#bytes });
@@ -106,15 +106,15 @@ export class Groups<Row> {
   #drop(xid: number, subxid?: number): undefined {
     const open = this.#open.get(xid);
     if (!open) return;
-    const kept = subxid === undefined ? [] : open.held.filter(({ change }) => change.subxid !== subxid);
-    for (const { bytes } of open.held) this.#bytes -= bytes;
+    const kept = subxid === undefined ? [] : open.changes.filter(({ change }) => change.subxid !== subxid);
+    for (const { bytes } of open.changes) this.#bytes -= bytes;
     for (const { bytes } of kept) this.#bytes += bytes;
     if (subxid === undefined) this.#open.delete(xid);
-    else this.#open.set(xid, { ...open, held: kept });
+    else this.#open.set(xid, { ...open, changes: kept });
   }
 }
 
 /** Makes a piece that belongs to no transaction, and so has nothing to acknowledge. */
-function alone<Row>(changes: ContentOf<Row>[]): ChangesOfTransaction<Row> {
+function outsideTransaction<Row>(changes: ContentOf<Row>[]): ChangesOfTransaction<Row> {
   return { position: changes.at(-1)!.position, changes, acknowledge: () => Promise.resolve() };
 }

@@ -62,7 +62,7 @@ test("a transaction has all changes between begin and commit, and its known fact
   await whole.acknowledge();
   expect(acknowledged).toEqual(["0/30"]);
   // Its changes would have been lost.
-  expect(() => open.add(commit(9), 10)).toThrow("Transaction 9 commits, and has not begun.");
+  expect(() => open.add(commit(9), 10)).toThrow("Transaction 9 committed without a begin.");
 });
 
 test("parts of several transactions may alternate, and rolled back changes are dropped", () => {
@@ -108,7 +108,7 @@ test("held bytes are bounded for all transactions together, and delivered or dro
   given(open, [part(1, true), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1)]);
 });
 
-test("rows of a snapshot come in pieces, and a message outside of a transaction comes alone", async () => {
+test("rows of a snapshot come in groups, and a message outside of a transaction comes alone", async () => {
   const open = new OpenTransactions<Row>(1_000);
   const schema: Schema = {
     kind: "schema",
@@ -121,10 +121,10 @@ test("rows of a snapshot come in pieces, and a message outside of a transaction 
   };
   expect(open.takeRows()).toBeUndefined();
   given(open, [schema, insert(1), insert(2)]);
-  const piece = open.takeRows()!;
-  expect(piece.changes.map(({ kind }) => kind)).toEqual(["schema", "insert", "insert"]);
-  expect(piece).not.toHaveProperty("xid");
-  await piece.acknowledge();
+  const rows = open.takeRows()!;
+  expect(rows.changes.map(({ kind }) => kind)).toEqual(["schema", "insert", "insert"]);
+  expect(rows).not.toHaveProperty("xid");
+  await rows.acknowledge();
   expect(open.takeRows()).toBeUndefined();
   given(open, [{ kind: "snapshot", ...at }]);
   expect(open.takeRows()?.changes).toEqual([{ kind: "snapshot", ...at }]);

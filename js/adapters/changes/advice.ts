@@ -7,7 +7,7 @@ import { configOf } from "./config.ts";
 /** Advice by SQLSTATE, and by the server's message where a code has several meanings. The first match is used. */
 const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[] = [
   [/^55000$/, /wal_level/, "Set wal_level = logical in the server's configuration, and restart it."],
-  [/^0A000$|^55000$/, /recovery/, "A standby decodes changes from PostgreSQL 16 on: connect to the primary."],
+  [/^0A000$|^55000$/, /recovery/, "A standby decodes changes only since PostgreSQL 16: connect to the primary."],
   [
     /^55000$/,
     /can no longer|invalidated/,

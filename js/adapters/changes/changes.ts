@@ -26,8 +26,8 @@ export interface TransactionsOptions {
 const MAX_TRANSACTION = 32 << 20;
 
 const NOT_WITH_TWO_PHASE =
-  'transactions() does not take option "twoPhase": prepared transactions would be held in memory only, though later ' +
-  "commits are acknowledged. Read the changes one by one.";
+  'transactions() does not take option "twoPhase": a prepared transaction would exist only in memory, and ' +
+  "acknowledging a later commit lets the server discard its changes. Read the changes one by one.";
 
 const NOT_BEGUN: ChangesStats = {
   state: "idle",
@@ -186,5 +186,5 @@ function rowForm({ int8, numeric, columnNames }: ChangesOptions, form: "objects"
 
 function checkMaxBytes(maxBytes: unknown): void {
   if (!Number.isSafeInteger(maxBytes) || (maxBytes as number) < 1)
-    throw new UsageError("INVALID_OPTION", 'Option "maxBytes" must be a whole number from 1 on.');
+    throw new UsageError("INVALID_OPTION", 'Option "maxBytes" must be a whole number of at least 1.');
 }

@@ -54,7 +54,7 @@ export class OpenTransactions<Row> {
         return this.#drop(xid, change.subxid);
       case "commit": {
         const open = this.#open.get(xid);
-        if (!open) throw new ProtocolError("UNEXPECTED_MESSAGE", `Transaction ${xid} commits, and has not begun.`);
+        if (!open) throw new ProtocolError("UNEXPECTED_MESSAGE", `Transaction ${xid} committed without a begin.`);
         const { origin } = open;
         this.#drop(xid);
         const { position, committedAt } = change;

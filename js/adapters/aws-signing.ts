@@ -1,5 +1,5 @@
-// Signs URLs by AWS's Signature Version 4 in the query, with WebCrypto. A token of RDS or DSQL is such a URL without
-// its scheme.
+// Presigns URLs by AWS's Signature Version 4: the signature is a parameter of the query. A token of RDS or DSQL is such
+// a URL without its scheme. The hashes are WebCrypto's.
 //
 //   canonical request ──hash──> string to sign ──HMAC with a key of the day, region and service──> X-Amz-Signature
 //

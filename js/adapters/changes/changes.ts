@@ -16,8 +16,8 @@ export type { ChangesOfTransaction, ChangesStats };
 /** Options of `transactions`. */
 export interface TransactionsOptions {
   /**
-   * Maximum number of bytes, as the server sends them, of all transactions that are not over. With more the stream ends
-   * with an error, because their objects are held in memory and take a multiple of this. Without `streaming` only one
+   * Maximum total size of the open transactions, in bytes as the server sends them. Beyond it the stream ends with an
+   * error: their changes are held in memory as objects, which take several times as much. Without `streaming` only one
    * transaction is open at a time. Default 33,554,432.
    */
   readonly maxBytes?: number | undefined;
@@ -66,10 +66,10 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * Yields whole transactions, also with `streaming`. A message that is not transactional is a piece by itself. The
-   * rows of a snapshot come in pieces without `xid`.
+   * Yields whole transactions, also with `streaming`. A non-transactional message is yielded by itself. The rows of a
+   * snapshot are yielded in groups without `xid`.
    *
-   * @throws ResponseTooLargeError if the open transactions are longer than `maxBytes`
+   * @throws ResponseTooLargeError if the open transactions together are longer than `maxBytes`
    *
    * @example
    * for await (const { changes, acknowledge } of changes(db, { slot, publication }).transactions()) {
@@ -108,8 +108,8 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * Returns the changes as NDJSON, a line per change. With `acknowledge: "commit"` the commits that were read are
-   * acknowledged when the reader requests more.
+   * Returns the changes as NDJSON, a line per change. With `acknowledge: "commit"` the commits that the reader has
+   * taken are acknowledged when it requests more.
    */
   stream(): ReadableStream<Uint8Array> {
     const feed = this.#open("lines");
@@ -127,7 +127,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
         },
         cancel: () => feed.end(),
       },
-      // Nothing is read ahead, so the reader has taken everything that was read.
+      // No read-ahead: when `pull` is called, the consumer has taken every chunk so far, so all may be acknowledged.
       { highWaterMark: 0 },
     );
   }
@@ -170,7 +170,9 @@ export function changes<Row = Record<string, unknown>>(db: Client | Pool, option
   return new Changes<Row>(db, options);
 }
 
-/** In objects int8 is text, as in `rows()`; in NDJSON it is a number. */
+/**
+ * Returns the core's bits for the form of rows. Default for int8: text in objects, as in `rows()`; a number in NDJSON.
+ */
 function rowForm({ int8, numeric, columnNames }: ChangesOptions, form: "objects" | "lines"): number {
   const defaultForm = form === "objects" ? "string" : "number";
   // bigint is made from text; in NDJSON it is bare digits.

@@ -7,7 +7,7 @@
 // A new connection starts after the last acknowledged position. The core drops whole transactions that the consumer has
 // already received.
 //
-// Knows when to connect again, and what the server need not keep. Must not know what a piece contains.
+// Knows when to connect again, and what the server need not keep. Must not know what changes contain.
 import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
 import type { ChangesEvent, Client, Pool } from "../../index.ts";
 import { Catalog } from "../../session/catalog.ts";
@@ -108,7 +108,7 @@ export class Feed {
   #happened = 0;
   /** Whether bytes wait in the core until the types of a table's description are known. */
   #waits = false;
-  /** The position up to which the server need not keep its log. */
+  /** The position up to which the server need not keep WAL. */
   #flushed: bigint;
   /** The position after the last commit that the consumer has acknowledged. */
   #acknowledged = 0n;
@@ -294,7 +294,7 @@ export class Feed {
     if (happened & CHANGES_STATUS_WANTED) await this.#report();
   }
 
-  /** If no commit waits for an acknowledgement, the server need not keep log that has no table of the publication. */
+  /** If no commit waits for an acknowledgement, the server need not keep WAL that has no table of the publication. */
   #heedEnd(): void {
     const [committed, end, isOutside] = this.#core.call(
       (handle) => [handle.committed(), handle.end(), handle.is_outside()] as const,
@@ -415,7 +415,7 @@ export class Feed {
       return true;
     }
     const isFirstLogin = this.#connections === 0;
-    // Rows of a snapshot may have been yielded already, and would come again.
+    // Rows of a snapshot may have been yielded already, and would be yielded again.
     if (isFirstLogin || this.#snapshot || ++this.#lostAtFirst >= LOST_AT_FIRST) return false;
     if (error instanceof PostgresError) return PASSING_AT_FIRST.test(error.code);
     return error instanceof ConnectionError && (error.retryable || error.code === "CONNECTION_LOST");
@@ -453,6 +453,6 @@ function brokeOff(cause: unknown, slot: string): PgzError {
   return new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause });
 }
 
-/** A query for the position up to which the server need not keep log for the slot. */
+/** A query for the position up to which the server need not keep WAL for the slot. */
 const confirmed = (slot: string) =>
   `select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = ${literal(slot)}`;

@@ -2,7 +2,7 @@
 //
 //   begin ──────────────> open ── commit ──> returned
 //   stream, first: true ─>  │ └── abort ───> dropped, or only the changes of a subtransaction
-//   the connection is lost ─┘  all are dropped: they come again
+//   the connection is lost ─┘  all are dropped: the server sends them again
 //
 // Knows kinds of changes. Must not know connections or lines.
 import { ProtocolError, ResponseTooLargeError } from "../../index.ts";
@@ -10,14 +10,14 @@ import type { AnyChange, ContentOf } from "./kinds.ts";
 
 /** A transaction that has committed. */
 export interface ChangesOfTransaction<Row = Record<string, unknown>> {
-  /** The position to acknowledge, and to begin after (option `from`). */
+  /** The position that `acknowledge` acknowledges. A later stream can start after it (option `from`). */
   readonly position: string;
-  /** Missing for a message that is not transactional, and for rows of a snapshot. */
+  /** Missing for a non-transactional message, and for rows of a snapshot. */
   readonly xid?: number;
   readonly committedAt?: string;
   readonly origin?: string;
   /**
-   * The changes between `begin` and `commit`, or rows of a snapshot. The last piece of a snapshot ends with kind
+   * The changes between `begin` and `commit`, or rows of a snapshot. The last group of a snapshot's rows ends with kind
    * `snapshot`.
    */
   readonly changes: ContentOf<Row>[];
@@ -29,20 +29,20 @@ interface OpenTransaction<Row> {
   readonly changes: { readonly change: ContentOf<Row>; readonly bytes: number }[];
 }
 
-/** Rows of a snapshot, which belong to no transaction. */
+/** Stands for a missing xid: rows of a snapshot and non-transactional messages. No transaction has the id 0. */
 const NO_TRANSACTION = 0;
 
 export class OpenTransactions<Row> {
   readonly #maxBytes: number;
   readonly #open = new Map<number, OpenTransaction<Row>>();
-  /** Total size of the held changes, as the server sent them. */
+  /** Total size of the changes of open transactions, in bytes as the server sent them. */
   #bytes = 0;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** Adds a change of `bytes` bytes. Returns its transaction if the change is the end of it. */
+  /** Adds a change of `bytes` bytes. Returns the whole transaction if this change is its commit. */
   add(change: AnyChange<Row>, bytes: number): ChangesOfTransaction<Row> | undefined {
     const { xid = NO_TRANSACTION } = change;
     switch (change.kind) {
@@ -62,7 +62,7 @@ export class OpenTransactions<Row> {
         const acknowledge = () => change.acknowledge();
         return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
       }
-      // These never come: transactions() refuses option `twoPhase`.
+      // These never arrive: transactions() refuses option `twoPhase`.
       case "beginPrepare":
       case "prepare":
       case "commitPrepared":
@@ -74,7 +74,7 @@ export class OpenTransactions<Row> {
     return undefined;
   }
 
-  /** Returns the rows of a snapshot that have come so far, if there are any. */
+  /** Takes the rows of a snapshot that have arrived since the last call, if there are any. */
   takeRows(): ChangesOfTransaction<Row> | undefined {
     const rows = this.#open.get(NO_TRANSACTION);
     if (!rows) return undefined;
@@ -82,7 +82,10 @@ export class OpenTransactions<Row> {
     return outsideTransaction(rows.changes.map(({ change }) => change));
   }
 
-  /** Drops all open transactions on a new connection: each comes again from its beginning, or has been rolled back. */
+  /**
+   * Drops all open transactions on a new connection: the server sends each again from its beginning, unless it has been
+   * rolled back.
+   */
   restart(): void {
     this.#open.clear();
     this.#bytes = 0;
@@ -114,7 +117,7 @@ export class OpenTransactions<Row> {
   }
 }
 
-/** Makes a piece that belongs to no transaction, and so has nothing to acknowledge. */
+/** Wraps changes that belong to no transaction. There is nothing to acknowledge. */
 function outsideTransaction<Row>(changes: ContentOf<Row>[]): ChangesOfTransaction<Row> {
   return { position: changes.at(-1)!.position, changes, acknowledge: () => Promise.resolve() };
 }

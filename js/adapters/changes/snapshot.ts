@@ -1,9 +1,9 @@
-// Reads all rows of a publication's tables, as of the beginning of a slot that is made for them.
+// Reads all rows of a publication's tables, as of the position at which a slot starts that is made for them.
 //
 //   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── select … from each ── COMMIT
 //
-// This is one transaction of the replication connection, as in the server's own subscriptions: the slot begins where
-// the transaction's snapshot was taken, so no row is missing and none comes twice. Nothing else in the program waits
+// This is one transaction of the replication connection, as in the server's own subscriptions: the slot starts where
+// the transaction's snapshot was taken, so no row is missing and none arrives twice. Nothing else in the program waits
 // for it.
 //
 // Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
@@ -32,7 +32,7 @@ export class Snapshot {
   /** Looks up the types of a table in the catalog. */
   readonly #learn: () => Promise<void>;
   readonly #tables: Table[];
-  /** The position at which the slot begins. */
+  /** The position at which the slot starts. */
   readonly #position: bigint;
   #isReading = false;
   #isOver = false;
@@ -70,7 +70,7 @@ export class Snapshot {
     return new Snapshot(connection, core, learn, read, positionOf(slot![1]!));
   }
 
-  /** Reads until lines have come. Resolves with `false` if all lines had come before. */
+  /** Reads until lines have arrived. Resolves with `false` if all lines had arrived before. */
   async more(): Promise<boolean> {
     while (!this.#isOver) {
       if (this.#isReading) {

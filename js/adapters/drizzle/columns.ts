@@ -37,15 +37,16 @@ interface Decoder {
 }
 
 /**
- * Mappers by the list of columns, which is the same in all runs of a statement. Each has the fields of its last
- * selection.
+ * Caches the last mapper for each list of columns, and the fields that it was made for. All runs of a statement share
+ * one list.
  */
 const plans = new WeakMap<readonly ResultColumn[], { fields: readonly SelectedField[]; mapRow: RowMapper }>();
 
 /**
  * Returns a mapper that makes an object of each row.
  *
- * `notNullable` tells by table name which joined tables always have a row. It follows from the SQL, as the columns do.
+ * `notNullable` has, by table name, whether a joined table always has a row. It follows from the SQL, as the columns
+ * do.
  */
 export function selectionMapper(
   fields: readonly SelectedField[],
@@ -59,7 +60,7 @@ export function selectionMapper(
   return mapRow;
 }
 
-/** Drizzle makes a new list of fields for each query, with the same columns. */
+/** Whether both lists decode alike. Drizzle makes a new list of fields for each query. */
 function isSame(known: readonly SelectedField[], fields: readonly SelectedField[]): boolean {
   return (
     known.length === fields.length &&
@@ -118,9 +119,9 @@ const ofInt8 = { [INT8]: Number };
 const numbers = { [INT2]: same, [INT4]: same, [FLOAT4]: same, [FLOAT8]: same };
 
 /**
- * By Drizzle's name of the column, then by the result's type: the conversion from the driver's value directly to
- * Drizzle's. All other columns, and other types for these columns, go through node-postgres' form and the column's own
- * decoder.
+ * Direct conversions from the driver's value to Drizzle's, by Drizzle's name of the column type, then by the type OID
+ * of the result. All other columns, and other types for these columns, go through node-postgres' form and the column's
+ * own decoder.
  */
 const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   PgSmallInt: numbers,

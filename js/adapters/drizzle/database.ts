@@ -1,4 +1,4 @@
-// Makes a Drizzle database of the driver's client, for drizzle-orm 0.45.
+// Makes a Drizzle database from a client of the driver, for drizzle-orm 0.45.
 //
 // Knows the arguments of `drizzle(…)`. Must not know how a statement runs.
 import { DefaultLogger, entityKind, type DrizzleConfig, type Logger } from "drizzle-orm";
@@ -53,8 +53,8 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 
   /**
-   * Runs several queries in one round trip, which is one transaction: all or none take effect. Resolves with the
-   * results in order.
+   * Sends several queries in one round trip, as one transaction: all or none take effect. Resolves with the results in
+   * order.
    *
    * @example
    * const [user, posts] = await db.batch([
@@ -67,7 +67,7 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 
   /**
-   * Yields the rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving
+   * Yields the rows of a query one by one, as the server sends them. At most one batch of rows is in memory. Leaving
    * the loop cancels the query. `values` are the values for a prepared query's placeholders.
    *
    * @example
@@ -81,7 +81,7 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
 /** The arguments of {@link drizzle}: a client, and Drizzle's options after it. */
 export type DrizzleInput<TSchema extends Schema, TClient extends PgzClient> = InputOf<DrizzleConfig<TSchema>, TClient>;
 
-/** The database. Its `$client` is a pool if `drizzle` has made one. */
+/** The type of the database. Its `$client` is a pool if `drizzle` has made one. */
 type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<TSchema> & {
   readonly $client: PgzClient extends TClient ? Pool : TClient;
 };

@@ -22,7 +22,7 @@ export function parseInstant(text: string): Date {
   return otherInstant(end < length ? text : `${text}Z`);
 }
 
-/** Reads a date, as its beginning at UTC. */
+/** Reads a date as midnight UTC. */
 export const parseDay = (text: string): Date => new Date(text);
 
 /** Whether the text ends after the seconds or their fraction, without ` BC`. */

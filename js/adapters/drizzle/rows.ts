@@ -23,13 +23,13 @@ interface Group {
   readonly groups: { readonly key: string; readonly group: Group }[];
   /** An object with all keys in order, which is copied for each row: each row then has the same hidden class. */
   template: Record<string, unknown>;
-  /** The columns that make the whole group null if all of them are NULL. */
+  /** Indexes of the columns that make the whole group null if all of them are NULL. Empty: it is never null. */
   readonly nullIndicators: number[];
 }
 
 /**
- * Returns a mapper that makes an object of each row. A group is null if all of its columns that `absent` names are
- * NULL.
+ * Returns a mapper that makes an object of each row. A group is null if all of its columns in `nullIndicators`, which
+ * are indexes of `fields`, are NULL.
  */
 export function rowMapper(fields: readonly Field[], nullIndicators: ReadonlySet<number>): RowMapper {
   const root = emptyGroup();

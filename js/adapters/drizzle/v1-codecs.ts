@@ -1,9 +1,9 @@
-// The codecs of Drizzle 1.0 for the driver. The driver's values come decoded from binary, including arrays of every
-// type, so nothing is cast in SQL.
+// The codecs of Drizzle 1.0 for the driver. The driver decodes values of built-in types and of arrays of them, so the
+// codecs cast no column to text in SQL. Values of extension types arrive as text and are parsed here. (Inside the JSON
+// of a relational query Drizzle's own casts remain.)
 //
-// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as a user's own codecs do. Where a
-// codec belongs to the type that the server names, v1-columns.ts makes Drizzle's value directly and does not call the
-// codec.
+// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as a user's own codecs do. Where
+// v1-columns.ts has a direct conversion for the codec and the result's type OID, it does not call the codec.
 import {
   makeGeometryArray,
   parseGeometryArrayAndNormalize,
@@ -16,7 +16,7 @@ import {
 } from "drizzle-orm-v1/pg-core/codecs";
 import { bufferOf, eachOf, type Convert } from "./forms.ts";
 
-/** A codec for values, and for arrays of them. NULL elements stay NULL. */
+/** A codec that normalizes values, and the elements of arrays. NULL elements stay NULL. */
 const withArrays = (normalize: Convert) => ({
   normalize,
   normalizeArray: (value: unknown) => eachOf(value, normalize),
@@ -36,8 +36,9 @@ const ofText = (
 
 const parseDay = (text: unknown) => new Date(String(text));
 /**
- * Reads the server's `2024-02-29 12:00:00.123456+00`. The fraction is cut to milliseconds, because not every
- * engine's Date parses more than three digits.
+ * Returns a parser for the server's text, such as `2024-02-29 12:00:00.123456+00`. `zoneSuffix` is appended to the
+ * text: `Z` if the type has no zone. The fraction is cut to milliseconds, because not every engine's Date parses more
+ * than three digits.
  */
 const timeParser = (zoneSuffix: string) => (text: unknown) => {
   if (text instanceof Date) return text; // made by a parser of the client
@@ -58,7 +59,7 @@ const lineObject = (text: unknown) => {
   return { a, b, c };
 };
 const asJson = (value: unknown) => JSON.stringify(value);
-/** Converts the elements of an array with as many dimensions as its column: an element may itself be a JSON array. */
+/** Descends exactly as many levels as the column has dimensions, because an element may itself be a JSON array. */
 const eachAsJson = (value: unknown, dimensions: number): unknown =>
   dimensions > 0 ? (value as unknown[]).map((item) => eachAsJson(item, dimensions - 1)) : asJson(value);
 const json = { normalizeParam: asJson, normalizeParamArray: eachAsJson };
@@ -70,7 +71,7 @@ const vector = ofText(parsePgVector, parsePgArrayAndNormalize(parsePgVector));
 const geometryOf = (normalize: (text: string) => unknown) =>
   ofText(normalize, parseGeometryArrayAndNormalize(normalize), { normalizeParamArray: makeGeometryArray });
 
-/** The codecs of a Drizzle database over the driver, unless it is given others. */
+/** The default codecs of a Drizzle database over this driver. */
 export const pgzCodecs: PgCodecs = refineGenericPgCodecs({
   bigint,
   bigserial: bigint,

@@ -11,7 +11,7 @@ import { DATE, eachOf, elementOf, INT8, NUMERIC, pgForm, TIMESTAMP, TIMESTAMPTZ,
 import { parseDay, parseInstant } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
-/** The description of a selection's field by Drizzle's dialect. */
+/** One selected field, as Drizzle's dialect describes it. */
 export interface SelectedField {
   readonly path: readonly string[];
   readonly field: unknown;
@@ -20,10 +20,13 @@ export interface SelectedField {
   readonly column?: unknown;
 }
 
-/** Mappers by the list of columns, which is the same in all runs of a statement. Each has its last selection. */
+/**
+ * Caches the last mapper for each list of columns, and the selection that it was made for. All runs of a statement
+ * share one list.
+ */
 const plans = new WeakMap<readonly ResultColumn[], { selection: Selection; mapRow: RowMapper }>();
 
-/** The fields of a selection, and which of its groups may have had no row. */
+/** The fields of a selection, and which nested objects are null when an outer join finds no row. */
 export class Selection {
   readonly #fields: readonly SelectedField[];
   readonly #nullable: ReadonlySet<string>;
@@ -43,8 +46,8 @@ export class Selection {
   }
 
   /**
-   * Drizzle makes a new selection for each query, with the same columns. Which groups are nullable follows from the
-   * SQL.
+   * Whether both selections make the same objects from the same columns. Drizzle makes a new selection for each query.
+   * The nullable groups need no comparison: they follow from the SQL, and so does the list of columns.
    */
   #isEquivalentTo(other: Selection): boolean {
     return (
@@ -68,7 +71,8 @@ export class Selection {
 }
 
 /**
- * An item of a relational query: a field of its root, or an item with a `selection` of its own, which comes as JSON.
+ * An item of a relational query: a top-level field, or a nested relation, which has `selection` and whose value arrives
+ * as JSON.
  */
 export interface RelationalItem extends Omit<SelectedField, "path"> {
   readonly selection?: unknown;
@@ -77,7 +81,7 @@ export interface RelationalItem extends Omit<SelectedField, "path"> {
 /** Makes Drizzle's mapper of all rows of a relational query, for these items. */
 type MakeMapper = (items: readonly RelationalItem[]) => (rows: unknown[][]) => unknown[];
 
-/** The selection of a relational query. Drizzle makes the objects from the driver's values. */
+/** The selection of a relational query. Drizzle's mapper makes the objects from the driver's values. */
 export class RelationalSelection {
   readonly #items: readonly RelationalItem[];
   readonly #make: MakeMapper;
@@ -123,8 +127,8 @@ interface Decoder {
 const times = { [TIMESTAMP]: parseInstant as Convert, [TIMESTAMPTZ]: parseInstant as Convert };
 
 /**
- * By Drizzle's codec, then by the type of the result or of its elements: the conversion from the driver's value
- * directly to Drizzle's.
+ * Direct conversions from the driver's value to Drizzle's, by the codec's name, then by type OID. For an array it is
+ * the OID of its elements.
  */
 const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   bigint: { [INT8]: BigInt as Convert },
@@ -147,7 +151,10 @@ function decoderOf(selected: SelectedField, typeOid: number): Convert | undefine
     : (value) => decoder.mapFromDriverValue(value);
 }
 
-/** Returns the conversion of a codec. Where none is direct, it is node-postgres' form of the value, then the codec. */
+/**
+ * Returns the conversion for a codec: the direct one if there is one, else the conversion to node-postgres' form and
+ * then through the codec.
+ */
 function normalizer(
   codec: SelectedField["codec"],
   dimensions: number | undefined,
@@ -165,7 +172,7 @@ function normalizer(
     : (value) => (typeof value === "string" ? direct(value) : throughCodec!(value));
 }
 
-/** Returns a column, or the decoder of an expression or a subquery. */
+/** Returns the decoder of a field. A column is its own decoder; expressions and subqueries have one. */
 function decoderIn(field: unknown): Decoder | undefined {
   const given = field as Partial<Decoder> & { decoder?: Decoder; sql?: { decoder?: Decoder } } & {
     _?: { sql?: { decoder?: Decoder } };

@@ -1,4 +1,4 @@
-// Makes a Drizzle database of the driver's client, for drizzle-orm 1.0.
+// Makes a Drizzle database from a client of the driver, for drizzle-orm 1.0.
 //
 // Knows the arguments of `drizzle(…)`. Must not know how a statement runs.
 import { DefaultLogger, entityKind, type Logger } from "drizzle-orm-v1";
@@ -50,8 +50,8 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 
   /**
-   * Runs several queries in one round trip, which is one transaction: all or none take effect. Resolves with the
-   * results in order.
+   * Sends several queries in one round trip, as one transaction: all or none take effect. Resolves with the results in
+   * order.
    *
    * @example
    * const [user, posts] = await db.batch([
@@ -64,7 +64,7 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 
   /**
-   * Yields the rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving
+   * Yields the rows of a query one by one, as the server sends them. At most one batch of rows is in memory. Leaving
    * the loop cancels the query. `values` are the values for a prepared query's placeholders.
    *
    * @example

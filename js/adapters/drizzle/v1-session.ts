@@ -73,7 +73,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
   }
 
   /**
-   * Yields its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop
+   * Yields its rows one by one, as the server sends them. At most one batch of rows is in memory. Leaving the loop
    * cancels the query.
    */
   async *iterator(values: Record<string, unknown> = {}): AsyncGenerator<unknown, void, undefined> {
@@ -101,12 +101,16 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     }
   }
 
-  /** Returns the query as an item of a batch. It has no placeholders that wait for values. @internal */
+  /**
+   * Returns the query as an item of a batch. Throws if the query has a placeholder, because a batch gives no values.
+   *
+   * @internal
+   */
   toBatch(): { readonly sql: string; readonly params: unknown[] } {
     return { sql: this.#statement.query.sql, params: this.#values({}) };
   }
 
-  /** @internal */
+  /** Converts the result of this query's item to the value that the batch resolves with. @internal */
   mapBatchResult(result: QueryResult<unknown[]>): unknown {
     const { map, mode } = this.#statement;
     if (map) return map(result);
@@ -252,7 +256,7 @@ export class PgzTransaction<TRelations extends AnyRelations> extends PgAsyncTran
     return this.#session.nested(work, undefined, this.nestedIndex + 1);
   }
 
-  /** Runs several queries in one round trip, inside the transaction. */
+  /** Sends several queries in one round trip, inside the transaction. */
   batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
     return this.#session.batch(queries) as Promise<BatchResponse<T>>;
   }

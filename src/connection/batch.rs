@@ -455,7 +455,7 @@ impl Batch {
         let counted = self.count().saturating_sub(self.counted);
         // At its Sync the item was already complete, but its transaction could not be committed.
         if step == Step::Ready && self.isolated {
-            self.outcomes.take_back();
+            self.outcomes.drop_last();
         }
         self.outcomes.failed(counted);
         self.step = Step::Ready;

@@ -24,7 +24,7 @@ use crate::boundary::change_kinds as kind;
 use crate::error::{Failure, Reason};
 use crate::protocol::frontend;
 use crate::protocol::reader::{Malformed, Reader};
-use crate::types::{Strings, Types};
+use crate::types::{AsStrings, Types};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ pub struct Options {
     /// Writes batches for objects instead of lines.
     pub objects: bool,
     /// Types whose values are written as strings.
-    pub strings: Strings,
+    pub strings: AsStrings,
     /// `created_at` becomes `createdAt`.
     pub camel_case: bool,
 }
@@ -237,7 +237,7 @@ impl Changes {
         if outcome.is_err() {
             self.lines.out.truncate(since);
             if let (Some(batch), Some(before)) = (&mut self.batch, before) {
-                batch.take_back(before);
+                batch.truncate(before);
             }
         }
         self.line_is_over();

@@ -8,7 +8,7 @@
 //! ```
 
 use super::output::Writer;
-use super::rare::{ended, field, put};
+use super::rare::{expect_end, next_field, put};
 use super::{Outcome, WRONG_LENGTH, integer, oid};
 
 /// MAXDIM of the server.
@@ -68,13 +68,13 @@ pub(super) fn append_rare(
             put(out, ",");
         }
         bracket(out, index, "[");
-        match field(&mut rest)? {
+        match next_field(&mut rest)? {
             Some(element) => append_element(out, element)?,
             None => put(out, "null"),
         }
         bracket(out, index.wrapping_add(1), "]");
     }
-    ended(rest)
+    expect_end(rest)
 }
 
 #[inline(always)]

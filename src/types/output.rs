@@ -290,7 +290,7 @@ impl Short<'_> {
 
     /// Drops the last `count` bytes.
     #[inline(always)]
-    pub(crate) fn take_back(&mut self, count: usize) {
+    pub(crate) fn drop_last(&mut self, count: usize) {
         self.at = self.at.saturating_sub(count);
     }
 

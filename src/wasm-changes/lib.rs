@@ -10,7 +10,7 @@ extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use pgz_edge::boundary::{form, rows};
-use pgz_edge::encode::{Strings, Types};
+use pgz_edge::encode::{AsStrings, Types};
 use pgz_edge::replication::{Options, Replication, Table};
 use wasm_bindgen::prelude::*;
 
@@ -45,7 +45,7 @@ impl ChangesCore {
         let has = |bit| row_form & bit != 0;
         let options = Options {
             objects: row_form & form::ROWS_FORMAT == rows::COLUMNS,
-            strings: Strings {
+            strings: AsStrings {
                 int8: has(form::INT8_AS_STRING),
                 numeric: has(form::NUMERIC_AS_STRING),
                 json: has(form::JSON_AS_STRING),

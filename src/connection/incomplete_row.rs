@@ -13,7 +13,7 @@ pub const LONG_ROW: usize = 1 << 14;
 
 /// How far a row has been examined.
 #[derive(Debug, Default)]
-pub struct Examination {
+pub struct IncompleteRow {
     /// Position in the body; may be past the bytes that have arrived.
     at: usize,
     /// Remaining bytes of the field that is counted byte by byte.
@@ -34,10 +34,10 @@ pub struct Crossed {
     pub observed: u64,
 }
 
-impl Examination {
+impl IncompleteRow {
     /// Examines what has arrived since the last call. `body`: the part of the row that has arrived; `length`: its full
     /// length; `written`: bytes of output before this row and after the last one.
-    pub fn go_on(
+    pub fn examine_more(
         &mut self,
         plan: &Plan,
         caps: &Caps,

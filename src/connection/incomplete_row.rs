@@ -1,8 +1,8 @@
 //! Checks an incomplete row against the caps on bytes, so that a row that will be refused is not kept.
 //!
 //! Scans a DataRow body as it arrives and remembers the position. Where a row is refused, and with which number,
-//! depends on the row alone and not on the pieces it arrives in. Knows lengths of fields; how short a column's output
-//! may be is the business of `types`.
+//! depends on the row alone and not on the pieces it arrives in. Knows lengths of fields. Must not know how short a
+//! column's output may be, which `types` says.
 
 use super::caps::{Caps, over};
 use crate::encode::{Plan, Shortest};
@@ -22,7 +22,7 @@ pub struct IncompleteRow {
     columns: usize,
     /// Bytes of output that are certain.
     least: u64,
-    /// Not a row of this plan. The encoder will say what is wrong with it.
+    /// The body is not a row of this plan. The encoder will say what is wrong with it.
     broken: bool,
 }
 

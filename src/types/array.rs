@@ -1,4 +1,4 @@
-//! Arrays of any built-in element and any number of dimensions, as nested JSON arrays. NULL is `null`; lower bounds are
+//! Arrays of any element type and any number of dimensions, as nested JSON arrays. NULL is `null`; lower bounds are
 //! dropped.
 //!
 //! ```text
@@ -42,7 +42,7 @@ pub(super) fn append(
     }
 }
 
-/// Like [`append`], where size matters and not speed.
+/// Same output as [`append`] from less code, for arrays whose code size matters more than their speed.
 pub(super) fn append_rare(
     out: &mut Writer<'_>,
     value: &[u8],

@@ -104,6 +104,7 @@ impl AsStrings {
         json: false,
     };
 
+    /// Returns whether values of this type are numbers that are written between quotes. This leaves out json.
     fn quotes_number(self, scalar: Scalar) -> bool {
         (self.int8 && scalar == Scalar::Int8) || (self.numeric && scalar == Scalar::Numeric)
     }

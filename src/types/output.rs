@@ -153,8 +153,8 @@ impl Writer<'_> {
         self.at = self.at.wrapping_add(length);
     }
 
-    /// Appends the first `length` bytes of `readable`, which may continue after them: when a field is followed by more
-    /// of its row, no distinction of cases by length is needed.
+    /// Appends the first `length` bytes of `readable`. If `readable` continues after them, as a row does after a field,
+    /// whole blocks are copied past the end of the field, with no case for each length.
     #[inline(always)]
     pub(crate) fn put_within(&mut self, readable: &[u8], length: usize) {
         // Sums of lengths of bytes in memory cannot overflow, here and below: all memory is less than the address

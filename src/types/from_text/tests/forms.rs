@@ -242,7 +242,7 @@ fn one_byte() {
             "xy", "é", "\0", "\\1", "\\177", "\\400", "\\38x", "\\2000", "x200",
         ],
     );
-    // Before PostgreSQL 15 a byte from 0x80 on arrives as it is.
+    // Before PostgreSQL 15 a byte of 0x80 or more arrives unescaped.
     let mut out = Vec::new();
     let encoder = Encoder::new(oid::CHAR, 0, AsStrings::NONE).unwrap();
     encoder.encode(&[0xc3], &mut out).unwrap();

@@ -53,13 +53,13 @@ export abstract class Calls extends Queries {
     const form = outputForm(this.config, { format: "json", ...options });
     const { sink, rest } = outputOf(form);
     let pieces: Uint8Array[] = [];
-    const run = (): RowSink => {
+    const newSink = (): RowSink => {
       pieces = [];
       return sink({ rows: (view) => void pieces.push(view.slice()) });
     };
     const join: Body<OwnBytes> = (call, session, ending) => {
       const ended = () => call.succeed(rest() ?? joined(pieces));
-      begin(call, session, query, form, run, new Result(ending, ended));
+      begin(call, session, query, form, newSink, new Result(ending, ended));
     };
     return this.run(query, options, join, wayOf(query));
   }
@@ -138,7 +138,7 @@ export abstract class Calls extends Queries {
       throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     const asked = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
-    const run = async (call: Call<ExecResult>, session: Session): Promise<void> => {
+    const body = async (call: Call<ExecResult>, session: Session): Promise<void> => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
       const { integerDatetimes } = session.connection;
@@ -151,15 +151,15 @@ export abstract class Calls extends Queries {
       );
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     };
-    return await this.run(asked, options, waiting(run));
+    return await this.run(asked, options, waiting(body));
   }
 
   async #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
-    const run = async (call: Call<ExecResult>, session: Session) => {
+    const body = async (call: Call<ExecResult>, session: Session) => {
       const ended = await copyIn(call, session, text, feed);
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     };
-    return await this.run({ text, kind: "copy" }, options, waiting(run));
+    return await this.run({ text, kind: "copy" }, options, waiting(body));
   }
 
   /**
@@ -244,8 +244,8 @@ export abstract class Calls extends Queries {
     body: (call: Call<ReadableStream<Uint8Array>>, session: Session) => Promise<void>,
   ): Promise<ReadableStream<Uint8Array>> {
     let opened: Call<ReadableStream<Uint8Array>> | undefined;
-    const run: typeof body = (call, session) => body((opened = call), session);
-    const stream = await this.run(asked, options, waiting(run), "stream");
+    const noting: typeof body = (call, session) => body((opened = call), session);
+    const stream = await this.run(asked, options, waiting(noting), "stream");
     // The stream continues, and may fail after the caller's await has ended.
     if (!opened!.finished) opened!.trace ??= new Error();
     return stream;

@@ -8,7 +8,16 @@ import { runtime } from "../sockets/runtime.ts";
 import { UsageError } from "../util/errors.ts";
 
 /** @throws UsageError as `resolveConfig` */
-export function configured(input: ConnectInput, options?: Options, isPool = false): Config {
+export function configured(input: ConnectInput, options?: Options): Config {
+  return resolved(input, false, options);
+}
+
+/** As `configured`, for a pool, which takes its own options from the connection string too. */
+export function configuredForPool(input: ConnectInput, options?: Options): Config {
+  return resolved(input, true, options);
+}
+
+function resolved(input: ConnectInput, isPool: boolean, options?: Options): Config {
   if (options !== undefined) checkObject(options);
   const { name, environment, passfile } = runtime();
   return resolveConfig(input, { isWorkerd: name === "workerd", environment, passfile, isPool }, options);

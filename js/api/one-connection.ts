@@ -63,8 +63,17 @@ export abstract class OneConnection extends TransactionCalls {
   }
 
   /** Ends all calls and transactions, including those that wait and those made later. */
-  protected override stop(error: (facts: Facts) => PgzError, exceptStreams?: boolean): void {
-    super.stop(error, exceptStreams);
+  protected override stop(error: (facts: Facts) => PgzError): void {
+    super.stop(error);
+    this.#stopTransactions(error);
+  }
+
+  protected override stopAllButStreams(error: (facts: Facts) => PgzError): void {
+    super.stopAllButStreams(error);
+    this.#stopTransactions(error);
+  }
+
+  #stopTransactions(error: (facts: Facts) => PgzError): void {
     for (const call of this.#transactions) call.interrupt(error);
   }
 

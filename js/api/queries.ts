@@ -95,7 +95,7 @@ export abstract class Queries extends Queue {
   protected collecting<Row>(query: Query, options: QueryOptions): Body<QueryResult<Row>> {
     const [form, mode] = this.#values(options);
     return (call, session, ending) => {
-      const rows = new Collector<Row>(form, mode);
+      const rows = new Collector<Row>(form, mode, session.catalog);
       const ended = ({ rowCount, command, truncated }: Operation) => {
         const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
         call.succeed(truncated ? { ...result, truncated } : result);
@@ -127,11 +127,11 @@ export abstract class Queries extends Queue {
     );
   }
 
-  /** Calls `run` once for each loop, with the sink for that loop's rows. */
+  /** Calls `body` once for each loop, with the sink for that loop's rows. */
   protected loop<Row>(
     asked: Asked,
     options: QueryOptions,
-    run: (
+    body: (
       call: Call<void>,
       session: Session,
       text: string,
@@ -143,12 +143,12 @@ export abstract class Queries extends Queue {
     return new Rows((rows, size) => {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
-      const sink = loopSink(rows, queue, form, mode);
       const running = this.run(
         asked,
         { ...options, [LEAVING]: leaving.signal },
         waiting(async (call: Call<void>, session) => {
-          const ended = await run(call, session, asked.text, form, sink);
+          const sink = loopSink(rows, queue, form, mode, session.catalog);
+          const ended = await body(call, session, asked.text, form, sink);
           if (!ended) return;
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
           call.succeed();
@@ -210,16 +210,16 @@ export abstract class Queries extends Queue {
       throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
     const results: QueryResult<Row>[] = [];
-    const rows = new Collector<Row>(form, mode);
-    const complete = (command: string, rowCount: number | null) => {
-      results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
-      rows.fields = [];
-    };
-    const run = async (
+    const body = async (
       call: Call<QueryResult<Row>[]>,
       { connection, catalog, statements, transaction }: Session,
     ): Promise<void> => {
       if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
+      const rows = new Collector<Row>(form, mode, catalog);
+      const complete = (command: string, rowCount: number | null) => {
+        results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
+        rows.fields = [];
+      };
       const fail = (error: PgzError) => Object.assign(error, { completed: results.map(({ command }) => command) });
       call.attached = { fail };
       const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
@@ -236,7 +236,7 @@ export abstract class Queries extends Queue {
       if (operation.error) throw operation.error;
       call.succeed(results);
     };
-    return await this.run(query, options, waiting(run));
+    return await this.run(query, options, waiting(body));
   }
 
   /**
@@ -262,8 +262,7 @@ export abstract class Queries extends Queue {
     if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff)
       throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
-    const rows = new Collector<Row>(form, mode);
-    const batches = this.#batches(query, form, rows, size, options);
+    const batches = this.#batches<Row>(query, form, mode, size, options);
     const next = batches.next.bind(batches);
     // Not every engine's stacks name the caller that awaits an async generator.
     return Object.assign(batches, { next: () => traced(next()) });
@@ -271,13 +270,13 @@ export abstract class Queries extends Queue {
 
   async *#batches<Row>(
     query: Query,
-    form: Form,
-    rows: Collector<Row>,
+    form: ValueForm,
+    mode: RowMode,
     size: number,
     options: CallOptions,
   ): AsyncGenerator<Row[], void, undefined> {
     const opening = async (call: Call<Cursor<Row>>, session: Session) => {
-      const cursor = new Cursor(call, session, rows);
+      const cursor = new Cursor(call, session, new Collector<Row>(form, mode, session.catalog));
       await cursor.start(query, form, size);
       if (!call.finished) call.hand(cursor);
       await cursor.closed;
@@ -351,9 +350,9 @@ export abstract class Queries extends Queue {
     if (!items.length) return [];
     const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
     const texts = items.map((item) => item.text);
-    const run = (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session: Session) =>
+    const body = (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session: Session) =>
       runBatch(call, session, items, { atomic, form, mode });
-    const settled = await this.run({ text, texts, kind: "batch" }, options, waiting(run));
+    const settled = await this.run({ text, texts, kind: "batch" }, options, waiting(body));
     settled.forEach((item, index) => {
       if (item.status === "rejected") item.reason = here(errorOf(item.reason as PgzError, items[index]!));
     });
@@ -378,7 +377,7 @@ export abstract class Queries extends Queue {
         "INVALID_QUERY",
         "prepare needs a text with $1, $2 …: pass the values to query() or exec().",
       );
-    const run = async (call: Call<Prepared<Row>>, { statements, transaction }: Session): Promise<void> => {
+    const body = async (call: Call<Prepared<Row>>, { statements, transaction }: Session): Promise<void> => {
       const prepare = async () => (await statements.prepare(call, [text]))?.[0];
       let shape = await prepare();
       // An earlier name was out of date. The second attempt has no earlier name.
@@ -389,7 +388,7 @@ export abstract class Queries extends Queue {
       const description = { parameterTypes: [...prepared.parameterTypes], fields: prepared.columns };
       call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(prepared)));
     };
-    return await this.run({ text }, options, waiting(run));
+    return await this.run({ text }, options, waiting(body));
   }
 
   /**
@@ -411,14 +410,14 @@ export abstract class Queries extends Queue {
    */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = this.asQuery(input, options);
-    const run = async (call: Call<Description>, session: Session) => {
+    const body = async (call: Call<Description>, session: Session) => {
       const asked = session.statements.shape(call, text);
       call.sent(text.length);
       const shape = await asked;
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
     // For any statement, because none is run.
-    return await this.run({ text }, options, waiting(run), "shared");
+    return await this.run({ text }, options, waiting(body), "shared");
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------

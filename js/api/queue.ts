@@ -23,10 +23,10 @@ import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 /** The arguments of a queued call: what is asked, its options, the body that runs, and how it uses the connection. */
 export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T>, way?: Way];
 
-/** Makes a body that waits for several responses. It ends when the promise of `run` settles. */
-export function waiting<T>(run: (call: Call<T>, session: Session) => Promise<void>): Body<T> {
+/** Makes a body that waits for several responses. It ends when the promise of `body` settles. */
+export function waiting<T>(body: (call: Call<T>, session: Session) => Promise<void>): Body<T> {
   return (call, session, ending) => {
-    run(call, session).then(
+    body(call, session).then(
       () => ending.over(),
       (error: unknown) => ending.failed(error),
     );
@@ -245,10 +245,16 @@ export abstract class Queue {
     await Promise.all([...this.#handed].map(wait));
   }
 
-  /** Ends all calls, including those made later. `exceptStreams`: streams that the user has continue. */
-  protected stop(error: (facts: Facts) => PgzError, exceptStreams = false): void {
+  /** Ends all calls, including those made later. */
+  protected stop(error: (facts: Facts) => PgzError): void {
     this.#stopped ??= error;
-    for (const call of this.#ledger.open) if (!exceptStreams || !this.#handed.has(call)) call.interrupt(this.#stopped);
+    for (const call of this.#ledger.open) call.interrupt(this.#stopped);
+  }
+
+  /** As `stop`, but streams that the user has continue. */
+  protected stopAllButStreams(error: (facts: Facts) => PgzError): void {
+    this.#stopped ??= error;
+    for (const call of this.#ledger.open) if (!this.#handed.has(call)) call.interrupt(this.#stopped);
   }
 
   /** Returns the refusal of a call while its consumer has not finished an earlier stream or cursor. */

@@ -404,7 +404,7 @@ export class Transaction extends Calls {
     if (!this.#ending) return;
     if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#ending) });
     // The server's answer to COMMIT is still awaited, for as long as a stop may take.
-    connection.abandon(this.#ending, false);
+    connection.abandonWithoutCancel(this.#ending);
   }
 
   /** Runs the callback, and waits for all its calls, also for those that it did not await. */

@@ -33,7 +33,7 @@ import { Outbox } from "./outbox.ts";
 import { heedProcessId, isPooler } from "./poolers.ts";
 import { HEADER } from "../wasm/messages.ts";
 import { RowDelivery } from "./row-delivery.ts";
-import { stop } from "./stop.ts";
+import { stop, waitForEnd } from "./stop.ts";
 
 const NONE = new Uint8Array();
 
@@ -199,11 +199,20 @@ export class Connection {
    * Abandons the operation: its rows are read and dropped until ReadyForQuery, and the server is asked to stop. If that
    * takes too long, the connection is destroyed. `operation.cleanup` resolves when the next operation may start.
    */
-  abandon(operation: Operation, cancel = true): void {
+  abandon(operation: Operation): void {
+    this.#abandon(operation, stop);
+  }
+
+  /** As `abandon`, but the server is not asked to stop: its ReadyForQuery comes soon, with or without a cancel. */
+  abandonWithoutCancel(operation: Operation): void {
+    this.#abandon(operation, waitForEnd);
+  }
+
+  #abandon(operation: Operation, end: typeof stop): void {
     if (this.#closed) return;
     operation.abandon(() => {
       if (this.#inflight[0] === operation) this.#discard();
-      const cleanup = this.#stopped(operation, cancel);
+      const cleanup = this.#ended(operation, end);
       this.#cleanups.add(cleanup);
       void cleanup.then(() => this.#cleanups.delete(cleanup));
       runtime().background(cleanup);
@@ -212,13 +221,13 @@ export class Connection {
   }
 
   /**
-   * Stops an operation once the operations in front of it are over: a CancelRequest ends whatever the server runs when
+   * Ends an operation once the operations in front of it are over: a CancelRequest ends whatever the server runs when
    * it arrives.
    */
-  async #stopped(operation: Operation, cancel: boolean): Promise<void> {
+  async #ended(operation: Operation, end: typeof stop): Promise<void> {
     const before = this.#inflight[this.#inflight.indexOf(operation) - 1];
     await before?.done.catch(() => {});
-    if (!operation.ended) await stop(operation, this, this.#link, cancel);
+    if (!operation.ended) await end(operation, this, this.#link);
   }
 
   /**
@@ -230,10 +239,25 @@ export class Connection {
   }
 
   /** Ends the operation from the driver's side: it fails with `error`, and so does its call, at once. */
-  interrupt(operation: Operation, error: PgzError, cancel = true): void {
+  interrupt(operation: Operation, error: PgzError): void {
     operation.fail(error);
-    this.abandon(operation, cancel);
+    this.abandon(operation);
     operation.owner?.fail(error);
+  }
+
+  /** As `interrupt`, but the server is not asked to stop. */
+  interruptWithoutCancel(operation: Operation, error: PgzError): void {
+    operation.fail(error);
+    this.abandonWithoutCancel(operation);
+    operation.owner?.fail(error);
+  }
+
+  /** Ends an operation whose statement is a COPY that the call has no data or no place for. */
+  refuseCopy(operation: Operation, direction: "in" | "out", error: PgzError): void {
+    // The core has already refused COPY FROM with CopyFail, so the server's response is on its way. A cancel could only
+    // hit the next call.
+    if (direction === "in") this.interruptWithoutCancel(operation, error);
+    else this.interrupt(operation, error);
   }
 
   /**

@@ -27,7 +27,8 @@ type OperationEvent = EventOf<
 interface Carrier {
   readonly hears: ((command: string) => void) | undefined;
   abandon(operation: Operation): void;
-  interrupt(operation: Operation, error: PgzError, cancel?: boolean): void;
+  interrupt(operation: Operation, error: PgzError): void;
+  refuseCopy(operation: Operation, direction: "in" | "out", error: PgzError): void;
 }
 
 export class OperationEvents {
@@ -122,9 +123,7 @@ export class OperationEvents {
       "COPY_NEEDS_COPY_CALL",
       "COPY data cannot be returned as rows: use copyFrom or copyTo.",
     );
-    // The core has already refused COPY FROM with CopyFail, so the server's response is on its way. A cancel could only
-    // hit the next call.
-    this.#connection.interrupt(operation, error, direction === "out");
+    this.#connection.refuseCopy(operation, direction, error);
   }
 }
 

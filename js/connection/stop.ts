@@ -1,5 +1,5 @@
-// Stops an operation before its end: sends CancelRequest, and repeats it, until ReadyForQuery comes. If that takes too
-// long, the connection is destroyed.
+// Stops an operation before its end: sends CancelRequest, and repeats it, until ReadyForQuery comes; or waits for
+// ReadyForQuery without a cancel. If that takes too long, the connection is destroyed.
 //
 // Knows when a cancel may be sent and when a connection is in doubt. Must not know how a cancel travels (cancel.ts), or
 // why the operation must stop.
@@ -20,21 +20,19 @@ interface Stoppable {
   destroy(error: PgzError): void;
 }
 
-/**
- * Resolves when the connection is free for the next operation, or gone. With `cancel` the server is asked to stop;
- * without it ReadyForQuery is already on its way.
- */
-export async function stop(
-  operation: Operation,
-  connection: Stoppable,
-  target: Target,
-  cancel: boolean,
-): Promise<void> {
+/** Waits for an operation that ends soon by itself. Resolves when the connection is free for the next one, or gone. */
+export async function waitForEnd(operation: Operation, connection: Pick<Stoppable, "destroy">): Promise<void> {
+  const timer = setTimeout(() => connection.destroy(notReadyInTime()), CANCEL_DEADLINE);
+  await operation.done.catch(() => {});
+  clearTimeout(timer);
+}
+
+/** Asks the server to stop. Resolves when the connection is free for the next operation, or gone. */
+export async function stop(operation: Operation, connection: Stoppable, target: Target): Promise<void> {
   const giveUp = new AbortController();
   const waitNoLonger = () => {
     // If a cancel has ended the operation, that cancel cannot hit another call.
-    if (!operation.ended || !operation.canceled)
-      connection.destroy(connectionLost("it was not ready in time after a cancelled call"));
+    if (!operation.ended || !operation.canceled) connection.destroy(notReadyInTime());
     giveUp.abort();
   };
   let timer = setTimeout(waitNoLonger, CANCEL_DEADLINE);
@@ -57,10 +55,10 @@ export async function stop(
   };
   const send = () => sendCancelRequest(target, key, giveUp.signal).catch(() => true);
   // An early query can be abandoned before BackendKeyData has arrived.
-  let over = !cancel || (await connection.startup.done.then(send, () => true));
+  let over = await connection.startup.done.then(send, () => true);
   // A batch of several transactions continues after a cancel. And a pooler may have dropped the cancel of a client that
   // was waiting for a server.
-  while (cancel && !isOver()) {
+  while (!isOver()) {
     await withDeadline(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
     if (isOver()) break;
     over = (await send()) && over;
@@ -69,4 +67,8 @@ export async function stop(
   clearTimeout(timer);
   // A cancel whose end was not seen may still be in flight, unless it is the one that ended the operation.
   if (!over && !operation.canceled) connection.destroy(connectionLost("a cancel request may still reach it"));
+}
+
+function notReadyInTime(): PgzError {
+  return connectionLost("it was not ready in time after a cancelled call");
 }

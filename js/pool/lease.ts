@@ -89,7 +89,7 @@ export class Lease extends OneConnection {
 
   /** Does not wait for the stream: a handler's response is read only after its `await using` and `finally`. */
   #leave(): Promise<void> {
-    this.stop(released, true);
+    this.stopAllButStreams(released);
     this.#member.stream = this.handed;
     runtime().background(this.streamed(released).then(() => this.#release(false)));
     return Promise.resolve();

@@ -64,7 +64,7 @@ export class Lender {
     if (call.finished) return job.free();
     call.attached = undefined; // from the session that was of no use
     const borrowing = new Borrowing(this, job);
-    const member = this.atOnce(borrowing.isAlone);
+    const member = this.#atOnce(borrowing.isAlone);
     if (member) return borrowing.begin(member);
     job.since ??= performance.now();
     if (this.#waitsByPromise(call)) {
@@ -121,8 +121,12 @@ export class Lender {
 
   // -- members --------------------------------------------------------------------------------------------------------
 
-  /** Returns a free member. */
-  atOnce(isAlone: boolean): Member | undefined {
+  /** Returns a free member for a lease or a transaction, if there is one. */
+  aloneAtOnce(): Member | undefined {
+    return this.#atOnce(true);
+  }
+
+  #atOnce(isAlone: boolean): Member | undefined {
     if (this.#pool.beforeAcquire) return undefined;
     const member = this.#slots.take(isAlone);
     if (!member) return undefined;

@@ -2,7 +2,7 @@
 //
 // Knows when calls are accepted, and how a pool begins and ends. Must not know how a call gets a connection
 // (lender.ts), who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import { checkConfigured, configured } from "../api/configured.ts";
+import { checkConfigured, configuredForPool } from "../api/configured.ts";
 import { OwnerCheck } from "../api/owner-check.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
 import type { Job } from "../api/queue.ts";
@@ -141,7 +141,7 @@ export class Pool extends TransactionCalls {
     const until = options.until && callOption(config, { signal: options.until }, "signal");
     if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
     const trace = this.#loans.recordsStacks ? new Error("acquired here") : undefined;
-    const member = this.#lender.atOnce(true) ?? (await traced(this.#lender.borrowUnless(signal)));
+    const member = this.#lender.aloneAtOnce() ?? (await traced(this.#lender.borrowUnless(signal)));
     this.#tell("acquire");
     return this.#loans.lend(member, trace, until, (back) => this.#lender.giveBack(back));
   }
@@ -166,7 +166,7 @@ export class Pool extends TransactionCalls {
       turn: undefined,
       earlier: undefined,
       connect: async (call) => {
-        member = this.#lender.atOnce(true) ?? (await this.#lender.borrowFor(call, aloneFromNow()));
+        member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, aloneFromNow()));
         this.#transactions++;
         this.#tell("acquire");
         if (call.finished) return undefined;
@@ -296,7 +296,7 @@ export class Pool extends TransactionCalls {
       slots.until(() => slots.isLeftToStreams),
     );
     if (slots.isLeftToStreams) return;
-    this.stop(closedUnderneath, true);
+    this.stopAllButStreams(closedUnderneath);
     await slots.endRest();
   }
 
@@ -398,9 +398,9 @@ export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
   checkObject(options);
   const isWorkerd = runtime().name === "workerd";
   const { given, input, overrides } = splitOptions(target, options);
-  const config = configured(input, overrides, true);
+  const config = configuredForPool(input, overrides);
   const configWith = (more: Options): Config => {
-    const one = configured(input, { ...overrides, ...more }, true);
+    const one = configuredForPool(input, { ...overrides, ...more });
     const hasPassword = PASSWORDS.some((name) => name in more);
     // Otherwise its logins share one request for the password with those of the other connections.
     return hasPassword ? one : Object.freeze({ ...one, password: config.password });

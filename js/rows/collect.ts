@@ -5,11 +5,25 @@ import type { Column } from "../wasm/boundary.ts";
 import { checkNames, namesIn, type ValueForm } from "./form.ts";
 import { rowDecoder, type RowDecoder, type RowMode } from "../values/objects.ts";
 import type { RowSink } from "../connection/operation.ts";
+import type { Parsers, ParsersByOid } from "../values/converters.ts";
+
+/** What a server's catalog says about the names of the user's parsers. */
+export interface ParserNames {
+  parsersByOid(parsers: Parsers): ParsersByOid | undefined;
+}
 
 /** Returns the decoder for rows of these columns, with the column names of the form. */
-export function decoderOf(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
+export function decoderOf(
+  columns: readonly Column[],
+  form: ValueForm,
+  mode: RowMode,
+  catalog: ParserNames,
+): RowDecoder {
+  const { parsers } = form.policy;
+  // Not kept: the names of parsers may mean other types by the next run.
+  if (parsers) return newDecoder(columns, form, mode, catalog.parsersByOid(parsers));
   const last = decoders.get(columns);
-  if (last?.form === form && last.mode === mode && !form.policy.parsers) return last.decode;
+  if (last?.form === form && last.mode === mode) return last.decode;
   const decode = newDecoder(columns, form, mode);
   decoders.set(columns, { form, mode, decode });
   return decode;
@@ -24,12 +38,13 @@ const decoders = new WeakMap<
   { readonly form: ValueForm; readonly mode: RowMode; readonly decode: RowDecoder }
 >();
 
-function newDecoder(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
+function newDecoder(columns: readonly Column[], form: ValueForm, mode: RowMode, parsers?: ParsersByOid): RowDecoder {
   const names = namesIn(form, columns);
   return rowDecoder(
     columns.map((column, index) => ({ ...column, name: names[index]! })),
     form.policy,
     mode,
+    parsers,
   );
 }
 
@@ -38,14 +53,14 @@ export class Collector<Row> {
   readonly sink: RowSink;
   #batches: Row[][] = [];
 
-  constructor(form: ValueForm, mode: RowMode) {
+  constructor(form: ValueForm, mode: RowMode, catalog: ParserNames) {
     let decode: RowDecoder;
     this.sink = {
       columns: (columns) => {
         checkNames(form, columns);
         this.fields = columns;
         this.#batches = []; // of an earlier run, if the statement is repeated
-        decode = decoderOf(columns, form, mode);
+        decode = decoderOf(columns, form, mode, catalog);
       },
       rows: (view) => void this.#batches.push(decode(view) as Row[]),
     };

@@ -140,10 +140,7 @@ function newValueForm(config: Config, options: ValueOptions): ValueForm {
   );
   const types = callOption(config, options, "types");
   // Not a spread: property names that are numbers would come first, and lose to names of the client's.
-  const parsers = types && {
-    byName: new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]),
-    byOid: new Map(),
-  };
+  const parsers = types && new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]);
   return {
     ...form,
     policy: {

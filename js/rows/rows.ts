@@ -8,7 +8,7 @@ import type { Truncation } from "../util/observer.ts";
 import { here } from "../util/trace.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
 import type { Column } from "../wasm/boundary.ts";
-import { decoderOf } from "./collect.ts";
+import { decoderOf, type ParserNames } from "./collect.ts";
 import { checkNames, type ValueForm } from "./form.ts";
 
 /**
@@ -189,14 +189,20 @@ export class Rows<Row> implements AsyncIterable<Row> {
 }
 
 /** The sink of one run of {@link Rows}: decodes rows as they come, and writes them to the queue. */
-export function loopSink<Row>(rows: Rows<Row>, queue: RowQueue<Row>, form: ValueForm, mode: RowMode): RowSink {
+export function loopSink<Row>(
+  rows: Rows<Row>,
+  queue: RowQueue<Row>,
+  form: ValueForm,
+  mode: RowMode,
+  catalog: ParserNames,
+): RowSink {
   let decode: RowDecoder | undefined;
   return {
     delivery: "prompt",
     columns: (columns) => {
       checkNames(form, columns);
       rows.fields = columns;
-      decode = decoderOf(columns, form, mode);
+      decode = decoderOf(columns, form, mode, catalog);
     },
     rows: (view) => queue.write(decode!(view) as Row[]),
     full: () => queue.full(),

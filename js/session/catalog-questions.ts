@@ -3,8 +3,8 @@
 // Knows how a question of the driver's own travels and what its failure means. Must not know the questions
 // (catalog.ts).
 import type { Connection } from "../connection/connection.ts";
-import { ProtocolError, UsageError, type PgzError } from "../util/errors.ts";
-import type { Parser, ValuePolicy } from "../values/converters.ts";
+import { ProtocolError, type PgzError } from "../util/errors.ts";
+import type { ValuePolicy } from "../values/converters.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { mayAskAgain } from "./again.ts";
@@ -109,7 +109,7 @@ export async function learnNames(
 ): Promise<boolean> {
   const parsers = policy?.parsers;
   if (!parsers) return true;
-  const question = catalog.nameQuestion(parsers.byName.keys());
+  const question = catalog.nameQuestion(parsers.keys());
   if (question !== undefined) {
     const error = await ask<Record<string, number | null>>(call, connection, question, (answer) =>
       catalog.learnNames(answer),
@@ -117,17 +117,7 @@ export async function learnNames(
     if (call.finished) return false;
     if (error) throw error;
   }
-  const byOid = new Map<number, Parser>();
-  for (const [name, parser] of parsers.byName) {
-    const oid = catalog.oid(name);
-    if (oid === undefined)
-      throw new UsageError(
-        "INVALID_OPTION",
-        `Option "types" names "${name}", a type that this database does not have.`,
-      );
-    byOid.set(oid, parser);
-  }
-  parsers.byOid = byOid;
+  catalog.resolve(parsers);
   return true;
 }
 

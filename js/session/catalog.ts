@@ -5,6 +5,7 @@
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. A type that is not found stays the
 // server's text.
 import { BoundedMap } from "../util/bounded.ts";
+import { UsageError } from "../util/errors.ts";
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
 import {
   LAYOUT_HSTORE,
@@ -17,6 +18,7 @@ import {
   type Column,
 } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
+import type { Parser, Parsers, ParsersByOid } from "../values/converters.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.ts";
 
 /**
@@ -62,6 +64,8 @@ export class Catalog {
   readonly #ofColumns = new Set<number>();
   /** Types by the name that a user gives them. */
   readonly #named = new Map<string, number>();
+  /** The parsers of calls, by type. Calls on other servers may use the same parsers for other types. */
+  readonly #parsers = new WeakMap<Parsers, ParsersByOid>();
 
   /**
    * Returns the question for the server that must be asked before these columns can be read in binary; `undefined`:
@@ -119,6 +123,30 @@ export class Catalog {
   /** Stores the answer to `nameQuestion`. */
   learnNames(found: Readonly<Record<string, number | null>>): void {
     for (const [name, oid] of Object.entries(found)) if (oid) this.#named.set(name, oid);
+  }
+
+  /**
+   * Resolves the names of these parsers, for rows that arrive from now on.
+   *
+   * @throws UsageError `INVALID_OPTION` if a name means no type
+   */
+  resolve(parsers: Parsers): void {
+    const byOid = new Map<number, Parser>();
+    for (const [name, parser] of parsers) {
+      const oid = this.oid(name);
+      if (oid === undefined)
+        throw new UsageError(
+          "INVALID_OPTION",
+          `Option "types" names "${name}", a type that this database does not have.`,
+        );
+      byOid.set(oid, parser);
+    }
+    this.#parsers.set(parsers, byOid);
+  }
+
+  /** Returns the parsers by type, as `resolve` has last found them. */
+  parsersByOid(parsers: Parsers): ParsersByOid | undefined {
+    return this.#parsers.get(parsers);
   }
 
   /** Returns the OID of the type with this name or number, if it is known. */

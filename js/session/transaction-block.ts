@@ -167,7 +167,7 @@ export class TransactionBlock {
     const connection = this.#connection;
     if (connection.closed || this.status === "I") return;
     const ending = connection.operate(plainly("ROLLBACK"));
-    connection.abandon(ending, false);
+    connection.abandonWithoutCancel(ending);
     await ending.cleanup;
     if (this.status !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));
   }

@@ -50,7 +50,7 @@ function home(): string | undefined {
 
 export const connect: Connector = async (options) => {
   const { host, port, path, signal, tls: security, readBuffer, keepAlive } = options;
-  const inbox = new Inbox(true);
+  const inbox = new Inbox({ mayGather: true });
   // Half open, so that the last message of a server is read even if our next write comes too late.
   const raw = net.connect({
     ...(path === undefined ? { host, port } : { path }),
@@ -172,7 +172,7 @@ export async function secure(
 ): Promise<Socket> {
   const { tls: security, signal, host } = options;
   if (!security) throw tlsFailed("the socket was opened without TLS options");
-  const inbox = new Inbox(false); // a record has 16 KiB at most, however many wait
+  const inbox = new Inbox({ mayGather: false }); // a record has 16 KiB at most, however many wait
   let secured: tls.TLSSocket;
   try {
     secured = tls.connect({ ...tlsOptions(security, servername || host), socket: raw });
@@ -248,7 +248,7 @@ class Inbox {
   readonly #mayGather: boolean;
 
   /** `mayGather`: a chunk below `SMALL` means that no more was there. */
-  constructor(mayGather: boolean) {
+  constructor({ mayGather }: { readonly mayGather: boolean }) {
     this.#mayGather = mayGather;
   }
 

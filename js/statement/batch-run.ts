@@ -2,7 +2,7 @@
 //
 // Knows the events of a batch and the order of its items. Must not know the wire, or what runs the batch again.
 import type { Conversation, Handlers, Operation, Reached } from "../connection/operation.ts";
-import { decoderOf, joinedRows } from "../rows/collect.ts";
+import { decoderOf, joinedRows, type ParserNames } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
 import { tellsOfNodes } from "../session/nodes.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
@@ -47,6 +47,7 @@ export class BatchRun<Row> {
   readonly #atomic: boolean;
   readonly #form: ValueForm;
   readonly #mode: RowMode;
+  readonly #catalog: ParserNames;
   /** How the items that are over ended, in their order. */
   readonly #ends: (PgzError | Ended)[] = [];
   /** Number of rows or bytes that each of them has produced. */
@@ -65,8 +66,9 @@ export class BatchRun<Row> {
   readonly #pieces: Uint8Array[] = [];
 
   /** `learning`: handlers for what responses teach about statements. */
-  constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers) {
+  constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers, catalog: ParserNames) {
     this.#encoded = encoded;
+    this.#catalog = catalog;
     this.#atomic = atomic;
     this.#form = form;
     this.#mode = mode;
@@ -140,7 +142,8 @@ export class BatchRun<Row> {
     checkNames(this.#form, columns);
     const statement = this.#encoded.numbers[this.#ends.length]!;
     this.#fields[statement] = columns;
-    if (this.#isValues) this.#decode = this.#decoders[statement] = decoderOf(columns, this.#form, this.#mode);
+    if (this.#isValues)
+      this.#decode = this.#decoders[statement] = decoderOf(columns, this.#form, this.#mode, this.#catalog);
   }
 
   get #isValues(): boolean {

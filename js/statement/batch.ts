@@ -165,9 +165,9 @@ class Batch<Row> {
     known: ReadonlyMap<string, Shape>,
     anew: boolean,
   ): Promise<Settled<Row>[] | undefined | Outdated> {
-    const { statements, transaction } = this.#session;
+    const { catalog, statements, transaction } = this.#session;
     const { place } = transaction;
-    const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers);
+    const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers, catalog);
     this.#hasRun = true;
     const { error } = await this.#send(encoded, run);
     if (error?.code === "SHAPE_CHANGED") for (const { sql } of encoded.statements) statements.forgetShape(sql);

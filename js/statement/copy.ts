@@ -179,9 +179,7 @@ class Copy implements CopyTarget {
 
   #begin(direction: "in" | "out"): void {
     this.#isMine = (direction === "in") === (this.#kind === COPY_IN);
-    // The core has already refused a COPY FROM that has no source. The server's response is on its way, so a cancel
-    // could only hit the next call.
-    if (!this.#isMine) this.#session.connection.interrupt(this.#operation, this.#wrong, this.#kind === COPY_IN);
+    if (!this.#isMine) this.#session.connection.refuseCopy(this.#operation, direction, this.#wrong);
     this.#answered();
   }
 

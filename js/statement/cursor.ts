@@ -152,7 +152,7 @@ export class Cursor<Row> {
     const { connection } = this.#session;
     const closing = connection.operate((handle) => handle.close_portal());
     // Within the time limit that also applies after an abort.
-    connection.abandon(closing, false);
+    connection.abandonWithoutCancel(closing);
     await closing.cleanup;
   }
 }

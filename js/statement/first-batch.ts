@@ -6,7 +6,7 @@
 // can run by itself. Knows the order of these messages and what their ends mean for the batch. Must not know how one
 // item runs as text (first-execution.ts), nor batches of described statements (batch.ts).
 import type { Operation, Reached, RowSink } from "../connection/operation.ts";
-import { Collector } from "../rows/collect.ts";
+import { Collector, type ParserNames } from "../rows/collect.ts";
 import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import type { TypesInFront } from "../session/catalog-questions.ts";
@@ -75,10 +75,10 @@ interface Output<Row> {
   take(): Pick<BatchItem<Row>, "rows" | "bytes" | "fields">;
 }
 
-function outputOf<Row>({ form, mode }: BatchPlan): Output<Row> {
+function outputOf<Row>({ form, mode }: BatchPlan, catalog: ParserNames): Output<Row> {
   if (form.form === ROWS_NONE) return { sink: { rows: () => {} }, take: () => ({}) };
   if ((form.form & ROWS_FORMAT) === ROWS_COLUMNS) {
-    const rows = new Collector<Row>(form, mode);
+    const rows = new Collector<Row>(form, mode, catalog);
     return { sink: rows.sink, take: () => ({ rows: rows.take(), fields: rows.fields }) };
   }
   const pieces: Uint8Array[] = [];
@@ -187,7 +187,7 @@ export class FirstBatch<Row> {
     const { form } = this.#plan;
     const call = this.#call;
     const session = this.#session;
-    const output = outputOf<Row>(this.#plan);
+    const output = outputOf<Row>(this.#plan, this.#session.catalog);
     const preludes = at ? [`SAVEPOINT pgz_${at}`] : ["BEGIN", ...session.transaction.settings];
     const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(preludes) };
     if ("first" in item) {

@@ -15,13 +15,10 @@ import { times } from "./text-values.ts";
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes depends on the type that the user names
 export type Parser = (value: any, column: Column) => unknown;
 
-/** The user's own parsers. */
-export interface Parsers {
-  /** By the names that the user gave. If two names mean one type, the last wins. */
-  readonly byName: ReadonlyMap<string, Parser>;
-  /** Filled from `byName` when the server has resolved the names. */
-  byOid: ReadonlyMap<number, Parser>;
-}
+/** The user's own parsers, by the names that the user gave. If two names mean one type, the last wins. */
+export type Parsers = ReadonlyMap<string, Parser>;
+/** The same parsers by type, as a server has resolved the names. */
+export type ParsersByOid = ReadonlyMap<number, Parser>;
 
 /** How values become JavaScript values. */
 export interface ValuePolicy {
@@ -43,9 +40,10 @@ export function converter(
   column: Column,
   policy: ValuePolicy,
   isJson: boolean,
+  parsers?: ParsersByOid,
 ): ((value: unknown) => unknown) | undefined {
   const { typeOid } = column;
-  const parser = policy.parsers?.byOid.get(typeOid);
+  const parser = parsers?.get(typeOid);
   // From the server's text, float8 values have no slot of their own. `Number` makes them the same as from binary.
   if (parser) return (value) => parser(isJson && typeOid === FLOAT8 ? Number(value) : value, column);
   const element = elements[typeOid];

@@ -2,7 +2,7 @@
 //
 // Knows the layout of a batch and how objects are built. converters.ts decides what a value becomes beyond number,
 // boolean, text and JSON. Must not know queries or connections. No code is generated: Workers forbid it.
-import { converter, type ValuePolicy } from "./converters.ts";
+import { converter, type ParsersByOid, type ValuePolicy } from "./converters.ts";
 import { SLOT_BOOL, SLOT_FLOAT, SLOT_INT, SLOT_JSON, SLOT_TEXT, type Column } from "../wasm/boundary.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
@@ -16,13 +16,18 @@ export type RowDecoder = (view: Uint8Array) => unknown[];
  * Objects are plain, with one own property per column name; of two columns with one name the last wins. In mode
  * `"array"` a row has all columns in order.
  */
-export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode: RowMode): RowDecoder {
+export function rowDecoder(
+  columns: readonly Column[],
+  policy: ValuePolicy,
+  mode: RowMode,
+  parsers?: ParsersByOid,
+): RowDecoder {
   let plan: RowPlan | undefined;
   return (view) => {
-    const batch = openBatch(view, policy.parsers !== undefined);
+    const batch = openBatch(view, parsers !== undefined);
     const width = columns.length;
     // The kinds are the same in each batch of a result.
-    plan ??= planRows(columns, policy, mode, batch.slots.bytes.slice(4, 4 + width));
+    plan ??= planRows(columns, policy, mode, batch.slots.bytes.slice(4, 4 + width), parsers);
     return rowsOf(plan, batch, batch.count, { slot: headOf(width) >> 2, text: 0, json: 0 });
   };
 }
@@ -48,9 +53,10 @@ export function planRows(
   policy: ValuePolicy,
   mode: RowMode,
   kinds: Uint8Array,
+  parsers?: ParsersByOid,
 ): RowPlan {
   const names = columns.map(({ name }) => name);
-  const all = columns.map((column, index) => converter(column as Column, policy, kinds[index] === SLOT_JSON));
+  const all = columns.map((column, index) => converter(column as Column, policy, kinds[index] === SLOT_JSON, parsers));
   const template = names.includes("__proto__") ? templateOf(names) : undefined;
   const converters = all.some(Boolean) ? all : [];
   return { names, kinds, asArrays: mode === "array", converters, template, seen: 0 };

@@ -64,7 +64,7 @@ async function history(name: string, isSynchronous: boolean) {
   return verdict;
 }
 
-const timeout = isRelease ? 1_500_000 : 120_000;
+const timeout = isRelease ? 2_000_000 : 120_000;
 
 test("synchronous replication: nothing is stale, nothing is lost", { timeout }, async () => {
   expect(await history("remote_apply", true)).toEqual({ stale: [], invented: [], lost: [], lostByServer: 0 });

@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import type { ValueForm } from "../../js/rows/form.ts";
+import { Catalog } from "../../js/session/catalog.ts";
 import type { EncodedBatch } from "../../js/statement/batch-encoding.ts";
 import { BatchRun, type Settled } from "../../js/statement/batch-run.ts";
 import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
@@ -34,7 +35,12 @@ function newRun({ form = ROWS_COLUMNS, atomic = false, unique = false, numbers =
   const valueForm = { form, limits: NO_LIMITS, contentType: "", unique, policy } as unknown as ValueForm;
   const learned: unknown[] = [];
   const learning = { columns: (event: unknown) => void learned.push(event) };
-  const run = new BatchRun<unknown>(encoded, { atomic, form: valueForm, mode: "objects" as never }, learning);
+  const run = new BatchRun<unknown>(
+    encoded,
+    { atomic, form: valueForm, mode: "objects" as never },
+    learning,
+    new Catalog(),
+  );
   const { rows, on } = run.conversation;
   return {
     run,

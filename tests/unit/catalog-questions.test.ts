@@ -227,7 +227,7 @@ test("a query is not repeated after the call's own cancel or a server's timeout"
 
 const parse: Parser = (value) => value as unknown;
 const policyOf = (...names: string[]) =>
-  ({ parsers: { byName: new Map(names.map((name) => [name, parse])), byOid: new Map() } }) as unknown as ValuePolicy;
+  ({ parsers: new Map(names.map((name) => [name, parse])) }) as unknown as ValuePolicy;
 const namesOf = (policy: ValuePolicy | undefined) => learnNames(...real(), policy);
 
 test("without parsers no name is looked up", async () => {
@@ -242,7 +242,7 @@ test("parsers are found by the types of their names, which are looked up once", 
   expect(asked.map(({ text }) => text)).toEqual([catalog.nameQuestion(["mood"])]);
   asked[0]!.answer(`[{"mood": ${MOOD}}]`);
   expect(await learning).toBe(true);
-  expect(policy.parsers!.byOid).toEqual(
+  expect(catalog.parsersByOid(policy.parsers!)).toEqual(
     new Map([
       [MOOD, parse],
       [1_700, parse],
@@ -250,6 +250,15 @@ test("parsers are found by the types of their names, which are looked up once", 
   );
   expect(await namesOf(policyOf("mood"))).toBe(true);
   expect(asked).toHaveLength(1);
+});
+
+test("the same parsers may have other types on another server", () => {
+  const parsers = policyOf("mood").parsers!;
+  const other = new Catalog();
+  catalog.learnNames({ mood: MOOD });
+  other.learnNames({ mood: 7 });
+  for (const one of [catalog, other]) one.resolve(parsers);
+  expect([catalog, other].map((one) => [...one.parsersByOid(parsers)!.keys()])).toEqual([[MOOD], [7]]);
 });
 
 test("a parser for a type that the database does not have is an error with its name", async () => {
@@ -320,7 +329,7 @@ test("with parsers the names are looked up after the types, which may have chang
   asked[1]!.answer(`[{"mood": ${MOOD}}]`);
   const types = await asking;
   expect(types!.include(catalog.definitions(typed(MOOD))[0]!)).toBe(true);
-  expect([...policy.parsers!.byOid.keys()]).toEqual([MOOD]);
+  expect([...catalog.parsersByOid(policy.parsers!)!.keys()]).toEqual([MOOD]);
 });
 
 test.each([0, 1])("with parsers a call that is over after query %i gets no types", async (last) => {

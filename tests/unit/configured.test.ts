@@ -1,6 +1,6 @@
 // The configuration of a new client or pool: what it takes from the runtime, and what it refuses.
 import { beforeEach, expect, test } from "vitest";
-import { configured } from "../../js/api/configured.ts";
+import { configured, configuredForPool } from "../../js/api/configured.ts";
 import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
 
 const install = (traits: Partial<Runtime>) =>
@@ -37,7 +37,7 @@ test("the options win over the connection string", () => {
 
 test("pool options in a connection string are read for a pool only", () => {
   const url = "postgres://ada@h/sums?pool_timeout=3";
-  expect(configured(url, undefined, true).pool).toEqual({ acquireTimeout: 3_000 });
+  expect(configuredForPool(url).pool).toEqual({ acquireTimeout: 3_000 });
   expect(configured(url).pool).toEqual({});
 });
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Column } from "../../js/wasm/boundary.ts";
-import type { Parser, ValuePolicy } from "../../js/values/converters.ts";
+import type { Parser, ParsersByOid, ValuePolicy } from "../../js/values/converters.ts";
 import { namesIn, type Form } from "../../js/rows/form.ts";
 import { CAMEL_CASE, RENAME_DUPLICATES } from "../../js/wasm/boundary.ts";
 import { rowDecoder, type RowMode } from "../../js/values/objects.ts";
@@ -17,8 +17,13 @@ const plain: ValuePolicy = {
 };
 const columns = (...list: [name: string, typeOid: number][]) =>
   list.map(([name, typeOid]) => ({ name, typeOid, formatCode: 1 }) as Column);
-const decodeRows = (bytes: Uint8Array, list: Column[], mode: RowMode, policy: Partial<ValuePolicy> = {}) =>
-  rowDecoder(list, { ...plain, ...policy }, mode)(bytes);
+const decodeRows = (
+  bytes: Uint8Array,
+  list: Column[],
+  mode: RowMode,
+  policy: Partial<ValuePolicy> = {},
+  parsers?: ParsersByOid,
+) => rowDecoder(list, { ...plain, ...policy }, mode, parsers)(bytes);
 /** Rows of JSON values. */
 const bytes = (...rows: unknown[][]) =>
   batchOf(
@@ -286,7 +291,8 @@ test("a parser gets values other than NULL in their plain form, and the column",
       ),
       columns(["a", 23], ["b", 17], ["c", 25]),
       "array",
-      { parsers: { byName: new Map(), byOid } },
+      {},
+      byOid,
     ),
   ).toEqual([
     ["mine", "\\x01", "t"],

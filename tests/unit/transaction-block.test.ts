@@ -32,8 +32,8 @@ class Wire {
     return new Operation({});
   }
 
-  abandon(operation: Operation, cancel: boolean): void {
-    this.log.push(cancel ? "abandon, with a cancel" : "abandon");
+  abandonWithoutCancel(operation: Operation): void {
+    this.log.push("abandon without a cancel");
     operation.abandon(async () => {
       await undefined;
       this.log.push("over");
@@ -237,7 +237,7 @@ test("a failed flight that began a transaction is rolled back, and BEGIN is sent
   const { operation, arrive } = fly(block);
   await arrive("E", failure);
   await block.again(operation);
-  expect(connection.log).toEqual(["ROLLBACK", "abandon", "over"]);
+  expect(connection.log).toEqual(["ROLLBACK", "abandon without a cancel", "over"]);
   expect(stateOf(block)).toEqual({ ...WAITING, beginFailed: true });
   expect(fly(block).preludes).toEqual(["begin"]);
 });
@@ -289,7 +289,7 @@ test("if the connection ends instead of rolling back, the repeat fails with the 
     code: "CONNECTION_LOST",
     message: expect.stringContaining("could not be rolled back"),
   });
-  expect(connection.log).toEqual(["ROLLBACK", "abandon", "over", "CONNECTION_LOST"]);
+  expect(connection.log).toEqual(["ROLLBACK", "abandon without a cancel", "over", "CONNECTION_LOST"]);
 });
 
 test("ROLLBACK is sent only if a transaction is open on an open connection", async () => {
@@ -303,7 +303,7 @@ test("ROLLBACK is sent only if a transaction is open on an open connection", asy
   expect(connection.log).toEqual([]);
   connection.closed = undefined;
   await block.rollBack();
-  expect(connection.log).toEqual(["ROLLBACK", "abandon", "over"]);
+  expect(connection.log).toEqual(["ROLLBACK", "abandon without a cancel", "over"]);
 });
 
 // -- what a core is told ---------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 // A new connection starts after the last acknowledged position. The core drops whole transactions that the consumer has
 // already received.
 //
-// Knows when to connect again, and what the server need not keep. Must not know what a piece contains.
+// Knows when to connect again, and what the server need not keep. Must not know what changes contain.
 import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
 import type { ChangesEvent, Client, Pool } from "../../index.ts";
 import { Catalog } from "../../session/catalog.ts";
@@ -22,7 +22,15 @@ import { advised } from "./advice.ts";
 import { configOf } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
-import { creation, identifier, literal, lsnOf, lsnText, start, type ChangesOptions } from "./options.ts";
+import {
+  createSlotCommand,
+  identifier,
+  literal,
+  lsnOf,
+  lsnText,
+  startCommand,
+  type ChangesOptions,
+} from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
@@ -100,7 +108,7 @@ export class Feed {
   #happened = 0;
   /** Whether bytes wait in the core until the types of a table's description are known. */
   #waits = false;
-  /** The position up to which the server need not keep its log. */
+  /** The position up to which the server need not keep WAL. */
   #flushed: bigint;
   /** The position after the last commit that the consumer has acknowledged. */
   #acknowledged = 0n;
@@ -233,7 +241,7 @@ export class Feed {
   /** Makes the slot, or continues with a permanent one that exists. */
   async #create(connection: Replication): Promise<void> {
     try {
-      await connection.run(creation(this.#options, connection.serverVersion));
+      await connection.run(createSlotCommand(this.#options, connection.serverVersion));
     } catch (error) {
       if (!isThere(error) || this.#options.createSlot === "temporary") throw error;
     }
@@ -247,7 +255,7 @@ export class Feed {
     const [slot] = await connection.runWithin(connectTimeout, confirmed(this.#options.slot));
     const known = lsnOf(slot?.[0] ?? "0/0");
     if (known > this.#flushed) this.#flushed = known;
-    const command = start(this.#options, this.#publications, lsnText(this.#flushed));
+    const command = startCommand(this.#options, this.#publications, lsnText(this.#flushed));
     await connection.runWithin(connectTimeout, command);
     this.#isStreaming = true;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
@@ -286,7 +294,7 @@ export class Feed {
     if (happened & CHANGES_STATUS_WANTED) await this.#report();
   }
 
-  /** If no commit waits for an acknowledgement, the server need not keep log that has no table of the publication. */
+  /** If no commit waits for an acknowledgement, the server need not keep WAL that has no table of the publication. */
   #heedEnd(): void {
     const [committed, end, isOutside] = this.#core.call(
       (handle) => [handle.committed(), handle.end(), handle.is_outside()] as const,
@@ -408,7 +416,7 @@ export class Feed {
       return true;
     }
     const isFirstLogin = this.#connections === 0;
-    // Rows of a snapshot may have been yielded already, and would come again.
+    // Rows of a snapshot may have been yielded already, and would be yielded again.
     if (isFirstLogin || this.#snapshot || ++this.#lostAtFirst >= LOST_AT_FIRST) return false;
     if (error instanceof PostgresError) return PASSING_AT_FIRST.test(error.code);
     return error instanceof ConnectionError && (error.retryable || error.code === "CONNECTION_LOST");
@@ -446,6 +454,6 @@ function brokeOff(cause: unknown, slot: string): PgzError {
   return new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause });
 }
 
-/** A query for the position up to which the server need not keep log for the slot. */
+/** A query for the position up to which the server need not keep WAL for the slot. */
 const confirmed = (slot: string) =>
   `select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = ${literal(slot)}`;

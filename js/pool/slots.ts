@@ -81,8 +81,8 @@ export interface Counts {
  * The pause after a failed connect, in milliseconds. It doubles with each failure, up to the longest. A random part of
  * up to its own length is added.
  */
-const FIRST_PAUSE = 100,
-  LONGEST_PAUSE = 5_000;
+const FIRST_CONNECT_PAUSE = 100,
+  LONGEST_CONNECT_PAUSE = 5_000;
 /**
  * Milliseconds between two sweeps of the idle connections, and how late a sweep must be to show that the process was
  * suspended.
@@ -448,7 +448,7 @@ export class Slots {
   }
 
   #connectLater(failures: number): void {
-    const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
+    const pause = Math.min(FIRST_CONNECT_PAUSE * 2 ** failures, LONGEST_CONNECT_PAUSE) * (1 + Math.random());
     this.#retryTimer = setTimeout(() => this.#connectAgain(), pause);
     // A later waiter sets `#acquireTimer`, which keeps the process alive.
     if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#retryTimer);

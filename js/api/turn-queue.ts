@@ -75,7 +75,7 @@ export interface QueuedCall<T> {
   connected(): Session | Promise<Session>;
   /**
    * What follows when its body has failed. `fail`: the call fails with this error. The other two are for a session that
-   * could not be used for the call. `begin again`: the body begins again on the session that `connected` returns now.
+   * could not start the call. `begin again`: the body begins again on the session that `connected` returns now.
    * `leave`: the call leaves the queue, and `free` decides where it goes.
    */
   failed(error: unknown, session: Session): "fail" | "begin again" | "leave";

@@ -38,13 +38,13 @@ export function asksForText(config: Config): boolean {
  * server is PostgreSQL and the response was another client's: PgBouncer 1.18 gives a client what an earlier client has
  * left unread.
  */
-export function heedOddness(config: Config, way: FirstWay): void {
+export function noteOddResponse(config: Config, way: FirstWay): void {
   const key = keyOf(config, way);
   note(key, seen.get(key) === "fine" ? "lost" : "odd");
 }
 
 /** Notes that a first run has succeeded. */
-export function heedSuccess(config: Config, way: FirstWay): void {
+export function noteSuccess(config: Config, way: FirstWay): void {
   const key = keyOf(config, way);
   if (!seen.has(key)) note(key, "fine");
 }
@@ -53,7 +53,7 @@ export function heedSuccess(config: Config, way: FirstWay): void {
  * Notes that the connection ended with `error` during a first run. `isDescribed`: everything in front of its rows was
  * in order.
  */
-export function heedLoss(config: Config, way: FirstWay, error: unknown, isDescribed: boolean): void {
+export function noteLoss(config: Config, way: FirstWay, error: unknown, isDescribed: boolean): void {
   const key = keyOf(config, way);
   const isBroken = error instanceof ProtocolError && (error.code === "UNEXPECTED_MESSAGE" || !isDescribed);
   if (seen.get(key) === "odd") return;

@@ -31,8 +31,8 @@ import {
   type Check,
   type FirstRun,
 } from "./first-run.ts";
-import { noteNodes, tellsOfNodes } from "./nodes.ts";
-import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
+import { isCitusError, rememberCitus } from "./citus.ts";
+import { asksForText, isOdd, noteLoss, noteOddResponse, noteSuccess } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Learned } from "./learned.ts";
@@ -203,7 +203,7 @@ export class Statements {
     text: string,
     values: readonly unknown[],
     { form, policy }: Pick<Form, "form" | "policy">,
-    asked: readonly number[] = [],
+    askedTypes: readonly number[] = [],
   ): FirstRun | undefined {
     const { config, parameters } = this.#connection;
     const version = parameters.get("server_version");
@@ -212,12 +212,12 @@ export class Statements {
     const columns =
       form === ROWS_NONE || !tellsColumns(version)
         ? undefined
-        : { known, asked, anySize: policy?.parsers !== undefined };
+        : { known, askedTypes, anySize: policy?.parsers !== undefined };
     return firstRunOf(this.#server, text, values, columns, version !== undefined);
   }
 
   /** Handles a failure in front of a first run's statement: of Close, or of the check. */
-  failedInFront(part: Reached["before"], { code, message }: PgzError): void {
+  noteFailureInFront(part: Reached["failedPart"], { code, message }: PgzError): void {
     if (part === "close") this.oddServer();
     // With 26000 the check's name is gone, so the check has not run. Behind a pooler the check has no name.
     else if (part === "check" && (code !== NO_SUCH_STATEMENT || this.#connection.isPooled)) this.#checkFailed(message);
@@ -243,19 +243,19 @@ export class Statements {
 
   checkPassed(): void {
     checkPassed(this.#server);
-    heedSuccess(this.#connection.config, "statement");
+    noteSuccess(this.#connection.config, "statement");
   }
 
   /** Notes that the server's response to a first run was not one that PostgreSQL gives. */
   oddServer(): void {
-    heedOddness(this.#connection.config, "statement");
+    noteOddResponse(this.#connection.config, "statement");
   }
 
   /**
    * Notes that the connection ended during a first run. `isDescribed`: everything in front of its rows was in order.
    */
   firstRunLost(error: unknown, isDescribed: boolean): void {
-    heedLoss(this.#connection.config, "statement", error, isDescribed);
+    noteLoss(this.#connection.config, "statement", error, isDescribed);
   }
 
   /** Notes that the statement must always be described before it runs. */
@@ -321,12 +321,12 @@ export class Statements {
    * Returns the answer, and repeats the question as long as a CancelRequest for another call ends it. `undefined`: the
    * call is over.
    */
-  async #found(call: AnyCall, asked: Describing, named: boolean): Promise<LearnedShape | PgzError | undefined> {
-    const { text, id, operation, answer } = asked;
+  async #found(call: AnyCall, describing: Describing, named: boolean): Promise<LearnedShape | PgzError | undefined> {
+    const { text, id, operation, answer } = describing;
     await operation.done;
     if (call.finished) return undefined;
-    if (tellsOfNodes(operation.error)) {
-      noteNodes(this.#connection.config);
+    if (isCitusError(operation.error)) {
+      rememberCitus(this.#connection.config);
       return this.#found(call, this.#describe(call, text, named, id), named);
     }
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))

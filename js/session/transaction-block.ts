@@ -11,16 +11,16 @@ import { encoder } from "../util/bytes.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
-import { hasMark, hasNodes, noteNodes, tellsOfNodes } from "./nodes.ts";
+import { hasCitusMark, isCitus, isCitusError, rememberCitus } from "./citus.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 
 /** Runs statements of the driver's own, whose rows are dropped. */
-export function plainly(text: string): (handle: CoreConnection) => number {
+export function simpleQuery(text: string): (handle: CoreConnection) => number {
   return (handle) => handle.simple_query(text, COPY_NONE, ROWS_NONE, NO_LIMITS);
 }
 
 /**
- * Sends COMMIT after statements that may still fail. It does not send Query, as {@link plainly} does: pgpool-II ends a
+ * Sends COMMIT after statements that may still fail. It does not send Query, as {@link simpleQuery} does: pgpool-II ends a
  * session in which a Query arrives before the responses of a flight that fails (docs/decisions/0019).
  */
 export function commit(handle: CoreConnection): number {
@@ -40,7 +40,7 @@ const NONE: readonly string[] = [];
 
 export class TransactionBlock {
   readonly #connection: Connection;
-  readonly #scope: Pick<ScopeSettings, "statement" | "onNodes"> | undefined;
+  readonly #scope: Pick<ScopeSettings, "statement" | "citusStatement"> | undefined;
   readonly #front: readonly string[];
   /** The BEGIN that leaves with the next flight. */
   #waiting: string | undefined;
@@ -49,7 +49,7 @@ export class TransactionBlock {
   #beginFailed = false;
 
   /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
-  constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "onNodes">, front = NONE) {
+  constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "citusStatement">, front = NONE) {
     this.#connection = connection;
     this.#scope = scope;
     this.#front = front;
@@ -59,7 +59,7 @@ export class TransactionBlock {
   get #settings(): readonly string[] {
     const scope = this.#scope;
     if (!scope) return this.#front;
-    return [...this.#front, hasNodes(this.#connection.config) ? scope.onNodes : scope.statement];
+    return [...this.#front, isCitus(this.#connection.config) ? scope.citusStatement : scope.statement];
   }
 
   /**
@@ -113,7 +113,7 @@ export class TransactionBlock {
   flight(operate: (preludes: readonly string[]) => Operation): Operation {
     const begin = this.#waiting;
     const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
-    if (this.#scope) operation.whenOver(() => tellsOfNodes(operation.error) && noteNodes(this.#connection.config));
+    if (this.#scope) operation.whenOver(() => isCitusError(operation.error) && rememberCitus(this.#connection.config));
     if (begin !== undefined) {
       this.#carried = { begin, operation };
       operation.whenOver((lost) => lost ?? this.#arrived(operation));
@@ -135,14 +135,14 @@ export class TransactionBlock {
    */
   async begun(call: AnyCall): Promise<boolean> {
     if (this.#waiting === undefined) return !call.finished;
-    const operation = this.flight((preludes) => call.operate(this.#connection, plainly(preludes.join("; "))));
+    const operation = this.flight((preludes) => call.operate(this.#connection, simpleQuery(preludes.join("; "))));
     await operation.done;
     if (call.finished) return false;
     if (!operation.error) return true;
     const { config } = this.#connection;
-    if (hasNodes(config) || !hasMark(operation.error)) throw operation.error;
-    noteNodes(config);
-    await this.again(operation);
+    if (isCitus(config) || !hasCitusMark(operation.error)) throw operation.error;
+    rememberCitus(config);
+    await this.prepareRepeat(operation);
     return await this.begun(call);
   }
 
@@ -150,7 +150,7 @@ export class TransactionBlock {
    * Called before a failed operation is repeated: if its flight carried BEGIN, the transaction begins with the
    * repetition.
    */
-  async again(operation: Operation | undefined): Promise<void> {
+  async prepareRepeat(operation: Operation | undefined): Promise<void> {
     const carried = this.#carried;
     if (!carried || carried.operation !== operation) return;
     await this.rollBack();
@@ -166,7 +166,7 @@ export class TransactionBlock {
     this.withdraw();
     const connection = this.#connection;
     if (connection.closed || this.status === "I") return;
-    const ending = connection.operate(plainly("ROLLBACK"));
+    const ending = connection.operate(simpleQuery("ROLLBACK"));
     connection.abandonWithoutCancel(ending);
     await ending.cleanup;
     if (this.status !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));

@@ -7,7 +7,7 @@ import type { Call } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
-import { tellsOfNodes } from "../session/nodes.ts";
+import { isCitusError } from "../session/citus.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
 import { withDeadline } from "../util/deadline.ts";
@@ -15,7 +15,7 @@ import { withDeadline } from "../util/deadline.ts";
 // -- knowledge that is out of date -----------------------------------------------------------------------------------
 
 /** An attempt that failed before anything ran, perhaps because of what was known of its statements. */
-export class Outdated {
+export class OutdatedAttempt {
   readonly error: unknown;
   /** The operation that was sent; none if a value already did not fit. */
   readonly operation: Operation | undefined;
@@ -31,14 +31,14 @@ export class Outdated {
  * shape.
  */
 export function mayBeOutdated(error: unknown, wasKnown: boolean): boolean {
-  return isStale(error) || (wasKnown && mayBeTheShape(error));
+  return isStale(error) || (wasKnown && mayBeWrongShape(error));
 }
 
 /**
  * True for names, types and values that the server refused, and for what it could not look up. Not for timeouts, locks
  * or a server that goes down: trying again would only take longer.
  */
-function mayBeTheShape(error: unknown): boolean {
+function mayBeWrongShape(error: unknown): boolean {
   return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
 }
 
@@ -46,7 +46,7 @@ function mayBeTheShape(error: unknown): boolean {
  * Whether the check of a first run may have failed because of what it asks. Not for a conflict, a cancel or a lack of
  * memory.
  */
-export function mayLackCheck(error: PgzError): boolean {
+export function mayBeUnsupported(error: PgzError): boolean {
   return error instanceof PostgresError && !/^(40|53|55|57|58)/.test(error.code);
 }
 
@@ -55,7 +55,7 @@ export function mayLackCheck(error: PgzError): boolean {
  */
 export function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;
-  if (tellsOfNodes(error)) return true;
+  if (isCitusError(error)) return true;
   const { code, routine } = error;
   // Any other 0A000 or 08P01 is the user's own. These two are "cached plan must not change result type", and formats
   // for columns that no longer exist.

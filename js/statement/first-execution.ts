@@ -18,7 +18,7 @@ import type { AnyCall } from "../session/call.ts";
 import { isComposite } from "../session/catalog.ts";
 import { learnNames, learnTypesAnew, type TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
-import { tellsOfNodes } from "../session/nodes.ts";
+import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -27,7 +27,7 @@ import { fromFailure, UsageError, type PgzError } from "../util/errors.ts";
 import { MOST_HELD } from "../util/limits.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { ROWS_NONE, type Column, type CoreConnection, type EventOf } from "../wasm/boundary.ts";
-import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
+import { isStale, mayBeOutdated, mayBeUnsupported } from "./attempts.ts";
 
 export class FirstExecution {
   readonly #call: AnyCall;
@@ -35,7 +35,7 @@ export class FirstExecution {
   readonly #run: FirstRun;
   readonly #request: RowRequest & Pick<Form, "policy">;
   readonly #sink: RowSink;
-  readonly #inFront: TypesInFront | undefined;
+  readonly #typesInFront: TypesInFront | undefined;
   readonly #id = newShapeId();
   readonly #operation: Operation;
   #learned: LearnedShape | undefined;
@@ -57,7 +57,7 @@ export class FirstExecution {
     run: FirstRun,
     request: RowRequest & Pick<Form, "policy">,
     sink: RowSink,
-    inFront?: TypesInFront,
+    typesInFront?: TypesInFront,
     transaction: Pick<TransactionBlock, "flight"> = session.transaction,
   ) {
     this.#call = call;
@@ -65,7 +65,7 @@ export class FirstExecution {
     this.#run = run;
     this.#request = request;
     this.#sink = sink;
-    this.#inFront = inFront;
+    this.#typesInFront = typesInFront;
     this.#isAlone = transaction === session.transaction;
     this.#operation = transaction.flight((preludes) => this.#operate(preludes));
   }
@@ -79,10 +79,10 @@ export class FirstExecution {
   get mayBeDescribed(): boolean {
     const { outcome } = this.#operation;
     if (outcome.is !== "failed") return false;
-    const { error, bound, before } = outcome;
-    if (before === "prelude") return tellsOfNodes(error);
-    if (before) return mayLackCheck(error);
-    if (bound) return false;
+    const { error, hasBound, failedPart } = outcome;
+    if (failedPart === "prelude") return isCitusError(error);
+    if (failedPart) return mayBeUnsupported(error);
+    if (hasBound) return false;
     // Also if the server has not described it yet: a pooler may have substituted a statement of the same text that
     // another client prepared.
     if (isStale(error)) return true;
@@ -172,7 +172,7 @@ export class FirstExecution {
     const shape = (this.#shape = statements.learnedNow(this.#run.text, learned, this.#id));
     const wantsRows = this.#request.form !== ROWS_NONE;
     // The text of a composite does not say what it is made of, and that may have changed since the catalog was asked.
-    const mayBeOld = shape?.types.some((type) => isComposite(type) && !this.#inFront?.include(type));
+    const mayBeOld = shape?.types.some((type) => isComposite(type) && !this.#typesInFront?.include(type));
     if (shape && !(wantsRows && mayBeOld)) return connection.tell((handle) => statements.define(handle, shape.types));
     if (!wantsRows || !learned.columns.some((column) => this.#needsCatalog(column))) return;
     this.#isHeld = true;

@@ -356,7 +356,7 @@ export function newEventId(): number {
 }
 
 /** What a call asks for: one statement, or several. */
-export interface Asked {
+export interface CallSubject {
   /** The SQL, for observers. */
   readonly text: string;
   readonly values?: readonly unknown[] | undefined;
@@ -383,7 +383,7 @@ export class Observation {
 
   constructor(
     observer: Observer,
-    { text, texts, values, kind = "query" }: Asked,
+    { text, texts, values, kind = "query" }: CallSubject,
     { host, port, database, observeParameters }: Place & { readonly observeParameters: boolean },
     threshold: number,
   ) {

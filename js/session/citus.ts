@@ -18,9 +18,9 @@ const keyOf = ({ host, port, database }: Config) => JSON.stringify([host, port, 
 const MARK = "pgz_citus ";
 
 /** SQL that is null on PostgreSQL. On Citus it fails, because the version with a mark in front is not a number. */
-export const NODES_CHECK = `('${MARK}'||pg_catalog.current_setting('citus.version',true))::pg_catalog.int4=0`;
+export const CITUS_CHECK = `('${MARK}'||pg_catalog.current_setting('citus.version',true))::pg_catalog.int4=0`;
 
-export function hasNodes(config: Config): boolean {
+export function isCitus(config: Config): boolean {
   return seen.has(keyOf(config));
 }
 
@@ -28,15 +28,15 @@ export function hasNodes(config: Config): boolean {
  * Whether the check has failed because the server has nodes. The words alone do not show it: an error of the caller's
  * statement may quote a value of the caller's with the same words.
  */
-export function tellsOfNodes(error: unknown): boolean {
-  return error instanceof PostgresError && ofPreludes.has(error) && hasMark(error);
+export function isCitusError(error: unknown): boolean {
+  return error instanceof PostgresError && ofPreludes.has(error) && hasCitusMark(error);
 }
 
 /** The same, for the error of a text that is the driver's own as a whole. */
-export function hasMark(error: PgzError | undefined): boolean {
+export function hasCitusMark(error: PgzError | undefined): boolean {
   return error?.code === "22P02" && error.message.includes(MARK);
 }
 
-export function noteNodes(config: Config): void {
+export function rememberCitus(config: Config): void {
   seen.add(keyOf(config));
 }

@@ -17,7 +17,7 @@ import type { Form } from "../rows/form.ts";
 import { nextAfter, type Cause, type Effect, type Next, type Place } from "../session/again.ts";
 import type { AnyCall } from "../session/call.ts";
 import { columnTypes, type FirstRun } from "../session/first-run.ts";
-import { tellsOfNodes } from "../session/nodes.ts";
+import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -36,7 +36,7 @@ export type Step =
   /** Ask the server for the statement's shape, then call `described`. */
   | { readonly do: "describe" }
   /** Send the statement as text, with a question in front of it for the types in `asked`, then call `ranFirst`. */
-  | { readonly do: "run first"; readonly run: FirstRun; readonly asked?: readonly number[] | undefined }
+  | { readonly do: "run first"; readonly run: FirstRun; readonly askedTypes?: readonly number[] | undefined }
   /** Send the statement at once, because the next encoded value overwrites `parameters`. Then call `executed`. */
   | { readonly do: "execute"; readonly shape: Shape; readonly parameters: Uint8Array }
   /** Roll back the transaction that this was to begin, so that it begins with what comes next. Then call `begin`. */
@@ -77,13 +77,13 @@ interface Sent {
 }
 
 /** An attempt that failed because of what was known. */
-interface Outdated {
+interface FailedAttempt {
   readonly shape: Shape;
   readonly hadRun: boolean;
   readonly error: unknown;
 }
 
-export class Course {
+export class ExecutionState {
   readonly #call: AnyCall;
   readonly #session: Session;
   readonly #query: Query;
@@ -93,8 +93,8 @@ export class Course {
   #sent: Sent | undefined;
   #hasNames: boolean;
   /** What was known was out of date, so this attempt uses what the server says now. */
-  #isAnew = false;
-  #outdated: Outdated | undefined;
+  #ignoresCache = false;
+  #failedAttempt: FailedAttempt | undefined;
   /** The shape that its first run taught, although that run failed. */
   #learned: Shape | undefined;
   /** How often it was sent again, by cause. */
@@ -116,9 +116,9 @@ export class Course {
     checkCount(values);
     if (!this.#hasNames) return LEARN_NAMES;
     this.#place = transaction.place;
-    const shape = this.#isAnew ? this.#learned : statements.known(text);
+    const shape = this.#ignoresCache ? this.#learned : statements.known(text);
     if (shape) return this.#execute(shape, true);
-    const run = !this.#isAnew && this.#mayRunFirst() ? statements.firstRun(text, values, this.#form) : undefined;
+    const run = !this.#ignoresCache && this.#mayRunFirst() ? statements.firstRun(text, values, this.#form) : undefined;
     return run ? { do: "run first", run } : DESCRIBE;
   }
 
@@ -136,7 +136,7 @@ export class Course {
   withTypes(oids: readonly number[], failed: Operation): Step {
     const { text, values } = this.#query;
     const run = this.#session.statements.firstRun(text, values, this.#form, oids);
-    return run ? { do: "run first", run, asked: oids } : this.#describedNext(failed.error, failed);
+    return run ? { do: "run first", run, askedTypes: oids } : this.#describedNext(failed.error, failed);
   }
 
   #execute(shape: Shape, wasKnown: boolean): Step {
@@ -147,7 +147,7 @@ export class Course {
       parameters = encodeParameters(this.#query.values, shape.parameterTypes);
     } catch (error) {
       if (!wasKnown) throw error;
-      this.#outdated = { shape, hadRun: false, error };
+      this.#failedAttempt = { shape, hadRun: false, error };
       // Nothing has been sent, so the transaction is not affected.
       return this.#next("outdated", { effect: "none", place: "alone" }, error);
     }
@@ -173,7 +173,7 @@ export class Course {
    * prepared statement may still be the cause, if it was lost or was made for other types.
    */
   #checkChanged(shape: Shape): void {
-    const failed = this.#outdated;
+    const failed = this.#failedAttempt;
     if (failed?.shape === shape && !failed.hadRun && !isStale(failed.error)) throw failed.error;
   }
 
@@ -187,7 +187,7 @@ export class Course {
     return this.#call.finished ? LEAVE : { do: "end", operation };
   }
 
-  #executionFailed(operation: Operation, { error, bound, before }: Failure): Step {
+  #executionFailed(operation: Operation, { error, hasBound, failedPart }: Failure): Step {
     const { statements } = this.#session;
     const { shape, wasKnown, hadRun } = this.#sent!;
     const { wasHitByOtherCancel } = operation;
@@ -200,10 +200,10 @@ export class Course {
     }
     // After BindComplete something may have run, and been committed (DO and CALL can). Before BindComplete nothing has
     // run.
-    const isInFront = before !== undefined && !tellsOfNodes(error);
-    if (!bound && !isInFront && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
+    const failedInFront = failedPart !== undefined && !isCitusError(error);
+    if (!hasBound && !failedInFront && !this.#ignoresCache && mayBeOutdated(error, wasKnown)) {
       statements.forget(shape);
-      this.#outdated = { shape, hadRun, error };
+      this.#failedAttempt = { shape, hadRun, error };
       const step = this.#describedNext(error, operation);
       // The transaction has failed with it. The next one will ask anew.
       if (step.do === "fail") statements.forgetShape(shape.sql);
@@ -213,7 +213,7 @@ export class Course {
   }
 
   /** `ended`: the operation that had the rows; `undefined` if the call was over before. */
-  ranFirst(run: FirstEnded, ended: Operation | undefined, asked: readonly number[] | undefined): Step {
+  ranFirst(run: FirstEnded, ended: Operation | undefined, askedTypes: readonly number[] | undefined): Step {
     const { statements } = this.#session;
     const { operation } = run;
     const { outcome } = operation;
@@ -223,14 +223,14 @@ export class Course {
       if (ended?.error) return { do: "fail", error: ended.error };
       return ended ? { do: "end", operation: ended } : LEAVE;
     }
-    const { error, before } = outcome;
+    const { error, failedPart } = outcome;
     if (operation.wasHitByOtherCancel) {
       const step = this.#rolledBack("cancel", operation, error);
       if (step) return step;
     }
     if (!run.mayBeDescribed) return this.#conflictOrFail(operation, error);
-    if (!tellsOfNodes(error)) statements.failedInFront(before, error);
-    const oids = before === "check" && !asked ? columnTypes(error.message) : undefined;
+    if (!isCitusError(error)) statements.noteFailureInFront(failedPart, error);
+    const oids = failedPart === "check" && !askedTypes ? columnTypes(error.message) : undefined;
     if (oids) return { do: "ask for types", failed: operation, oids };
     this.#learned = run.shape;
     return this.#describedNext(error, operation);
@@ -256,14 +256,14 @@ export class Course {
   }
 
   #effectOf({ outcome }: Operation): Effect {
-    if (outcome.is === "failed" && (!outcome.bound || outcome.before)) return "none";
+    if (outcome.is === "failed" && (!outcome.hasBound || outcome.failedPart)) return "none";
     return mayCommit(this.#query.text) ? "unknown" : "undone";
   }
 
-  #next(cause: Cause, left: { effect: Effect; place: Place }, error: unknown, operation?: Operation): Step {
+  #next(cause: Cause, attempt: { effect: Effect; place: Place }, error: unknown, operation?: Operation): Step {
     const repeats = this.#repeats[cause] ?? 0;
-    const isSeen = operation?.committed ?? false;
-    const next = nextAfter(cause, { ...left, isSeen, repeats, most: this.#most(cause) });
+    const userHasRows = operation?.committed ?? false;
+    const next = nextAfter(cause, { ...attempt, userHasRows, repeats, most: this.#most(cause) });
     if (next === "fail") return { do: "fail", error };
     this.#repeats[cause] = repeats + 1;
     return this.#stepOf(next, error, operation);
@@ -275,12 +275,12 @@ export class Course {
   }
 
   #stepOf(next: Exclude<Next, "fail">, error: unknown, failed: Operation | undefined): Step {
-    this.#isAnew = next === "described";
+    this.#ignoresCache = next === "described";
     if (next === "described") return { do: "begin again", failed };
     // For a new attempt, what is known may be out of date once more.
     this.#repeats.outdated = 0;
     if (next === "after a pause") {
-      this.#outdated = this.#learned = undefined;
+      this.#failedAttempt = this.#learned = undefined;
       return { do: "pause", attempt: this.#repeats.conflict!, error: error as PgzError };
     }
     // The server signals a cancel twice, to the backend and to its process group: the second signal may still come.

@@ -65,7 +65,7 @@ export class BatchRun<Row> {
   readonly #batches: Row[][] = [];
   readonly #pieces: Uint8Array[] = [];
 
-  /** `learning`: handlers for what responses teach about statements. */
+  /** `learning`: handlers that store what responses say about statements. */
   constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers, catalog: ParserNames) {
     this.#encoded = encoded;
     this.#catalog = catalog;

@@ -1,4 +1,4 @@
-// Many statements in one pipeline. What is unknown about them is learned, everything is encoded, and then sent window
+// Many statements in one pipeline. Those that are not known are described, everything is encoded, and then sent window
 // by window while responses arrive. At the end each item has its result, or its error.
 //
 // Knows shapes, the core's batch and which failures leave nothing behind. Must not know options, sockets or streams.
@@ -48,9 +48,9 @@ class Batch<Row> {
   }
 
   /**
-   * Runs the batch with what the isolate knows. If that was out of date, runs it once more with what the server says
-   * now. A transaction that was to begin with the first attempt then begins with the second. Resolves with `undefined`
-   * if the call was over before.
+   * Runs the batch with cached descriptions. If they were out of date, runs it once more with new ones from the server.
+   * A transaction that was to begin with the first attempt then begins with the second. Resolves with `undefined` if
+   * the call ended meanwhile.
    */
   async run(): Promise<Settled<Row>[] | undefined> {
     const first = await this.#attempt(false);
@@ -115,7 +115,7 @@ class Batch<Row> {
     }
   }
 
-  /** The shapes of the waiting items' statements, as far as the isolate knows them. */
+  /** The cached shapes of the waiting items' statements. */
   #known(): Map<string, Shape> {
     const known = new Map<string, Shape>();
     for (const index of this.#waiting) {
@@ -127,8 +127,8 @@ class Batch<Row> {
   }
 
   /**
-   * The shapes of all waiting items; asks the server for those that are not known. Resolves with `undefined` if the
-   * call was over before.
+   * The shapes of all waiting items; asks the server for those that are not cached. Resolves with `undefined` if the
+   * call ended meanwhile.
    */
   async #shapes(known: ReadonlyMap<string, Shape>): Promise<ReadonlyMap<string, Shape | PgzError> | undefined> {
     const shapes = new Map<string, Shape | PgzError>(known);
@@ -201,7 +201,8 @@ class Batch<Row> {
   }
 
   /**
-   * A statement that is not run again here is at least learned anew by the next call. Otherwise it would fail forever.
+   * A statement that is not repeated here is at least described again by the next call. Otherwise it would fail
+   * forever.
    */
   #forget({ statements, numbers }: EncodedBatch, outdated: readonly number[]): void {
     for (const at of outdated) {

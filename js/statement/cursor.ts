@@ -105,7 +105,7 @@ export class Cursor<Row> {
     return await this.#take(operation);
   }
 
-  /** The rows of a flight that is over; no rows if the call was over before. */
+  /** The rows of a flight that is over; no rows if the call ended meanwhile. */
   async #take(operation: Operation | undefined): Promise<Row[]> {
     if (!operation) return [];
     const rows = this.#rows.take();
@@ -151,7 +151,7 @@ export class Cursor<Row> {
   async #closePortal(): Promise<void> {
     const { connection } = this.#session;
     const closing = connection.operate((handle) => handle.close_portal());
-    // Within the time limit that also applies after an abort.
+    // The time limit is that of an aborted operation's cleanup.
     connection.abandonWithoutCancel(closing);
     await closing.cleanup;
   }

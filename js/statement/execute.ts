@@ -1,7 +1,7 @@
-// One statement on its session: carries out the decisions of its course until the result is over or the call fails.
+// One statement on its session: carries out the decisions of its state until the result is over or the call fails.
 //
 // A known statement makes no promise: it is sent before `begin` returns, and the end of its operation calls back. Knows
-// how each step of state.ts is done. Must not know why it was decided, or what happens to the rows.
+// how each step of execution-state.ts is done. Must not know why it was decided, or what happens to the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { AnyCall } from "../session/call.ts";
 import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
@@ -16,7 +16,7 @@ import type { Query } from "./sql.ts";
 
 /** Receives, once, the outcome of the statement. */
 export interface Executed {
-  /** The operation is over. `undefined`: the call was over before. */
+  /** The operation is over. `undefined`: the call ended meanwhile. */
   ended(operation: Operation | undefined): void;
   /** The call must fail with this error. */
   failed(error: unknown): void;
@@ -34,7 +34,7 @@ export function begin(
   new Execution(call, session, query, form, sink, executed).begin();
 }
 
-/** As `begin`, but returns a promise of the ended operation; of `undefined` if the call was over before. */
+/** As `begin`, but returns a promise of the ended operation; of `undefined` if the call ended meanwhile. */
 export function execute(
   call: AnyCall,
   session: Session,

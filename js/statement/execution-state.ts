@@ -1,5 +1,5 @@
-// The course of one statement, from its text and values to the end of its result, as decisions: what comes next, given
-// what is known of the statement, what has been sent, and what the outcome was.
+// Decides each next step of one statement, from its text and values to the end of its result: by the cached shape, by
+// what has been sent, and by the outcome.
 //
 //   begin ──┬─> learn names ──┐
 //           v                 v
@@ -9,6 +9,7 @@
 //           └─ describe ──> described ──────────────────────^               │
 //           ^                                                               │
 //           └───────── here · after a pause · described <──────────────────┴──> fail
+//                      (`Next` in session/again.ts)
 //
 // It makes no promise and sends nothing: execute.ts carries out its decisions. Knows shapes, parameters and what a
 // failure says about both. Must not know sockets, or what happens to the rows.
@@ -35,13 +36,19 @@ export type Step =
   | { readonly do: "learn names" }
   /** Ask the server for the statement's shape, then call `described`. */
   | { readonly do: "describe" }
-  /** Send the statement as text, with a question in front of it for the types in `asked`, then call `ranFirst`. */
+  /**
+   * Run the statement with its parameters and rows as text, then call `ranFirst`. `askedTypes`: types of its columns
+   * that a question in front of it has just asked for.
+   */
   | { readonly do: "run first"; readonly run: FirstRun; readonly askedTypes?: readonly number[] | undefined }
   /** Send the statement at once, because the next encoded value overwrites `parameters`. Then call `executed`. */
   | { readonly do: "execute"; readonly shape: Shape; readonly parameters: Uint8Array }
-  /** Roll back the transaction that this was to begin, so that it begins with what comes next. Then call `begin`. */
+  /**
+   * If the flight of `failed` carried BEGIN, roll back, so that the next attempt carries BEGIN again. Then call
+   * `begin`.
+   */
   | { readonly do: "begin again"; readonly failed: Operation | undefined }
-  /** The same, then call `withTypes`. */
+  /** Roll back in the same way, ask the catalog for the types `oids`, then call `withTypes`. */
   | { readonly do: "ask for types"; readonly failed: Operation; readonly oids: readonly number[] }
   /** Wait until no cancel is in flight on the session, then call `begin`. */
   | { readonly do: "wait" }
@@ -49,14 +56,17 @@ export type Step =
   | { readonly do: "pause"; readonly attempt: number; readonly error: PgzError }
   /** The result is complete. */
   | { readonly do: "end"; readonly operation: Operation }
-  /** The call is over for another reason. */
+  /** The call has ended for another reason. */
   | { readonly do: "leave" }
   | { readonly do: "fail"; readonly error: unknown };
 
 /** What a first run reports at its end (first-execution.ts). */
 export interface FirstEnded {
   readonly operation: Operation;
-  /** The shape that the statement turned out to have, as far as that is known for good. */
+  /**
+   * The shape that the server described. Undefined if it described none, and until the catalog has been asked for its
+   * types.
+   */
   readonly shape: Shape | undefined;
   /** Whether nothing of it ran, and it may succeed if it is described first. */
   readonly mayBeDescribed: boolean;
@@ -76,7 +86,7 @@ interface Sent {
   readonly hadRun: boolean;
 }
 
-/** An attempt that failed because of what was known. */
+/** An attempt that failed, perhaps because its shape or its prepared statement was out of date. */
 interface FailedAttempt {
   readonly shape: Shape;
   readonly hadRun: boolean;
@@ -88,16 +98,16 @@ export class ExecutionState {
   readonly #session: Session;
   readonly #query: Query;
   readonly #form: ExecutionForm;
-  /** Where the current attempt began. */
+  /** Whether the current attempt runs alone, begins a transaction or is inside one. */
   #place: Place = "alone";
   #sent: Sent | undefined;
   #hasNames: boolean;
-  /** What was known was out of date, so this attempt uses what the server says now. */
+  /** This attempt uses what the server has just described: the cached shape was out of date, or a first run failed. */
   #ignoresCache = false;
   #failedAttempt: FailedAttempt | undefined;
-  /** The shape that its first run taught, although that run failed. */
+  /** The shape that the server described during a first run that then failed. */
   #learned: Shape | undefined;
-  /** How often it was sent again, by cause. */
+  /** How often the statement has been sent again, by cause. */
   readonly #repeats: Partial<Record<Cause, number>> = {};
 
   constructor(call: AnyCall, session: Session, query: Query, form: ExecutionForm) {
@@ -108,7 +118,7 @@ export class ExecutionState {
     this.#hasNames = !form.policy?.parsers;
   }
 
-  // -- on the way -----------------------------------------------------------------------------------------------------
+  // -- before it is sent ----------------------------------------------------------------------------------------------
 
   begin(): Step {
     const { statements, transaction } = this.#session;
@@ -122,7 +132,7 @@ export class ExecutionState {
     return run ? { do: "run first", run } : DESCRIBE;
   }
 
-  /** The names of types are known now. */
+  /** Called when the names of types are known. */
   named(): Step {
     this.#hasNames = true;
     return this.begin();
@@ -132,7 +142,7 @@ export class ExecutionState {
     return this.#execute(shape, false);
   }
 
-  /** The types that the check of a first run did not know have been asked for. */
+  /** Called when the catalog has been asked for the types that the first run's check did not know. */
   withTypes(oids: readonly number[], failed: Operation): Step {
     const { text, values } = this.#query;
     const run = this.#session.statements.firstRun(text, values, this.#form, oids);
@@ -157,9 +167,10 @@ export class ExecutionState {
   }
 
   /**
-   * Inside a transaction there may be a type that no other session sees, and a failed check would end the transaction.
-   * A cursor needs a portal that a later flight finds. As text a field is longer or shorter than in binary, so a limit
-   * on its size would refuse other rows.
+   * Whether the statement may run without a description. Not inside a transaction: the transaction may have made a type
+   * that no other session sees, and a failed check would end it. Not for a cursor: later flights must find its portal.
+   * Not with a limit on the size of a field: a value has another length as text than in binary, so the limit would
+   * refuse other rows than in later runs.
    */
   #mayRunFirst(): boolean {
     const { config, transaction } = this.#session;
@@ -205,21 +216,22 @@ export class ExecutionState {
       statements.forget(shape);
       this.#failedAttempt = { shape, hadRun, error };
       const step = this.#describedNext(error, operation);
-      // The transaction has failed with it. The next one will ask anew.
+      // It cannot be repeated here, for example because its transaction has failed too. The next call describes it
+      // again.
       if (step.do === "fail") statements.forgetShape(shape.sql);
       return step;
     }
     return this.#conflictOrFail(operation, error);
   }
 
-  /** `ended`: the operation that had the rows; `undefined` if the call was over before. */
+  /** `ended`: the operation that had the rows; `undefined` if the call ended meanwhile. */
   ranFirst(run: FirstEnded, ended: Operation | undefined, askedTypes: readonly number[] | undefined): Step {
     const { statements } = this.#session;
     const { operation } = run;
     const { outcome } = operation;
     if (this.#call.finished) return LEAVE;
     if (outcome.is !== "failed") {
-      // Rows that were held may fail when they are written.
+      // Held rows are encoded after the run, by an operation of their own, which may fail.
       if (ended?.error) return { do: "fail", error: ended.error };
       return ended ? { do: "end", operation: ended } : LEAVE;
     }
@@ -236,7 +248,7 @@ export class ExecutionState {
     return this.#describedNext(error, operation);
   }
 
-  // -- again ----------------------------------------------------------------------------------------------------------
+  // -- repeats --------------------------------------------------------------------------------------------------------
 
   #conflictOrFail(operation: Operation, error: PgzError): Step {
     return (isConflict(error) && this.#rolledBack("conflict", operation, error)) || { do: "fail", error };
@@ -250,7 +262,7 @@ export class ExecutionState {
     return step.do === "fail" ? undefined : step;
   }
 
-  /** For a statement of which nothing has run: describes it anew and sends it again, or fails. */
+  /** For a statement of which nothing has run: describes it again and repeats it, or fails. */
   #describedNext(error: unknown, operation: Operation): Step {
     return this.#next("outdated", { effect: "none", place: this.#place }, error, operation);
   }
@@ -277,7 +289,7 @@ export class ExecutionState {
   #stepOf(next: Exclude<Next, "fail">, error: unknown, failed: Operation | undefined): Step {
     this.#ignoresCache = next === "described";
     if (next === "described") return { do: "begin again", failed };
-    // For a new attempt, what is known may be out of date once more.
+    // The next attempt uses the cache, which may be out of date again. So it may be described once more.
     this.#repeats.outdated = 0;
     if (next === "after a pause") {
       this.#failedAttempt = this.#learned = undefined;

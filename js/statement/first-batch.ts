@@ -34,7 +34,7 @@ export type FirstItems = readonly Item[];
 
 /**
  * The items of a batch that runs this way. `undefined`: the batch must be described first, or all of it is known.
- * `asked`: types of columns that are asked for in front of it.
+ * `askedTypes`: types of columns that are asked for in front of it.
  */
 export function firstItems(
   session: Session,
@@ -115,8 +115,9 @@ export class FirstBatch<Row> {
   }
 
   /**
-   * Resolves with `undefined` if the call was over before. Rejects with the call's error, whose `batch` tells about the
-   * other items.
+   * Resolves with the results; with `OutdatedAttempt` if nothing took effect and the batch should be described first;
+   * with `undefined` if the call ended meanwhile. Rejects with the call's error, whose `batch` tells about the other
+   * items.
    */
   async run(): Promise<Settled<Row>[] | OutdatedAttempt | undefined> {
     const call = this.#call;
@@ -154,8 +155,8 @@ export class FirstBatch<Row> {
   }
 
   /**
-   * Needed if a cancel has hit COMMIT itself, which then ended nothing. No cancel of the driver may hit this ROLLBACK
-   * too.
+   * Rolls back if the transaction is still open: a cancel may have hit COMMIT. Waits first for cancels in flight, so
+   * that none of them hits ROLLBACK.
    */
   async #rollBackIfOpen(): Promise<void> {
     const { connection, transaction } = this.#session;
@@ -165,8 +166,8 @@ export class FirstBatch<Row> {
   }
 
   /**
-   * Whether COMMIT succeeded and found nothing to commit. Either no item was reached, so BEGIN was not reached either.
-   * Or the failure ended the transaction, as routers do it, and no later item ran by itself.
+   * Called when COMMIT has succeeded. Returns whether it found nothing to commit: either no item was reached, because
+   * BEGIN was not reached; or the failure ended the transaction, as some routers do, and no later item ran by itself.
    */
   #isUndone(sent: readonly Sent<Row>[], index: number): boolean {
     const failedBeforeItem = ({ operation }: Sent<Row>) => failedPartOf(operation) !== undefined;
@@ -215,7 +216,7 @@ function failedPartOf({ outcome }: Operation): Reached["failedPart"] {
 }
 
 /**
- * Adds to the error what the failure of an item did to the others, or that it came too late to do anything. `at`: -1 if
+ * Adds to the error which other items were rolled back or skipped, or that the batch had already committed. `at`: -1 if
  * no item failed.
  */
 function failedAt(error: PgzError, at: number, count: number, hasCommitted: boolean): PgzError {

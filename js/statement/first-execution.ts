@@ -1,5 +1,5 @@
-// The first run of a statement that the isolate does not know: what its one flight teaches, and rows that are held
-// until the catalog has said what their columns' types are made of.
+// The first run of a statement that the isolate does not know: what the responses of its one flight describe, and rows
+// that are held until the catalog has said what their columns' types are made of.
 //
 //   the check fails for types of columns ──> they are asked for in front of a second flight
 //   shape ──> all types known ──────────────────────────────> rows go to the sink as they arrive
@@ -10,7 +10,7 @@
 // asked on another connection, because no limit would count that connection.
 //
 // Knows the order of flights and when the catalog is asked. Must not know which statements may run this way
-// (first-run.ts), nor what a failure leads to (execute.ts).
+// (first-run.ts), nor what a failure leads to (execution-state.ts).
 import type { Connection } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
@@ -40,17 +40,18 @@ export class FirstExecution {
   readonly #operation: Operation;
   #learned: LearnedShape | undefined;
   #shape: Shape | undefined;
-  /** It is no item of a batch, which puts statements in front in another way. */
+  /** Whether it is not an item of a batch, which puts statements in front in another way. */
   readonly #isAlone: boolean;
   #isHeld = false;
-  /** The server has responded to what is in front of the statement in another way than PostgreSQL does. */
+  /** The server's response to what is in front of the statement was not one that PostgreSQL gives. */
   #isOdd = false;
   /**
-   * Why its rows cannot be read, if so. The statement still runs to its end, so that what the error says of it is true.
+   * Returns the error for rows that cannot be read. `undefined`: they can. The statement still runs to its end, so that
+   * the error rightly says that it has run.
    */
   #refused: ((operation: Operation) => PgzError) | undefined;
 
-  /** Puts it on the wire, after a pending BEGIN and after settings. `inFront`: types that are asked for. */
+  /** Puts it on the wire, after a pending BEGIN and after settings. `typesInFront`: the types that are asked for. */
   constructor(
     call: AnyCall,
     session: Session,
@@ -70,7 +71,10 @@ export class FirstExecution {
     this.#operation = transaction.flight((preludes) => this.#operate(preludes));
   }
 
-  /** The shape that the statement turned out to have, as far as that is known for good. */
+  /**
+   * The shape that the server described. Undefined if it described none, and until the catalog has been asked for its
+   * types.
+   */
   get shape(): Shape | undefined {
     return this.#shape;
   }
@@ -98,7 +102,7 @@ export class FirstExecution {
   }
 
   /**
-   * Resolves with the operation that had the rows, when it is over; with `undefined` if the call was over before.
+   * Resolves with the operation that had the rows, when it is over; with `undefined` if the call ended meanwhile.
    * Rejects when the connection is lost.
    */
   async ended(): Promise<Operation | undefined> {
@@ -157,9 +161,9 @@ export class FirstExecution {
     });
   }
 
-  // -- what it teaches ------------------------------------------------------------------------------------------------
+  // -- what the server describes --------------------------------------------------------------------------------------
 
-  /** Called before the first row. The rows are read with what is known now, held, or refused. */
+  /** Called before the first row. The rows are read by the shape, held, or refused. */
   #take(learned: LearnedShape): void {
     this.#learned = learned;
     const { connection, statements } = this.#session;
@@ -205,7 +209,7 @@ export class FirstExecution {
   }
 
   /**
-   * Resolves with `false` if the call was over before. The statement has run, so no failure here makes it safe to run
+   * Resolves with `false` if the call ended meanwhile. The statement has run, so no failure here makes it safe to run
    * it again.
    */
   async #learnTypes(call: AnyCall, connection: Connection): Promise<boolean> {
@@ -261,9 +265,9 @@ function recordAsText({ name }: Column): UsageError {
 }
 
 /**
- * Makes the text unique. From 1.21 on PgBouncer gives all clients that send the same text one statement of the server.
- * Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another TimeZone
- * (docs/decisions/0020).
+ * Makes the text unique. Since version 1.21, PgBouncer gives all clients that send the same text one statement of the
+ * server. Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another
+ * TimeZone (docs/decisions/0020).
  */
 function madeUnique(text: string): string {
   return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;

@@ -56,13 +56,13 @@ export interface Attached {
   isUnread?(): boolean;
 }
 
-/** What is known of a call when it is made. */
+/** The facts of a call that are given when it is made. */
 export interface Made {
   /** Milliseconds; 0: the call has no deadline of its own. */
   readonly timeout: number;
   readonly maker?: Maker | undefined;
   readonly observation?: Observation | undefined;
-  /** What the call asks for; undefined for a transaction. */
+  /** What the call runs; undefined for a transaction. */
   readonly subject?: CallSubject;
   /** Whether the call's error includes its parameters. */
   readonly isDebug?: boolean;

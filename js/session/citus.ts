@@ -1,9 +1,9 @@
-// Servers whose tables are on other nodes (coordinators of Citus), as far as this isolate has seen. The settings of a
-// scope must reach those nodes too.
+// Which servers are coordinators of Citus, as this isolate has found out. Their tables are on other nodes, and the
+// settings of a scope must reach those nodes too.
 //
-// A scope's statement contains the question. It costs nothing on PostgreSQL. On Citus it fails before anything has run,
-// and the call is then sent again with the statement for nodes (statement/attempts.ts). Knows how Citus is recognised.
-// Must not know what a scope is, nor what is sent again.
+// A scope's statement contains a check for Citus. It costs nothing on PostgreSQL. On Citus it fails before anything has
+// run, and the call is then sent again with the scope's other statement (statement/attempts.ts). Knows how Citus is
+// recognised. Must not know what a scope is, nor what is sent again.
 import type { Config } from "../config/options.ts";
 import { ofPreludes } from "../connection/operation.ts";
 import { BoundedSet } from "../util/bounded.ts";
@@ -14,7 +14,7 @@ const seen = new BoundedSet<string>(MOST_SERVERS);
 
 const keyOf = ({ host, port, database }: Config) => JSON.stringify([host, port, database]);
 
-/** A part of the value that the error quotes, in every language of the server. */
+/** A part of the value that the check's error quotes, in every language of the server. */
 const MARK = "pgz_citus ";
 
 /** SQL that is null on PostgreSQL. On Citus it fails, because the version with a mark in front is not a number. */
@@ -25,8 +25,8 @@ export function isCitus(config: Config): boolean {
 }
 
 /**
- * Whether the check has failed because the server has nodes. The words alone do not show it: an error of the caller's
- * statement may quote a value of the caller's with the same words.
+ * Whether a scope's statement has failed because the server is Citus. The words alone do not show it: an error of the
+ * caller's statement may quote a value of the caller's with the same words.
  */
 export function isCitusError(error: unknown): boolean {
   return error instanceof PostgresError && ofPreludes.has(error) && hasCitusMark(error);

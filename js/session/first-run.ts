@@ -218,8 +218,8 @@ function idOf(sql: string): number {
 const ids = new TextCache<number>(100, 64 << 10);
 
 /**
- * Whether the check may ask a server of this version for the types of columns, which PostgreSQL reports from 16 on.
- * Planning that question is most of what a check costs.
+ * Whether the check may ask a server of this version for the types of columns, which PostgreSQL reports since version
+ * 16. Planning that question is most of what a check costs.
  */
 export function tellsColumns(version: string | undefined): boolean {
   return version === undefined || parseInt(version) >= 16;

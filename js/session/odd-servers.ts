@@ -1,6 +1,6 @@
-// Servers whose responses to a first run are not PostgreSQL's, as far as this isolate has seen: routers, and servers
-// that only speak the protocol. They are remembered by host, port and database, so that no other connection has the
-// same failure.
+// Which servers respond to a first run in another way than PostgreSQL, as this isolate has found out: routers, and
+// servers that only speak the protocol. They are remembered by host, port and database, so that no other connection has
+// the same failure.
 //
 // A lost connection alone says little, because networks lose some. It counts only if no first run has succeeded there,
 // and then only makes statements be described first. If the responses themselves are not PostgreSQL's, rows are
@@ -35,8 +35,8 @@ export function asksForText(config: Config): boolean {
 
 /**
  * Notes that the server's response was not one that PostgreSQL gives. If a first run has succeeded there before, the
- * server is PostgreSQL and the response was another client's: PgBouncer 1.18 gives a client what an earlier client has
- * left unread.
+ * server is PostgreSQL and the response was another client's: PgBouncer 1.18 gives a client the responses that an
+ * earlier client has left unread.
  */
 export function noteOddResponse(config: Config, way: FirstWay): void {
   const key = keyOf(config, way);

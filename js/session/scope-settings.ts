@@ -24,11 +24,11 @@ export interface ScopeOptions {
 
 export interface ScopeSettings {
   /**
-   * Applies all settings and the role until the transaction ends. Takes no parameters and returns no rows. Fails if
-   * tables are on other nodes (citus.ts).
+   * Applies all settings and the role until the transaction ends. Takes no parameters and returns no rows. Fails on
+   * Citus (citus.ts).
    */
   readonly statement: string;
-  /** The same for such servers: the nodes get the settings too. */
+  /** The same for Citus: its nodes get the settings too. */
   readonly citusStatement: string;
   /**
    * A key of the settings that decide what a statement means: equal if the same text takes and returns the same types.
@@ -89,8 +89,8 @@ function statementOf(entries: readonly (readonly [string, string])[]): string {
 }
 
 /**
- * Settings that are lists of names, which SET would take for one name. They mean nothing on a node, because statements
- * there have qualified names.
+ * Settings that are lists of names, which SET would take for one name. They mean nothing on a node of Citus, because
+ * statements there have qualified names.
  */
 const OF_NAMES = /^(search_path|temp_tablespaces)$/i;
 

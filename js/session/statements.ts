@@ -1,5 +1,5 @@
-// What is known of statements on one connection: the isolate knows their shapes, the server their names, the core their
-// columns.
+// The descriptions and names of statements on one connection: the isolate has their shapes, the server their names, the
+// core their columns.
 //
 // Knows how a shape is learned and how a known one is passed to the core. Must not know values, rows, or what a failure
 // means.
@@ -80,7 +80,7 @@ export class Statements {
   readonly #block: Pick<TransactionBlock, "settings">;
   /** Whether settings of the session, or the server, rule out a first run as text. */
   #describesFirst = false;
-  /** Handlers for every operation that runs statements. They store what its responses teach. */
+  /** Handlers for every operation that runs statements. They store what its responses say about them. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
       if (shape) this.#learned.learnColumns(shape, columns);
@@ -109,7 +109,7 @@ export class Statements {
     return `${this.#server} ${change}${integerDatetimes ? "" : " float times"}`;
   }
 
-  /** Returns what the isolate knows of the statement, unless a type that it returns has changed since. */
+  /** Returns the statement's cached shape, unless a type that it returns has changed since. */
   known(text: string): Shape | undefined {
     const shape = shapes.get(this.#learnedOf, text);
     return shape?.types.length && !this.#catalog.knows(shape.types) ? undefined : shape;
@@ -180,7 +180,7 @@ export class Statements {
     this.#connection.tell((handle) => handle.forget(id));
   }
 
-  /** Drops what the isolate knows of the statement, because it is out of date: the next call learns it anew. */
+  /** Drops the cached shape, because it is out of date: the next call describes the statement again. */
   forgetShape(text: string): void {
     shapes.forget(this.#learnedOf, text);
   }
@@ -196,8 +196,8 @@ export class Statements {
   // -- first runs -----------------------------------------------------------------------------------------------------
 
   /**
-   * Returns how the statement may run without a description; `undefined` if it must be described first. `asked`: types
-   * of its columns that the catalog is asked for in front of it.
+   * Returns how the statement may run without a description; `undefined` if it must be described first. `askedTypes`:
+   * types of its columns that the catalog is asked for in front of it.
    */
   firstRun(
     text: string,
@@ -216,7 +216,7 @@ export class Statements {
     return firstRunOf(this.#server, text, values, columns, version !== undefined);
   }
 
-  /** Handles a failure in front of a first run's statement: of Close, or of the check. */
+  /** Notes a failure in front of a first run's statement: of Close, or of the check. */
   noteFailureInFront(part: Reached["failedPart"], { code, message }: PgzError): void {
     if (part === "close") this.oddServer();
     // With 26000 the check's name is gone, so the check has not run. Behind a pooler the check has no name.
@@ -274,14 +274,12 @@ export class Statements {
 
   // -- learning -------------------------------------------------------------------------------------------------------
 
-  /**
-   * Returns what the isolate knows of the statement, or else asks the server; `undefined` if the call was over before.
-   */
+  /** Returns the cached shape, or else asks the server; `undefined` if the call ended meanwhile. */
   async shape(call: AnyCall, text: string): Promise<Shape | undefined> {
     return this.known(text) ?? this.learn(call, text);
   }
 
-  /** Asks the server for the statement's types; `undefined` if the call was over before. */
+  /** Asks the server for the statement's types; `undefined` if the call ended meanwhile. */
   async learn(call: AnyCall, text: string): Promise<Shape | undefined> {
     const [shape] = (await this.#learn(call, [text], false)) ?? [];
     if (shape instanceof PgzError) throw shape;
@@ -290,8 +288,8 @@ export class Statements {
 
   /**
    * Describes these statements in one flight (and one more for the database's own types), and leaves them prepared
-   * under names. Returns a shape for each, or the error that its description failed with; `undefined` if the call was
-   * over before.
+   * under names. Returns a shape for each, or the error that its description failed with; `undefined` if the call ended
+   * meanwhile.
    */
   prepare(call: AnyCall, texts: readonly string[]): Promise<(Shape | PgzError)[] | undefined> {
     return this.#learn(call, texts, true);

@@ -57,11 +57,13 @@ export interface Handlers {
 
 /** How far a statement had got when something failed. */
 export interface Reached {
-  /** Some of the statement may have run. */
+  /**
+   * Some of the statement may have run: the error came after BindComplete, or the protocol does not say when it came.
+   */
   readonly hasBound: boolean;
   /**
-   * The part in front of the statement that failed, so that the statement has not run at all. If a prelude failed,
-   * describing the statement would not help.
+   * The part in front of the statement that failed. The server has then skipped the statement, so nothing of it has
+   * run. `undefined`: the statement itself failed. If a prelude failed, describing the statement would not help.
    */
   readonly failedPart: "prelude" | "close" | "check" | undefined;
 }
@@ -72,7 +74,7 @@ export interface Failure extends Reached {
   readonly error: PgzError;
 }
 
-/** What the operation delivers, as far as is known. */
+/** What the operation has delivered so far. */
 export type Outcome =
   | { readonly is: "whole" }
   /** A limit ended the result. That is no error: the output is complete whatever happens now. */

@@ -1,4 +1,4 @@
-// Adds where a call was made and what it asked to its error, when the error leaves the driver.
+// Adds to a call's error where the call was made and what it ran, when the error leaves the driver.
 //
 // An error is created where the server's response is read, far from the caller: its own stack does not show the caller.
 // To record the stack at each call would cost 3 to 5 us (measured). So the stack is recorded after the call has failed,

@@ -90,9 +90,10 @@ test("no literal of a text without parameters is shown, in any order of pieces",
   );
 });
 
-test("a long text does not block the process", () => {
+// Linear time is 1 s, and 4 s beside other work. A step for each pair of characters would take a minute.
+test("a long text does not block the process", { timeout: 60_000 }, () => {
   const started = performance.now();
-  for (const text of ["'".repeat(1e5), "$".repeat(1e5), "(".repeat(1e5), `/*${"/*".repeat(1e5)}`, "a.".repeat(1e5)])
+  for (const text of ["'".repeat(2e5), "$".repeat(2e5), "(".repeat(2e5), `/*${"/*".repeat(2e5)}`, "a.".repeat(2e5)])
     sqlText(text);
-  expect(performance.now() - started).toBeLessThan(2_000);
+  expect(performance.now() - started).toBeLessThan(15_000);
 });

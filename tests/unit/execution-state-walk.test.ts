@@ -1,6 +1,6 @@
 // A statement's next steps (js/statement/execution-state.ts) in every state that it can reach: each outcome of an
-// attempt, in each place, with and without a cached description. The rules are stated here independently of how the code
-// decides.
+// attempt, in each place, with and without a cached description. The rules are stated here independently of how the
+// code decides.
 import { expect, test } from "vitest";
 import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";

@@ -17,7 +17,7 @@ use std::{env, fs};
 use pgz_edge::boundary::slots;
 use pgz_edge::encode::columns::Blocks;
 use pgz_edge::encode::{ColumnDescription, Output, Plan, RowForm, RowFormat};
-use pgz_edge::types::{Encoder, Strings, has_binary_encoder, oid};
+use pgz_edge::types::{AsStrings, Encoder, has_binary_encoder, oid};
 
 struct Line {
     type_name: String,
@@ -92,7 +92,7 @@ fn encode(encoder: &Encoder, value: &[u8]) -> String {
 fn binary_values_equal_to_json() {
     let mut counts = BTreeMap::<String, usize>::new();
     for line in lines() {
-        let encoder = Encoder::new(line.type_oid, 1, Strings::NONE).unwrap();
+        let encoder = Encoder::new(line.type_oid, 1, AsStrings::NONE).unwrap();
         assert_eq!(
             encode(&encoder, &line.binary),
             decided(&line),
@@ -151,13 +151,13 @@ const WITHOUT_VALUES: &[&str] = &[
 /// The server's text, under any settings that we read, gives the same JSON as binary.
 #[test]
 fn text_values_equal_binary_ones() {
-    let json_as_text = Strings {
+    let json_as_text = AsStrings {
         json: true,
-        ..Strings::ALL
+        ..AsStrings::ALL
     };
     let (mut count, mut odd) = (0, BTreeSet::new());
     for line in lines() {
-        for strings in [Strings::NONE, Strings::ALL, json_as_text] {
+        for strings in [AsStrings::NONE, AsStrings::ALL, json_as_text] {
             let binary = Encoder::new(line.type_oid, 1, strings).unwrap();
             let text = Encoder::new(line.type_oid, 0, strings).unwrap();
             let expected = encode(&binary, &line.binary);
@@ -203,7 +203,7 @@ fn rows_of_text_equal_binary_ones() {
                 assert_eq!(read, expected, "{} {text} {form:?}", line.type_name);
             }
         }
-        for strings in [Strings::NONE, Strings::ALL] {
+        for strings in [AsStrings::NONE, AsStrings::ALL] {
             let expected = javascript(line.type_oid, strings, 1, &line.binary);
             for text in &line.texts {
                 let read = javascript(line.type_oid, strings, 0, text.as_bytes());
@@ -230,7 +230,7 @@ fn row(type_oid: u32, form: RowForm, format_code: i16, value: &[u8]) -> (Plan, V
 
 /// Returns, as JSON, what JavaScript makes of a batch of one value. It turns infinities and NaN into numbers, from text
 /// too.
-fn javascript(type_oid: u32, strings: Strings, format_code: i16, value: &[u8]) -> String {
+fn javascript(type_oid: u32, strings: AsStrings, format_code: i16, value: &[u8]) -> String {
     let form = RowForm {
         strings,
         ..RowFormat::Columns.into()
@@ -278,7 +278,7 @@ fn objects_quote_what_a_javascript_number_cannot_hold() {
             assert!(is_array == value.is_array());
             expected = value.take().to_string();
         }
-        let encoder = Encoder::new(line.type_oid, 1, Strings::ALL).unwrap();
+        let encoder = Encoder::new(line.type_oid, 1, AsStrings::ALL).unwrap();
         assert_eq!(
             encode(&encoder, &line.binary),
             expected,

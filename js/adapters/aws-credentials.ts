@@ -47,9 +47,9 @@ interface FetchResponse {
 export type Variable = (name: string) => string | undefined;
 
 /** Credentials of a service are requested again this many milliseconds before they expire. */
-const EARLY = 300_000;
+const REFRESH_EARLY = 300_000;
 /** Milliseconds that a service on this machine or in its network has to answer. */
-const PATIENCE = 2_000;
+const ANSWER_TIMEOUT = 2_000;
 
 /** Returns a function that gives the credentials for each login. */
 export function credentialsFrom(options: CredentialsOptions): () => Promise<AwsCredentials> {
@@ -103,7 +103,7 @@ function kept(ask: () => Promise<AwsCredentials>): () => Promise<AwsCredentials>
   let asking: Promise<AwsCredentials> | undefined;
   const left = () => (last?.expiration ? last.expiration.getTime() - Date.now() : 0);
   return async () => {
-    if (left() > EARLY) return last!;
+    if (left() > REFRESH_EARLY) return last!;
     asking ??= ask().finally(() => (asking = undefined));
     try {
       return (last = await asking);
@@ -159,7 +159,7 @@ async function ofInstance(endpoint: string, ask: Fetch): Promise<AwsCredentials>
 
 async function asked(ask: Fetch, url: string, init: Pick<FetchOptions, "method" | "headers">): Promise<FetchResponse> {
   const { hostname } = new URL(url);
-  const response = await ask(url, { ...init, redirect: "manual", signal: AbortSignal.timeout(PATIENCE) }).catch(
+  const response = await ask(url, { ...init, redirect: "manual", signal: AbortSignal.timeout(ANSWER_TIMEOUT) }).catch(
     (cause: unknown) => {
       throw failed(`the service at ${hostname} does not answer`, cause);
     },

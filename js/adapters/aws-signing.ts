@@ -1,5 +1,5 @@
-// Signs URLs by AWS's Signature Version 4 in the query, with WebCrypto. A token of RDS or DSQL is such a URL without
-// its scheme.
+// Presigns URLs by AWS's Signature Version 4: the signature is a parameter of the query. A token of RDS or DSQL is such
+// a URL without its scheme. The hashes are WebCrypto's.
 //
 //   canonical request ──hash──> string to sign ──HMAC with a key of the day, region and service──> X-Amz-Signature
 //
@@ -17,7 +17,7 @@ export interface Signable {
 }
 
 /** Seconds for which a token is valid. */
-const VALID = 900;
+const VALID_SECONDS = 900;
 /** SHA-256 of an empty body. */
 const NO_BODY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ALGORITHM = "AWS4-HMAC-SHA256";
@@ -36,15 +36,16 @@ export async function presigned(
     "X-Amz-Algorithm": ALGORITHM,
     "X-Amz-Credential": `${accessKeyId}/${scope}`,
     "X-Amz-Date": time,
-    "X-Amz-Expires": String(VALID),
+    "X-Amz-Expires": String(VALID_SECONDS),
     ...(sessionToken !== undefined && { "X-Amz-Security-Token": sessionToken }),
     "X-Amz-SignedHeaders": "host",
   };
-  const request = ["GET", "/", queryOf(parameters), `host:${host}`, "", "host", NO_BODY].join("\n");
-  const text = [ALGORITHM, time, scope, hex(await sha256(request))].join("\n");
+  const canonicalRequest = ["GET", "/", queryOf(parameters), `host:${host}`, "", "host", NO_BODY].join("\n");
+  const stringToSign = [ALGORITHM, time, scope, hex(await sha256(canonicalRequest))].join("\n");
   let key: Bytes = utf8(`AWS4${secretAccessKey}`);
-  for (const part of [day, region, service, "aws4_request", text]) key = await hmac(key, part);
-  return `${host}/?${queryOf({ ...parameters, "X-Amz-Signature": hex(key) })}`;
+  for (const part of [day, region, service, "aws4_request"]) key = await hmac(key, part);
+  const signature = hex(await hmac(key, stringToSign));
+  return `${host}/?${queryOf({ ...parameters, "X-Amz-Signature": signature })}`;
 }
 
 /** Returns the query sorted by name, as the signature requires. */

@@ -1,5 +1,5 @@
-// Spans of the runtime itself, without an SDK: an observer over `tracing` of `cloudflare:workers`, with the same
-// attributes as otel.ts.
+// An observer that reports calls as native spans of workerd (`tracing` of `cloudflare:workers`), without an
+// OpenTelemetry SDK. The attributes are those of otel.ts.
 //
 // Knows only the part of `tracing` that it uses. Must not import it: the entrypoint passes what the runtime has.
 import type { Observer } from "../index.ts";
@@ -13,7 +13,10 @@ interface NativeSpan {
   end(): void;
 }
 
-/** `tracing` of `cloudflare:workers`. Before 2026-06 it has only `enterSpan`, whose spans end with a callback. */
+/**
+ * `tracing` of `cloudflare:workers`. Before 2026-06 it has only `enterSpan`, which ends the span when its callback has
+ * finished.
+ */
 export interface NativeTracing {
   startSpan?(name: string): NativeSpan;
   withActiveSpan?<T>(span: NativeSpan, work: () => T): T;

@@ -12,7 +12,13 @@ import { runtime } from "../sockets/runtime.ts";
 import { openConnection } from "../connection/startup.ts";
 import { simpleQuery } from "../session/transaction-block.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
-import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
+import {
+  FIRST_LISTEN_PAUSE,
+  HEARTBEAT,
+  HEARTBEAT_DEADLINE,
+  LONGEST_LISTEN_PAUSE,
+  MOST_NOTIFICATIONS,
+} from "../util/limits.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { sql } from "../statement/sql.ts";
 import { withDeadline } from "../util/deadline.ts";
@@ -130,7 +136,7 @@ export class Listener implements AsyncIterable<Notification> {
   async #run(config: Config, text: string, options: ListenOptions, ready: () => void): Promise<void> {
     const { signal } = this.#over;
     const aborted = new Promise<void>((resolve) => onAbort(signal, resolve));
-    let pause = FIRST_PAUSE;
+    let pause = FIRST_LISTEN_PAUSE;
     let lost: PgzError | undefined;
     while (!signal.aborted) {
       const connection = await this.#listen(config, text, options).catch((error: unknown) => {
@@ -143,10 +149,10 @@ export class Listener implements AsyncIterable<Notification> {
         else ready();
         lost = await this.#ended(connection);
         // A connection that is lost as soon as it listens must not be replaced in a loop without a pause.
-        if (performance.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
+        if (performance.now() - since > LONGEST_LISTEN_PAUSE) pause = FIRST_LISTEN_PAUSE;
       }
       await withDeadline(pause * (1 + Math.random()), aborted);
-      pause = Math.min(2 * pause, LONGEST_PAUSE);
+      pause = Math.min(2 * pause, LONGEST_LISTEN_PAUSE);
     }
   }
 

@@ -36,10 +36,10 @@ export function helpOf({ usage }: Command): string {
 export async function commandOf(name: string): Promise<Command> {
   if (/\s/.test(name) && STATEMENTS.has(firstWord(name)))
     throw new Misuse(`SQL comes after a command: pgz-edge ${firstWord(name) === "copy" ? "copy-out" : "query"} "…".`);
-  // Only a plain word is repeated: anything else may be a URL.
+  // Only a plain word is shown: anything else may be a URL, which may contain a password.
   const shown = /^[a-z-]{1,20}$/i.test(name) ? ` "${name}"` : "";
   if (!Object.hasOwn(commands, name))
-    throw new Misuse(`There is no command${shown}; there are ${Object.keys(commands).join(", ")}.`);
+    throw new Misuse(`Unknown command${shown}: the commands are ${Object.keys(commands).join(", ")}.`);
   return await commands[name]!();
 }
 

@@ -77,8 +77,8 @@ export interface Counts {
 }
 
 /** Milliseconds after a failed connect: doubled each time, up to the longest, plus up to as much again at random. */
-const FIRST_PAUSE = 100,
-  LONGEST_PAUSE = 5_000;
+const FIRST_CONNECT_PAUSE = 100,
+  LONGEST_CONNECT_PAUSE = 5_000;
 /** Milliseconds between two looks at idle connections, and how late a look must be to show a suspended process. */
 const TICK = 1_000,
   FROZEN = 2_000;
@@ -438,7 +438,7 @@ export class Slots {
   }
 
   #connectLater(failures: number): void {
-    const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
+    const pause = Math.min(FIRST_CONNECT_PAUSE * 2 ** failures, LONGEST_CONNECT_PAUSE) * (1 + Math.random());
     this.#pause = setTimeout(() => this.#goOn(), pause);
     // A later waiter sets `#patience`, which keeps the process alive.
     if (!this.#waiters.size && this.#config.acquireTimeout) this.#actions.unref?.(this.#pause);

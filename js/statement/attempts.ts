@@ -83,7 +83,7 @@ export function refusesBinary(error: unknown): boolean {
 // -- conflicts -------------------------------------------------------------------------------------------------------
 
 /** Maximum milliseconds between two attempts; up to as much again is added at random. */
-const LONGEST_PAUSE = 500;
+const LONGEST_RETRY_PAUSE = 500;
 
 /** Statements that may have committed a part of their effects before they failed. */
 const COMMITS = new Set(["call", "do"]);
@@ -123,7 +123,7 @@ export async function pauseAfter(
   connection: Connection,
   call: Pick<Call<unknown>, "whenOver">,
 ): Promise<void> {
-  const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
+  const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_RETRY_PAUSE) * (1 + Math.random());
   emit(connection.config.observer, "onRetry", { attempt, delayMs, error });
   await withDeadline(delayMs, new Promise<void>((resolve) => call.whenOver(resolve)));
   if (connection.closed) throw connection.closed;

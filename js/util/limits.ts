@@ -73,8 +73,8 @@ export const MOST_PARAMETERS = 100;
 /**
  * Milliseconds between attempts to listen: doubled each time, up to the longest, plus up to as much again at random.
  */
-export const FIRST_PAUSE = 50,
-  LONGEST_PAUSE = 5_000;
+export const FIRST_LISTEN_PAUSE = 50,
+  LONGEST_LISTEN_PAUSE = 5_000;
 /** Milliseconds between two heartbeats, and for the response to one: a network that drops packets reports nothing. */
 export const HEARTBEAT = 30_000,
   HEARTBEAT_DEADLINE = 10_000;

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! item:      [Close …] [prelude …] [Parse n]  Bind "" n  [Describe P ""]  Execute ""
-//!   answer:  [CloseComplete …] [its]   [ParseComplete] BindComplete [RowDescription | NoData] DataRow …
+//!   answer:  [CloseComplete …] [prelude's]   [ParseComplete] BindComplete [RowDescription | NoData] DataRow …
 //!            CommandComplete
 //!
 //! atomic:    item item … item Sync             an error undoes the earlier items, and the server skips the rest
 //! isolated:  item Sync  item Sync  … item Sync   each is its own transaction
 //! ```
 //! Items may be added while answers arrive, so a batch of any size needs no more memory than its window. [`Batch::end`]
-//! writes the last Sync. One event reports the outcomes of all items, or of those up to another event or to other
-//! columns: an event per item would cost more than the item.
+//! writes the last Sync. One event reports many items: all that finished before another kind of event, before the
+//! columns change, or up to a maximum. An event per item would cost more than the item.
 
 use super::event::{Event, Events, Part};
 use super::extended_query::Preceding;
@@ -455,7 +455,7 @@ impl Batch {
         let counted = self.count().saturating_sub(self.counted);
         // At its Sync the item was already complete, but its transaction could not be committed.
         if step == Step::Ready && self.isolated {
-            self.outcomes.take_back();
+            self.outcomes.drop_last();
         }
         self.outcomes.failed(counted);
         self.step = Step::Ready;

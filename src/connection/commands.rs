@@ -73,9 +73,9 @@ impl Connection {
         context.plans.clear();
     }
 
-    /// Called if the server has not reported `integer_datetimes` as `on`, as every PostgreSQL from 10 on does: it may
-    /// send times as seconds in a float8. From now on the text format is requested where that would matter, and the
-    /// binary format is refused.
+    /// Called if the server has not reported `integer_datetimes` as `on`, as PostgreSQL does since version 10:
+    /// it may send times as seconds in a float8. From now on the text format is requested where that would matter, and
+    /// the binary format is refused.
     pub fn float_times(&mut self) {
         let context = &mut self.state.context;
         context.types = core::mem::take(&mut context.types).with_float_times(true);

@@ -374,7 +374,7 @@ impl Events {
     }
 
     /// Called when the caller has seen what has ended and wants more.
-    pub fn go_on(&mut self) {
+    pub fn resume(&mut self) {
         self.parked = false;
         self.ended = 0;
     }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! describe:  [Close …]         [prelude …]  Parse n        Describe S n                              Sync
-//!   answer:  [CloseComplete …] [its]        ParseComplete  ParameterDescription  RowDescription | NoData
+//!   answer:  [CloseComplete …] [prelude's]  ParseComplete  ParameterDescription  RowDescription | NoData
 //!            ReadyForQuery
 //! execute:   [Close …]         [prelude …]  [Parse n]        Bind "" n     Describe P ""
-//!   answer:  [CloseComplete …] [its]        [ParseComplete]  BindComplete  RowDescription | NoData
+//!   answer:  [CloseComplete …] [prelude's]  [ParseComplete]  BindComplete  RowDescription | NoData
 //!                                                          Execute ""                 Sync
 //!                                                          DataRow … CommandComplete  ReadyForQuery
 //! ```
@@ -15,7 +15,7 @@
 //! prelude:   Parse ""  Bind "" ""  Execute ""
 //!   answer:  ParseComplete  BindComplete  CommandComplete
 //! ```
-//! With a number of rows, Execute leaves a named portal open, which lives until the transaction ends:
+//! With a row limit, Execute leaves its portal open. The portal has a name and lives until the transaction ends:
 //!
 //! ```text
 //! execute:   … Bind portal n   Describe P portal   Execute portal rows   Sync

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Close S n  [Close …] [prelude …]  Parse n  [Parse c] Bind "" c Execute ""  Describe S n  Bind "" n  Execute ""  Sync
-//!   answer:  CloseComplete … [theirs]   ParseComplete   [ParseComplete] BindComplete CommandComplete
+//!   answer:  CloseComplete … [prelude's]   ParseComplete   [ParseComplete] BindComplete CommandComplete
 //!            ParameterDescription   RowDescription | NoData   BindComplete   DataRow …   CommandComplete
 //!            ReadyForQuery
 //! ```
@@ -13,7 +13,8 @@
 //! use on.
 //!
 //! Servers that only speak the protocol, and routers, answer Close and the check in their own ways. These answers are
-//! accepted, because the answers about the statement itself are in order. The caller is told that the server is odd:
+//! accepted, because the answers about the statement itself are PostgreSQL's. The caller is told that the server is
+//! odd:
 //!
 //! ```text
 //!   Close:  an error, or nothing, and the flight continues    check:  rows, a description, an error, and it continues

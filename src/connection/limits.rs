@@ -7,7 +7,7 @@
 //! has written nothing.
 
 use super::caps::{Caps, over};
-use super::early::{Crossed, Examination, LONG_ROW};
+use super::incomplete_row::{Crossed, IncompleteRow, LONG_ROW};
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
 use crate::protocol::frame::{Bodies, Frame, Frames, Part};
@@ -58,8 +58,8 @@ impl Rows {
         }
     }
 
-    fn take_back(&mut self, start: usize, mark: Mark) {
-        self.blocks.take_back(mark);
+    fn truncate(&mut self, start: usize, mark: Mark) {
+        self.blocks.truncate(mark);
         self.buffer.truncate(start);
     }
 
@@ -132,7 +132,7 @@ pub struct RowSink {
     /// A row longer than this may, by its length, exceed a cap on bytes.
     examined_from: usize,
     /// State of the row that is arriving.
-    examination: Examination,
+    incomplete: IncompleteRow,
 }
 
 impl RowSink {
@@ -227,8 +227,8 @@ impl RowSink {
             return Ok(self.without_plan(body, following, rows));
         };
         if body.len() > self.examined_from {
-            let mut examination = core::mem::take(&mut self.examination);
-            if let Some(crossed) = self.examine(&mut examination, plan, body, body.len()) {
+            let mut incomplete = core::mem::take(&mut self.incomplete);
+            if let Some(crossed) = self.examine(&mut incomplete, plan, body, body.len()) {
                 return Ok(Some(self.refuse(crossed, rows)));
             }
         }
@@ -253,7 +253,7 @@ impl RowSink {
                 (self.row_count, self.byte_count) = (row_count, byte_count);
                 return Ok(None);
             }
-            rows.take_back(start, mark);
+            rows.truncate(start, mark);
             if alone {
                 encoded?;
                 return Ok(Some(self.refuse(self.too_long(with_tail), rows)));
@@ -382,9 +382,9 @@ impl RowSink {
         }
         let crossed = match &self.plan {
             Some(plan) if part.length > self.examined_from => {
-                let mut examination = core::mem::take(&mut self.examination);
-                let crossed = self.examine(&mut examination, plan, part.body, part.length);
-                self.examination = examination;
+                let mut incomplete = core::mem::take(&mut self.incomplete);
+                let crossed = self.examine(&mut incomplete, plan, part.body, part.length);
+                self.incomplete = incomplete;
                 crossed
             }
             Some(_) => None,
@@ -404,13 +404,13 @@ impl RowSink {
     #[inline(never)]
     fn examine(
         &self,
-        examination: &mut Examination,
+        incomplete: &mut IncompleteRow,
         plan: &Plan,
         body: &[u8],
         length: usize,
     ) -> Option<Crossed> {
         let written = self.byte_count.saturating_add(plan.tail().len() as u64);
-        examination.go_on(plan, &self.caps, written, body, length)
+        incomplete.examine_more(plan, &self.caps, written, body, length)
     }
 
     /// Does the same for a row that is passed through unchanged.

@@ -15,10 +15,10 @@ mod batch;
 pub mod caps;
 mod commands;
 mod dispatch;
-mod early;
 mod event;
 mod extended_query;
 mod first_run;
+mod incomplete_row;
 pub mod limits;
 mod outcomes;
 mod plans;
@@ -273,7 +273,7 @@ impl Connection {
     /// ended, as bits of [`ended`](crate::boundary::ended).
     pub fn received(&mut self, count: usize) -> u32 {
         self.deframer.received(count);
-        self.state.context.events.go_on();
+        self.state.context.events.resume();
         if let Err(failure) = self.advance() {
             self.state.fail(failure);
         }

@@ -40,7 +40,7 @@ impl Outcomes {
     }
 
     /// Removes the last item: it did not complete after all.
-    pub fn take_back(&mut self) {
+    pub fn drop_last(&mut self) {
         let others = self.items.len().saturating_sub(NUMBERS);
         self.items.truncate(others);
     }

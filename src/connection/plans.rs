@@ -1,5 +1,4 @@
-//! Makes, from the columns of a result, the plan by which its rows are written, for every conversation that awaits
-//! rows.
+//! Makes the plan for encoding a result's rows from its columns. All conversations that receive rows use it.
 //!
 //! Plans are cached by shape, whether or not the statement has a name: behind a pooler every statement is unnamed, and
 //! making a plan costs more than the rest of a small query. Must not know which message described the columns.
@@ -13,8 +12,8 @@ use crate::types::UnknownBinary;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-/// Maximum total [`KnownPlan::cost`] of one connection's plans: about a thousand plans of a few columns, or two of a
-/// table with as many columns as PostgreSQL allows.
+/// Maximum total [`KnownPlan::cost`] of one connection's plans: about a thousand plans of a few columns, or two plans
+/// with 1,600 columns, the maximum of a table.
 const MOST_BYTES: usize = 256 << 10;
 
 /// The shape of results that arrive only once: those of a simple query.

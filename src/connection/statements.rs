@@ -8,7 +8,7 @@
 //! ```
 //! Behind a pooler in transaction mode a name may be missing on the next server connection (SQLSTATE 26000): from then
 //! on every statement is unnamed. Names are never reused and carry a random prefix, so the names of two clients cannot
-//! collide (pgz's fault 1).
+//! collide.
 
 use crate::protocol::writer::decimal;
 use alloc::string::String;

@@ -18,7 +18,7 @@
 use super::{Plan, RowError};
 use crate::boundary::slots;
 use crate::types::output::{BLOCK, Output, Target, Writer};
-use crate::types::{Cell, Encoder, InvalidValue, Strings, oid};
+use crate::types::{AsStrings, Cell, Encoder, InvalidValue, oid};
 
 /// The text and the JSON that belong to the slots of a batch.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Kind {
         type_oid: u32,
         format_code: i16,
         encoder: &Encoder,
-        strings: Strings,
+        strings: AsStrings,
     ) -> Kind {
         let binary = format_code == 1;
         match type_oid {
@@ -132,7 +132,7 @@ impl Blocks {
     }
 
     /// Drops everything added after `mark`.
-    pub fn take_back(&mut self, mark: Mark) {
+    pub fn truncate(&mut self, mark: Mark) {
         self.text.truncate(mark.text);
         self.json.truncate(mark.json);
         self.row_count = mark.row_count;

@@ -335,7 +335,7 @@ fn unescape(json: &mut [u8]) -> usize {
 mod tests {
     use super::*;
     use crate::types::output::{Output, Target};
-    use crate::types::{Strings, json_string};
+    use crate::types::{AsStrings, json_string};
     use alloc::string::String;
     use alloc::vec::Vec;
     use proptest::prelude::*;
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn a_binary_value_loses_its_json_quotes() {
         let cell = |type_oid, value: &[u8]| {
-            let encoder = Encoder::new(type_oid, 1, Strings::NONE).unwrap();
+            let encoder = Encoder::new(type_oid, 1, AsStrings::NONE).unwrap();
             written(|out| append_cell(&encoder, value, out).unwrap())
         };
         assert_eq!(cell(oid::DATE, &[0; 4]), "2000-01-01");
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn json_is_its_text() {
         let cell = |type_oid, format_code, value: &[u8]| {
-            let encoder = Encoder::new(type_oid, format_code, Strings::NONE).unwrap();
+            let encoder = Encoder::new(type_oid, format_code, AsStrings::NONE).unwrap();
             written(|out| append_cell(&encoder, value, out).unwrap())
         };
         assert_eq!(cell(oid::JSONB, 1, b"\x01\"a\""), "\"\"\"a\"\"\"");
@@ -422,7 +422,7 @@ mod tests {
             );
             assert_eq!(json("-5"), "-5");
         }
-        let encoder = Encoder::new(oid::JSON, 1, Strings::NONE).unwrap();
+        let encoder = Encoder::new(oid::JSON, 1, AsStrings::NONE).unwrap();
         written(|out| assert!(append_cell(&encoder, b"", out).is_err()));
     }
 

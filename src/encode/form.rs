@@ -5,7 +5,7 @@
 //! so a new format is a new row there (HACKING.md, "An output mode"). Must not know how a value becomes text.
 
 use crate::boundary::{form, rows};
-use crate::types::Strings;
+use crate::types::AsStrings;
 
 /// How rows are written. The examples are two rows with the columns `id` and `n m`:
 ///
@@ -279,7 +279,7 @@ pub struct RowForm {
     /// How rows are written.
     pub format: RowFormat,
     /// The types that are written as strings, for readers whose numbers are doubles.
-    pub strings: Strings,
+    pub strings: AsStrings,
     /// The column `created_at` becomes `createdAt`.
     pub camel_case: bool,
     /// The second column `id` becomes `id_2`. Otherwise both keep their name, as in the server's JSON.
@@ -297,7 +297,7 @@ impl RowForm {
         let option = |bit: u32| code & bit != 0;
         Some(RowForm {
             format: RowFormat::from_code(code & form::ROWS_FORMAT)?,
-            strings: Strings {
+            strings: AsStrings {
                 int8: option(form::INT8_AS_STRING),
                 numeric: option(form::NUMERIC_AS_STRING),
                 json: option(form::JSON_AS_STRING),
@@ -320,7 +320,7 @@ impl From<RowFormat> for RowForm {
     fn from(format: RowFormat) -> RowForm {
         RowForm {
             format,
-            strings: Strings::default(),
+            strings: AsStrings::default(),
             camel_case: false,
             rename_duplicates: false,
             csv_header: true,

@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use crate::protocol::writer::decimal;
 pub use crate::types::output::Output;
 use crate::types::output::{BLOCK, Target, Writer};
+pub use crate::types::{AsStrings, InvalidValue, Shortest, Types, UnknownBinary};
 use crate::types::{Encoder, json_string};
-pub use crate::types::{InvalidValue, Shortest, Strings, Types, UnknownBinary};
 use columns::Kind;
 use csv::Style;
 pub use form::{Facts, Public, RowForm, RowFormat};
@@ -105,7 +105,9 @@ impl Few {
 struct Column {
     lead: Lead,
     encoder: Encoder,
+    /// How values are stored in a batch for JavaScript.
     kind: Kind,
+    /// How values are written in CSV.
     style: Style,
     /// Only for CSV.
     escape_formulas: bool,
@@ -320,8 +322,9 @@ impl Plan {
             .map_or(Shortest::Unknown, |column| column.encoder.shortest())
     }
 
-    /// Appends one row with the bytes of every row but the first (see [`Plan::bracket`]). `body` is that of DataRow:
-    /// int16 count, then per column int32 length (-1: NULL) and bytes. On an error `out` is unchanged.
+    /// Appends one row as if it were not the first: in a bracketed format it begins with a comma, and for the first row
+    /// [`Plan::bracket`] replaces that comma. `body` is that of DataRow: int16 count, then per column int32 length (-1:
+    /// NULL) and bytes. On an error `out` is unchanged.
     pub fn encode_row(&self, body: &[u8], out: &mut impl Target) -> Result<(), RowError> {
         self.encode_rows(body, &mut core::iter::empty(), 0, out).1
     }

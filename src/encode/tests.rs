@@ -66,7 +66,7 @@ fn formats() {
 #[test]
 fn a_number_has_no_quotes_in_csv() {
     let form = RowForm {
-        strings: Strings::ALL,
+        strings: AsStrings::ALL,
         ..RowFormat::Csv.into()
     };
     let column = |type_oid| ColumnDescription {
@@ -156,7 +156,7 @@ fn formulas_in_csv() {
 /// The server decides what numbers and dates look like.
 #[test]
 fn numbers_and_dates_are_no_formulas() {
-    let strings = Strings::ALL;
+    let strings = AsStrings::ALL;
     for escape_formulas in [false, true] {
         let form = RowForm {
             escape_formulas,

@@ -24,7 +24,7 @@ use crate::encode::RowError;
 use crate::encode::columns::{Blocks, Mark};
 use crate::protocol::reader::Malformed;
 use crate::types::output::{Output, Target, Writer};
-use crate::types::{Encoder, Strings, oid};
+use crate::types::{AsStrings, Encoder, oid};
 
 /// The members of a head, except its kind.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl Batch {
             texts: Output::default(),
             slots: Output::default(),
             blocks: Blocks::default(),
-            timestamp: Encoder::new(oid::TIMESTAMPTZ, 1, Strings::NONE).ok(),
+            timestamp: Encoder::new(oid::TIMESTAMPTZ, 1, AsStrings::NONE).ok(),
         }
     }
 
@@ -82,11 +82,11 @@ impl Batch {
     }
 
     /// Removes everything after `end`.
-    pub fn take_back(&mut self, end: End) {
+    pub fn truncate(&mut self, end: End) {
         self.heads.truncate(end.heads);
         self.texts.truncate(end.texts);
         self.slots.truncate(end.slots);
-        self.blocks.take_back(end.blocks);
+        self.blocks.truncate(end.blocks);
     }
 
     /// Appends a change as a JSON object.
@@ -135,7 +135,7 @@ impl Batch {
             relation.append_cells(count, values, row)
         });
         if outcome != Ok(true) {
-            self.take_back(end);
+            self.truncate(end);
             return outcome;
         }
         relation.is_told = true;

@@ -1,8 +1,8 @@
 //! The stream of a replication connection: the contents of CopyData, and the status updates that go back.
 //!
 //! ```text
-//! XLogData  'w' | int64 start | int64 end of the log | int64 clock | a message of pgoutput
-//! keepalive 'k' | int64 end of the log | int64 clock | byte: 1 = answer at once
+//! XLogData  'w' | int64 start | int64 end of WAL | int64 clock | a message of pgoutput
+//! keepalive 'k' | int64 end of WAL | int64 clock | byte: 1 = answer immediately
 //! status    'r' | int64 written | int64 flushed | int64 applied | int64 clock | byte
 //! ```
 //! Knows the transaction to which a message belongs. Must not know sockets, or which lines have been read.
@@ -24,7 +24,7 @@ use crate::boundary::change_kinds as kind;
 use crate::error::{Failure, Reason};
 use crate::protocol::frontend;
 use crate::protocol::reader::{Malformed, Reader};
-use crate::types::{Strings, Types};
+use crate::types::{AsStrings, Types};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ pub struct Options {
     /// Writes batches for objects instead of lines.
     pub objects: bool,
     /// Types whose values are written as strings.
-    pub strings: Strings,
+    pub strings: AsStrings,
     /// `created_at` becomes `createdAt`.
     pub camel_case: bool,
 }
@@ -43,7 +43,7 @@ pub struct Options {
 /// A keepalive: the server's message between changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
-    /// The end of its log.
+    /// The end of its WAL.
     pub end: Position,
     /// The server closes the connection unless a status update arrives.
     pub wants_status: bool,
@@ -90,7 +90,7 @@ pub struct Changes {
     yielded: Position,
     /// Position after the last commit that was read.
     committed: Position,
-    /// The end of the server's log, as last reported.
+    /// The end of the server's WAL, as last reported.
     end: Position,
 }
 
@@ -205,7 +205,7 @@ impl Changes {
         self.committed
     }
 
-    /// The end of the server's log, as last reported.
+    /// The end of the server's WAL, as last reported.
     pub fn end(&self) -> Position {
         self.end
     }
@@ -237,7 +237,7 @@ impl Changes {
         if outcome.is_err() {
             self.lines.out.truncate(since);
             if let (Some(batch), Some(before)) = (&mut self.batch, before) {
-                batch.take_back(before);
+                batch.truncate(before);
             }
         }
         self.line_is_over();
@@ -633,7 +633,7 @@ impl Changes {
     }
 }
 
-/// Appends a status update in a CopyData. The server may discard the log up to `flushed`.
+/// Appends a status update in a CopyData. The server may discard WAL up to `flushed`.
 pub fn status_update(buffer: &mut Vec<u8>, flushed: Position, clock: i64, wants_answer: bool) {
     frontend::copy_data_header(buffer, STATUS_LENGTH);
     buffer.push(b'r');
@@ -655,7 +655,7 @@ const NEW: &[u8; 7] = b",\"new\":";
 /// Capacity that is kept of the buffer for a line that becomes an object.
 const LINE_ROOM: usize = 1 << 16;
 
-/// The position of one message in the log, and the transaction id in front of it.
+/// The position of one message in WAL, and the transaction id in front of it.
 #[derive(Debug, Clone, Copy)]
 struct Where {
     start: Position,

@@ -116,7 +116,7 @@ impl Replication {
         }
     }
 
-    /// Describes a table whose rows [`Replication::select`] requests next. The slot begins at `at`.
+    /// Describes a table whose rows [`Replication::select`] requests next. The slot starts at `at`.
     pub fn snapshot_table(&mut self, table: Table<'_>, at: Position) {
         if let Err(failure) = self.changes.snapshot_table(table, at) {
             self.fail(failure);
@@ -134,7 +134,7 @@ impl Replication {
         self.changes.snapshot_over(at);
     }
 
-    /// Sends a status update: the server may discard the log before `flushed`.
+    /// Sends a status update: the server may discard WAL before `flushed`.
     pub fn update_status(&mut self, flushed: Position, clock: i64, wants_answer: bool) {
         if self.state == State::Streaming {
             status_update(&mut self.output, flushed, clock, wants_answer);
@@ -205,7 +205,7 @@ impl Replication {
         self.changes.output_taken(KEEP);
     }
 
-    /// The end of the server's log, as last reported.
+    /// The end of the server's WAL, as last reported.
     pub fn end(&self) -> Position {
         self.changes.end()
     }

@@ -18,7 +18,7 @@ use super::position::put_position;
 use super::relation::Relation;
 use crate::types::digits;
 use crate::types::output::{Output, Target, put_short};
-use crate::types::{Encoder, Strings, json_string, oid};
+use crate::types::{AsStrings, Encoder, json_string, oid};
 use alloc::boxed::Box;
 
 /// The time of a transaction's commit.
@@ -44,7 +44,7 @@ pub(super) struct Lines {
 
 impl Lines {
     pub fn new() -> Lines {
-        let encoder = |type_oid| Encoder::new(type_oid, 1, Strings::NONE).ok();
+        let encoder = |type_oid| Encoder::new(type_oid, 1, AsStrings::NONE).ok();
         Lines {
             out: Output::default(),
             timestamp: encoder(oid::TIMESTAMPTZ),

@@ -15,7 +15,7 @@ pub type Timestamp = [u8; 8];
 pub enum Message<'a> {
     /// `B`: begins a transaction that has committed.
     Begin {
-        /// Position of its commit record in the log.
+        /// Position of its commit record in WAL.
         final_position: Position,
         /// When it was committed.
         committed_at: Timestamp,
@@ -40,7 +40,7 @@ pub enum Message<'a> {
     Logical {
         /// The message belongs to its transaction. Other messages are sent at once.
         is_transactional: bool,
-        /// Its position in the log.
+        /// Its position in WAL.
         position: Position,
         /// The first argument.
         prefix: &'a [u8],

@@ -7,14 +7,14 @@ use crate::encode::columns::{Kind, Row};
 use crate::encode::{Lead, RowError, camel_case};
 use crate::protocol::reader::Malformed;
 use crate::types::output::{Output, Target, Writer};
-use crate::types::{Encoder, InvalidValue, Strings, Types, json_string};
+use crate::types::{AsStrings, Encoder, InvalidValue, Types, json_string};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowOptions {
-    pub strings: Strings,
+    pub strings: AsStrings,
     /// `created_at` becomes `createdAt`.
     pub camel_case: bool,
 }
@@ -91,7 +91,7 @@ impl Relation {
     }
 
     /// Takes new descriptions of types into account.
-    pub fn learn(&mut self, strings: Strings, types: &Types) {
+    pub fn learn(&mut self, strings: AsStrings, types: &Types) {
         for column in &mut self.columns {
             column.form = Form::new(column.type_oid, strings, types);
         }
@@ -222,7 +222,7 @@ impl Relation {
 }
 
 impl Form {
-    fn new(type_oid: u32, strings: Strings, types: &Types) -> Form {
+    fn new(type_oid: u32, strings: AsStrings, types: &Types) -> Form {
         let text = text_encoder(type_oid, strings, types);
         Form {
             kind: Kind::new(type_oid, 0, &text, strings),
@@ -248,7 +248,7 @@ impl Form {
 }
 
 /// The encoder for text format. A value that cannot be read stays the server's text.
-fn text_encoder(type_oid: u32, strings: Strings, types: &Types) -> Encoder {
+fn text_encoder(type_oid: u32, strings: AsStrings, types: &Types) -> Encoder {
     let mut encoder = Encoder::of_text(type_oid, strings, types);
     encoder.keep_unread();
     encoder

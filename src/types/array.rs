@@ -1,4 +1,4 @@
-//! Arrays of any built-in element and any number of dimensions, as nested JSON arrays. NULL is `null`; lower bounds are
+//! Arrays of any element type and any number of dimensions, as nested JSON arrays. NULL is `null`; lower bounds are
 //! dropped.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! ```
 
 use super::output::Writer;
-use super::rare::{ended, field, put};
+use super::rare::{expect_end, next_field, put};
 use super::{Outcome, WRONG_LENGTH, integer, oid};
 
 /// MAXDIM of the server.
@@ -42,7 +42,7 @@ pub(super) fn append(
     }
 }
 
-/// Like [`append`], where size matters and not speed.
+/// Same output as [`append`] from less code, for arrays whose code size matters more than their speed.
 pub(super) fn append_rare(
     out: &mut Writer<'_>,
     value: &[u8],
@@ -68,13 +68,13 @@ pub(super) fn append_rare(
             put(out, ",");
         }
         bracket(out, index, "[");
-        match field(&mut rest)? {
+        match next_field(&mut rest)? {
             Some(element) => append_element(out, element)?,
             None => put(out, "null"),
         }
         bracket(out, index.wrapping_add(1), "]");
     }
-    ended(rest)
+    expect_end(rest)
 }
 
 #[inline(always)]

@@ -72,7 +72,7 @@ pub(crate) fn append_sixteen_without_trailing_zeros(out: &mut Short<'_>, number:
     };
     out.put(&(high | ASCII_ZEROS).to_le_bytes());
     out.put(&(low | ASCII_ZEROS).to_le_bytes());
-    out.take_back(zeros as usize);
+    out.drop_last(zeros as usize);
 }
 
 /// Appends `number`.

@@ -8,7 +8,7 @@ use super::layout::{Layout, Text};
 use super::nested::Nest;
 use super::output::{Target, Writer};
 use super::scalar::Scalar;
-use super::{InvalidValue, Strings, Types, UNKNOWN_TYPE, UnknownBinary, oid};
+use super::{AsStrings, InvalidValue, Types, UNKNOWN_TYPE, UnknownBinary, oid};
 use super::{boolean, float, integer, json, json_string, text};
 
 /// How a value becomes a cell of CSV.
@@ -42,7 +42,7 @@ pub struct Encoder {
     type_oid: u32,
     layout: Layout,
     types: Types,
-    strings: Strings,
+    strings: AsStrings,
     keeps_unread: bool,
 }
 
@@ -53,7 +53,7 @@ impl Encoder {
     pub fn new(
         type_oid: u32,
         format_code: i16,
-        strings: Strings,
+        strings: AsStrings,
     ) -> Result<Encoder, UnknownBinary> {
         Encoder::with_types(type_oid, format_code, strings, &Types::default())
     }
@@ -62,7 +62,7 @@ impl Encoder {
     pub fn with_types(
         type_oid: u32,
         format_code: i16,
-        strings: Strings,
+        strings: AsStrings,
         types: &Types,
     ) -> Result<Encoder, UnknownBinary> {
         let layout = match format_code {
@@ -74,11 +74,11 @@ impl Encoder {
     }
 
     /// Makes the encoder of values in the server's text form; every type has one.
-    pub fn of_text(type_oid: u32, strings: Strings, types: &Types) -> Encoder {
+    pub fn of_text(type_oid: u32, strings: AsStrings, types: &Types) -> Encoder {
         Encoder::of_layout(type_oid, Layout::of_text(type_oid, types), strings, types)
     }
 
-    fn of_layout(type_oid: u32, layout: Layout, strings: Strings, types: &Types) -> Encoder {
+    fn of_layout(type_oid: u32, layout: Layout, strings: AsStrings, types: &Types) -> Encoder {
         Encoder {
             type_oid,
             layout,

@@ -63,7 +63,7 @@ impl Nest<'_> {
             return None;
         }
         match self.types.kind(type_oid) {
-            Some(Kind::Scalar(scalar)) if self.strings.quote(scalar) => {
+            Some(Kind::Scalar(scalar)) if self.strings.quotes_number(scalar) => {
                 quoted(out, |out| append_scalar(scalar, text, out)).ok()
             }
             Some(Kind::Scalar(scalar)) => append_scalar(scalar, text, out).ok(),

@@ -7,7 +7,7 @@ use super::from_text::{NOT_READ, forms};
 use super::output::Writer;
 use super::rare::Rare;
 use super::scalar::Scalar;
-use super::{Outcome, Strings, Types, UNKNOWN_TYPE};
+use super::{AsStrings, Outcome, Types, UNKNOWN_TYPE};
 use super::{array, json, text};
 
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +39,12 @@ pub(super) enum Text {
 }
 
 impl Layout {
-    pub(super) fn of_binary(type_oid: u32, strings: Strings, types: &Types) -> Option<Layout> {
+    pub(super) fn of_binary(type_oid: u32, strings: AsStrings, types: &Types) -> Option<Layout> {
         if types.float_times() && !types.has_binary_encoder(type_oid) {
             return None;
         }
         Some(match types.kind(type_oid)? {
-            Kind::Scalar(scalar) if strings.quote(scalar) => Layout::QuotedBinary(scalar),
+            Kind::Scalar(scalar) if strings.quotes_number(scalar) => Layout::QuotedBinary(scalar),
             Kind::Scalar(scalar) => Layout::Binary(scalar),
             Kind::Array(element_oid) | Kind::Vector(element_oid)
                 if let Some(Kind::Scalar(element)) = types.kind(element_oid) =>
@@ -52,7 +52,7 @@ impl Layout {
                 Layout::Array {
                     element_oid,
                     element,
-                    quoted: strings.quote(element) || (strings.json && element.is_json()),
+                    quoted: strings.quotes_number(element) || (strings.json && element.is_json()),
                 }
             }
             _ if types.is_readable(type_oid) => Layout::Nested,
@@ -79,7 +79,7 @@ impl Layout {
     pub(super) fn append(self, value: &[u8], out: &mut Writer<'_>) -> Outcome {
         match self {
             Layout::Binary(scalar) => scalar.append(value, out),
-            Layout::QuotedBinary(scalar) => scalar.append_as(value, Strings::ALL, out),
+            Layout::QuotedBinary(scalar) => scalar.append_as(value, AsStrings::ALL, out),
             Layout::Array {
                 element_oid,
                 element,
@@ -89,7 +89,7 @@ impl Layout {
                     let version = usize::from(element == Scalar::Jsonb);
                     text::append(out, value.get(version..).unwrap_or_default())
                 } else if in_quotes {
-                    element.append_as(value, Strings::ALL, out)
+                    element.append_as(value, AsStrings::ALL, out)
                 } else {
                     element.append(value, out)
                 }

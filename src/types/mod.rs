@@ -81,7 +81,7 @@ pub struct UnknownBinary {
 /// The types whose values are written as strings, also inside arrays: int8 and numeric, because a JavaScript number
 /// would lose digits, and json.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Strings {
+pub struct AsStrings {
     /// int8.
     pub int8: bool,
     /// numeric.
@@ -90,21 +90,22 @@ pub struct Strings {
     pub json: bool,
 }
 
-impl Strings {
+impl AsStrings {
     /// All numbers that a JavaScript number would round.
-    pub const ALL: Strings = Strings {
+    pub const ALL: AsStrings = AsStrings {
         int8: true,
         numeric: true,
         json: false,
     };
     /// No additional strings: the server's own JSON.
-    pub const NONE: Strings = Strings {
+    pub const NONE: AsStrings = AsStrings {
         int8: false,
         numeric: false,
         json: false,
     };
 
-    fn quote(self, scalar: Scalar) -> bool {
+    /// Returns whether values of this type are numbers that are written between quotes. This leaves out json.
+    fn quotes_number(self, scalar: Scalar) -> bool {
         (self.int8 && scalar == Scalar::Int8) || (self.numeric && scalar == Scalar::Numeric)
     }
 }

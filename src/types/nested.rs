@@ -8,8 +8,8 @@
 
 use super::catalog::{Attribute, Kind, Types};
 use super::output::Writer;
-use super::rare::{append_number, ended, field, fixed, put};
-use super::{Outcome, Strings, UNKNOWN_TYPE, array, json_string};
+use super::rare::{append_number, expect_end, next_field, next_four, put};
+use super::{AsStrings, Outcome, UNKNOWN_TYPE, array, json_string};
 use alloc::vec::Vec;
 use core::cell::Cell;
 
@@ -19,13 +19,13 @@ pub(super) const MAX_DEPTH: u32 = 64;
 /// The values that are the same at every depth of one value.
 pub(super) struct Nest<'a> {
     pub types: &'a Types,
-    pub strings: Strings,
+    pub strings: AsStrings,
     /// The unknown type, after [`UNKNOWN_TYPE`].
     pub unknown: Cell<u32>,
 }
 
 impl<'a> Nest<'a> {
-    pub(super) fn new(types: &'a Types, strings: Strings) -> Nest<'a> {
+    pub(super) fn new(types: &'a Types, strings: AsStrings) -> Nest<'a> {
         Nest {
             types,
             strings,
@@ -74,13 +74,13 @@ impl<'a> Nest<'a> {
         depth: u32,
     ) -> Outcome {
         let mut rest = value;
-        let count = u32::from_be_bytes(fixed(&mut rest)?);
+        let count = u32::from_be_bytes(next_four(&mut rest)?);
         if attributes.is_some_and(|attributes| attributes.len() != count as usize) {
             return self.refuse(record_oid);
         }
         put(out, "{");
         for index in 0..count {
-            let type_oid = u32::from_be_bytes(fixed(&mut rest)?);
+            let type_oid = u32::from_be_bytes(next_four(&mut rest)?);
             if index != 0 {
                 put(out, ",");
             }
@@ -96,13 +96,13 @@ impl<'a> Nest<'a> {
                 }
             }
             put(out, ":");
-            match field(&mut rest)? {
+            match next_field(&mut rest)? {
                 Some(value) => self.append(type_oid, value, out, depth)?,
                 None => put(out, "null"),
             }
         }
         put(out, "}");
-        ended(rest)
+        expect_end(rest)
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn push(text: &mut Vec<u8>, byte: u8) {
 #[cfg(test)]
 pub(super) mod tests {
     use crate::types::tests::{json, objects_json, refused};
-    use crate::types::{Encoder, InvalidValue, Strings, Types};
+    use crate::types::{AsStrings, Encoder, InvalidValue, Types};
     use alloc::string::String;
     use alloc::vec::Vec;
 
@@ -150,7 +150,7 @@ pub(super) mod tests {
         value: &[u8],
     ) -> Result<String, InvalidValue> {
         let mut out = Vec::new();
-        let encoder = Encoder::with_types(type_oid, 1, Strings::ALL, &types()).unwrap();
+        let encoder = Encoder::with_types(type_oid, 1, AsStrings::ALL, &types()).unwrap();
         encoder.encode(value, &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
@@ -184,7 +184,7 @@ pub(super) mod tests {
     fn an_unknown_type_is_named() {
         let value = record(&[(790, Some(&[0; 8]))]);
         let mut out = Vec::new();
-        let encoder = Encoder::new(2249, 1, Strings::NONE).unwrap();
+        let encoder = Encoder::new(2249, 1, AsStrings::NONE).unwrap();
         let error = encoder.encode(&value, &mut out).unwrap_err();
         assert!(error.is_unknown_type());
         assert_eq!(error.type_oid, 790);

@@ -153,8 +153,8 @@ impl Writer<'_> {
         self.at = self.at.wrapping_add(length);
     }
 
-    /// Appends the first `length` bytes of `readable`, which may continue after them: when a field is followed by more
-    /// of its row, no distinction of cases by length is needed.
+    /// Appends the first `length` bytes of `readable`. If `readable` continues after them, as a row does after a field,
+    /// whole blocks are copied past the end of the field, with no case for each length.
     #[inline(always)]
     pub(crate) fn put_within(&mut self, readable: &[u8], length: usize) {
         // Sums of lengths of bytes in memory cannot overflow, here and below: all memory is less than the address
@@ -290,7 +290,7 @@ impl Short<'_> {
 
     /// Drops the last `count` bytes.
     #[inline(always)]
-    pub(crate) fn take_back(&mut self, count: usize) {
+    pub(crate) fn drop_last(&mut self, count: usize) {
         self.at = self.at.saturating_sub(count);
     }
 

@@ -11,7 +11,7 @@
 use super::catalog::Kind;
 use super::nested::{Nest, push};
 use super::output::{Target, Writer};
-use super::rare::{bare, ended, field, fixed, put};
+use super::rare::{bare, expect_end, next_field, next_four, put};
 use super::{Outcome, Scalar, WRONG_LENGTH, json_string};
 use alloc::vec::Vec;
 
@@ -80,10 +80,10 @@ impl Nest<'_> {
 
 fn for_each_range(value: &[u8], mut append: impl FnMut(u32, &[u8]) -> Outcome) -> Outcome {
     let mut rest = value;
-    for index in 0..u32::from_be_bytes(fixed(&mut rest)?) {
-        append(index, field(&mut rest)?.ok_or(WRONG_LENGTH)?)?;
+    for index in 0..u32::from_be_bytes(next_four(&mut rest)?) {
+        append(index, next_field(&mut rest)?.ok_or(WRONG_LENGTH)?)?;
     }
-    ended(rest)
+    expect_end(rest)
 }
 
 /// The bounds of a range that is not empty; `None`: there is no such bound.
@@ -101,15 +101,15 @@ impl<'a> Bounds<'a> {
             return Err("unknown flags of a range");
         }
         if flags & EMPTY != 0 {
-            ended(rest)?;
+            expect_end(rest)?;
             return Ok(None);
         }
         let mut bound = |infinite: u8| match flags & infinite {
-            0 => Ok::<_, &'static str>(Some(field(&mut rest)?.ok_or(WRONG_LENGTH)?)),
+            0 => Ok::<_, &'static str>(Some(next_field(&mut rest)?.ok_or(WRONG_LENGTH)?)),
             _ => Ok(None),
         };
         let (lower, upper) = (bound(LOWER_INFINITE)?, bound(UPPER_INFINITE)?);
-        ended(rest)?;
+        expect_end(rest)?;
         Ok(Some(Bounds {
             flags,
             lower,

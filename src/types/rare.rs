@@ -1,6 +1,6 @@
 //! Rarely used types and their encoding: bit strings, transaction ids, tid, pg_lsn, jsonpath, ltree, hstore, vector.
 //!
-//! Size matters here, not speed: nothing is inlined, and every piece of text goes through [`put`].
+//! Code size matters here, not speed: nothing is inlined, and every piece of text goes through [`put`].
 
 use super::geometry::{self, Geometry};
 use super::output::{Writer, put_short};
@@ -191,20 +191,20 @@ fn append_hstore(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
         if index != 0 {
             put(out, ", ");
         }
-        json_string::append(out, field(&mut rest)?.ok_or(WRONG_LENGTH)?);
+        json_string::append(out, next_field(&mut rest)?.ok_or(WRONG_LENGTH)?);
         put(out, ": ");
-        match field(&mut rest)? {
+        match next_field(&mut rest)? {
             Some(text) => json_string::append(out, text),
             None => put(out, "null"),
         }
     }
     put(out, "}");
-    ended(rest)
+    expect_end(rest)
 }
 
-/// Reads an int32 length and that many bytes; -1 is NULL.
-pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, &'static str> {
-    let length = i32::from_be_bytes(fixed(rest)?);
+/// Takes an int32 length and that many bytes from `rest`; -1 is NULL.
+pub(super) fn next_field<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, &'static str> {
+    let length = i32::from_be_bytes(next_four(rest)?);
     if length == -1 {
         return Ok(None);
     }
@@ -214,15 +214,15 @@ pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, &'stati
     Ok(Some(field))
 }
 
-/// Reads the next four bytes.
-pub(super) fn fixed(rest: &mut &[u8]) -> Result<[u8; 4], &'static str> {
+/// Takes the next four bytes from `rest`.
+pub(super) fn next_four(rest: &mut &[u8]) -> Result<[u8; 4], &'static str> {
     let (bytes, after) = rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
     *rest = after;
     Ok(*bytes)
 }
 
-/// Fails if anything follows.
-pub(super) fn ended(rest: &[u8]) -> Outcome {
+/// Fails if `rest` is not empty.
+pub(super) fn expect_end(rest: &[u8]) -> Outcome {
     if rest.is_empty() {
         Ok(())
     } else {

@@ -4,7 +4,7 @@
 
 use super::output::Writer;
 use super::rare::Rare;
-use super::{Outcome, Strings, oid};
+use super::{AsStrings, Outcome, oid};
 use super::{boolean, bytea, datetime, float, integer, interval, json, numeric, text, uuid};
 
 /// Types with a binary form of their own.
@@ -81,8 +81,13 @@ impl Scalar {
 
     /// Appends the value, between quotes if `strings` says so.
     #[inline(never)]
-    pub(super) fn append_as(self, value: &[u8], strings: Strings, out: &mut Writer<'_>) -> Outcome {
-        if strings.quote(self) {
+    pub(super) fn append_as(
+        self,
+        value: &[u8],
+        strings: AsStrings,
+        out: &mut Writer<'_>,
+    ) -> Outcome {
+        if strings.quotes_number(self) {
             quoted(out, |out| self.append(value, out))
         } else {
             self.append(value, out)

@@ -33,7 +33,7 @@ fn known() -> impl Iterator<Item = u32> {
 fn encoded(
     type_oid: u32,
     format_code: i16,
-    strings: Strings,
+    strings: AsStrings,
     value: &[u8],
 ) -> Result<Vec<u8>, InvalidValue> {
     let mut out = Vec::from(*b"before");
@@ -46,22 +46,22 @@ fn encoded(
 
 /// The JSON of a binary value.
 pub(super) fn json(type_oid: u32, value: impl AsRef<[u8]>) -> String {
-    String::from_utf8(encoded(type_oid, 1, Strings::NONE, value.as_ref()).unwrap()).unwrap()
+    String::from_utf8(encoded(type_oid, 1, AsStrings::NONE, value.as_ref()).unwrap()).unwrap()
 }
 
 /// The JSON of a binary value for JavaScript objects.
 pub(super) fn objects_json(type_oid: u32, value: &[u8]) -> String {
-    String::from_utf8(encoded(type_oid, 1, Strings::ALL, value).unwrap()).unwrap()
+    String::from_utf8(encoded(type_oid, 1, AsStrings::ALL, value).unwrap()).unwrap()
 }
 
 /// The JSON of a value in text form.
 pub(super) fn text_json(type_oid: u32, value: &str) -> String {
-    String::from_utf8(encoded(type_oid, 0, Strings::NONE, value.as_bytes()).unwrap()).unwrap()
+    String::from_utf8(encoded(type_oid, 0, AsStrings::NONE, value.as_bytes()).unwrap()).unwrap()
 }
 
 /// Asserts that the bytes are not a binary value of the type.
 pub(super) fn refused(type_oid: u32, value: &[u8]) {
-    for strings in [Strings::NONE, Strings::ALL] {
+    for strings in [AsStrings::NONE, AsStrings::ALL] {
         assert_eq!(
             encoded(type_oid, 1, strings, value).map_err(|error| error.type_oid),
             Err(type_oid),
@@ -73,7 +73,7 @@ pub(super) fn refused(type_oid: u32, value: &[u8]) {
 /// Asserts that the text is not a value of the type.
 pub(super) fn text_refused(type_oid: u32, value: &str) {
     assert_eq!(
-        encoded(type_oid, 0, Strings::NONE, value.as_bytes()).map_err(|error| error.type_oid),
+        encoded(type_oid, 0, AsStrings::NONE, value.as_bytes()).map_err(|error| error.type_oid),
         Err(type_oid),
         "{value}"
     );
@@ -104,15 +104,15 @@ fn binary_is_asked_for_where_it_can_be_read() {
             "type {type_oid} has a binary form: take it out of `of_text_only`"
         );
         assert_eq!(
-            Encoder::new(type_oid, 1, Strings::ALL).map(drop),
+            Encoder::new(type_oid, 1, AsStrings::ALL).map(drop),
             if known {
                 Ok(())
             } else {
                 Err(UnknownBinary { type_oid })
             }
         );
-        assert!(Encoder::new(type_oid, 0, Strings::NONE).is_ok());
-        assert!(Encoder::new(type_oid, 2, Strings::NONE).is_err());
+        assert!(Encoder::new(type_oid, 0, AsStrings::NONE).is_ok());
+        assert!(Encoder::new(type_oid, 2, AsStrings::NONE).is_err());
     }
 }
 
@@ -147,14 +147,14 @@ fn float_times_are_asked_for_as_text() {
             "{type_oid}"
         );
         assert_eq!(
-            Encoder::with_types(type_oid, 1, Strings::NONE, &float_times).is_ok(),
+            Encoder::with_types(type_oid, 1, AsStrings::NONE, &float_times).is_ok(),
             binary,
             "{type_oid}"
         );
     }
     let read = |type_oid, text: &str, types: &Types| {
         let mut out = Vec::new();
-        let encoder = Encoder::with_types(type_oid, 0, Strings::NONE, types).unwrap();
+        let encoder = Encoder::with_types(type_oid, 0, AsStrings::NONE, types).unwrap();
         encoder.encode(text.as_bytes(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
@@ -192,9 +192,12 @@ fn objects_get_big_numbers_as_strings() {
         "\"NaN\""
     );
     assert_eq!(objects_json(oid::INT4, &[0, 0, 0, 7]), "7");
-    assert_eq!(encoded(oid::INT8, 0, Strings::ALL, b"7").unwrap(), b"\"7\"");
     assert_eq!(
-        encoded(oid::NUMERIC, 0, Strings::ALL, b"Infinity").unwrap(),
+        encoded(oid::INT8, 0, AsStrings::ALL, b"7").unwrap(),
+        b"\"7\""
+    );
+    assert_eq!(
+        encoded(oid::NUMERIC, 0, AsStrings::ALL, b"Infinity").unwrap(),
         b"\"Infinity\""
     );
 }
@@ -250,7 +253,7 @@ proptest! {
         let cut = noise.get(..length).unwrap_or(&noise);
         for value in [&noise[..], cut, &plausible] {
             for type_oid in known().chain([999_999]) {
-                for strings in [Strings::NONE, Strings::ALL] {
+                for strings in [AsStrings::NONE, AsStrings::ALL] {
                     for format_code in [0, 1] {
                         if format_code == 1 && !has_binary_encoder(type_oid) {
                             continue;
@@ -270,7 +273,7 @@ proptest! {
         elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)
     ) {
         for (array_oid, element_oid) in arrays() {
-            for strings in [Strings::NONE, Strings::ALL] {
+            for strings in [AsStrings::NONE, AsStrings::ALL] {
                 let alone = elements.iter().map(|element| encoded(element_oid, 1, strings, element));
                 let alone: Result<Vec<_>, _> = alone.collect();
                 let together = encoded(array_oid, 1, strings, &array_of(element_oid, &elements));

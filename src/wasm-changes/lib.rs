@@ -10,7 +10,7 @@ extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use pgz_edge::boundary::{form, rows};
-use pgz_edge::encode::{Strings, Types};
+use pgz_edge::encode::{AsStrings, Types};
 use pgz_edge::replication::{Options, Replication, Table};
 use wasm_bindgen::prelude::*;
 
@@ -45,7 +45,7 @@ impl ChangesCore {
         let has = |bit| row_form & bit != 0;
         let options = Options {
             objects: row_form & form::ROWS_FORMAT == rows::COLUMNS,
-            strings: Strings {
+            strings: AsStrings {
                 int8: has(form::INT8_AS_STRING),
                 numeric: has(form::NUMERIC_AS_STRING),
                 json: has(form::JSON_AS_STRING),
@@ -62,7 +62,7 @@ impl ChangesCore {
         self.inner.restart(yielded);
     }
 
-    /// Describes the database's own types, with the arguments of the driver's core.
+    /// Describes the database's own types. Same arguments as `define_types` of the driver's core (src/wasm/lib.rs).
     pub fn define_types(&mut self, types: &[u32], attributes: &[u32], names: &str) {
         self.inner
             .define_types(Types::new(types, attributes, names));
@@ -84,7 +84,7 @@ impl ChangesCore {
     /// - `names`: of its schema, of the table and of its columns, each followed by a NUL.
     /// - `columns`: three numbers each: 1 if the column belongs to the replica identity, else 0; type OID; type
     ///   modifier.
-    /// - `at`: where the slot begins.
+    /// - `at`: the WAL position at which the slot starts.
     pub fn snapshot_table(
         &mut self,
         oid: u32,
@@ -113,7 +113,7 @@ impl ChangesCore {
         self.inner.snapshot_over(at);
     }
 
-    /// A status update: the server may discard the log before `flushed`.
+    /// A status update: the server may discard WAL before `flushed`.
     /// - `clock`: microseconds since 2000-01-01.
     pub fn update_status(&mut self, flushed: u64, clock: i64, wants_answer: bool) {
         self.inner.update_status(flushed, clock, wants_answer);
@@ -149,7 +149,7 @@ impl ChangesCore {
         self.inner.seal()
     }
 
-    /// Address of that output in wasm memory, valid until the next call other than these three.
+    /// Address of that output in wasm memory, valid until the next call.
     pub fn changes_pointer(&self) -> *const u8 {
         self.inner.changes().as_ptr()
     }
@@ -169,7 +169,7 @@ impl ChangesCore {
         self.inner.failure()
     }
 
-    /// The end of the server's log, as last reported.
+    /// The end of the server's WAL, as last reported.
     pub fn end(&self) -> u64 {
         self.inner.end()
     }

@@ -112,7 +112,7 @@ test("without arguments the command prints its help, and SQL without a command g
       expect.stringContaining(`SQL comes after a command: pgz-edge ${command} "…".`),
     ]);
   }
-  expect((await cli.run(["my select"])).err).toContain("There is no command; there are");
+  expect((await cli.run(["my select"])).err).toContain("Unknown command: the commands are");
 });
 
 test("a missing file is named, and a text that is not a path is not repeated", async () => {

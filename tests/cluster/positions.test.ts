@@ -1,6 +1,6 @@
 // Reads after a position, over standbys that replay late or not at all: no answer is older than the position.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { positionOf, textOf } from "../../js/adapters/cluster/position.ts";
+import { positionOf, positionText } from "../../js/adapters/cluster/position.ts";
 import type { RouteEvent, Transaction } from "../../js/index.ts";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
 import { clusterOf, driver, has19, majors, start, type Options } from "./world.ts";
@@ -223,12 +223,12 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     const position = positionOf(await cluster.position());
     await isPrimary("'; drop table counter; --");
     await isPrimary("zzzzzzzzzzzzz-zzzzzzz-zzzzzzzzzzzzz");
-    await isPrimary(textOf({ ...position, system: position.system + 1n }));
+    await isPrimary(positionText({ ...position, system: position.system + 1n }));
     // Seen from a position of timeline 2, a promotion has left this primary behind.
-    const older = textOf({ ...position, timeline: 2 });
+    const older = positionText({ ...position, timeline: 2 });
     await expect(cluster.reads.after(older).query("select 1")).rejects.toMatchObject({ code: "CLUSTER_LEFT_BEHIND" });
     for (const none of [undefined, null, ""]) expect(cluster.reads.after(none)).toBe(cluster.reads);
-    await expect(cluster.reads.after(textOf(position)).query("select 1", { cache: true })).rejects.toMatchObject({
+    await expect(cluster.reads.after(positionText(position)).query("select 1", { cache: true })).rejects.toMatchObject({
       code: "INVALID_OPTION",
     });
   });

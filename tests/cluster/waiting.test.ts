@@ -2,7 +2,7 @@
 // asking. The standby replays nothing while it is paused, so each of these calls would wait for ever.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { delayingProxy, type DelayingProxy } from "../../bench/lib/delaying-proxy.mjs";
-import { positionOf, textOf } from "../../js/adapters/cluster/position.ts";
+import { positionOf, positionText } from "../../js/adapters/cluster/position.ts";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
 import { until } from "../support/until.ts";
@@ -198,7 +198,7 @@ test("a standby that is promoted while a call waits is no longer used as a stand
   const position = await write();
   const { lsn, ...rest } = positionOf(position);
   // One position that the standby will have when it is promoted, and one that it will never have.
-  const answers = [position, textOf({ ...rest, lsn: lsn + 100_000_000n })].map(read);
+  const answers = [position, positionText({ ...rest, lsn: lsn + 100_000_000n })].map(read);
   await areWaiting(2);
   await until(async () => (await standby.received()) >= lsn);
   const { length } = routes;

@@ -4,7 +4,7 @@
 use crate::cases;
 use crate::forms::is_value;
 use crate::values::{DEFINED, TYPES, passes_json_on};
-use pgz_edge::types::{Encoder, Strings, oid};
+use pgz_edge::types::{AsStrings, Encoder, oid};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -127,7 +127,7 @@ fn spoilt(text: &str, edits: &[(Index, Edit)]) -> Vec<u8> {
 }
 
 /// Returns the JSON of the text, or `None` if the text is refused.
-fn read(type_oid: u32, text: &[u8], strings: Strings, keep: bool) -> Option<Vec<u8>> {
+fn read(type_oid: u32, text: &[u8], strings: AsStrings, keep: bool) -> Option<Vec<u8>> {
     let encoder = DEFINED.with(|types| Encoder::with_types(type_oid, 0, strings, types));
     let mut encoder = encoder.unwrap();
     if keep {
@@ -138,7 +138,11 @@ fn read(type_oid: u32, text: &[u8], strings: Strings, keep: bool) -> Option<Vec<
 }
 
 fn check(type_oid: u32, text: &[u8], objects: bool) -> Result<(), TestCaseError> {
-    let strings = if objects { Strings::ALL } else { Strings::NONE };
+    let strings = if objects {
+        AsStrings::ALL
+    } else {
+        AsStrings::NONE
+    };
     let strict = read(type_oid, text, strings, false);
     let kept = read(type_oid, text, strings, true);
     if strict.is_some() {

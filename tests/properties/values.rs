@@ -2,7 +2,7 @@
 
 use crate::cases;
 use pgz_edge::encode::{ColumnDescription, Plan, RowFormat};
-use pgz_edge::types::{Encoder, Strings, Types, oid};
+use pgz_edge::types::{AsStrings, Encoder, Types, oid};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -92,7 +92,7 @@ proptest! {
         at in any::<Index>(), bytes in value(), format_code in 0..2_i16, objects in any::<bool>(),
     ) {
         let type_oid = TYPES[at.index(TYPES.len())];
-        let form = if objects { Strings::ALL } else { Strings::NONE };
+        let form = if objects { AsStrings::ALL } else { AsStrings::NONE };
         let encoder = DEFINED.with(|types| Encoder::with_types(type_oid, format_code, form, types)).unwrap();
         let mut out = vec![];
         if encoder.encode(&bytes, &mut out).is_ok() {

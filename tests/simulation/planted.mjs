@@ -155,8 +155,8 @@ export const planted = [
   {
     name: "changes: the stored position is forgotten",
     file: "js/adapters/changes/feed.ts",
-    from: 'positionOf(options.from ?? "0/0")',
-    to: 'positionOf("0/0")',
+    from: 'lsnOf(options.from ?? "0/0")',
+    to: 'lsnOf("0/0")',
   },
   {
     name: "changes: the slot goes on past commits that wait to be acknowledged",
@@ -197,7 +197,7 @@ export const planted = [
   {
     name: "cluster: the role of a server that cannot be reached is remembered",
     file: "js/adapters/cluster/memory.ts",
-    from: "    facts.told = undefined;\n",
+    from: "    facts.status = undefined;\n",
     to: "",
   },
   {
@@ -209,8 +209,8 @@ export const planted = [
   {
     name: "cluster: a lag is told by positions of another timeline",
     file: "js/adapters/cluster/memory.ts",
-    from: "(!told?.timeline || told.timeline === this.#timeline)",
-    to: "(!told?.timeline || told.timeline !== 0)",
+    from: "(!status?.timeline || status.timeline === this.#timeline)",
+    to: "(!status?.timeline || status.timeline !== 0)",
     mends: "50e7d03",
   },
   {
@@ -228,8 +228,8 @@ export const planted = [
   {
     name: "cluster: a snapshot is older than the answer of its guard",
     file: "js/adapters/cluster/after.ts",
-    from: 'const isBefore = guard && (goesBefore || guard.way === "before");',
-    to: "const isBefore = guard && goesBefore;",
+    from: 'const isInOwnGroup = guard && (needsOwnGroup || guard.placement === "own group");',
+    to: "const isInOwnGroup = guard && needsOwnGroup;",
   },
   {
     name: "cluster: a call that waits for a server that is given up is told that its pool is closed",
@@ -240,7 +240,7 @@ export const planted = [
   },
   {
     name: "cluster: a position is waited for on a silent link",
-    file: "js/adapters/cluster/own.ts",
+    file: "js/adapters/cluster/internal-queries.ts",
     from: "if (!patience) return operation;",
     to: "if (patience) return operation;",
     mends: "50e7d03",

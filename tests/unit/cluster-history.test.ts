@@ -1,9 +1,9 @@
 // The checker of histories (tests/cluster/history.ts) finds the faults of wrong histories.
 import { expect, test } from "vitest";
-import { textOf } from "../../js/adapters/cluster/position.ts";
+import { positionText } from "../../js/adapters/cluster/position.ts";
 import { check, type Read, type Write } from "../cluster/history.ts";
 
-const at = (lsn: number, timeline = 1) => textOf({ system: 7n, timeline, lsn: BigInt(lsn) });
+const at = (lsn: number, timeline = 1) => positionText({ system: 7n, timeline, lsn: BigInt(lsn) });
 const write = (object: string, value: number, position?: string): Write => ({ object, value, position });
 const read = (object: string, behind: string, ...values: number[]): Read => ({ object, behind, values });
 
@@ -55,6 +55,6 @@ test("a write is lost unless its timeline had ended before it", () => {
 });
 
 test("a write with an unknown position is missed at the end, not by reads", () => {
-  const unknown = [...writes, write("list", 3, textOf({ system: 0n, timeline: 0, lsn: 0n }))];
+  const unknown = [...writes, write("list", 3, positionText({ system: 0n, timeline: 0, lsn: 0n }))];
   expect(check(unknown, [read("list", at(15), 1)], last, ends)).toEqual({ ...clean, lostByServer: 1 });
 });

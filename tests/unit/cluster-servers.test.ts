@@ -1,5 +1,6 @@
 // `pgz-edge/cluster` over the simulator's model of a primary and a standby, in real time: servers that fall silent, die
 // or are promoted at the one moment that matters. Sessions of the simulator have found each of these.
+import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createCluster } from "../../js/adapters/cluster.ts";
 import { memoryListener } from "../../js/sockets/memory.ts";
@@ -159,6 +160,21 @@ test("if no primary appears, the call fails when its time is over", async () => 
   await until(() => cluster.stats().servers[0]!.pool.total === 0, "the loss is noticed");
   await cluster.look();
   await expect(cluster.exec(INSERT)).rejects.toMatchObject({ code: "CONNECT_FAILED", retryable: true });
+});
+
+test("if no primary appears, a call ends when its signal or the cluster's aborts", async () => {
+  const [own, all] = [new AbortController(), new AbortController()];
+  const cluster = clusterOf({ isOneAccount: false, signal: all.signal });
+  await cluster.look();
+  replicas.primary.server.stop("crash");
+  await until(() => cluster.stats().servers[0]!.pool.total === 0, "the loss is noticed");
+  await cluster.look();
+  const calls = [cluster.exec(INSERT, { signal: own.signal }), cluster.exec(INSERT)] as const;
+  own.abort("its own");
+  await expect(calls[0]).rejects.toMatchObject({ code: "ABORTED", cause: "its own" });
+  all.abort("of all");
+  await expect(calls[1]).rejects.toMatchObject({ code: "ABORTED", cause: "of all" });
+  expect(getEventListeners(own.signal, "abort")).toEqual([]);
 });
 
 test("a transaction whose callback has begun is not run again if its guard fails", async () => {

@@ -1,8 +1,8 @@
 // When a call of `reads.after()` waits in the server, and for how long; and how a call ends while it is on no server.
 // The sessions only record what is sent: tests/cluster/waiting.test.ts has real servers.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { Between } from "../../js/adapters/cluster/between.ts";
-import type { Session } from "../../js/adapters/cluster/inside.ts";
+import { CallLimits } from "../../js/adapters/cluster/call-limits.ts";
+import type { Session } from "../../js/adapters/cluster/pool-queue.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
 import { waitFor } from "../../js/adapters/cluster/questions.ts";
 import type { Server } from "../../js/adapters/cluster/servers.ts";
@@ -14,7 +14,7 @@ const position = { system: 7n, timeline: 1, lsn: 0x1_0000_0028n };
 /** Returns a standby with at most `max` connections and a known position of `lsn`. */
 function standby({ max = 4, lsn = 0n, ...known }: { max?: number; lsn?: bigint } & Partial<Facts> = {}): Server {
   const facts = new Memory().of("one");
-  Object.assign(facts, { hasWaitFor: true, told: { isStandby: true, system: 7n, timeline: 1, lsn }, ...known });
+  Object.assign(facts, { hasWaitFor: true, status: { isStandby: true, system: 7n, timeline: 1, lsn }, ...known });
   return { facts, pool: { stats: () => ({ max }) }, waiting: 0 } as unknown as Server;
 }
 
@@ -85,7 +85,7 @@ describe("a wait in the server", () => {
     const texts = [0, 400, 599.5, 0.5, 1].map((milliseconds) => {
       vi.advanceTimersByTime(milliseconds);
       const { session, sent } = sessionOf("19.0");
-      waiting.on(session, ignored);
+      waiting.send(session, ignored);
       return sent;
     });
     const wait = (milliseconds: number) => [`wait for lsn '1/28' with (timeout ${milliseconds}, no_throw)`];
@@ -96,7 +96,7 @@ describe("a wait in the server", () => {
   test("ends when its call is over", () => {
     const { session, stopped, operation } = sessionOf("19.0");
     let callIsOver = () => {};
-    Waiting.begin(standby(), position, soon(), false)!.on(session, (listener) => (callIsOver = listener));
+    Waiting.begin(standby(), position, soon(), false)!.send(session, (listener) => (callIsOver = listener));
     expect(stopped).toEqual([]);
     callIsOver();
     expect(stopped).toEqual([operation]);
@@ -111,13 +111,13 @@ describe("a wait in the server", () => {
   ])("that fails with %s may be tried again: %s", (code, expected) => {
     const server = standby();
     const { session, end } = sessionOf("19.0", { code });
-    Waiting.begin(server, position, soon(), false)!.on(session, ignored);
+    Waiting.begin(server, position, soon(), false)!.send(session, ignored);
     end();
     expect(server.facts.hasWaitFor).toBe(expected);
   });
 });
 
-describe("a call between two servers", () => {
+describe("a call between two attempts", () => {
   const settled = (promise: Promise<unknown>) =>
     promise.then(
       () => "over",
@@ -125,7 +125,7 @@ describe("a call between two servers", () => {
     );
 
   test("waits as long as it was told to", async () => {
-    const pause = settled(new Between([undefined]).pause(50));
+    const pause = settled(new CallLimits([undefined]).pause(50));
     await vi.advanceTimersByTimeAsync(50);
     expect(await pause).toBe("over");
     expect(vi.getTimerCount()).toBe(0);
@@ -133,31 +133,31 @@ describe("a call between two servers", () => {
 
   test("ends when its signal aborts, and leaves no timer", async () => {
     const abort = new AbortController();
-    const between = new Between([undefined, abort.signal]);
-    const pause = settled(between.pause(50));
+    const limits = new CallLimits([undefined, abort.signal]);
+    const pause = settled(limits.pause(50));
     abort.abort("why");
     expect(await pause).toMatchObject({ code: "ABORTED", retryable: true, cause: "why" });
-    expect(await settled(between.pause(50))).toMatchObject({ code: "ABORTED" });
+    expect(await settled(limits.pause(50))).toMatchObject({ code: "ABORTED" });
     expect(vi.getTimerCount()).toBe(0);
   });
 
   test("ends when its timeout is over, and gives each attempt what is left of it", async () => {
-    const between = new Between([], 100);
+    const limits = new CallLimits([], 100);
     const given: unknown[] = [];
-    const attempt = () => between.attempt({ timeout: 100 }, async ({ timeout }) => void given.push(timeout));
+    const attempt = () => limits.attempt({ timeout: 100 }, async ({ timeout }) => void given.push(timeout));
     await attempt();
     for (const milliseconds of [40, 59]) {
-      const pause = between.pause(milliseconds);
+      const pause = limits.pause(milliseconds);
       await vi.advanceTimersByTimeAsync(milliseconds);
       await pause;
       await attempt();
     }
     expect(given).toEqual([100, 60, 1]);
-    const pause = settled(between.pause(50));
+    const pause = settled(limits.pause(50));
     await vi.advanceTimersByTimeAsync(1);
     const message = "The call took longer than 100 ms (timeout).";
     expect(await pause).toMatchObject({ code: "QUERY_TIMEOUT", message, retryable: true });
-    const late = between.attempt({}, () => Promise.reject(new TimeoutError("QUERY_TIMEOUT", "longer than 1 ms")));
+    const late = limits.attempt({}, () => Promise.reject(new TimeoutError("QUERY_TIMEOUT", "longer than 1 ms")));
     expect(await settled(late)).toMatchObject({ code: "QUERY_TIMEOUT", message, retryable: false });
   });
 });

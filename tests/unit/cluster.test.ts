@@ -1,11 +1,11 @@
 // Decisions of `pgz-edge/cluster` that need no server: texts of positions, lags, the choice of a server, and which
 // calls continue on another server.
 import { describe, expect, test } from "vitest";
-import { reasonToLeave } from "../../js/adapters/cluster/again.ts";
+import { reasonToLeave, reasonToLeaveGuarded } from "../../js/adapters/cluster/again.ts";
 import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
-import { endOfRecord, lsnOf, lsnText, positionOf, textOf, UNKNOWN } from "../../js/adapters/cluster/position.ts";
-import { refusalIn, refusalOf, told } from "../../js/adapters/cluster/questions.ts";
+import { endOfRecord, lsnOf, lsnText, positionOf, positionText, UNKNOWN } from "../../js/adapters/cluster/position.ts";
+import { refusalIn, refusalOf, statusOf } from "../../js/adapters/cluster/questions.ts";
 import { ConnectionError, PostgresError, TimeoutError } from "../../js/util/errors.ts";
 
 const MOST = (1n << 64n) - 1n;
@@ -17,7 +17,7 @@ describe("positions", () => {
       { system: MOST, timeline: 0xffffffff, lsn: MOST },
       { system: 1n, timeline: 1, lsn: 0n },
     ]) {
-      const text = textOf(position);
+      const text = positionText(position);
       expect(text).toMatch(/^[0-9a-z-]{5,35}$/);
       expect(positionOf(text)).toEqual(position);
     }
@@ -72,12 +72,12 @@ describe("lags", () => {
     memory.mark(primary(100n), 1_000);
     memory.mark(primary(200n), 2_000);
     memory.answered(facts, standby(99n), 1);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     memory.reached(facts, 150n);
-    expect(facts.hasAllOf).toBe(1_000);
+    expect(facts.upToDateAsOf).toBe(1_000);
     memory.reached(facts, 200n);
-    expect(facts.hasAllOf).toBe(2_000);
-    expect(facts.told!.lsn).toBe(200n);
+    expect(facts.upToDateAsOf).toBe(2_000);
+    expect(facts.status!.lsn).toBe(200n);
   });
 
   test("a promotion drops earlier marks", () => {
@@ -88,9 +88,9 @@ describe("lags", () => {
     memory.answered(facts, standby(100n), 1);
     memory.mark(primary(90n, 2), 3_000);
     expect(memory.isSuspect).toBe(true);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     memory.answered(facts, standby(90n, 2), 1);
-    expect(facts.hasAllOf).toBe(3_000);
+    expect(facts.upToDateAsOf).toBe(3_000);
   });
 
   test("a primary that was left behind is ignored, and one of another cluster drops earlier marks", () => {
@@ -101,7 +101,7 @@ describe("lags", () => {
     memory.mark(primary(100n, 1), 4_000);
     expect([memory.timeline, memory.isSuspect]).toEqual([2, true]);
     memory.answered(facts, standby(100n, 1), 1);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     memory.mark({ ...primary(10n, 1), system: 8n }, 5_000);
     expect(memory.timeline).toBe(1);
   });
@@ -112,16 +112,21 @@ describe("lags", () => {
     memory.mark(primary(90n, 2), 3_000);
     memory.answered(facts, standby(100n, 1), 1);
     expect(memory.canTell(facts)).toBe(false);
-    expect(facts.hasAllOf).toBe(-Infinity);
+    expect(facts.upToDateAsOf).toBe(-Infinity);
     // The role may not read the timeline.
     memory.answered(facts, standby(100n, 0), 1);
     expect(memory.canTell(facts)).toBe(true);
-    expect(facts.hasAllOf).toBe(3_000);
+    expect(facts.upToDateAsOf).toBe(3_000);
   });
 
   test("the texts of the answers are parsed", () => {
-    expect(told([true, "0/10", "7", 3, null, "8192"])).toEqual({ isStandby: true, lsn: 16n, system: 7n, timeline: 3 });
-    expect(told([false, "0/10", null, null, "0000000A0000000000000001", "8192"])).toMatchObject({ timeline: 10 });
+    expect(statusOf([true, "0/10", "7", 3, null, "8192"])).toEqual({
+      isStandby: true,
+      lsn: 16n,
+      system: 7n,
+      timeline: 3,
+    });
+    expect(statusOf([false, "0/10", null, null, "0000000A0000000000000001", "8192"])).toMatchObject({ timeline: 10 });
   });
 });
 
@@ -129,7 +134,7 @@ describe("the choice of a server", () => {
   const now = 10_000;
   const server = (key: string, facts: Partial<Facts>): Candidate => ({
     key,
-    facts: { ...new Memory().of(key), told: standby(50n), roundTrip: 1, hasAllOf: now - 100, ...facts },
+    facts: { ...new Memory().of(key), status: standby(50n), roundTrip: 1, upToDateAsOf: now - 100, ...facts },
   });
   const of = (servers: Candidate[], more: Partial<Parameters<typeof choose>[1]> = {}) => {
     const choice = choose(servers, { now, maxLag: 1_000, turn: 0, ...more });
@@ -140,8 +145,8 @@ describe("the choice of a server", () => {
     const servers = [
       server("far", { roundTrip: 50 }),
       server("near", { roundTrip: 4 }),
-      server("late", { roundTrip: 1, hasAllOf: now - 2_000 }),
-      server("primary", { told: primary(60n), roundTrip: 0.1 }),
+      server("late", { roundTrip: 1, upToDateAsOf: now - 2_000 }),
+      server("primary", { status: primary(60n), roundTrip: 0.1 }),
     ];
     expect(of(servers)).toBe("near");
     expect(of(servers, { maxLag: Infinity })).toBe("late");
@@ -154,17 +159,17 @@ describe("the choice of a server", () => {
   });
 
   test("prefers a server that is known to have reached the position", () => {
-    const servers = [server("near", {}), server("far", { roundTrip: 9, told: standby(70n) })];
+    const servers = [server("near", {}), server("far", { roundTrip: 9, status: standby(70n) })];
     expect(of(servers, { lsn: 60n })).toBe("far");
     expect(of(servers, { lsn: 80n })).toBe("near");
   });
 
   test("gives the reason why the primary answers", () => {
     expect(of([])).toBe("none");
-    expect(of([server("primary", { told: primary(1n) })])).toBe("none");
-    expect(of([server("gone", { told: undefined, failure: new Error() })])).toBe("unreachable");
-    expect(of([server("late", { hasAllOf: -Infinity })])).toBe("lag");
-    expect(of([server("late", { hasAllOf: -Infinity })], { maxLag: Infinity })).toBe("late");
+    expect(of([server("primary", { status: primary(1n) })])).toBe("none");
+    expect(of([server("gone", { status: undefined, failure: new Error() })])).toBe("unreachable");
+    expect(of([server("late", { upToDateAsOf: -Infinity })])).toBe("lag");
+    expect(of([server("late", { upToDateAsOf: -Infinity })], { maxLag: Infinity })).toBe("late");
   });
 });
 
@@ -173,27 +178,27 @@ describe("a call continues on another server", () => {
   const lost = (retryable: boolean) => new ConnectionError("CONNECTION_LOST", "", { retryable, stage: "session" });
 
   test("after conflicts and writes, unless a part may be committed", () => {
-    expect(reasonToLeave(sent("40001"), "select 1", false)).toBe("conflict");
-    expect(reasonToLeave(sent("57P04"), "select 1", false)).toBe("conflict");
-    expect(reasonToLeave(sent("25006"), "insert into t values (1)", false)).toBe("write");
-    expect(reasonToLeave(sent("25006"), "call f()", false)).toBeUndefined();
-    expect(reasonToLeave(sent("40001"), "select 1; commit; select 2", false)).toBeUndefined();
-    expect(reasonToLeave(sent("40001"), "do $$ $$", true)).toBe("conflict");
-    expect(reasonToLeave(sent("42P01"), "select 1", true)).toBeUndefined();
+    expect(reasonToLeave(sent("40001"), "select 1")).toBe("conflict");
+    expect(reasonToLeave(sent("57P04"), "select 1")).toBe("conflict");
+    expect(reasonToLeave(sent("25006"), "insert into t values (1)")).toBe("write");
+    expect(reasonToLeave(sent("25006"), "call f()")).toBeUndefined();
+    expect(reasonToLeave(sent("40001"), "select 1; commit; select 2")).toBeUndefined();
+    expect(reasonToLeaveGuarded(sent("40001"))).toBe("conflict");
+    expect(reasonToLeaveGuarded(sent("42P01"))).toBeUndefined();
   });
 
   test("if its server is gone, and with a guard even if it may have had an effect", () => {
-    expect(reasonToLeave(lost(true), "select f()", false)).toBe("unreachable");
-    expect(reasonToLeave(lost(false), "select f()", false)).toBeUndefined();
-    expect(reasonToLeave(lost(false), "select f()", true)).toBe("unreachable");
-    expect(reasonToLeave(sent("57P01"), "select f()", true)).toBe("unreachable");
-    expect(reasonToLeave(new TimeoutError("QUERY_TIMEOUT", ""), "select 1", true)).toBeUndefined();
-    expect(reasonToLeave(new Error("the user's"), "select 1", true)).toBeUndefined();
+    expect(reasonToLeave(lost(true), "select f()")).toBe("unreachable");
+    expect(reasonToLeave(lost(false), "select f()")).toBeUndefined();
+    expect(reasonToLeaveGuarded(lost(false))).toBe("unreachable");
+    expect(reasonToLeaveGuarded(sent("57P01"))).toBe("unreachable");
+    expect(reasonToLeaveGuarded(new TimeoutError("QUERY_TIMEOUT", ""))).toBeUndefined();
+    expect(reasonToLeaveGuarded(new Error("the user's"))).toBeUndefined();
   });
 
   test("but never after rows have been seen", () => {
     const seen = new ConnectionError("CONNECTION_LOST", "", { committed: true, stage: "session" });
-    expect(reasonToLeave(seen, "select 1", true)).toBeUndefined();
-    expect(reasonToLeave(Object.assign(sent("40001"), { completed: ["SELECT"] }), "select 1", true)).toBeUndefined();
+    expect(reasonToLeaveGuarded(seen)).toBeUndefined();
+    expect(reasonToLeaveGuarded(Object.assign(sent("40001"), { completed: ["SELECT"] }))).toBeUndefined();
   });
 });

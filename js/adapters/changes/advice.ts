@@ -1,18 +1,18 @@
 // Advice on what to change when a server, or a pooler before it, refuses a stream of changes.
 //
-// Knows the server's errors around replication. Must not know when they come.
+// Knows the server's errors around replication. Must not know when they arise.
 import { PostgresError, UsageError, type Client, type Pool } from "../../index.ts";
 import { configOf } from "./config.ts";
 
 /** Advice by SQLSTATE, and by the server's message where a code has several meanings. The first match is used. */
 const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[] = [
   [/^55000$/, /wal_level/, "Set wal_level = logical in the server's configuration, and restart it."],
-  [/^0A000$|^55000$/, /recovery/, "A standby decodes changes from PostgreSQL 16 on: connect to the primary."],
+  [/^0A000$|^55000$/, /recovery/, "A standby decodes changes only since PostgreSQL 16: connect to the primary."],
   [
     /^55000$/,
     /can no longer|invalidated/,
-    "The server has removed log that this slot had not acknowledged (max_slot_wal_keep_size). Drop the slot, make it " +
-      'anew, and read the tables again (createSlot: "permanent", snapshot: true).',
+    "The server has removed WAL that was not acknowledged on this slot (max_slot_wal_keep_size). Drop the slot, make " +
+      'it anew, and read the tables again (createSlot: "permanent", snapshot: true).',
   ],
   [
     /^42501$/,

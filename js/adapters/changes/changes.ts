@@ -5,7 +5,7 @@ import { Client, Pool, UsageError } from "../../index.ts";
 import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, ROWS_COLUMNS, ROWS_NDJSON } from "../../wasm/numbers.ts";
 import { refuseHyperdrive } from "./advice.ts";
 import { Feed, type ChangesStats } from "./feed.ts";
-import { Groups, type ChangesOfTransaction } from "./groups.ts";
+import { OpenTransactions, type ChangesOfTransaction } from "./open-transactions.ts";
 import { ChangeIterator } from "./iterator.ts";
 import type { AnyChange } from "./kinds.ts";
 import { checkOptions, type ChangesOptions } from "./options.ts";
@@ -16,8 +16,8 @@ export type { ChangesOfTransaction, ChangesStats };
 /** Options of `transactions`. */
 export interface TransactionsOptions {
   /**
-   * Maximum number of bytes, as the server sends them, of all transactions that are not over. With more the stream ends
-   * with an error, because their objects are held in memory and take a multiple of this. Without `streaming` only one
+   * Maximum total size of the open transactions, in bytes as the server sends them. Beyond it the stream ends with an
+   * error: their changes are held in memory as objects, which take several times as much. Without `streaming` only one
    * transaction is open at a time. Default 33,554,432.
    */
   readonly maxBytes?: number | undefined;
@@ -26,8 +26,8 @@ export interface TransactionsOptions {
 const MAX_TRANSACTION = 32 << 20;
 
 const NOT_WITH_TWO_PHASE =
-  'transactions() does not take option "twoPhase": prepared transactions would be held in memory only, though later ' +
-  "commits are acknowledged. Read the changes one by one.";
+  'transactions() does not take option "twoPhase": a prepared transaction would exist only in memory, and ' +
+  "acknowledging a later commit lets the server discard its changes. Read the changes one by one.";
 
 const NOT_BEGUN: ChangesStats = {
   state: "idle",
@@ -66,10 +66,10 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * Yields whole transactions, also with `streaming`. A message that is not transactional is a piece by itself. The
-   * rows of a snapshot come in pieces without `xid`.
+   * Yields whole transactions, also with `streaming`. A non-transactional message is yielded by itself. The rows of a
+   * snapshot are yielded in groups without `xid`.
    *
-   * @throws ResponseTooLargeError if the open transactions are longer than `maxBytes`
+   * @throws ResponseTooLargeError if the open transactions together are longer than `maxBytes`
    *
    * @example
    * for await (const { changes, acknowledge } of changes(db, { slot, publication }).transactions()) {
@@ -86,20 +86,20 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     if (this.#options.twoPhase) throw new UsageError("INVALID_OPTION", NOT_WITH_TWO_PHASE);
     const feed = this.#open("objects");
     const reader = new ChangeReader(feed, this.#options);
-    const groups = new Groups<Row>(maxBytes);
+    const open = new OpenTransactions<Row>(maxBytes);
     let connections = 0;
     try {
       for (;;) {
         const batch = await feed.next();
-        if (connections !== (connections = feed.connections)) groups.restart();
+        if (connections !== (connections = feed.connections)) open.restart();
         const sizes: number[] = [];
         for (const [at, change] of reader.readAll(batch, sizes).entries()) {
-          const whole = groups.add(change as AnyChange<Row>, sizes[at]!);
+          const whole = open.add(change as AnyChange<Row>, sizes[at]!);
           if (!whole) continue;
           yield whole;
           if (this.#options.acknowledge === "commit") await whole.acknowledge();
         }
-        const rows = groups.takeRows();
+        const rows = open.takeRows();
         if (rows) yield rows;
       }
     } finally {
@@ -108,8 +108,8 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
   }
 
   /**
-   * Returns the changes as NDJSON, a line per change. With `acknowledge: "commit"` the commits that were read are
-   * acknowledged when the reader requests more.
+   * Returns the changes as NDJSON, a line per change. With `acknowledge: "commit"` the commits that the reader has
+   * taken are acknowledged when it requests more.
    */
   stream(): ReadableStream<Uint8Array> {
     const feed = this.#open("lines");
@@ -127,7 +127,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
         },
         cancel: () => feed.end(),
       },
-      // Nothing is read ahead, so the reader has taken everything that was read.
+      // No read-ahead: when `pull` is called, the consumer has taken every chunk so far, so all may be acknowledged.
       { highWaterMark: 0 },
     );
   }
@@ -170,11 +170,13 @@ export function changes<Row = Record<string, unknown>>(db: Client | Pool, option
   return new Changes<Row>(db, options);
 }
 
-/** In objects int8 is text, as in `rows()`; in NDJSON it is a number. */
+/**
+ * Returns the core's bits for the form of rows. Default for int8: text in objects, as in `rows()`; a number in NDJSON.
+ */
 function rowForm({ int8, numeric, columnNames }: ChangesOptions, form: "objects" | "lines"): number {
-  const otherwise = form === "objects" ? "string" : "number";
+  const defaultForm = form === "objects" ? "string" : "number";
   // bigint is made from text; in NDJSON it is bare digits.
-  const ofInt8 = int8 === "bigint" ? otherwise : (int8 ?? otherwise);
+  const ofInt8 = int8 === "bigint" ? defaultForm : (int8 ?? defaultForm);
   const ofNumeric = numeric ?? ofInt8;
   return (
     (form === "objects" ? ROWS_COLUMNS : ROWS_NDJSON) |
@@ -186,5 +188,5 @@ function rowForm({ int8, numeric, columnNames }: ChangesOptions, form: "objects"
 
 function checkMaxBytes(maxBytes: unknown): void {
   if (!Number.isSafeInteger(maxBytes) || (maxBytes as number) < 1)
-    throw new UsageError("INVALID_OPTION", 'Option "maxBytes" must be a whole number from 1 on.');
+    throw new UsageError("INVALID_OPTION", 'Option "maxBytes" must be a whole number of at least 1.');
 }

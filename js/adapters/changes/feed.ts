@@ -7,7 +7,7 @@
 // A new connection starts after the last acknowledged position. The core drops whole transactions that the consumer has
 // already received.
 //
-// Knows when to connect again, and what the server need not keep. Must not know what a piece contains.
+// Knows when to connect again, and what the server need not keep. Must not know what changes contain.
 import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
 import type { ChangesEvent, Client, Pool } from "../../index.ts";
 import { Catalog } from "../../session/catalog.ts";
@@ -22,7 +22,15 @@ import { advised } from "./advice.ts";
 import { configOf } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
-import { creation, identifier, literal, positionOf, start, textOf, type ChangesOptions } from "./options.ts";
+import {
+  createSlotCommand,
+  identifier,
+  literal,
+  lsnOf,
+  lsnText,
+  startCommand,
+  type ChangesOptions,
+} from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
@@ -31,8 +39,8 @@ import { Snapshot } from "./snapshot.ts";
 const MAX_MESSAGE_BYTES = 1 << 20;
 const STATUS_INTERVAL = 10_000;
 /** Milliseconds before the next connection attempt, doubled each time. */
-const FIRST_PAUSE = 100;
-const LONGEST_PAUSE = 10_000;
+const FIRST_RECONNECT_PAUSE = 100;
+const LONGEST_RECONNECT_PAUSE = 10_000;
 /**
  * Status intervals of silence after which the server is asked for a keepalive, and after which the connection is given
  * up. By default they are 30 s and a minute, as in PostgreSQL's own subscriptions (wal_receiver_timeout). They must not
@@ -100,7 +108,7 @@ export class Feed {
   #happened = 0;
   /** Whether bytes wait in the core until the types of a table's description are known. */
   #waits = false;
-  /** The position up to which the server need not keep its log. */
+  /** The position up to which the server need not keep WAL. */
   #flushed: bigint;
   /** The position after the last commit that the consumer has acknowledged. */
   #acknowledged = 0n;
@@ -109,7 +117,7 @@ export class Feed {
     this.#db = db;
     this.#options = options;
     this.#core = new Core(configOf(db).maxMessageBytes, rowForm);
-    this.#flushed = positionOf(options.from ?? "0/0");
+    this.#flushed = lsnOf(options.from ?? "0/0");
     const { slot, publication = [], tables, signal } = options;
     this.#ownPublication = tables && new OwnPublication(slot, tables);
     this.#publications = this.#ownPublication ? [this.#ownPublication.name] : [publication].flat();
@@ -156,8 +164,8 @@ export class Feed {
     return {
       state: isOver ? "over" : this.#snapshot ? "snapshot" : this.#isStreaming ? "streaming" : "connecting",
       connections: this.#connections,
-      acknowledged: textOf(this.#flushed),
-      end: textOf(end > this.#flushed ? end : this.#flushed),
+      acknowledged: lsnText(this.#flushed),
+      end: lsnText(end > this.#flushed ? end : this.#flushed),
       lagBytes: behind > 0n ? Number(behind) : 0,
       lagSeconds: this.#lag.seconds(Date.now()),
     };
@@ -233,7 +241,7 @@ export class Feed {
   /** Makes the slot, or continues with a permanent one that exists. */
   async #create(connection: Replication): Promise<void> {
     try {
-      await connection.run(creation(this.#options, connection.serverVersion));
+      await connection.run(createSlotCommand(this.#options, connection.serverVersion));
     } catch (error) {
       if (!isThere(error) || this.#options.createSlot === "temporary") throw error;
     }
@@ -245,9 +253,9 @@ export class Feed {
     this.#hasStreamed ||= this.#options.snapshot === true;
     const { connectTimeout } = configOf(this.#db);
     const [slot] = await connection.runWithin(connectTimeout, confirmed(this.#options.slot));
-    const known = positionOf(slot?.[0] ?? "0/0");
+    const known = lsnOf(slot?.[0] ?? "0/0");
     if (known > this.#flushed) this.#flushed = known;
-    const command = start(this.#options, this.#publications, textOf(this.#flushed));
+    const command = startCommand(this.#options, this.#publications, lsnText(this.#flushed));
     await connection.runWithin(connectTimeout, command);
     this.#isStreaming = true;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
@@ -286,7 +294,7 @@ export class Feed {
     if (happened & CHANGES_STATUS_WANTED) await this.#report();
   }
 
-  /** If no commit waits for an acknowledgement, the server need not keep log that has no table of the publication. */
+  /** If no commit waits for an acknowledgement, the server need not keep WAL that has no table of the publication. */
   #heedEnd(): void {
     const [committed, end, isOutside] = this.#core.call(
       (handle) => [handle.committed(), handle.end(), handle.is_outside()] as const,
@@ -334,7 +342,8 @@ export class Feed {
     await connection?.close();
     if (this.#madeForSnapshot) throw brokeOff(error, await this.#undo());
     if (!this.#mayPass(error)) throw this.#truthful(error);
-    const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
+    const pause =
+      Math.min(FIRST_RECONNECT_PAUSE * 2 ** this.#failures++, LONGEST_RECONNECT_PAUSE) * (1 + Math.random());
     await this.#pause(pause);
   }
 
@@ -407,7 +416,7 @@ export class Feed {
       return true;
     }
     const isFirstLogin = this.#connections === 0;
-    // Rows of a snapshot may have been yielded already, and would come again.
+    // Rows of a snapshot may have been yielded already, and would be yielded again.
     if (isFirstLogin || this.#snapshot || ++this.#lostAtFirst >= LOST_AT_FIRST) return false;
     if (error instanceof PostgresError) return PASSING_AT_FIRST.test(error.code);
     return error instanceof ConnectionError && (error.retryable || error.code === "CONNECTION_LOST");
@@ -445,6 +454,6 @@ function brokeOff(cause: unknown, slot: string): PgzError {
   return new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause });
 }
 
-/** A query for the position up to which the server need not keep log for the slot. */
+/** A query for the position up to which the server need not keep WAL for the slot. */
 const confirmed = (slot: string) =>
   `select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = ${literal(slot)}`;

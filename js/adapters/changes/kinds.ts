@@ -3,13 +3,13 @@
 /** The members of every change. */
 interface Change {
   /**
-   * Its position in the server's log, written as `pg_lsn`: `0/16B3748`. For a `commit` it is the position to
+   * Its position in the server's WAL, written as `pg_lsn`: `0/16B3748`. For a `commit` it is the position to
    * acknowledge.
    */
   readonly position: string;
-  /** The id of its transaction. A message that is not transactional has none. */
+  /** The id of its transaction. A non-transactional message has none. */
   readonly xid?: number;
-  /** With option `streaming`: the id of its subtransaction, if it was made in one. */
+  /** With option `streaming`: the id of the subtransaction that made the change, if any. */
   readonly subxid?: number;
 }
 
@@ -68,7 +68,7 @@ export interface Delete<Row = Record<string, unknown>> extends OfTable {
   readonly old: Partial<Row>;
 }
 
-/** The end of a snapshot. Its rows are as of this position, and changes follow. */
+/** The end of a snapshot. The snapshot's rows are as of this position, and changes follow. */
 export interface Snapshot extends Change {
   readonly kind: "snapshot";
 }
@@ -83,7 +83,7 @@ export interface Truncate extends Change {
 /** A message of `pg_logical_emit_message`, with option `messages`. */
 export interface Message extends Change {
   readonly kind: "message";
-  /** Whether the message belongs to its transaction. Other messages come at once, also from transactions that fail. */
+  /** Whether the message belongs to its transaction. Other messages arrive immediately, even if it rolls back. */
   readonly transactional: boolean;
   readonly prefix: string;
   /** The content as text, if it is UTF-8. */
@@ -97,20 +97,21 @@ export interface Commit extends Change {
   readonly kind: "commit";
   readonly xid: number;
   readonly committedAt: string;
-  /** Acknowledges this commit. The slot then continues after it, and the server need not keep earlier log. */
+  /** Acknowledges this commit. The slot then continues after it, and the server need not keep earlier WAL. */
   acknowledge(): Promise<void>;
 }
 
-/** With option `streaming`: the beginning of a part of a transaction that is not over. */
+/** With option `streaming`: the beginning of a part of an open transaction. */
 export interface Stream extends Change {
   readonly kind: "stream";
   readonly xid: number;
-  /** Whether it is the first part. If so, discard changes of the transaction that came earlier. */
+  /** Whether it is the first part. If so, discard changes of the transaction that arrived earlier. */
   readonly first: boolean;
 }
 
 /**
- * With option `streaming`: a transaction that came in parts was rolled back, or with `subxid` a subtransaction of it.
+ * With option `streaming`: a transaction that arrived in parts was rolled back, or with `subxid` one of its
+ * subtransactions.
  */
 export interface Abort extends Change {
   readonly kind: "abort";

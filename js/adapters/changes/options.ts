@@ -5,19 +5,21 @@ import { UsageError } from "../../index.ts";
 import type { Query } from "../../index.ts";
 
 export interface ChangesOptions {
-  /** The replication slot. The server keeps its log until this slot has acknowledged it. */
+  /** The replication slot. The server keeps WAL until it has been acknowledged on this slot. */
   readonly slot: string;
   /**
-   * Makes the slot. `"permanent"`: an existing slot of this name is used. `"temporary"`: the slot ends with its
-   * connection. The stream then ends with an error, because later changes are lost. Default: the slot must exist.
+   * Makes the slot. `"permanent"`: an existing slot of this name is used. `"temporary"`: the server drops the slot when
+   * its connection ends. If the connection is lost, the stream ends with an error, because changes would be missing.
+   * Default: the slot must exist.
    */
   readonly createSlot?: "permanent" | "temporary" | undefined;
   /**
-   * Yields all rows of the publication's tables before their changes, as of the beginning of the slot. A snapshot needs
-   * a new slot: `createSlot` must be given, and an existing slot is an error. From PostgreSQL 15 on. Default false.
+   * Yields all rows of the publication's tables before their changes, as of the position at which the slot starts. A
+   * snapshot needs a new slot: `createSlot` must be given, and an existing slot is an error. PostgreSQL 15 or later.
+   * Default false.
    */
   readonly snapshot?: boolean | undefined;
-  /** Makes the slot with `failover`: standbys keep it too, so that it survives a failover. From PostgreSQL 17 on. */
+  /** Makes the slot with `failover`: standbys keep it too, so that it survives a failover. PostgreSQL 17 or later. */
   readonly failover?: boolean | undefined;
   /**
    * The publication, or several. It defines which changes of which tables are yielded. Give either this or `tables`.
@@ -29,26 +31,26 @@ export interface ChangesOptions {
    */
   readonly tables?: readonly (string | Query)[] | undefined;
   /**
-   * Begins after this position, such as that of the last `commit` that was stored. Default: the position that the slot
-   * has acknowledged. An earlier position begins there too.
+   * Starts after this position, such as that of the last `commit` that was stored. Default: the last position that was
+   * acknowledged on the slot. A position before that one has no effect.
    */
   readonly from?: string | undefined;
-  /** Yields messages of `pg_logical_emit_message` too. Default false. From PostgreSQL 14 on. */
+  /** Yields messages of `pg_logical_emit_message` too. Default false. PostgreSQL 14 or later. */
   readonly messages?: boolean | undefined;
   /**
-   * `"none"` leaves out changes that were replicated to this server from another one. Default `"any"`. From PostgreSQL
-   * 16 on.
+   * `"none"` leaves out changes that were replicated to this server from another one. Default `"any"`. PostgreSQL 16 or
+   * later.
    */
   readonly origin?: "any" | "none" | undefined;
   /**
    * Yields parts of large transactions before they are over: kinds `stream`, `abort` and `commit`. Default false: a
-   * transaction is yielded once it has committed. From PostgreSQL 14 on.
+   * transaction is yielded once it has committed. PostgreSQL 14 or later.
    */
   readonly streaming?: boolean | undefined;
   /**
    * Yields transactions of two-phase commit when they are prepared: kinds `beginPrepare`, `prepare`, `commitPrepared`
    * and `rollbackPrepared`. Default false: they are yielded when they commit. A new slot is made for two-phase commit,
-   * and an existing one is changed to it. From PostgreSQL 15 on.
+   * and an existing one is changed to it. PostgreSQL 15 or later.
    */
   readonly twoPhase?: boolean | undefined;
   /**
@@ -159,38 +161,42 @@ export function checkOptions(options: ChangesOptions): void {
 export const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 /**
- * Quotes a text as the replication commands read it, and SQL with `standard_conforming_strings`, which SETTINGS sets.
+ * Quotes a string literal for replication commands, and for SQL while `standard_conforming_strings` is on, which
+ * replication.ts sets.
  */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** `0/16B3748` is 0x16b3748. */
-export function positionOf(text: string): bigint {
+/** Reads a position as `pg_lsn` writes it: `0/16B3748` is 0x16b3748. */
+export function lsnOf(text: string): bigint {
   const [high = "", low = ""] = text.split("/");
   return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
 }
 
-export function textOf(position: bigint): string {
+export function lsnText(position: bigint): string {
   return `${(position >> 32n).toString(16)}/${(position & 0xffffffffn).toString(16)}`.toUpperCase();
 }
 
-/** Returns CREATE_REPLICATION_SLOT in the form of this server's version: from 15 on options are in parentheses. */
-export function creation({ slot, createSlot, snapshot, failover, twoPhase }: ChangesOptions, version: number): string {
+/** Returns CREATE_REPLICATION_SLOT in the form of this server's version: options are in parentheses since 15. */
+export function createSlotCommand(
+  { slot, createSlot, snapshot, failover, twoPhase }: ChangesOptions,
+  version: number,
+): string {
   const temporary = createSlot === "temporary" ? " TEMPORARY" : "";
-  const use = snapshot ? "use" : "nothing";
+  const snapshotAction = snapshot ? "use" : "nothing";
   const options = [
-    `SNAPSHOT '${use}'`,
+    `SNAPSHOT '${snapshotAction}'`,
     ...(twoPhase ? ["TWO_PHASE true"] : []),
     ...(failover ? ["FAILOVER true"] : []),
   ];
-  const written = version >= 15 ? `(${options.join(", ")})` : "NOEXPORT_SNAPSHOT";
-  return `CREATE_REPLICATION_SLOT ${identifier(slot)}${temporary} LOGICAL pgoutput ${written}`;
+  const optionList = version >= 15 ? `(${options.join(", ")})` : "NOEXPORT_SNAPSHOT";
+  return `CREATE_REPLICATION_SLOT ${identifier(slot)}${temporary} LOGICAL pgoutput ${optionList}`;
 }
 
 /**
  * Returns START_REPLICATION after `position`, with the oldest version of pgoutput's protocol that has the requested
  * features.
  */
-export function start(
+export function startCommand(
   { slot, messages, origin, streaming, twoPhase }: ChangesOptions,
   publications: readonly string[],
   position: string,

@@ -15,7 +15,7 @@ import {
 import { BatchReader } from "./batch.ts";
 import type { Feed } from "./feed.ts";
 import type { AnyChange, Commit, Insert, Prepared, Schema, Update } from "./kinds.ts";
-import { positionOf, type ChangesOptions } from "./options.ts";
+import { lsnOf, type ChangesOptions } from "./options.ts";
 
 /** Columns of a table whose values differ from JSON's, with their conversions. */
 type Conversions = readonly (readonly [name: string, convert: (value: unknown) => unknown])[];
@@ -119,7 +119,7 @@ export class ChangeReader {
 
   #acknowledgeable(end: Commit | Prepared): void {
     const feed = this.#feed;
-    const acknowledge = () => feed.acknowledge(positionOf(end.position));
+    const acknowledge = () => feed.acknowledge(lsnOf(end.position));
     Object.defineProperty(end, "acknowledge", { value: acknowledge });
   }
 
@@ -170,7 +170,7 @@ class EndOfTransaction implements Commit {
 
   /** Returns a closure, so that it still works when it is taken out of the change. */
   get acknowledge(): () => Promise<void> {
-    return () => this.#feed.acknowledge(positionOf(this.position));
+    return () => this.#feed.acknowledge(lsnOf(this.position));
   }
 }
 

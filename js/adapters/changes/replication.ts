@@ -36,7 +36,7 @@ export class Replication {
   #reading: Promise<Uint8Array | null> | undefined;
   #isWaiting = false;
   #chunks = 0;
-  /** Bits that came together with the beginning of the stream. The next `read` returns them. */
+  /** Bits that arrived together with the beginning of the stream. The next `read` returns them. */
   #beside = 0;
   #closing: Promise<void> | undefined;
 
@@ -61,7 +61,7 @@ export class Replication {
     for (;;) {
       const happened = await this.read();
       if (happened & CHANGES_STREAMING) {
-        // The first changes may have come in the same chunk, and no other chunk may follow.
+        // The first changes may have arrived in the same chunk, and no other chunk may follow.
         this.#beside = happened & ~CHANGES_STREAMING;
         return [];
       }
@@ -70,7 +70,8 @@ export class Replication {
   }
 
   /**
-   * Like `run`, with a deadline, for commands that a server answers at once. pgpool-II never answers START_REPLICATION.
+   * Like `run`, with a deadline, for commands that a server answers immediately. pgpool-II never answers
+   * START_REPLICATION.
    *
    * @throws TimeoutError
    */
@@ -95,7 +96,7 @@ export class Replication {
     await this.#flush();
   }
 
-  /** Returns the rows of the response that has come, or throws its error. */
+  /** Returns the rows of the response that has arrived, or throws its error. */
   answer(): Answer["rows"] {
     const { rows, error } = JSON.parse(this.#core.call((handle) => handle.take_answer())) as Answer;
     if (error) throw new PostgresError(error);
@@ -133,7 +134,7 @@ export class Replication {
   }
 
   /**
-   * Tells the server up to which position it need not keep its log. With `wantsAnswer` it sends a keepalive at once.
+   * Tells the server up to which position it need not keep WAL. With `wantsAnswer` it sends a keepalive immediately.
    */
   async updateStatus(flushed: bigint, wantsAnswer: boolean): Promise<void> {
     this.#core.call((handle) => handle.update_status(flushed, clock(), wantsAnswer));

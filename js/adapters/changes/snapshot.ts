@@ -1,16 +1,16 @@
-// Reads all rows of a publication's tables, as of the beginning of a slot that is made for them.
+// Reads all rows of a publication's tables, as of the position at which a slot starts that is made for them.
 //
 //   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── select … from each ── COMMIT
 //
-// This is one transaction of the replication connection, as in the server's own subscriptions: the slot begins where
-// the transaction's snapshot was taken, so no row is missing and none comes twice. Nothing else in the program waits
+// This is one transaction of the replication connection, as in the server's own subscriptions: the slot starts where
+// the transaction's snapshot was taken, so no row is missing and none arrives twice. Nothing else in the program waits
 // for it.
 //
 // Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
 import { UsageError } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_LINES } from "../../wasm/numbers.ts";
 import type { Core } from "./core.ts";
-import { creation, identifier, literal, positionOf, type ChangesOptions } from "./options.ts";
+import { createSlotCommand, identifier, literal, lsnOf, type ChangesOptions } from "./options.ts";
 import type { Replication } from "./replication.ts";
 
 interface Table {
@@ -32,7 +32,7 @@ export class Snapshot {
   /** Looks up the types of a table in the catalog. */
   readonly #learn: () => Promise<void>;
   readonly #tables: Table[];
-  /** The position at which the slot begins. */
+  /** The position at which the slot starts. */
   readonly #position: bigint;
   #isReading = false;
   #isOver = false;
@@ -63,14 +63,14 @@ export class Snapshot {
     if (connection.serverVersion < OLDEST_SERVER)
       throw new UsageError("INVALID_OPTION", 'Option "snapshot" needs PostgreSQL 15 or newer.');
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
-    const [slot] = await connection.run(creation(options, connection.serverVersion));
+    const [slot] = await connection.run(createSlotCommand(options, connection.serverVersion));
     made();
     const tables = await connection.run(question(publications));
     const read = tables.map(([table]) => JSON.parse(table!) as Table);
-    return new Snapshot(connection, core, learn, read, positionOf(slot![1]!));
+    return new Snapshot(connection, core, learn, read, lsnOf(slot![1]!));
   }
 
-  /** Reads until lines have come. Resolves with `false` if all lines had come before. */
+  /** Reads until lines have arrived. Resolves with `false` if all lines had arrived before. */
   async more(): Promise<boolean> {
     while (!this.#isOver) {
       if (this.#isReading) {

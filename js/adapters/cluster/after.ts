@@ -18,49 +18,51 @@ import {
   type SimpleOptions,
   type TransactionOptions,
 } from "../../index.ts";
-import { needsPrimary, reasonToLeave } from "./again.ts";
-import { Between } from "./between.ts";
+import { needsPrimary, reasonToLeaveGuarded, trackBegin } from "./again.ts";
+import { CallLimits } from "./call-limits.ts";
 import type { Choice } from "./choice.ts";
 import {
-  inside,
+  queueOf,
   type Body,
   type CallArguments,
-  type Inside,
+  type PoolQueue,
   type Operation,
   type Session,
   type RowInput,
   type SessionOf,
   type Work,
-} from "./inside.ts";
-import { ask, patienceOf, simply } from "./own.ts";
+} from "./pool-queue.ts";
+import { ask, patienceOf, simpleQuery } from "./internal-queries.ts";
 import { UNKNOWN, type Position } from "./position.ts";
-import { primaryGuard, refusalOf, standbyGuard, type Refusal } from "./questions.ts";
+import { primaryGuard, refusalOf, standbyGuardAlone, standbyGuardWithStatement, type Refusal } from "./questions.ts";
 import { Routed, type Owner } from "./routed.ts";
 import type { Router } from "./router.ts";
 import type { Server } from "./servers.ts";
 import { learnVersion, Waiting } from "./waiting.ts";
 
 /** Marks the options of a call whose guard must be sent in a Sync group of its own. */
-const BEFORE = Symbol("before");
+const OWN_GROUP = Symbol("own group");
 /** Milliseconds between two questions for how far a standby is. The pause doubles each time, up to the longest. */
-const FIRST_PAUSE = 1,
-  LONGEST_PAUSE = 50;
+const FIRST_REPLAY_PAUSE = 1,
+  LONGEST_REPLAY_PAUSE = 50;
+/** Milliseconds by which the pause grows each time another primary turns out to be stale. */
+const STALE_PRIMARY_PAUSE = 50;
 /** Maximum number of primaries that are asked before the call fails because each is of an older timeline. */
 const MOST_PRIMARIES = 5;
 
-/** Where a guard is sent: in front of the statement in its flight, or before it in a transaction of its own. */
-type Way = "in front" | "before";
+/** In which Sync group a guard is sent: in that of its statement, or in an earlier group, a transaction of its own. */
+type GuardPlacement = "same group" | "own group";
 
 /** The guard for one server, and where it is sent. */
 class Guard {
   readonly statement: string;
-  readonly way: Way;
+  readonly placement: GuardPlacement;
   readonly #server: Server | undefined;
   readonly #waiting: Waiting | undefined;
 
-  constructor(statement: string, way: Way, server?: Server, waiting?: Waiting) {
+  constructor(statement: string, placement: GuardPlacement, server?: Server, waiting?: Waiting) {
     this.statement = statement;
-    this.way = way;
+    this.placement = placement;
     this.#server = server;
     this.#waiting = waiting;
   }
@@ -74,14 +76,14 @@ class Guard {
    * Called just before the guard is sent on this session. Learns the server's version, and sends WAIT if the call waits
    * in the server. `whenOver` registers a listener for the end of the call, after which the wait is not needed.
    */
-  meets(session: Session, whenOver: (listener: () => void) => void): void {
+  beforeSend(session: Session, whenOver: (listener: () => void) => void): void {
     if (this.#server) learnVersion(this.#server, session);
-    this.#waiting?.on(session, whenOver);
+    this.#waiting?.send(session, whenOver);
   }
 }
 
 /** Makes the call on the queue of one server. */
-type Attempt<T> = (queue: Inside, guard: Guard | undefined) => Promise<T>;
+type Attempt<T> = (queue: PoolQueue, guard: Guard | undefined) => Promise<T>;
 
 /** The calls of `reads` whose answers are never older than a position: `cluster.reads.after(position)`. */
 export class After extends Routed {
@@ -93,12 +95,12 @@ export class After extends Routed {
     this.#position = position;
   }
 
-  /** The text cannot have a guard in front of it in its flight, so the guard is sent first. */
+  /** The text may have several statements, so its guard needs a Sync group of its own. */
   override async simple<Row = Record<string, unknown>>(
     text: RowInput<Row>,
     options: SimpleOptions = {},
   ): Promise<QueryResult<Row>[]> {
-    return await super.simple(text, { ...options, [BEFORE]: true } as SimpleOptions);
+    return await super.simple(text, { ...options, [OWN_GROUP]: true } as SimpleOptions);
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------
@@ -110,57 +112,54 @@ export class After extends Routed {
     const [asked, options, body, way] = call;
     if ((options as { cache?: boolean }).cache)
       throw new UsageError("INVALID_OPTION", 'After a position, option "cache" cannot be true: a cache may be older.');
-    const goesBefore = asked.kind === "copy" || BEFORE in options;
-    const between = new Between([options.signal, this.config.signal], options.timeout ?? this.config.timeout);
+    const needsOwnGroup = asked.kind === "copy" || OWN_GROUP in options;
+    const limits = new CallLimits([options.signal, this.config.signal], options.timeout ?? this.config.timeout);
     const attempt: Attempt<T> = async (queue, guard) => {
-      const isBefore = guard && (goesBefore || guard.way === "before");
-      const guarded = !guard ? body : isBefore ? checkedBefore(body, guard) : checkedInFront(body, guard);
+      const isInOwnGroup = guard && (needsOwnGroup || guard.placement === "own group");
+      const guarded = !guard ? body : isInOwnGroup ? guardedInOwnGroup(body, guard) : guardedInSameGroup(body, guard);
       const turn = guard?.waits && way === "shared" ? "alone" : way;
-      const result = await between.attempt(options, (left) => queue.run(asked, left, guarded, turn));
+      const result = await limits.attempt(options, (left) => queue.run(asked, left, guarded, turn));
       // The items of a batch that is not atomic fail one by one: the batch resolves although a guard has failed.
       const failed = asked.kind === "batch" && (result as PromiseSettledResult<unknown>[]).find(isRefused);
       if (failed) throw (failed as PromiseRejectedResult).reason;
       return result;
     };
-    return this.#route(asked.text, goesBefore, between, attempt, options);
+    return this.#route(needsOwnGroup, limits, attempt, options);
   }
 
   /** @internal */
   protected override begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
-    let hasBegun = false;
-    const once: Work<T> = (transaction) => {
-      hasBegun = true;
-      return work(transaction);
-    };
+    const { tracked, hasBegun } = trackBegin(work);
     // The callback is the user's, and runs only once. So the guard is sent before the callback. It is sent again in
     // front of the transaction's first statement, because a pooler may send that to another server.
-    const between = new Between([Object(options).signal, this.config.signal], Object(options).timeout);
+    const limits = new CallLimits([Object(options).signal, this.config.signal], Object(options).timeout);
     const attempt: Attempt<T> = (queue, guard) =>
-      between.attempt(options, (left) => {
-        const running: Promise<T> = queue.begin(once, left, async (session) => {
+      limits.attempt(options, (left) => {
+        const running: Promise<T> = queue.begin(tracked, left, async (session) => {
           if (!guard) return sessionOf(session);
-          guard.meets(session, (listener) => void running.then(listener, listener));
-          await passed(ask(session, patienceOf(queue.config, left), simply(guard.statement)));
-          return sessionOf(isSnapshot(options) || guard.way === "before" ? session : session.guarded(guard.statement));
+          guard.beforeSend(session, (listener) => void running.then(listener, listener));
+          await passed(ask(session, patienceOf(queue.config, left), simpleQuery(guard.statement)));
+          return sessionOf(
+            isSnapshot(options) || guard.placement === "own group" ? session : session.guarded(guard.statement),
+          );
         });
         return running;
       });
-    return this.#route("", true, between, attempt, options, () => hasBegun);
+    return this.#route(true, limits, attempt, options, hasBegun);
   }
 
   async #route<T>(
-    text: string,
-    goesBefore: boolean,
-    between: Between,
+    needsOwnGroup: boolean,
+    limits: CallLimits,
     attempt: Attempt<T>,
     options: CallOptions,
-    isBegun = () => false,
+    hasBegun = () => false,
   ): Promise<T> {
     const router = this.router;
     const position = this.#position;
-    const onPrimary = (why: RouteReason, waited: number) => this.#onPrimary(why, waited, attempt, options, isBegun);
+    const onPrimary = (why: RouteReason, waited: number) => this.#onPrimary(why, waited, attempt, options, hasBegun);
     if (position === UNKNOWN) return onPrimary("unknown", 0);
     if (needsPrimary(options)) return onPrimary("write", 0);
     // The position is of another timeline. Either this cluster has not learned of a promotion yet, or there was a
@@ -181,31 +180,32 @@ export class After extends Routed {
       const choice: Choice<Server> = chosen instanceof Promise ? await chosen : chosen;
       if (choice.is === "primary") return onPrimary(reason ?? choice.reason, waitedMs);
       const { server } = choice;
-      router.toStandby(server, waitedMs);
-      const way: Way = server.facts.isReadCommitted ? "in front" : "before";
-      const guard = standbyGuard(position, goesBefore || way === "before");
+      router.recordStandby(server, waitedMs);
+      const placement: GuardPlacement = server.facts.isReadCommitted ? "same group" : "own group";
+      const isAlone = needsOwnGroup || placement === "own group";
+      const guard = isAlone ? standbyGuardAlone(position) : standbyGuardWithStatement(position);
       const waiting = Waiting.begin(server, position, until, server === late);
       try {
-        const running = attempt(inside(server.pool), new Guard(guard, way, server, waiting));
+        const running = attempt(queueOf(server.pool), new Guard(guard, placement, server, waiting));
         return await (waiting ? this.#waited(running, server, waiting) : running);
       } catch (error) {
-        if (isBegun()) throw error;
+        if (hasBegun()) throw error;
         const refusal = refusalOf(error);
-        if (refusal === "isolation" && way === "in front") {
+        if (refusal === "isolation" && placement === "same group") {
           server.facts.isReadCommitted = false;
           continue;
         }
         late = refusal === "behind" && !waiting && Waiting.isPossible(server, until) ? server : undefined;
-        if (late || (refusal === "behind" && (await this.#isThere(server, until, between)))) {
+        if (late || (refusal === "behind" && (await this.#isThere(server, until, limits)))) {
           waitedMs = waited();
           continue;
         }
         waitedMs = waited();
-        reason = refusal ? REASONS[refusal] : reasonToLeave(error, text, true);
+        reason = refusal ? REASONS[refusal] : reasonToLeaveGuarded(error);
         if (!reason) throw error;
         if (refusal === "role") router.suspect();
         if (reason === "write") return onPrimary(reason, waitedMs);
-        if (!refusal && reason === "unreachable") router.gone(server, error);
+        if (!refusal && reason === "unreachable") router.markUnreachable(server, error);
         tried.add(server.key);
       }
     }
@@ -235,14 +235,14 @@ export class After extends Routed {
    * Waits until the standby has reached the position, or is no longer a standby. Returns `false` if neither has
    * happened by `until`, or if the standby cannot be asked.
    */
-  async #isThere(server: Server, until: number, between: Between): Promise<boolean> {
+  async #isThere(server: Server, until: number, limits: CallLimits): Promise<boolean> {
     const { lookout } = this.router;
-    for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+    for (let pause = FIRST_REPLAY_PAUSE; ; pause = Math.min(pause * 2, LONGEST_REPLAY_PAUSE)) {
       const left = until - performance.now();
       if (left <= 0) return false;
-      await between.pause(Math.min(pause, left));
+      await limits.pause(Math.min(pause, left));
       try {
-        const lsn = await lookout.howFar(server, until - performance.now());
+        const lsn = await lookout.replayPosition(server, until - performance.now());
         if (lsn === undefined || lsn >= this.#position.lsn) return true;
       } catch {
         return false;
@@ -259,25 +259,25 @@ export class After extends Routed {
     waitedMs: number,
     attempt: Attempt<T>,
     options: CallOptions,
-    isBegun: () => boolean,
+    hasBegun: () => boolean,
   ): Promise<T> {
     const router = this.router;
     const position = this.#position;
-    router.toPrimary(reason, waitedMs);
-    const guard = position === UNKNOWN ? undefined : new Guard(primaryGuard(position), "in front");
+    router.recordPrimary(reason, waitedMs);
+    const guard = position === UNKNOWN ? undefined : new Guard(primaryGuard(position), "same group");
     for (let attempts = 1; ; attempts++) {
       const pool = await router.primary(options);
       try {
-        return await attempt(inside(pool), guard);
+        return await attempt(queueOf(pool), guard);
       } catch (error) {
-        if (isBegun()) throw error;
-        if (attempts < MOST_PRIMARIES && (await router.wasLeft(pool, error))) continue;
+        if (hasBegun()) throw error;
+        if (attempts < MOST_PRIMARIES && (await router.wasQueuedOnDroppedPool(pool, error))) continue;
         if (refusalOf(error) !== "role") throw error;
         router.suspect();
         if (attempts === MOST_PRIMARIES) throw leftBehind(error);
         pool.reset();
         await router.lookout.look();
-        if (attempts > 1) await new Promise((resolve) => setTimeout(resolve, LONGEST_PAUSE * attempts));
+        if (attempts > 1) await new Promise((resolve) => setTimeout(resolve, STALE_PRIMARY_PAUSE * attempts));
       }
     }
   }
@@ -322,18 +322,18 @@ async function passed(operation: Operation): Promise<void> {
   throw operation.error;
 }
 
-function checkedInFront<T>(body: Body<T>, guard: Guard): Body<T> {
+function guardedInSameGroup<T>(body: Body<T>, guard: Guard): Body<T> {
   return (call, session, ending) => {
-    guard.meets(session, (listener) => call.whenOver(listener));
+    guard.beforeSend(session, (listener) => call.whenOver(listener));
     body(call, session.guarded(guard.statement), ending);
   };
 }
 
-function checkedBefore<T>(body: Body<T>, guard: Guard): Body<T> {
+function guardedInOwnGroup<T>(body: Body<T>, guard: Guard): Body<T> {
   return (call, session, ending) => {
-    guard.meets(session, (listener) => call.whenOver(listener));
+    guard.beforeSend(session, (listener) => call.whenOver(listener));
     // The guard has the deadline and the signals of the call.
-    passed(call.operate(session.connection, simply(guard.statement))).then(
+    passed(call.operate(session.connection, simpleQuery(guard.statement))).then(
       () => (call.finished ? ending.over() : body(call, session, ending)),
       (error: unknown) => ending.failed(error),
     );

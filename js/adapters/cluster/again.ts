@@ -2,20 +2,26 @@
 // table of docs/architecture.md, "When SQL may be sent twice": a call may run again if nothing of it can have had an
 // effect.
 //
-// Knows errors. Must not know servers.
+// Knows errors, and whether a transaction's callback has begun. Must not know servers.
 import { ConnectionError, PgzError, PostgresError, type RouteReason, type TransactionOptions } from "../../index.ts";
 import { firstWord, hasSeveral } from "../../util/sql-reader.ts";
+import type { Work } from "./pool-queue.ts";
+
+/** Returns why the call goes to another server, or `undefined` if it fails. */
+export function reasonToLeave(error: unknown, text: string): RouteReason | undefined {
+  const reason = reasonToLeaveGuarded(error);
+  if (reason === "unreachable") return (error as PgzError).retryable ? reason : undefined;
+  // On a standby that was promoted meanwhile, CALL, DO, or a text with COMMIT may have committed a part of its effects.
+  return reason && mayCommit(text) ? undefined : reason;
+}
 
 /**
- * Returns why the call goes to another server, or `undefined` if it fails. `wroteNothing`: a guard in front of the call
- * has made sure that its transaction began on a standby. So it could not write, even if that standby was promoted
- * during the transaction.
+ * The same for a call after a guard, which has made sure that the call's transaction began on a standby. So the call
+ * wrote nothing, even if that standby was promoted during the transaction.
  */
-export function reasonToLeave(error: unknown, text: string, wroteNothing: boolean): RouteReason | undefined {
+export function reasonToLeaveGuarded(error: unknown): RouteReason | undefined {
   if (!(error instanceof PgzError) || error.committed || error.completed?.length) return undefined;
-  if (isGone(error)) return error.retryable || wroteNothing ? "unreachable" : undefined;
-  // On a standby that was promoted meanwhile, CALL, DO, or a text with COMMIT may have committed a part of its effects.
-  if (!wroteNothing && mayCommit(text)) return undefined;
+  if (isGone(error)) return "unreachable";
   if (error.code === "25006") return "write";
   return CONFLICTS.has(error.code) ? "conflict" : undefined;
 }
@@ -44,4 +50,17 @@ function mayCommit(text: string): boolean {
  */
 export function needsPrimary(options: TransactionOptions | undefined): boolean {
   return options?.isolation === "serializable" || options?.readOnly === false;
+}
+
+/**
+ * Wraps a transaction's callback, to know whether it has begun. The callback is the user's code and must not run twice,
+ * so a transaction that has begun does not go to another server.
+ */
+export function trackBegin<T>(work: Work<T>): { readonly tracked: Work<T>; readonly hasBegun: () => boolean } {
+  let hasBegun = false;
+  const tracked: Work<T> = (transaction) => {
+    hasBegun = true;
+    return work(transaction);
+  };
+  return { tracked, hasBegun: () => hasBegun };
 }

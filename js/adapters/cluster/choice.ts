@@ -33,14 +33,14 @@ const NEAR_FACTOR = 1.25,
 export function choose<Server extends Candidate>(servers: readonly Server[], wanted: Wanted): Choice<Server> {
   const { now, maxLag, turn, tried, lsn } = wanted;
   const left = servers.filter(({ key }) => !tried?.has(key));
-  const standbys = left.filter(({ facts }) => facts.told?.isStandby);
+  const standbys = left.filter(({ facts }) => facts.status?.isStandby);
   if (!standbys.length) {
     const areGone = left.some(({ facts }) => facts.failure !== undefined);
     return { is: "primary", reason: areGone ? "unreachable" : "none" };
   }
   const fresh = standbys.filter(({ facts }) => lagOf(facts, now) <= maxLag);
   if (!fresh.length) return { is: "primary", reason: "lag" };
-  const there = lsn === undefined ? fresh : fresh.filter(({ facts }) => facts.told!.lsn >= lsn);
+  const there = lsn === undefined ? fresh : fresh.filter(({ facts }) => facts.status!.lsn >= lsn);
   const suitable = there.length ? there : fresh;
   const shortest = Math.min(...suitable.map(distance));
   const near = suitable.filter((server) => distance(server) <= shortest * NEAR_FACTOR + NEAR_MS);
@@ -48,8 +48,8 @@ export function choose<Server extends Candidate>(servers: readonly Server[], wan
 }
 
 /** Returns an upper bound of the standby's lag, in milliseconds. */
-export function lagOf({ hasAllOf }: Facts, now: number): number {
-  return now - hasAllOf;
+export function lagOf({ upToDateAsOf }: Facts, now: number): number {
+  return now - upToDateAsOf;
 }
 
 function distance({ facts }: Candidate): number {

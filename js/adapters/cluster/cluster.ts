@@ -30,11 +30,12 @@ import {
   type Transaction,
   type TransactionOptions,
 } from "../../index.ts";
+import { trackBegin } from "./again.ts";
 import { lagOf } from "./choice.ts";
-import { inside, type CallArguments, type Inside, type RowInput, type SessionOf, type Work } from "./inside.ts";
-import { hasNoIdentity, where, whereAreYou, type WhereRow } from "./questions.ts";
-import { patienceOf } from "./own.ts";
-import { textOf } from "./position.ts";
+import { queueOf, type CallArguments, type PoolQueue, type RowInput, type SessionOf, type Work } from "./pool-queue.ts";
+import { hasNoIdentity, positionIn, positionQuestion, type PositionRow } from "./questions.ts";
+import { patienceOf } from "./internal-queries.ts";
+import { positionText } from "./position.ts";
 import { splitOptions, type ClusterOptions } from "./options.ts";
 import { Reads } from "./reads.ts";
 import { Receipt, UNKNOWN_TEXT } from "./receipt.ts";
@@ -84,13 +85,13 @@ export class ClusterCalls extends TransactionCalls {
   readonly reads: Reads;
   readonly #router: Router;
   #closing: Promise<void> | undefined;
-  /** The role may ask for the cluster's identity, as far as is known. */
-  #isIdentified = true;
+  /** The role may read the cluster's identity, as far as is known. */
+  #canReadIdentity = true;
 
   /** @internal Use {@link createCluster}. */
   constructor(router: Router) {
     const { config } = router.servers;
-    super(config, inside(router.servers.primary ?? router.servers.list[0]!.pool).counters);
+    super(config, queueOf(router.servers.primary ?? router.servers.list[0]!.pool).counters);
     this.#router = router;
     this.reads = new Reads(router, { refused: () => this.refused(), close: () => this.close() });
   }
@@ -106,26 +107,26 @@ export class ClusterCalls extends TransactionCalls {
    */
   async position(): Promise<string> {
     const ask = async (): Promise<string> => {
-      const { rows } = await this.query<WhereRow>(whereAreYou(this.#isIdentified), { rowMode: "array" });
-      return textOf(where(rows[0]!));
+      const { rows } = await this.query<PositionRow>(positionQuestion(this.#canReadIdentity), { rowMode: "array" });
+      return positionText(positionIn(rows[0]!));
     };
-    if (!this.#isIdentified) return await ask();
+    if (!this.#canReadIdentity) return await ask();
     return await ask().catch((error: PgzError) => {
       if (!hasNoIdentity(error)) throw error;
-      this.#isIdentified = false;
+      this.#canReadIdentity = false;
       return ask();
     });
   }
 
   #receipt(options: CallOptions): Receipt {
-    return new Receipt(whereAreYou(this.#isIdentified), patienceOf(this.config, options));
+    return new Receipt(positionQuestion(this.#canReadIdentity), patienceOf(this.config, options));
   }
 
   async #positionOf(receipt: Receipt): Promise<string> {
     const { text, error } = await receipt.answer();
     if (text !== undefined) return text;
     // The next call asks again, without the identity, which this role may not read.
-    if (error && hasNoIdentity(error)) this.#isIdentified = false;
+    if (error && hasNoIdentity(error)) this.#canReadIdentity = false;
     return UNKNOWN_TEXT;
   }
 
@@ -167,8 +168,14 @@ export class ClusterCalls extends TransactionCalls {
     const now = performance.now();
     const router = this.#router;
     const servers = router.servers.list.map(({ key, host, port, pool, facts }): ServerStats => {
-      const { told, failure, roundTrip } = facts;
-      const role = told ? (told.isStandby ? "standby" : "primary") : failure === undefined ? "unknown" : "unreachable";
+      const { status, failure, roundTrip } = facts;
+      const role = status
+        ? status.isStandby
+          ? "standby"
+          : "primary"
+        : failure === undefined
+          ? "unknown"
+          : "unreachable";
       const lagMs = role === "standby" ? lagOf(facts, now) : undefined;
       const reads = router.readsOf.get(key) ?? 0;
       return { host, port, role, lagMs, roundTripMs: roundTrip, reads, pool: pool.stats(), failure };
@@ -209,14 +216,13 @@ export class ClusterCalls extends TransactionCalls {
     if (way === "stream" || way === "loop")
       throw new UsageError("INVALID_OPTION", 'Option "position" is for calls with a complete result: call position().');
     const { position: _, ...rest } = options as typeof options & Extra;
-    return this.#withPosition(given ?? this.#receipt(rest), !given, (receipt) =>
-      this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.behind(body), way)),
-    );
+    const receipt = given ?? this.#receipt(rest);
+    const result = this.#onPrimary(rest, (queue) => queue.run(asked, rest, receipt.askAfter(body), way));
+    return given ? result : this.#withPosition(result, receipt);
   }
 
-  async #withPosition<T>(receipt: Receipt, isAttached: boolean, run: (receipt: Receipt) => Promise<T>): Promise<T> {
-    const result = await run(receipt);
-    return isAttached ? (Object.assign(result as object, { position: await this.#positionOf(receipt) }) as T) : result;
+  async #withPosition<T>(result: Promise<T>, receipt: Receipt): Promise<T> {
+    return Object.assign((await result) as object, { position: await this.#positionOf(receipt) }) as T;
   }
 
   /** @internal */
@@ -228,18 +234,9 @@ export class ClusterCalls extends TransactionCalls {
     const refused = this.refused();
     if (refused) throw refused;
     const { position, ...rest } = Object(options) as typeof options;
-    let hasBegun = false;
-    // The callback is the user's, and runs only once.
-    const once: Work<T> = (transaction) => {
-      hasBegun = true;
-      return work(transaction);
-    };
+    const { tracked, hasBegun } = trackBegin(work);
     const begin = (given: TransactionOptions, of: SessionOf) =>
-      this.#router.onPrimary(
-        given,
-        (pool) => inside(pool).begin(once, given, of),
-        () => hasBegun,
-      );
+      this.#router.onPrimary(given, (pool) => queueOf(pool).begin(tracked, given, of), hasBegun);
     if (!position) return await begin(options, sessionOf);
     const receipt = this.#receipt(rest);
     let stop = () => {};
@@ -262,10 +259,10 @@ export class ClusterCalls extends TransactionCalls {
    * Runs a call on the primary. Adds one promise to the pool's call, to catch the error of a server that is no longer
    * the primary.
    */
-  #onPrimary<T>(options: CallOptions, run: (queue: Inside) => Promise<T>): Promise<T> {
+  #onPrimary<T>(options: CallOptions, run: (queue: PoolQueue) => Promise<T>): Promise<T> {
     const router = this.#router;
     const pool = router.servers.primary;
-    const running = pool ? run(inside(pool)) : router.onPrimary(options, (found) => run(inside(found)));
+    const running = pool ? run(queueOf(pool)) : router.onPrimary(options, (found) => run(queueOf(found)));
     return running.then(undefined, (error: unknown) => this.#again(error, pool, options, run));
   }
 
@@ -277,14 +274,14 @@ export class ClusterCalls extends TransactionCalls {
     error: unknown,
     pool: Pool | undefined,
     options: CallOptions,
-    run: (queue: Inside) => Promise<T>,
+    run: (queue: PoolQueue) => Promise<T>,
   ): Promise<T> {
     const router = this.#router;
-    if (!pool || !(await router.wasLeft(pool, error))) {
+    if (!pool || !(await router.wasQueuedOnDroppedPool(pool, error))) {
       if (!(error instanceof PgzError) || error.code !== "25006" || !(await this.#hasMoved())) throw error;
       router.suspect();
     }
-    return await router.onPrimary(options, (found) => run(inside(found)));
+    return await router.onPrimary(options, (found) => run(queueOf(found)));
   }
 
   /** Looks, and returns whether the server that was used as the primary no longer is. */

@@ -2,21 +2,21 @@
 // which ones follow, how far and how near each one is, and how far the primary was at which time.
 //
 // Facts only: on Workers sockets and promises belong to a request, so none is here. Knows how a lag is computed. Must
-// not know how servers are asked (look.ts), or which one is chosen (choice.ts).
-import type { Told } from "./questions.ts";
+// not know how servers are asked (lookout.ts), or which one is chosen (choice.ts).
+import type { ServerStatus } from "./questions.ts";
 
 /** What is known about one server. Times are of `performance.now()`. */
 export interface Facts {
   /** Its last answer; `undefined`: it has not answered yet, or cannot be reached. */
-  told: Told | undefined;
+  status: ServerStatus | undefined;
   /** The round trip of a question and its answer, in milliseconds, smoothed. */
   roundTrip: number | undefined;
   /** Why the last question failed. */
   failure: unknown;
-  /** For a standby: the latest time of which it has replayed the primary's position. */
-  hasAllOf: number;
-  /** The role may ask for the cluster's identity, as far as is known. */
-  isIdentified: boolean;
+  /** For a standby: the latest time at which the primary was no further than the standby has replayed. */
+  upToDateAsOf: number;
+  /** The role may read the cluster's identity, as far as is known. */
+  canReadIdentity: boolean;
   /** Transactions on the server are READ COMMITTED by default, as far as is known. */
   isReadCommitted: boolean;
   /** The server has WAIT FOR LSN; `undefined`: no session has reported its version yet. */
@@ -50,11 +50,11 @@ export class Memory {
     let facts = this.#servers.get(key);
     if (!facts) {
       facts = {
-        told: undefined,
+        status: undefined,
         roundTrip: undefined,
         failure: undefined,
-        hasAllOf: -Infinity,
-        isIdentified: true,
+        upToDateAsOf: -Infinity,
+        canReadIdentity: true,
         isReadCommitted: true,
         hasWaitFor: undefined,
       };
@@ -73,15 +73,15 @@ export class Memory {
    * log. Positions of two timelines are not comparable: a standby may have replayed WAL that the promoted server never
    * had. A standby that reports no timeline is believed.
    */
-  canTell({ told }: Facts): boolean {
-    return this.#marks.length > 0 && (!told?.timeline || told.timeline === this.#timeline);
+  canTell({ status }: Facts): boolean {
+    return this.#marks.length > 0 && (!status?.timeline || status.timeline === this.#timeline);
   }
 
   /**
    * Records a lower bound of the primary's position at the time `at`. A new timeline drops all earlier marks, because
    * they are of another history.
    */
-  mark({ system, timeline, lsn }: Told, at: number): void {
+  mark({ system, timeline, lsn }: ServerStatus, at: number): void {
     // A promotion has left this server behind, and it has not noticed. What its standbys have is not what the real
     // primary has.
     if (timeline < this.#timeline && system === this.#system) {
@@ -93,7 +93,7 @@ export class Memory {
       if (this.#timeline) this.isSuspect = true;
       this.#timeline = timeline;
       this.#marks = [];
-      for (const facts of this.#servers.values()) facts.hasAllOf = -Infinity;
+      for (const facts of this.#servers.values()) facts.upToDateAsOf = -Infinity;
     }
     this.#marks.push({ at, lsn });
     if (this.#marks.length > MOST_MARKS) this.#marks.shift();
@@ -101,20 +101,20 @@ export class Memory {
 
   /** Records that a standby has replayed up to this position. */
   reached(facts: Facts, lsn: bigint): void {
-    if (facts.told) facts.told = { ...facts.told, lsn: lsn > facts.told.lsn ? lsn : facts.told.lsn };
+    if (facts.status) facts.status = { ...facts.status, lsn: lsn > facts.status.lsn ? lsn : facts.status.lsn };
     if (!this.canTell(facts)) return;
-    for (const mark of this.#marks) if (mark.lsn <= lsn && mark.at > facts.hasAllOf) facts.hasAllOf = mark.at;
+    for (const mark of this.#marks) if (mark.lsn <= lsn && mark.at > facts.upToDateAsOf) facts.upToDateAsOf = mark.at;
   }
 
-  answered(facts: Facts, told: Told, roundTrip: number): void {
-    facts.told = told;
+  answered(facts: Facts, status: ServerStatus, roundTrip: number): void {
+    facts.status = status;
     facts.failure = undefined;
     facts.roundTrip = facts.roundTrip === undefined ? roundTrip : mean(facts.roundTrip, roundTrip);
-    if (told.isStandby) this.reached(facts, told.lsn);
+    if (status.isStandby) this.reached(facts, status.lsn);
   }
 
   failed(facts: Facts, failure: unknown): void {
-    facts.told = undefined;
+    facts.status = undefined;
     facts.failure = failure;
   }
 }

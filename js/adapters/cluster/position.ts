@@ -18,7 +18,7 @@ export const UNKNOWN: Position = { system: 0n, timeline: 0, lsn: 0n };
 
 const TEXT = /^([0-9a-z]{1,13})-([0-9a-z]{1,7})-([0-9a-z]{1,13})$/;
 
-export function textOf({ system, timeline, lsn }: Position): string {
+export function positionText({ system, timeline, lsn }: Position): string {
   return [system, timeline, lsn].map((part) => part.toString(36)).join("-");
 }
 

@@ -14,7 +14,7 @@ import { ofPreludes, type PgzError } from "../../index.ts";
 import { endOfRecord, lsnOf, lsnText, type Position } from "./position.ts";
 
 /** What a server says about itself. */
-export interface Told extends Position {
+export interface ServerStatus extends Position {
   readonly isStandby: boolean;
 }
 
@@ -30,9 +30,9 @@ const SYSTEM = "(select system_identifier from pg_catalog.pg_control_system())";
 const PAGE_SIZE = "pg_catalog.current_setting('wal_block_size')";
 const IS_STANDBY = "pg_catalog.pg_is_in_recovery()";
 
-/** Returns the question for one {@link ToldRow}. `isIdentified`: the role may read the cluster's identity. */
-export function whoAreYou(isIdentified: boolean): string {
-  const identity = isIdentified
+/** Returns the question for one {@link StatusRow}. `canReadIdentity`: the role may read the cluster's identity. */
+export function statusQuestion(canReadIdentity: boolean): string {
+  const identity = canReadIdentity
     ? `${SYSTEM}::text, case when ${IS_STANDBY} then ${STANDBY_TIMELINE} end`
     : "null::text, null::int4";
   return (
@@ -46,9 +46,9 @@ export function whoAreYou(isIdentified: boolean): string {
  * Columns: whether the server is a standby, its position, the system identifier, a standby's timeline, the name of a
  * primary's WAL file, the size of a page of the log.
  */
-export type ToldRow = [boolean, string | null, string | null, number | null, string | null, string];
+export type StatusRow = [boolean, string | null, string | null, number | null, string | null, string];
 
-export function told([isStandby, lsn, system, timeline, file, pageSize]: ToldRow): Told {
+export function statusOf([isStandby, lsn, system, timeline, file, pageSize]: StatusRow): ServerStatus {
   return {
     isStandby,
     lsn: endOfRecord(lsnOf(lsn ?? "0/0"), Number(pageSize)),
@@ -65,19 +65,19 @@ function timelineOf(file: string): number {
  * Asks how far a standby is; null: the server is no longer a standby. Its snapshot lasts only as long as the statement
  * runs, so it does not block replay for longer.
  */
-export const HOW_FAR = `select case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() end::text`;
+export const REPLAY_POSITION = `select case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() end::text`;
 
 // -- the position of what has committed -------------------------------------------------------------------------------
 
 /** Returns the question that is sent after COMMIT. Its row has the position, and the size of a page. */
-export function whereAreYou(isIdentified: boolean): string {
-  const system = isIdentified ? `${SYSTEM}::text` : "'0'";
+export function positionQuestion(canReadIdentity: boolean): string {
+  const system = canReadIdentity ? `${SYSTEM}::text` : "'0'";
   return `select ${system}, ${PRIMARY_FILE}, pg_catalog.pg_current_wal_insert_lsn()::text, ${PAGE_SIZE}`;
 }
 
-export type WhereRow = [string, string, string, string];
+export type PositionRow = [string, string, string, string];
 
-export function where([system, file, lsn, pageSize]: WhereRow): Position {
+export function positionIn([system, file, lsn, pageSize]: PositionRow): Position {
   return { system: BigInt(system), timeline: timelineOf(file), lsn: endOfRecord(lsnOf(lsn), Number(pageSize)) };
 }
 
@@ -94,6 +94,9 @@ export type Refusal =
   /** The transaction's snapshot may be older than the answer of the guard. */
   | "isolation";
 
+/** A condition under which the guard fails, and the reason that its message names. */
+type Check = readonly [condition: string, reason: Refusal];
+
 /** Begins the reason in the message of a failed guard. */
 const MARK = "pgz-edge:";
 
@@ -101,20 +104,31 @@ const MARK = "pgz-edge:";
  * Returns the guard that is sent in front of a statement, in its transaction. It fails if the standby has not reached
  * the position, and the server then skips the statement. In READ COMMITTED the statement takes its snapshot after the
  * guard, so it sees everything that was replayed. In the other levels the statement would use the guard's snapshot,
- * which is taken before the guard asks how far the standby is. `isAlone`: the guard has a transaction of its own, where
- * the level does not matter.
+ * which is taken before the guard asks how far the standby is. So in those levels the guard fails, too.
  *
  * SQL has no function that raises an error. But the cast of a text that is not a `pg_lsn` fails.
  */
-export function standbyGuard({ system, timeline, lsn }: Position, isAlone: boolean): string {
-  const isolation = "pg_catalog.current_setting('transaction_isolation') not in ('read committed','read uncommitted')";
-  return guard([
-    [`not ${IS_STANDBY}`, "role"],
-    ...(isAlone ? [] : [[isolation, "isolation"] as const]),
+export function standbyGuardWithStatement(position: Position): string {
+  return guard([NOT_A_STANDBY, OTHER_ISOLATION, ...notReached(position)]);
+}
+
+/** The same in a transaction of its own, where the level of isolation does not matter. */
+export function standbyGuardAlone(position: Position): string {
+  return guard([NOT_A_STANDBY, ...notReached(position)]);
+}
+
+const NOT_A_STANDBY: Check = [`not ${IS_STANDBY}`, "role"];
+const OTHER_ISOLATION: Check = [
+  "pg_catalog.current_setting('transaction_isolation') not in ('read committed','read uncommitted')",
+  "isolation",
+];
+
+function notReached({ system, timeline, lsn }: Position): Check[] {
+  return [
     [`${SYSTEM} <> ${system}`, "unknown"],
     [`${STANDBY_TIMELINE} <> ${timeline}`, "unknown"],
     [`coalesce(pg_catalog.pg_last_wal_replay_lsn() < '${lsnText(lsn)}', true)`, "behind"],
-  ]);
+  ];
 }
 
 /**
@@ -138,8 +152,8 @@ export function waitFor({ lsn }: Position, milliseconds: number): string {
   return `wait for lsn '${lsnText(lsn)}' with (timeout ${milliseconds}, no_throw)`;
 }
 
-function guard(reasons: readonly (readonly [condition: string, reason: Refusal])[]): string {
-  const cases = reasons.map(([condition, reason]) => `when ${condition} then '${MARK}${reason}'`);
+function guard(checks: readonly Check[]): string {
+  const cases = checks.map(([condition, reason]) => `when ${condition} then '${MARK}${reason}'`);
   return `select where (case ${cases.join(" ")} end)::pg_catalog.pg_lsn is not null`;
 }
 

@@ -3,16 +3,16 @@
 // Knows how a call goes from one server to the next. Must not know how a server is chosen (choice.ts), what is known
 // about it (memory.ts), or when SQL may run twice (again.ts).
 import type { CallOptions, RouteReason, TransactionOptions } from "../../index.ts";
-import { needsPrimary, reasonToLeave } from "./again.ts";
+import { needsPrimary, reasonToLeave, trackBegin } from "./again.ts";
 import { After } from "./after.ts";
 import type { Choice } from "./choice.ts";
-import { inside, type CallArguments, type Inside, type SessionOf, type Work } from "./inside.ts";
+import { queueOf, type CallArguments, type PoolQueue, type SessionOf, type Work } from "./pool-queue.ts";
 import { positionOf } from "./position.ts";
 import { Routed } from "./routed.ts";
 import type { Server } from "./servers.ts";
 
 /** Makes the call on the queue of one server. */
-type Attempt<T> = (queue: Inside) => Promise<T>;
+type Attempt<T> = (queue: PoolQueue) => Promise<T>;
 
 const FIRST = {};
 
@@ -44,8 +44,8 @@ export class Reads extends Routed {
     // The fast path: the choice is made at once. A call that succeeds then costs one promise more than a pool's.
     if (choice instanceof Promise || choice.is === "primary") return this.#route(text, options, attempt, choice);
     const { server } = choice;
-    this.router.toStandby(server);
-    return attempt(inside(server.pool)).then(undefined, (error: unknown) =>
+    this.router.recordStandby(server);
+    return attempt(queueOf(server.pool)).then(undefined, (error: unknown) =>
       this.#elsewhere(text, options, attempt, server, error),
     );
   }
@@ -54,17 +54,13 @@ export class Reads extends Routed {
   protected override begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
-    let hasBegun = false;
-    const once: Work<T> = (transaction) => {
-      hasBegun = true;
-      return work(transaction);
-    };
+    const { tracked, hasBegun } = trackBegin(work);
     const attempt: Attempt<T> = async (queue) => {
       try {
-        return await queue.begin(once, options, sessionOf);
+        return await queue.begin(tracked, options, sessionOf);
       } catch (error) {
         // The callback must not run twice.
-        throw hasBegun ? new Begun(error) : error;
+        throw hasBegun() ? new Begun(error) : error;
       }
     };
     const routed = needsPrimary(options)
@@ -85,9 +81,9 @@ export class Reads extends Routed {
     const chosen = await choice;
     if (chosen.is === "primary") return this.#onPrimary(chosen.reason, options, attempt);
     const { server } = chosen;
-    this.router.toStandby(server);
+    this.router.recordStandby(server);
     try {
-      return await attempt(inside(server.pool));
+      return await attempt(queueOf(server.pool));
     } catch (error) {
       return await this.#elsewhere(text, options, attempt, server, error);
     }
@@ -109,16 +105,16 @@ export class Reads extends Routed {
     let server = first;
     let error = cause;
     for (;;) {
-      const reason = reasonToLeave(error, text, false);
+      const reason = reasonToLeave(error, text);
       if (!reason) throw error;
-      if (reason === "unreachable") router.gone(server, error);
+      if (reason === "unreachable") router.markUnreachable(server, error);
       tried.add(server.key);
       const choice = reason === "write" ? undefined : await router.choose({ tried });
       if (choice?.is !== "standby") return this.#onPrimary(reason, options, attempt);
       server = choice.server;
-      router.toStandby(server);
+      router.recordStandby(server);
       try {
-        return await attempt(inside(server.pool));
+        return await attempt(queueOf(server.pool));
       } catch (again) {
         error = again;
       }
@@ -126,8 +122,8 @@ export class Reads extends Routed {
   }
 
   async #onPrimary<T>(reason: RouteReason, options: CallOptions, attempt: Attempt<T>): Promise<T> {
-    this.router.toPrimary(reason);
-    return await this.router.onPrimary(options, (pool) => attempt(inside(pool)));
+    this.router.recordPrimary(reason);
+    return await this.router.onPrimary(options, (pool) => attempt(queueOf(pool)));
   }
 
   /** @internal */

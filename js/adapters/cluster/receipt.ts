@@ -8,10 +8,10 @@
 // answers reads after it: a call that has committed must not fail because of its position.
 import type { PgzError } from "../../index.ts";
 import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
-import { ask, NO_LIMITS } from "./own.ts";
-import type { Body, Call, Operation, Session } from "./inside.ts";
-import { textOf, UNKNOWN } from "./position.ts";
-import { where, type WhereRow } from "./questions.ts";
+import { ask, NO_LIMITS } from "./internal-queries.ts";
+import type { Body, Call, Operation, Session } from "./pool-queue.ts";
+import { positionText, UNKNOWN } from "./position.ts";
+import { positionIn, type PositionRow } from "./questions.ts";
 
 /** A question that has been sent, and the call that it belongs to. */
 interface Asked {
@@ -33,7 +33,7 @@ export class Receipt {
   }
 
   /** Returns the call's body with the question sent after it. */
-  behind<T>(body: Body<T>): Body<T> {
+  askAfter<T>(body: Body<T>): Body<T> {
     return (call, session, ending) => {
       const next = call.follower;
       const said = (bytes: number) => {
@@ -77,7 +77,7 @@ export class Receipt {
     await operation.done.catch(() => {});
     return operation.error || !answer.text
       ? { error: operation.error }
-      : { text: textOf(where(JSON.parse(answer.text) as WhereRow)) };
+      : { text: positionText(positionIn(JSON.parse(answer.text) as PositionRow)) };
   }
 
   #ask(session: Session, after: Operation | undefined): Operation {
@@ -105,4 +105,4 @@ export class Receipt {
   }
 }
 
-export const UNKNOWN_TEXT = textOf(UNKNOWN);
+export const UNKNOWN_TEXT = positionText(UNKNOWN);

@@ -2,7 +2,7 @@
 //
 // A queue whose calls all run in the queues of other pools. Must not know how a server is chosen.
 import { TransactionCalls, type UsageError } from "../../index.ts";
-import { inside } from "./inside.ts";
+import { queueOf } from "./pool-queue.ts";
 import type { Router } from "./router.ts";
 
 /** The part of the cluster that is used here. */
@@ -20,7 +20,7 @@ export abstract class Routed extends TransactionCalls {
   /** @internal */
   constructor(router: Router, owner: Owner) {
     // Any server's options will do: they differ in their hosts only.
-    const { config, counters } = inside(router.servers.list[0]!.pool);
+    const { config, counters } = queueOf(router.servers.list[0]!.pool);
     super(config, counters);
     this.router = router;
     this.owner = owner;

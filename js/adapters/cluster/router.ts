@@ -1,5 +1,5 @@
-// Where a call of the cluster goes: which server is chosen, what observers and `stats()` are told, and what is learned
-// from a failure.
+// Where a call of the cluster goes: which server is chosen, what observers and `stats()` learn of it, and what is
+// learned from a failure.
 //
 // Holds together the servers, the memory about them, and the lookout. Must not know what a call does, or positions.
 import {
@@ -12,16 +12,18 @@ import {
   type Pool,
   type RouteReason,
 } from "../../index.ts";
+import { onAbort } from "../../util/abort.ts";
+import { withDeadline } from "../../util/deadline.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
-import { Lookout } from "./look.ts";
+import { Lookout } from "./lookout.ts";
 import type { ClusterConfig } from "./options.ts";
 import type { Server, Servers } from "./servers.ts";
 
 /**
  * Milliseconds between two looks for a primary that cannot be found. The pause doubles each time, up to the longest.
  */
-const FIRST_PAUSE = 20,
-  LONGEST_PAUSE = 500;
+const FIRST_SEARCH_PAUSE = 20,
+  LONGEST_SEARCH_PAUSE = 500;
 /** Maximum number of attempts of a call whose server is given up before the call has begun there. */
 const MOST_ATTEMPTS = 10;
 
@@ -82,19 +84,29 @@ export class Router {
 
   /**
    * Waits for the next primary if there was one before, as a pool waits for its server. If no primary was ever known,
-   * returns the pool of the first server, whose error tells why.
+   * returns the pool of the first server, whose error tells why. It does so too if a signal aborts: the call then
+   * rejects with the reason.
    */
   async #find(options: CallOptions): Promise<Pool> {
     const { servers } = this;
     // The callee validates the options.
     const { timeout, signal } = Object(options) as CallOptions;
     const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, Number(timeout) || Infinity);
-    for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
-      await this.lookout.look();
-      if (servers.primary) return servers.primary;
-      if (!servers.memory.timeline || servers.isClosed || signal?.aborted) return servers.list[0]!.pool;
-      if (performance.now() + pause > until) throw noPrimary(servers);
-      await new Promise((resolve) => setTimeout(resolve, pause));
+    const signals = [signal, servers.config.signal].filter(isSignal);
+    let stops: (() => void)[] = [];
+    const aborted = new Promise<void>((resolve) => (stops = signals.map((one) => onAbort(one, resolve))));
+    try {
+      for (let pause = FIRST_SEARCH_PAUSE; ; pause = Math.min(pause * 2, LONGEST_SEARCH_PAUSE)) {
+        await Promise.race([this.lookout.look(), aborted]);
+        if (servers.primary) return servers.primary;
+        const isOver = servers.isClosed || signals.some((one) => one.aborted);
+        if (isOver || !servers.memory.timeline) return servers.list[0]!.pool;
+        if (performance.now() + pause > until) throw noPrimary(servers);
+        await withDeadline(pause, aborted);
+        if (signals.some((one) => one.aborted)) return servers.list[0]!.pool;
+      }
+    } finally {
+      for (const stop of stops) stop();
     }
   }
 
@@ -102,7 +114,7 @@ export class Router {
    * Returns whether the call was still queued in the pool of a server that was dropped. Nothing of such a call has been
    * sent, so it may go to the present primary.
    */
-  async wasLeft(pool: Pool, error: unknown): Promise<boolean> {
+  async wasQueuedOnDroppedPool(pool: Pool, error: unknown): Promise<boolean> {
     if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.retryable) return false;
     if (this.servers.has(pool)) return false;
     // The look that gave the pool up is not over yet. Until it is, that server still counts as the primary.
@@ -125,7 +137,7 @@ export class Router {
       try {
         return await run(pool);
       } catch (error) {
-        if (attempts === MOST_ATTEMPTS || hasBegun() || !(await this.wasLeft(pool, error))) throw error;
+        if (attempts === MOST_ATTEMPTS || hasBegun() || !(await this.wasQueuedOnDroppedPool(pool, error))) throw error;
       }
     }
   }
@@ -136,30 +148,32 @@ export class Router {
   }
 
   /** Notes that the server did not accept a call. It gets no calls before the next look. */
-  gone(server: Server, error: unknown): void {
+  markUnreachable(server: Server, error: unknown): void {
     this.servers.memory.failed(server.facts, error);
-    if (!(error instanceof PostgresError)) server.leave();
+    if (!(error instanceof PostgresError)) server.replacePool();
     this.suspect();
   }
 
-  // -- what is told ---------------------------------------------------------------------------------------------------
+  // -- for observers and stats() --------------------------------------------------------------------------------------
 
-  toStandby(server: Server, waitedMs = 0): void {
+  /** Records that a call goes to this standby. */
+  recordStandby(server: Server, waitedMs = 0): void {
     this.reads.nearest++;
     this.readsOf.set(server.key, (this.readsOf.get(server.key) ?? 0) + 1);
     const { host, port } = server;
     const lagMs = lagOf(server.facts, performance.now());
-    this.#tell({ host, port }, "standby", "nearest", waitedMs, lagMs);
+    this.#notifyObserver({ host, port }, "standby", "nearest", waitedMs, lagMs);
   }
 
-  toPrimary(reason: RouteReason, waitedMs = 0): void {
+  /** Records that a call of `reads` goes to the primary. */
+  recordPrimary(reason: RouteReason, waitedMs = 0): void {
     this.reads[reason]++;
-    const known = this.servers.list.find(({ facts }) => facts.told && !facts.told.isStandby);
+    const known = this.servers.list.find(({ facts }) => facts.status && !facts.status.isStandby);
     const { host, port } = known ?? this.servers.config;
-    this.#tell({ host, port }, "primary", reason, waitedMs);
+    this.#notifyObserver({ host, port }, "primary", reason, waitedMs);
   }
 
-  #tell(
+  #notifyObserver(
     place: Pick<Place, "host" | "port">,
     role: "standby" | "primary",
     reason: RouteReason,
@@ -174,6 +188,10 @@ export class Router {
       // An observer must not break the call that it observes.
     }
   }
+}
+
+function isSignal(value: AbortSignal | undefined): value is AbortSignal {
+  return typeof value?.addEventListener === "function";
 }
 
 function noPrimary({ list }: Servers): ConnectionError {

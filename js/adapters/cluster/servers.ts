@@ -5,9 +5,9 @@
 // account of its own, as two Hyperdrive bindings have, the primary's pool is that of the server that says it is the
 // primary.
 //
-// Knows which servers there are. Must not know what they say (memory.ts, look.ts), or which one is chosen.
+// Knows which servers there are. Must not know what they say (memory.ts, lookout.ts), or which one is chosen.
 import { createPool, UsageError, type ConnectInput, type Pool, type PoolOptions } from "../../index.ts";
-import { inside, type Config } from "./inside.ts";
+import { queueOf, type Config } from "./pool-queue.ts";
 import { memoryOf, type Facts, type Memory } from "./memory.ts";
 
 export class Server {
@@ -37,7 +37,7 @@ export class Server {
    * Replaces the pool of a server that cannot be reached. Calls that wait for a connection go elsewhere at once,
    * instead of waiting for `acquireTimeout`. Calls that run there may still be answered.
    */
-  leave(): void {
+  replacePool(): void {
     const last = this.#pool;
     if (!last.stats().total && !last.stats().waiting) return;
     this.#pool = this.#make();
@@ -103,7 +103,7 @@ export class Servers {
 
   /** The servers that say they are the primary. */
   get primaries(): Server[] {
-    return this.#list.filter(({ facts }) => facts.told && !facts.told.isStandby);
+    return this.#list.filter(({ facts }) => facts.status && !facts.status.isStandby);
   }
 
   /** The primary's pool finds the primary by itself. */
@@ -113,7 +113,7 @@ export class Servers {
 
   /** The configuration of the primary's pool, or else of the first server's. */
   get config(): Config {
-    return inside(this.#joint ?? this.#list[0]!.pool).config;
+    return queueOf(this.#joint ?? this.#list[0]!.pool).config;
   }
 
   /** Replaces the list of servers. Calls on a server that is gone from the list may finish. */
@@ -172,7 +172,7 @@ export class Servers {
 }
 
 function timelineOf({ facts }: Server): number {
-  return facts.told?.timeline ?? 0;
+  return facts.status?.timeline ?? 0;
 }
 
 interface Host {
@@ -190,7 +190,7 @@ function hostsOf(inputs: readonly ConnectInput[], options: PoolOptions): Host[] 
   if (!Array.isArray(inputs) || !inputs.length)
     throw new UsageError("INVALID_OPTION", "createCluster needs the servers: a list, or a string with several hosts.");
   const all = inputs.flatMap((input: ConnectInput) => {
-    const { hosts, database, user } = inside(createPool(input, { ...options, min: 0 })).config;
+    const { hosts, database, user } = queueOf(createPool(input, { ...options, min: 0 })).config;
     return hosts.map(({ host, port, hostaddr }) => {
       const key = `${host}:${port}/${database}/${user}`;
       return { key, host, port, hostaddr, input, isOne: hosts.length === 1 };

@@ -9,8 +9,8 @@
 //
 // Knows which servers have WAIT, and how many calls may wait. Must not know which server is chosen, or what guards say.
 import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
-import type { Session } from "./inside.ts";
-import { NO_LIMITS } from "./own.ts";
+import type { Session } from "./pool-queue.ts";
+import { NO_LIMITS } from "./internal-queries.ts";
 import type { Position } from "./position.ts";
 import { waitFor } from "./questions.ts";
 import type { Server } from "./servers.ts";
@@ -39,7 +39,7 @@ export class Waiting {
    */
   static begin(server: Server, position: Position, until: number, isBehind: boolean): Waiting | undefined {
     if (!server.facts.hasWaitFor) return undefined;
-    if (!isBehind && (server.facts.told?.lsn ?? 0n) >= position.lsn) return undefined;
+    if (!isBehind && (server.facts.status?.lsn ?? 0n) >= position.lsn) return undefined;
     return Waiting.isPossible(server, until) ? new Waiting(server, position, until) : undefined;
   }
 
@@ -54,7 +54,7 @@ export class Waiting {
    * Sends WAIT with the time that is left. It is not sent with 0, which would wait for ever. `whenOver` registers a
    * listener for the end of the call, which abandons WAIT.
    */
-  on({ connection }: Session, whenOver: (listener: () => void) => void): void {
+  send({ connection }: Session, whenOver: (listener: () => void) => void): void {
     const left = Math.ceil(this.#until - performance.now());
     if (left <= 0) return;
     const text = waitFor(this.#position, left);

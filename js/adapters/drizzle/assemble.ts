@@ -15,7 +15,7 @@ interface Cache {
 }
 
 /** Adds the members that programs use with every driver's database: `db.$client`, and `db.$cache.invalidate(…)`. */
-export function assembled<Database extends object>(
+export function withClientAndCache<Database extends object>(
   db: Database,
   client: PgzClient,
   cache: Cache | undefined,

@@ -22,7 +22,7 @@ import {
   TIMESTAMPTZ,
   type Convert,
 } from "./forms.ts";
-import { dayIn, instantIn } from "./instants.ts";
+import { parseDay, parseInstant } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
 /** One field of a selection: the path of its value, and the column or expression that decides how to decode it. */
@@ -37,15 +37,16 @@ interface Decoder {
 }
 
 /**
- * Mappers by the list of columns, which is the same in all runs of a statement. Each has the fields of its last
- * selection.
+ * Caches the last mapper for each list of columns, and the fields that it was made for. All runs of a statement share
+ * one list.
  */
 const plans = new WeakMap<readonly ResultColumn[], { fields: readonly SelectedField[]; mapRow: RowMapper }>();
 
 /**
  * Returns a mapper that makes an object of each row.
  *
- * `notNullable` tells by table name which joined tables always have a row. It follows from the SQL, as the columns do.
+ * `notNullable` has, by table name, whether a joined table always has a row. It follows from the SQL, as the columns
+ * do.
  */
 export function selectionMapper(
   fields: readonly SelectedField[],
@@ -59,7 +60,7 @@ export function selectionMapper(
   return mapRow;
 }
 
-/** Drizzle makes a new list of fields for each query, with the same columns. */
+/** Whether both lists decode alike. Drizzle makes a new list of fields for each query. */
 function isSame(known: readonly SelectedField[], fields: readonly SelectedField[]): boolean {
   return (
     known.length === fields.length &&
@@ -86,14 +87,14 @@ function newMapper(
   const leaves = fields.map(({ path, field }, index) => {
     return { path, decode: decoderOf(field, columns[index]?.typeOid ?? 0) };
   });
-  return rowMapper(leaves, notNullable ? absentColumns(fields, notNullable) : new Set());
+  return rowMapper(leaves, notNullable ? nullIndicators(fields, notNullable) : new Set());
 }
 
 /**
  * Returns the columns whose NULL means that a joined table had no row, so that its group is null. The rule is
  * Drizzle's: a group with columns of only one table is null if its first column is.
  */
-function absentColumns(
+function nullIndicators(
   fields: readonly SelectedField[],
   notNullable: Readonly<Record<string, boolean>>,
 ): ReadonlySet<number> {
@@ -118,9 +119,9 @@ const ofInt8 = { [INT8]: Number };
 const numbers = { [INT2]: same, [INT4]: same, [FLOAT4]: same, [FLOAT8]: same };
 
 /**
- * By Drizzle's name of the column, then by the result's type: the conversion from the driver's value directly to
- * Drizzle's. All other columns, and other types for these columns, go through node-postgres' form and the column's own
- * decoder.
+ * Direct conversions from the driver's value to Drizzle's, by Drizzle's name of the column type, then by the type OID
+ * of the result. All other columns, and other types for these columns, go through node-postgres' form and the column's
+ * own decoder.
  */
 const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   PgSmallInt: numbers,
@@ -134,8 +135,8 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   PgNumeric: { [NUMERIC]: text },
   PgNumericNumber: { [NUMERIC]: Number },
   PgNumericBigInt: { [NUMERIC]: BigInt as Convert },
-  PgTimestamp: { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert },
-  PgDate: { [DATE]: dayIn as Convert },
+  PgTimestamp: { [TIMESTAMP]: parseInstant as Convert, [TIMESTAMPTZ]: parseInstant as Convert },
+  PgDate: { [DATE]: parseDay as Convert },
   PgDateString: { [DATE]: text },
   // They come parsed. The column would parse a string that looks like JSON once more.
   PgJson: { [JSON_TYPE]: same, [JSONB]: same },

@@ -1,4 +1,4 @@
-// Makes a Drizzle database of the driver's client, for drizzle-orm 0.45.
+// Makes a Drizzle database from a client of the driver, for drizzle-orm 0.45.
 //
 // Knows the arguments of `drizzle(…)`. Must not know how a statement runs.
 import { DefaultLogger, entityKind, type DrizzleConfig, type Logger } from "drizzle-orm";
@@ -12,8 +12,8 @@ import {
   type TablesRelationalConfig,
 } from "drizzle-orm/relations";
 import type { Pool } from "../../index.ts";
-import { assembled, loggerOf } from "./assemble.ts";
-import { chosen, type InputOf } from "./input.ts";
+import { loggerOf, withClientAndCache } from "./assemble.ts";
+import { clientAndConfig, type InputOf } from "./input.ts";
 import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
 import { PgzSession, type PgzQueryResultHKT, type PgzTransaction } from "./session.ts";
 
@@ -53,8 +53,8 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 
   /**
-   * Runs several queries in one round trip, which is one transaction: all or none take effect. Resolves with the
-   * results in order.
+   * Sends several queries in one round trip, as one transaction: all or none take effect. Resolves with the results in
+   * order.
    *
    * @example
    * const [user, posts] = await db.batch([
@@ -67,7 +67,7 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 
   /**
-   * Yields the rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving
+   * Yields the rows of a query one by one, as the server sends them. At most one batch of rows is in memory. Leaving
    * the loop cancels the query. `values` are the values for a prepared query's placeholders.
    *
    * @example
@@ -81,7 +81,7 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
 /** The arguments of {@link drizzle}: a client, and Drizzle's options after it. */
 export type DrizzleInput<TSchema extends Schema, TClient extends PgzClient> = InputOf<DrizzleConfig<TSchema>, TClient>;
 
-/** The database. Its `$client` is a pool if `drizzle` has made one. */
+/** The type of the database. Its `$client` is a pool if `drizzle` has made one. */
 type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<TSchema> & {
   readonly $client: PgzClient extends TClient ? Pool : TClient;
 };
@@ -97,7 +97,7 @@ type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<T
 export function drizzle<TSchema extends Schema = Record<string, never>, TClient extends PgzClient = Pool>(
   ...[first, second]: DrizzleInput<TSchema, TClient>
 ): Database<TSchema, TClient> {
-  const [client, config] = chosen(first, second);
+  const [client, config] = clientAndConfig(first, second);
   return construct(client as TClient, config);
 }
 
@@ -121,7 +121,7 @@ function construct<TSchema extends Schema, TClient extends PgzClient>(
   const options = { logger, cache: config.cache };
   const session = new PgzSession<TSchema, ExtractTablesWithRelations<TSchema>>(client, dialect, schema, options);
   const db = new PgzDatabase<TSchema>(dialect, session, schema);
-  return assembled(db, client, config.cache) as unknown as Database<TSchema, TClient>;
+  return withClientAndCache(db, client, config.cache) as unknown as Database<TSchema, TClient>;
 }
 
 function relationsOf<TSchema extends Schema>(

@@ -1,5 +1,5 @@
-// The arguments of `drizzle(…)`, for both releases of drizzle-orm: an object that runs queries, or a target to make a
-// pool of.
+// The arguments of `drizzle(…)`, for both releases of drizzle-orm: an object that runs queries, or a target for which
+// a pool is made.
 //
 // Knows the forms of the arguments. Must not know how a database is made.
 import { createPool, UsageError, type Pool, type PoolInput } from "../../index.ts";
@@ -15,7 +15,7 @@ export type InputOf<Config, TClient extends PgzClient> =
   | [config: Config & ({ client: TClient } | { connection: PoolInput })];
 
 /** Returns the object that runs the queries, and Drizzle's options. */
-export function chosen<Config>(
+export function clientAndConfig<Config>(
   first: unknown,
   second: Config | undefined,
 ): [client: PgzClient | Pool, config: Config | undefined] {

@@ -10,7 +10,7 @@ const DASH = 45,
 /**
  * Reads a timestamp, with or without time zone. If no Date can hold it, the Date is invalid.
  */
-export function instantIn(text: string): Date {
+export function parseInstant(text: string): Date {
   const { length } = text;
   const end = text.endsWith("+00:00") ? length - 6 : length;
   // The usual form is read by its digits, in a third of the time that the engine's parser takes (measured).
@@ -22,8 +22,8 @@ export function instantIn(text: string): Date {
   return otherInstant(end < length ? text : `${text}Z`);
 }
 
-/** Reads a date, as its beginning at UTC. */
-export const dayIn = (text: string): Date => new Date(text);
+/** Reads a date as midnight UTC. */
+export const parseDay = (text: string): Date => new Date(text);
 
 /** Whether the text ends after the seconds or their fraction, without ` BC`. */
 const isUsual = (text: string, end: number) =>

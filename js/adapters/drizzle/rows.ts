@@ -23,15 +23,15 @@ interface Group {
   readonly groups: { readonly key: string; readonly group: Group }[];
   /** An object with all keys in order, which is copied for each row: each row then has the same hidden class. */
   template: Record<string, unknown>;
-  /** The columns that make the whole group null if all of them are NULL. */
-  readonly absent: number[];
+  /** Indexes of the columns that make the whole group null if all of them are NULL. Empty: it is never null. */
+  readonly nullIndicators: number[];
 }
 
 /**
- * Returns a mapper that makes an object of each row. A group is null if all of its columns that `absent` names are
- * NULL.
+ * Returns a mapper that makes an object of each row. A group is null if all of its columns in `nullIndicators`, which
+ * are indexes of `fields`, are NULL.
  */
-export function rowMapper(fields: readonly Field[], absent: ReadonlySet<number>): RowMapper {
+export function rowMapper(fields: readonly Field[], nullIndicators: ReadonlySet<number>): RowMapper {
   const root = emptyGroup();
   fields.forEach(({ path, decode }, index) => {
     let group = root;
@@ -39,7 +39,7 @@ export function rowMapper(fields: readonly Field[], absent: ReadonlySet<number>)
     const leaf = { key: path.at(-1)!, index, decode };
     group.keys.push(leaf.key);
     group.leaves.push(leaf);
-    if (absent.has(index)) groupIn(root, path[0]!).absent.push(index);
+    if (nullIndicators.has(index)) groupIn(root, path[0]!).nullIndicators.push(index);
   });
   settle(root);
   return root.groups.length ? (row) => build(root, row)! : flat(root);
@@ -54,7 +54,7 @@ const flat =
     return object;
   };
 
-const emptyGroup = (): Group => ({ keys: [], leaves: [], groups: [], template: {}, absent: [] });
+const emptyGroup = (): Group => ({ keys: [], leaves: [], groups: [], template: {}, nullIndicators: [] });
 
 function groupIn(group: Group, key: string): Group {
   const known = group.groups.find((other) => other.key === key);
@@ -70,8 +70,11 @@ function settle(group: Group): void {
   for (const { group: inner } of group.groups) settle(inner);
 }
 
-function build({ absent, template, leaves, groups }: Group, row: readonly unknown[]): Record<string, unknown> | null {
-  if (absent.length && absent.every((index) => row[index] === null)) return null;
+function build(
+  { nullIndicators, template, leaves, groups }: Group,
+  row: readonly unknown[],
+): Record<string, unknown> | null {
+  if (nullIndicators.length && nullIndicators.every((index) => row[index] === null)) return null;
   const object = { ...template };
   for (const leaf of leaves) object[leaf.key] = valueOf(leaf, row);
   for (const { key, group } of groups) object[key] = build(group, row);

@@ -80,12 +80,12 @@ function plain(result: QueryResult<Record<string, unknown>>): RawResult {
   return result;
 }
 
-/** Returns the rows of a query for a loop, as they come. Leaving the loop cancels the query. */
+/** Returns the rows of a query for a loop, as the server sends them. Leaving the loop cancels the query. */
 export function streamArrays(client: PgzClient, text: string, values: readonly unknown[]): Rows<unknown[]> {
   return client.rows<unknown[]>(text, values, ARRAYS);
 }
 
-/** Runs statements in one round trip, which is one transaction. */
+/** Sends statements in one round trip, as one transaction. */
 export function runBatch(
   client: PgzClient,
   statements: readonly { readonly sql: string; readonly params: readonly unknown[] }[],

@@ -51,19 +51,19 @@ interface Metadata {
   tables: string[];
 }
 
-/** The mapper of a relational query, which takes all rows at once, with the relations parsed. */
+/** The mapper of a relational query. It takes all rows at once. The JSON of nested relations must already be parsed. */
 type ResultMapper = (rows: unknown[][]) => unknown;
 
 type Run<R> = (client: PgzClient, text: string, values: readonly unknown[]) => Promise<R>;
 
-/** The parts of a prepared query that its base class does not keep. */
+/** What a prepared query runs with, and how its rows are mapped. */
 interface Statement {
   readonly client: PgzClient;
   readonly query: Query;
   readonly fields: readonly SelectedField[] | undefined;
   readonly mapper: ResultMapper | undefined;
   readonly metadata: Metadata | undefined;
-  readonly isArrays: boolean;
+  readonly isArrayMode: boolean;
 }
 
 /** Members that drizzle-orm has but does not declare. */
@@ -103,7 +103,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
   }
 
   /**
-   * Yields its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop
+   * Yields its rows one by one, as the server sends them. At most one batch of rows is in memory. Leaving the loop
    * cancels the query.
    */
   async *iterator(values: Record<string, unknown> = {}): AsyncGenerator<unknown, void, undefined> {
@@ -127,13 +127,17 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     }
   }
 
-  /** Returns the query as an item of a batch. It has no placeholders that wait for values. @internal */
+  /**
+   * Returns the query as an item of a batch. Throws if the query has a placeholder, because a batch gives no values.
+   *
+   * @internal
+   */
   toBatch(): { readonly sql: string; readonly params: unknown[] } {
     return { sql: this.#statement.query.sql, params: this.#values({}) };
   }
 
-  /** @internal */
-  ofBatch(result: QueryResult<unknown[]>): unknown {
+  /** Converts the result of this query's item to the value that the batch resolves with. @internal */
+  mapBatchResult(result: QueryResult<unknown[]>): unknown {
     return this.#isRaw ? rawOfArrays(result) : this.#mapped(result);
   }
 
@@ -145,7 +149,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
 
   /** @internal */
   isResponseInArrayMode(): boolean {
-    return this.#statement.isArrays;
+    return this.#statement.isArrayMode;
   }
 
   get #isRaw(): boolean {
@@ -240,12 +244,12 @@ export class PgzSession<
     query: Query,
     fields: readonly SelectedField[] | undefined,
     _name: string | undefined,
-    isArrays: boolean,
+    isArrayMode: boolean,
     mapper?: ResultMapper,
     metadata?: Metadata,
     cacheConfig?: WithCacheConfig,
   ): PgzPreparedQuery<T> {
-    const statement = { client: this.#client, query, fields, mapper, metadata, isArrays };
+    const statement = { client: this.#client, query, fields, mapper, metadata, isArrayMode };
     return new PgzPreparedQuery<T>(statement, this.#options, cacheConfig);
   }
 
@@ -254,7 +258,7 @@ export class PgzSession<
     const { _prepare, getQuery } = Object(item) as Preparable;
     const prepared = item instanceof PgzPreparedQuery ? item : _prepare?.call(item);
     if (prepared instanceof PgzPreparedQuery) return prepared;
-    // The return value of `db.execute` prepares itself.
+    // `_prepare()` of what `db.execute` returns gives that object itself, so its query is prepared here.
     if (getQuery) return this.prepareQuery(getQuery.call(item), undefined, undefined, false);
     throw new UsageError("INVALID_QUERY", "batch and iterator take queries: db.select(…), db.execute(sql`…`).");
   }
@@ -269,7 +273,7 @@ export class PgzSession<
       throw batchError(error, ofItem, (text) => wrapped(text, [], error));
     });
     if (tables.length) await this.#options.cache?.onMutate({ tables });
-    return results.map((result, index) => all[index]!.ofBatch(result));
+    return results.map((result, index) => all[index]!.mapBatchResult(result));
   }
 
   override transaction<T>(
@@ -323,7 +327,7 @@ export class PgzTransaction<
     return this.#session.nested(work, undefined, this.nestedIndex + 1);
   }
 
-  /** Runs several queries in one round trip, inside the transaction. */
+  /** Sends several queries in one round trip, inside the transaction. */
   batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
     return this.#session.batch(queries) as Promise<BatchResponse<T>>;
   }

@@ -1,9 +1,9 @@
-// The codecs of Drizzle 1.0 for the driver. The driver's values come decoded from binary, including arrays of every
-// type, so nothing is cast in SQL.
+// The codecs of Drizzle 1.0 for the driver. The driver decodes values of built-in types and of arrays of them, so the
+// codecs cast no column to text in SQL. Values of extension types arrive as text and are parsed here. (Inside the JSON
+// of a relational query Drizzle's own casts remain.)
 //
-// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as a user's own codecs do. Where a
-// codec belongs to the type that the server names, v1-columns.ts makes Drizzle's value directly and does not call the
-// codec.
+// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as a user's own codecs do. Where
+// v1-columns.ts has a direct conversion for the codec and the result's type OID, it does not call the codec.
 import {
   makeGeometryArray,
   parseGeometryArrayAndNormalize,
@@ -16,8 +16,8 @@ import {
 } from "drizzle-orm-v1/pg-core/codecs";
 import { bufferOf, eachOf, type Convert } from "./forms.ts";
 
-/** A codec for values, and for arrays of them. NULL elements stay NULL. */
-const both = (normalize: Convert) => ({
+/** A codec that normalizes values, and the elements of arrays. NULL elements stay NULL. */
+const withArrays = (normalize: Convert) => ({
   normalize,
   normalizeArray: (value: unknown) => eachOf(value, normalize),
 });
@@ -34,20 +34,21 @@ const ofText = (
   ...more,
 });
 
-const dayIn = (text: unknown) => new Date(String(text));
+const parseDay = (text: unknown) => new Date(String(text));
 /**
- * Reads the server's `2024-02-29 12:00:00.123456+00`. The fraction is cut to milliseconds, because not every
- * engine's Date parses more than three digits.
+ * Returns a parser for the server's text, such as `2024-02-29 12:00:00.123456+00`. `zoneSuffix` is appended to the
+ * text: `Z` if the type has no zone. The fraction is cut to milliseconds, because not every engine's Date parses more
+ * than three digits.
  */
-const timeIn = (zone: string) => (text: unknown) => {
+const timeParser = (zoneSuffix: string) => (text: unknown) => {
   if (text instanceof Date) return text; // made by a parser of the client
   const iso = String(text)
     .replace(" ", "T")
     .replace(/(\.\d{3})\d+/, "$1")
     .replace(/([+-]\d\d)$/, "$1:00");
-  return new Date(iso + zone);
+  return new Date(iso + zoneSuffix);
 };
-const xy = (value: unknown) => value;
+const unchanged = (value: unknown) => value;
 const tuple = (value: unknown) => {
   const { x, y } = value as { x: number; y: number };
   return [x, y];
@@ -58,19 +59,19 @@ const lineObject = (text: unknown) => {
   return { a, b, c };
 };
 const asJson = (value: unknown) => JSON.stringify(value);
-/** Converts the elements of an array with as many dimensions as its column: an element may itself be a JSON array. */
+/** Descends exactly as many levels as the column has dimensions, because an element may itself be a JSON array. */
 const eachAsJson = (value: unknown, dimensions: number): unknown =>
   dimensions > 0 ? (value as unknown[]).map((item) => eachAsJson(item, dimensions - 1)) : asJson(value);
 const json = { normalizeParam: asJson, normalizeParamArray: eachAsJson };
 const hexBytes = (text: unknown) =>
   bufferOf(Uint8Array.from(String(text).slice(2).match(/../g) ?? [], (digits) => parseInt(digits, 16)));
-const bigint = both(BigInt as Convert);
-const number = both(Number);
+const bigint = withArrays(BigInt as Convert);
+const number = withArrays(Number);
 const vector = ofText(parsePgVector, parsePgArrayAndNormalize(parsePgVector));
 const geometryOf = (normalize: (text: string) => unknown) =>
   ofText(normalize, parseGeometryArrayAndNormalize(normalize), { normalizeParamArray: makeGeometryArray });
 
-/** The codecs of a Drizzle database over the driver, unless it is given others. */
+/** The default codecs of a Drizzle database over this driver. */
 export const pgzCodecs: PgCodecs = refineGenericPgCodecs({
   bigint,
   bigserial: bigint,
@@ -78,13 +79,13 @@ export const pgzCodecs: PgCodecs = refineGenericPgCodecs({
   "bigserial:number": number,
   "numeric:number": number,
   "numeric:bigint": bigint,
-  date: both(dayIn),
-  timestamp: both(timeIn("Z")),
-  timestamptz: both(timeIn("")),
-  point: both(xy),
-  "point:tuple": both(tuple),
-  line: both(lineObject),
-  "line:tuple": both(lineNumbers),
+  date: withArrays(parseDay),
+  timestamp: withArrays(timeParser("Z")),
+  timestamptz: withArrays(timeParser("")),
+  point: withArrays(unchanged),
+  "point:tuple": withArrays(tuple),
+  line: withArrays(lineObject),
+  "line:tuple": withArrays(lineNumbers),
   bytea: { normalizeInJson: hexBytes, normalizeArrayInJson: (value: unknown) => eachOf(value, hexBytes) },
   json,
   jsonb: json,

@@ -8,10 +8,10 @@
 // here for its root.
 import type { Column as ResultColumn } from "../../index.ts";
 import { DATE, eachOf, elementOf, INT8, NUMERIC, pgForm, TIMESTAMP, TIMESTAMPTZ, type Convert } from "./forms.ts";
-import { dayIn, instantIn } from "./instants.ts";
+import { parseDay, parseInstant } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
-/** The description of a selection's field by Drizzle's dialect. */
+/** One selected field, as Drizzle's dialect describes it. */
 export interface SelectedField {
   readonly path: readonly string[];
   readonly field: unknown;
@@ -20,10 +20,13 @@ export interface SelectedField {
   readonly column?: unknown;
 }
 
-/** Mappers by the list of columns, which is the same in all runs of a statement. Each has its last selection. */
+/**
+ * Caches the last mapper for each list of columns, and the selection that it was made for. All runs of a statement
+ * share one list.
+ */
 const plans = new WeakMap<readonly ResultColumn[], { selection: Selection; mapRow: RowMapper }>();
 
-/** The fields of a selection, and which of its groups may have had no row. */
+/** The fields of a selection, and which nested objects are null when an outer join finds no row. */
 export class Selection {
   readonly #fields: readonly SelectedField[];
   readonly #nullable: ReadonlySet<string>;
@@ -36,17 +39,17 @@ export class Selection {
   /** Returns a mapper that makes an object of each row. */
   mapper(columns: readonly ResultColumn[]): RowMapper {
     const last = plans.get(columns);
-    if (last && (last.selection === this || last.selection.#isAs(this))) return last.mapRow;
+    if (last && (last.selection === this || last.selection.#isEquivalentTo(this))) return last.mapRow;
     const mapRow = this.#newMapper(columns);
     plans.set(columns, { selection: this, mapRow });
     return mapRow;
   }
 
   /**
-   * Drizzle makes a new selection for each query, with the same columns. Which groups are nullable follows from the
-   * SQL.
+   * Whether both selections make the same objects from the same columns. Drizzle makes a new selection for each query.
+   * The nullable groups need no comparison: they follow from the SQL, and so does the list of columns.
    */
-  #isAs(other: Selection): boolean {
+  #isEquivalentTo(other: Selection): boolean {
     return (
       this.#fields.length === other.#fields.length &&
       other.#fields.every((field, index) => {
@@ -60,15 +63,16 @@ export class Selection {
     const fields = this.#fields.map((field, index) => {
       return { path: field.path, decode: decoderOf(field, columns[index]?.typeOid ?? 0) };
     });
-    const absent = this.#fields.flatMap(({ path }, index) =>
+    const nullIndicators = this.#fields.flatMap(({ path }, index) =>
       path.length > 1 && this.#nullable.has(path[0]!) ? [index] : [],
     );
-    return rowMapper(fields, new Set(absent));
+    return rowMapper(fields, new Set(nullIndicators));
   }
 }
 
 /**
- * An item of a relational query: a field of its root, or an item with a `selection` of its own, which comes as JSON.
+ * An item of a relational query: a top-level field, or a nested relation, which has `selection` and whose value arrives
+ * as JSON.
  */
 export interface RelationalItem extends Omit<SelectedField, "path"> {
   readonly selection?: unknown;
@@ -77,7 +81,7 @@ export interface RelationalItem extends Omit<SelectedField, "path"> {
 /** Makes Drizzle's mapper of all rows of a relational query, for these items. */
 type MakeMapper = (items: readonly RelationalItem[]) => (rows: unknown[][]) => unknown[];
 
-/** The selection of a relational query. Drizzle makes the objects from the driver's values. */
+/** The selection of a relational query. Drizzle's mapper makes the objects from the driver's values. */
 export class RelationalSelection {
   readonly #items: readonly RelationalItem[];
   readonly #make: MakeMapper;
@@ -92,11 +96,13 @@ export class RelationalSelection {
   mapper(columns: readonly ResultColumn[]): ReturnType<MakeMapper> {
     if (this.#mapRows && this.#columns === columns) return this.#mapRows;
     this.#columns = columns;
-    return (this.#mapRows = this.#make(this.#items.map((item, index) => ofDriver(item, columns[index]?.typeOid ?? 0))));
+    return (this.#mapRows = this.#make(
+      this.#items.map((item, index) => withDriverCodec(item, columns[index]?.typeOid ?? 0)),
+    ));
   }
 }
 
-const ofDriver = (item: RelationalItem, typeOid: number): RelationalItem =>
+const withDriverCodec = (item: RelationalItem, typeOid: number): RelationalItem =>
   item.selection ? item : { ...item, codec: normalizer(item.codec, item.arrayDimensions, codecName(item), typeOid) };
 
 const codecName = ({ column, field }: Omit<SelectedField, "path">) =>
@@ -118,11 +124,11 @@ interface Decoder {
   readonly mapFromDriverValue: ((value: unknown) => unknown) & { readonly isNoop?: boolean };
 }
 
-const times = { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert };
+const times = { [TIMESTAMP]: parseInstant as Convert, [TIMESTAMPTZ]: parseInstant as Convert };
 
 /**
- * By Drizzle's codec, then by the type of the result or of its elements: the conversion from the driver's value
- * directly to Drizzle's.
+ * Direct conversions from the driver's value to Drizzle's, by the codec's name, then by type OID. For an array it is
+ * the OID of its elements.
  */
 const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   bigint: { [INT8]: BigInt as Convert },
@@ -131,7 +137,7 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   "bigserial:number": { [INT8]: Number },
   "numeric:number": { [NUMERIC]: Number },
   "numeric:bigint": { [NUMERIC]: BigInt as Convert },
-  date: { [DATE]: dayIn as Convert },
+  date: { [DATE]: parseDay as Convert },
   timestamp: times,
   timestamptz: times,
 };
@@ -145,7 +151,10 @@ function decoderOf(selected: SelectedField, typeOid: number): Convert | undefine
     : (value) => decoder.mapFromDriverValue(value);
 }
 
-/** Returns the conversion of a codec. Where none is direct, it is node-postgres' form of the value, then the codec. */
+/**
+ * Returns the conversion for a codec: the direct one if there is one, else the conversion to node-postgres' form and
+ * then through the codec.
+ */
 function normalizer(
   codec: SelectedField["codec"],
   dimensions: number | undefined,
@@ -153,17 +162,17 @@ function normalizer(
   typeOid: number,
 ): Convert | undefined {
   const form = pgForm(typeOid);
-  const long = codec ? (value: unknown) => codec(form ? form(value) : value, dimensions) : form;
+  const throughCodec = codec ? (value: unknown) => codec(form ? form(value) : value, dimensions) : form;
   const direct = name === undefined ? undefined : DIRECT[name]?.[(dimensions && elementOf(typeOid)) || typeOid];
-  if (!direct) return long;
+  if (!direct) return throughCodec;
   // A parser of the client may have made another kind of value.
   const ofText: Convert = (value) => (typeof value === "string" ? direct(value) : value);
   return dimensions
     ? (value) => eachOf(value, ofText)
-    : (value) => (typeof value === "string" ? direct(value) : long!(value));
+    : (value) => (typeof value === "string" ? direct(value) : throughCodec!(value));
 }
 
-/** Returns a column, or the decoder of an expression or a subquery. */
+/** Returns the decoder of a field. A column is its own decoder; expressions and subqueries have one. */
 function decoderIn(field: unknown): Decoder | undefined {
   const given = field as Partial<Decoder> & { decoder?: Decoder; sql?: { decoder?: Decoder } } & {
     _?: { sql?: { decoder?: Decoder } };

@@ -1,4 +1,4 @@
-// Makes a Drizzle database of the driver's client, for drizzle-orm 1.0.
+// Makes a Drizzle database from a client of the driver, for drizzle-orm 1.0.
 //
 // Knows the arguments of `drizzle(…)`. Must not know how a statement runs.
 import { DefaultLogger, entityKind, type Logger } from "drizzle-orm-v1";
@@ -13,8 +13,8 @@ import { PgAsyncDatabase } from "drizzle-orm-v1/pg-core/async";
 import type { AnyRelations, EmptyRelations } from "drizzle-orm-v1/relations";
 import * as utils from "drizzle-orm-v1/utils";
 import type { Pool } from "../../index.ts";
-import { assembled, loggerOf } from "./assemble.ts";
-import { chosen, type InputOf } from "./input.ts";
+import { loggerOf, withClientAndCache } from "./assemble.ts";
+import { clientAndConfig, type InputOf } from "./input.ts";
 import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
 import { pgzCodecs } from "./v1-codecs.ts";
 import { RelationalSelection, Selection, type RelationalItem, type SelectedField } from "./v1-columns.ts";
@@ -50,8 +50,8 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 
   /**
-   * Runs several queries in one round trip, which is one transaction: all or none take effect. Resolves with the
-   * results in order.
+   * Sends several queries in one round trip, as one transaction: all or none take effect. Resolves with the results in
+   * order.
    *
    * @example
    * const [user, posts] = await db.batch([
@@ -64,7 +64,7 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 
   /**
-   * Yields the rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving
+   * Yields the rows of a query one by one, as the server sends them. At most one batch of rows is in memory. Leaving
    * the loop cancels the query. `values` are the values for a prepared query's placeholders.
    *
    * @example
@@ -100,7 +100,7 @@ type Database<TRelations extends AnyRelations, TClient> = PgzDatabase<TRelations
 export function drizzle<TRelations extends AnyRelations = EmptyRelations, TClient extends PgzClient = Pool>(
   ...[first, second]: DrizzleInput<TRelations, TClient>
 ): Database<TRelations, TClient> {
-  const [client, config] = chosen(first, second);
+  const [client, config] = clientAndConfig(first, second);
   return construct(client as TClient, config);
 }
 
@@ -127,7 +127,7 @@ function construct<TRelations extends AnyRelations, TClient extends PgzClient>(
   const options = { logger, cache, paramsInErrors };
   const session = new PgzSession<TRelations>(client, dialect, relations, options);
   const db = new PgzDatabase<TRelations>(dialect, session, relations);
-  return assembled(db, client, cache) as Database<TRelations, TClient>;
+  return withClientAndCache(db, client, cache) as Database<TRelations, TClient>;
 }
 
 /** Describes a query's selection. Drizzle passes the result to the session instead of a mapper of its own. */

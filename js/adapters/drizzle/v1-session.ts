@@ -73,7 +73,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
   }
 
   /**
-   * Yields its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop
+   * Yields its rows one by one, as the server sends them. At most one batch of rows is in memory. Leaving the loop
    * cancels the query.
    */
   async *iterator(values: Record<string, unknown> = {}): AsyncGenerator<unknown, void, undefined> {
@@ -101,13 +101,17 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     }
   }
 
-  /** Returns the query as an item of a batch. It has no placeholders that wait for values. @internal */
+  /**
+   * Returns the query as an item of a batch. Throws if the query has a placeholder, because a batch gives no values.
+   *
+   * @internal
+   */
   toBatch(): { readonly sql: string; readonly params: unknown[] } {
     return { sql: this.#statement.query.sql, params: this.#values({}) };
   }
 
-  /** @internal */
-  ofBatch(result: QueryResult<unknown[]>): unknown {
+  /** Converts the result of this query's item to the value that the batch resolves with. @internal */
+  mapBatchResult(result: QueryResult<unknown[]>): unknown {
     const { map, mode } = this.#statement;
     if (map) return map(result);
     const raw = rawOfArrays(result);
@@ -196,7 +200,7 @@ export class PgzSession<TRelations extends AnyRelations> extends PgAsyncSession<
       throw batchError(error, ofItem, (text) => new DrizzleQueryError(text, [], error as Error));
     });
     if (tables.length) await this.#options.cache?.onMutate({ tables });
-    return results.map((result, index) => all[index]!.ofBatch(result));
+    return results.map((result, index) => all[index]!.mapBatchResult(result));
   }
 
   override transaction<T>(
@@ -252,7 +256,7 @@ export class PgzTransaction<TRelations extends AnyRelations> extends PgAsyncTran
     return this.#session.nested(work, undefined, this.nestedIndex + 1);
   }
 
-  /** Runs several queries in one round trip, inside the transaction. */
+  /** Sends several queries in one round trip, inside the transaction. */
   batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
     return this.#session.batch(queries) as Promise<BatchResponse<T>>;
   }

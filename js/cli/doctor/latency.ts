@@ -8,7 +8,7 @@ import { change, good, note, type Finding } from "./findings.ts";
 import { isHere } from "./link.ts";
 import type { Patient } from "./patient.ts";
 
-interface Way {
+interface FirstRow {
   readonly flights: number;
   readonly ms: number;
 }
@@ -31,7 +31,7 @@ export async function latency(patient: Patient): Promise<{ finding: Finding; pla
     const cold = await timed(first, FIRST_CONNECT + 3_000);
     await leave(first); // a role may be allowed only one connection
     const again = await timed(next);
-    const runs: Way[] = [];
+    const runs: FirstRow[] = [];
     for (let n = 0; n < 7; n++) runs.push(await timed(next));
     const warm = runs.sort((a, b) => a.ms - b.ms)[3]!;
     return { finding: findingOf(cold, again, warm, place?.host ?? ""), place };
@@ -40,14 +40,14 @@ export async function latency(patient: Patient): Promise<{ finding: Finding; pla
   }
 }
 
-async function timed(client: Client, timeout?: number): Promise<Way> {
+async function timed(client: Client, timeout?: number): Promise<FirstRow> {
   const { flights } = client.stats();
   const from = performance.now();
   await client.query(STATEMENT, { timeout });
   return { ms: performance.now() - from, flights: client.stats().flights - flights };
 }
 
-export function findingOf(cold: Way, again: Way, warm: Way, host: string): Finding {
+export function findingOf(cold: FirstRow, again: FirstRow, warm: FirstRow, host: string): Finding {
   const text = [
     `${told(cold)} from nothing`,
     `${told(again)} on the next connection`,
@@ -71,5 +71,5 @@ const SLOW_HERE =
   "That is long for a host that is this machine: it was busy, or the address is that of a tunnel or a proxy, whose " +
   "server is elsewhere.";
 
-const told = ({ flights, ms }: Way) =>
+const told = ({ flights, ms }: FirstRow) =>
   `${flights} ${flights === 1 ? "round trip" : "round trips"}, ${milliseconds(ms)}`;

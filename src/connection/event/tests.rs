@@ -207,7 +207,7 @@ fn text_that_is_no_utf_8_shows_as_such() {
 fn a_command_is_new_until_it_is_asked_for() {
     let mut events = Events::default();
     let mut ended = |tag: &[u8], asks: bool| {
-        events.go_on();
+        events.resume();
         events.note_command(tag);
         assert_eq!(events.ended(), 0, "a noted command is not reported yet");
         events.complete();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 type Fields = Vec<Option<Vec<u8>>>;
 
-fn plan(types: &[(u32, i16)], format: RowFormat, strings: Strings) -> Plan {
+fn plan(types: &[(u32, i16)], format: RowFormat, strings: AsStrings) -> Plan {
     let columns = types
         .iter()
         .map(|&(type_oid, format_code)| ColumnDescription {
@@ -162,7 +162,7 @@ proptest! {
     #[test]
     fn as_json(row in prop::collection::vec(field(), 0..12), count in 1..4_usize, numbers: bool) {
         let (types, fields): (Vec<_>, Fields) = row.into_iter().unzip();
-        let strings = if numbers { Strings::NONE } else { Strings::ALL };
+        let strings = if numbers { AsStrings::NONE } else { AsStrings::ALL };
         let arrays = plan(&types, RowFormat::Arrays, strings);
         let columns = plan(&types, RowFormat::Columns, strings);
         let mut out = Output::default();
@@ -186,9 +186,9 @@ proptest! {
 
 #[test]
 fn json_as_text_is_the_servers() {
-    let strings = Strings {
+    let strings = AsStrings {
         json: true,
-        ..Strings::ALL
+        ..AsStrings::ALL
     };
     let plan = plan(
         &[(oid::JSON, 1), (oid::JSONB, 1), (oid::JSONB, 0)],
@@ -219,7 +219,7 @@ fn a_row_is_taken_back_whole() {
             (oid::INT4, 1),
         ],
         RowFormat::Columns,
-        Strings::ALL,
+        AsStrings::ALL,
     );
     let row = |last: &[u8]| {
         [&[0, 0, 0, 7][..], b"text", b"[1]", last]

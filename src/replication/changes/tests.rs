@@ -256,9 +256,9 @@ fn two_phase_commit_has_its_own_kinds() {
 
 #[test]
 fn names_and_numbers_are_as_the_options_say() {
-    let strings = Strings {
+    let strings = AsStrings {
         int8: true,
-        ..Strings::NONE
+        ..AsStrings::NONE
     };
     let mut stream = Stream::with(Options {
         objects: false,

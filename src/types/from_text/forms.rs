@@ -131,7 +131,7 @@ pub(super) fn append_lsn(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     Rare::Lsn.append(&lsn.to_be_bytes(), out).ok()
 }
 
-/// Appends a `"char"`. Before PostgreSQL 15 a byte from 0x80 on arrives as it is.
+/// Appends a `"char"`. Before PostgreSQL 15 a byte of 0x80 or more arrives unescaped.
 pub(super) fn append_char(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     let byte = match *text {
         [] => 0,

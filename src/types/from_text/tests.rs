@@ -2,7 +2,7 @@
 //! server's own text gives the same as its binary form.
 
 use crate::types::tests::{text_json, text_refused};
-use crate::types::{Encoder, InvalidValue, Strings, Types};
+use crate::types::{AsStrings, Encoder, InvalidValue, Types};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -48,7 +48,7 @@ fn types() -> Types {
 
 fn read(type_oid: u32, text: &str) -> Result<String, InvalidValue> {
     let mut out = Vec::new();
-    let encoder = Encoder::with_types(type_oid, 0, Strings::ALL, &types()).unwrap();
+    let encoder = Encoder::with_types(type_oid, 0, AsStrings::ALL, &types()).unwrap();
     encoder.encode(text.as_bytes(), &mut out)?;
     Ok(String::from_utf8(out).unwrap())
 }

@@ -2,7 +2,7 @@
 
 use super::{all_refused, types};
 use crate::types::tests::{text_json, text_refused};
-use crate::types::{Encoder, Strings, oid};
+use crate::types::{AsStrings, Encoder, oid};
 use alloc::vec::Vec;
 
 #[test]
@@ -89,9 +89,9 @@ fn arrays() {
 
 #[test]
 fn json_in_an_array_is_text_where_the_caller_says_so() {
-    let strings = Strings {
+    let strings = AsStrings {
         json: true,
-        ..Strings::NONE
+        ..AsStrings::NONE
     };
     for (type_oid, text, expected) in [
         (

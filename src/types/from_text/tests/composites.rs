@@ -2,7 +2,7 @@
 
 use super::{all_refused, read};
 use crate::types::tests::text_json;
-use crate::types::{Encoder, Strings, Types, oid};
+use crate::types::{AsStrings, Encoder, Types, oid};
 use alloc::vec::Vec;
 
 #[test]
@@ -109,7 +109,7 @@ fn nesting_ends_at_a_bound() {
     }
     types.extend([20040, 0, 23, 0]);
     let types = Types::new(&types, &attributes, "");
-    let encoder = |type_oid| Encoder::with_types(type_oid, 0, Strings::NONE, &types).unwrap();
+    let encoder = |type_oid| Encoder::with_types(type_oid, 0, AsStrings::NONE, &types).unwrap();
     // Too many levels for a description: the value is not read.
     let mut out = Vec::new();
     encoder(20000).encode(b"(\"{}\")", &mut out).unwrap();
@@ -182,7 +182,7 @@ fn deep_nesting_is_refused() {
     // A composite of an array of itself.
     let types = Types::new(&[20000, 4, 1, 0, 20001, 1, 20000, 0], &[20001, 0, 0], "");
     assert!(!types.has_binary_encoder(20000));
-    let encoder = Encoder::with_types(20001, 0, Strings::NONE, &types).unwrap();
+    let encoder = Encoder::with_types(20001, 0, AsStrings::NONE, &types).unwrap();
     let mut out = Vec::new();
     encoder.encode(b"{()}", &mut out).unwrap();
     assert_eq!(out, b"\"{()}\"");

@@ -2,7 +2,7 @@
 
 use super::{all_refused, strings};
 use crate::types::tests::{json, text_json};
-use crate::types::{Encoder, Strings, oid};
+use crate::types::{AsStrings, Encoder, oid};
 use alloc::vec::Vec;
 
 /// Asserts that every text becomes a string of itself.
@@ -242,9 +242,9 @@ fn one_byte() {
             "xy", "é", "\0", "\\1", "\\177", "\\400", "\\38x", "\\2000", "x200",
         ],
     );
-    // Before PostgreSQL 15 a byte from 0x80 on arrives as it is.
+    // Before PostgreSQL 15 a byte of 0x80 or more arrives unescaped.
     let mut out = Vec::new();
-    let encoder = Encoder::new(oid::CHAR, 0, Strings::NONE).unwrap();
+    let encoder = Encoder::new(oid::CHAR, 0, AsStrings::NONE).unwrap();
     encoder.encode(&[0xc3], &mut out).unwrap();
     assert_eq!(out, json(oid::CHAR, [0xc3]).as_bytes());
 }

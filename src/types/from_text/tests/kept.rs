@@ -2,7 +2,7 @@
 
 use super::types;
 use crate::types::oid::{DATE, INTERVAL};
-use crate::types::{Encoder, InvalidValue, Strings, oid};
+use crate::types::{AsStrings, Encoder, InvalidValue, oid};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 fn what_is_not_read_can_be_kept() {
     let kept = |type_oid, text: &str| {
         let mut out = Vec::from(*b"before");
-        let mut encoder = Encoder::with_types(type_oid, 0, Strings::ALL, &types()).unwrap();
+        let mut encoder = Encoder::with_types(type_oid, 0, AsStrings::ALL, &types()).unwrap();
         encoder.keep_unread();
         encoder.encode(text.as_bytes(), &mut out)?;
         Ok(String::from_utf8(out.split_off(6)).unwrap())
@@ -74,7 +74,7 @@ fn what_is_not_read_can_be_kept() {
         );
     }
     // A value in binary is not kept as text.
-    let mut encoder = Encoder::with_types(20002, 1, Strings::NONE, &types()).unwrap();
+    let mut encoder = Encoder::with_types(20002, 1, AsStrings::NONE, &types()).unwrap();
     encoder.keep_unread();
     assert!(encoder.encode(b"(5)", &mut Vec::new()).is_err());
 }

@@ -3,7 +3,7 @@
 use super::all_refused;
 use crate::types::oid::{FLOAT4, FLOAT8, INT2, INT4, INT8, NUMERIC, OID};
 use crate::types::tests::text_json;
-use crate::types::{Encoder, Strings};
+use crate::types::{AsStrings, Encoder};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -234,7 +234,7 @@ fn floats_have_a_magnitude_that_their_type_has() {
 fn quoted_numbers_are_checked_too() {
     let quoted = |type_oid, text: &str| {
         let mut out = Vec::new();
-        let encoder = Encoder::new(type_oid, 0, Strings::ALL).unwrap();
+        let encoder = Encoder::new(type_oid, 0, AsStrings::ALL).unwrap();
         encoder.encode(text.as_bytes(), &mut out).ok()?;
         String::from_utf8(out).ok()
     };

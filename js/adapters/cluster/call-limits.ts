@@ -1,15 +1,15 @@
-// A call between two servers. No connection has the call while it waits, so its signals and its timeout are observed
-// here.
+// The signals and the timeout of a call that may be tried on several servers. No connection has the call between two
+// attempts, so they are observed here.
 //
 // Knows when the call is over for its caller. Must not know servers, or why the call waits.
 import { AbortError, TimeoutError } from "../../index.ts";
 
-export interface Ends {
+export interface LimitOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeout?: number | undefined;
 }
 
-export class Between {
+export class CallLimits {
   readonly #signals: readonly (AbortSignal | undefined)[];
   /** Milliseconds; 0: no timeout. */
   readonly #timeout: number;
@@ -23,11 +23,11 @@ export class Between {
   }
 
   /** Makes one attempt on a server, with what is left of the timeout. */
-  attempt<Options extends Ends, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
+  attempt<Options extends LimitOptions, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
     return this.#timeout && this.#attempts++ > 0 ? this.#again(options, run) : run(options);
   }
 
-  async #again<Options extends Ends, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
+  async #again<Options extends LimitOptions, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
     try {
       return await run({ ...options, timeout: Math.max(Math.ceil(this.#left), 1) });
     } catch (error) {

@@ -1,10 +1,10 @@
 // When a look at the servers of `pgz-edge/cluster` waits, and for which server. The servers are scripted, and only the
 // test moves the clock.
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Lookout } from "../../js/adapters/cluster/look.ts";
+import { Lookout } from "../../js/adapters/cluster/lookout.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
 import type { ClusterConfig } from "../../js/adapters/cluster/options.ts";
-import { HOW_FAR } from "../../js/adapters/cluster/questions.ts";
+import { REPLAY_POSITION } from "../../js/adapters/cluster/questions.ts";
 import type { Server, Servers } from "../../js/adapters/cluster/servers.ts";
 import type { ConnectInput, Pool } from "../../js/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -39,7 +39,7 @@ class Scripted {
     query: async (text: string, { timeout }: { timeout: number }) => {
       this.asked++;
       if (this.role === "silent") await late(timeout);
-      if (text === HOW_FAR) return { rows: [[this.lsn]] };
+      if (text === REPLAY_POSITION) return { rows: [[this.lsn]] };
       const file = `${String(this.timeline).padStart(8, "0")}0000000000000001`;
       const isStandby = this.role === "standby";
       return { rows: [[isStandby, this.lsn, "7", isStandby ? this.timeline : null, isStandby ? null : file, "8192"]] };
@@ -69,11 +69,11 @@ function world(roles: readonly Role[], discover?: ClusterConfig["discover"]) {
   const servers = {
     memory,
     primary: joint,
-    list: list.map((server) => Object.assign(server, { key: "", leave: () => {} }) as unknown as Server),
+    list: list.map((server) => Object.assign(server, { key: "", replacePool: () => {} }) as unknown as Server),
     update: (inputs: readonly ConnectInput[]) => void updates.push(inputs),
     elect: () => true,
     get primaries() {
-      return list.filter(({ facts }) => facts.told && !facts.told.isStandby);
+      return list.filter(({ facts }) => facts.status && !facts.status.isStandby);
     },
     wake: () => {
       woken++;
@@ -104,7 +104,7 @@ test("a discover that does not answer delays a look by two seconds, and is not c
   };
   const { lookout, list, updates } = world(["primary", "standby"], discover);
   expect(await took(lookout.look())).toBe(2_000);
-  expect(list[1]!.facts.told).toMatchObject({ isStandby: true });
+  expect(list[1]!.facts.status).toMatchObject({ isStandby: true });
   expect(await took(lookout.look())).toBe(2_000);
   expect(asked).toBe(1);
   // The late answer is used when it arrives, and the next look asks again.
@@ -141,7 +141,7 @@ test("while the primary is lost, the next one is found as soon as it says so", a
   await took(looked);
   expect(memory.timeline).toBe(2);
   // The standby is asked again after the primary, so that its lag is known.
-  expect(clock.now - list[2]!.facts.hasAllOf).toBeLessThan(10_000);
+  expect(clock.now - list[2]!.facts.upToDateAsOf).toBeLessThan(10_000);
 });
 
 test("a look for a standby does not wait for a server that was silent the last time", async () => {

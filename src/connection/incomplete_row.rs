@@ -1,8 +1,8 @@
 //! Checks an incomplete row against the caps on bytes, so that a row that will be refused is not kept.
 //!
 //! Scans a DataRow body as it arrives and remembers the position. Where a row is refused, and with which number,
-//! depends on the row alone and not on the pieces it arrives in. Knows lengths of fields; how short a column's output
-//! may be is the business of `types`.
+//! depends on the row alone and not on the pieces it arrives in. Knows lengths of fields. Must not know how short a
+//! column's output may be, which `types` says.
 
 use super::caps::{Caps, over};
 use crate::encode::{Plan, Shortest};
@@ -13,7 +13,7 @@ pub const LONG_ROW: usize = 1 << 14;
 
 /// How far a row has been examined.
 #[derive(Debug, Default)]
-pub struct Examination {
+pub struct IncompleteRow {
     /// Position in the body; may be past the bytes that have arrived.
     at: usize,
     /// Remaining bytes of the field that is counted byte by byte.
@@ -22,7 +22,7 @@ pub struct Examination {
     columns: usize,
     /// Bytes of output that are certain.
     least: u64,
-    /// Not a row of this plan. The encoder will say what is wrong with it.
+    /// The body is not a row of this plan. The encoder will say what is wrong with it.
     broken: bool,
 }
 
@@ -34,10 +34,10 @@ pub struct Crossed {
     pub observed: u64,
 }
 
-impl Examination {
+impl IncompleteRow {
     /// Examines what has arrived since the last call. `body`: the part of the row that has arrived; `length`: its full
     /// length; `written`: bytes of output before this row and after the last one.
-    pub fn go_on(
+    pub fn examine_more(
         &mut self,
         plan: &Plan,
         caps: &Caps,

@@ -1,10 +1,10 @@
-// The cluster's own questions on a session. They belong to no call, so no call's deadline covers them. If there is no
+// The cluster's own queries on a session. They belong to no call, so no call's deadline covers them. If there is no
 // answer within the `timeout` of the call that needs it, the connection is closed.
 //
 // Knows operations. Must not know what is asked, or why.
 import { TimeoutError, type CallOptions } from "../../index.ts";
 import { COPY_NONE, ROWS_NONE } from "../../wasm/numbers.ts";
-import type { Config, Operation, Session } from "./inside.ts";
+import type { Config, Operation, Session } from "./pool-queue.ts";
 
 export const NO_LIMITS = new Float64Array();
 
@@ -33,6 +33,6 @@ export function ask(
 }
 
 /** The command for `ask` that sends one statement by the simple query protocol and drops its rows. */
-export function simply(statement: string): Parameters<Session["connection"]["operate"]>[0] {
+export function simpleQuery(statement: string): Parameters<Session["connection"]["operate"]>[0] {
   return (handle) => handle.simple_query(statement, COPY_NONE, ROWS_NONE, NO_LIMITS);
 }

@@ -20,13 +20,13 @@ export type Work<T> = (transaction: Transaction) => T | Promise<T>;
 export type SessionOf = (session: Session) => Session | Promise<Session>;
 
 /** A queue of calls and transactions. */
-export interface Inside {
+export interface PoolQueue {
   readonly config: Config;
   readonly counters: Counters;
   run<T>(...call: CallArguments<T>): Promise<T>;
   begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T>;
 }
 
-export function inside(pool: Pool): Inside {
-  return pool as unknown as Inside;
+export function queueOf(pool: Pool): PoolQueue {
+  return pool as unknown as PoolQueue;
 }

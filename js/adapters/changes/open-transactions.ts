@@ -2,7 +2,7 @@
 //
 //   begin ──────────────> open ── commit ──> returned
 //   stream, first: true ─>  │ └── abort ───> dropped, or only the changes of a subtransaction
-//   the connection is lost ─┘  all are dropped: they come again
+//   the connection is lost ─┘  all are dropped: the server sends them again
 //
 // Knows kinds of changes. Must not know connections or lines.
 import { ProtocolError, ResponseTooLargeError } from "../../index.ts";
@@ -10,39 +10,39 @@ import type { AnyChange, ContentOf } from "./kinds.ts";
 
 /** A transaction that has committed. */
 export interface ChangesOfTransaction<Row = Record<string, unknown>> {
-  /** The position to acknowledge, and to begin after (option `from`). */
+  /** The position that `acknowledge` acknowledges. A later stream can start after it (option `from`). */
   readonly position: string;
-  /** Missing for a message that is not transactional, and for rows of a snapshot. */
+  /** Missing for a non-transactional message, and for rows of a snapshot. */
   readonly xid?: number;
   readonly committedAt?: string;
   readonly origin?: string;
   /**
-   * The changes between `begin` and `commit`, or rows of a snapshot. The last piece of a snapshot ends with kind
+   * The changes between `begin` and `commit`, or rows of a snapshot. The last group of a snapshot's rows ends with kind
    * `snapshot`.
    */
   readonly changes: ContentOf<Row>[];
   acknowledge(): Promise<void>;
 }
 
-interface Open<Row> {
+interface OpenTransaction<Row> {
   readonly origin?: string | undefined;
-  readonly held: { readonly change: ContentOf<Row>; readonly bytes: number }[];
+  readonly changes: { readonly change: ContentOf<Row>; readonly bytes: number }[];
 }
 
-/** Rows of a snapshot, which belong to no transaction. */
+/** Stands for a missing xid: rows of a snapshot and non-transactional messages. No transaction has the id 0. */
 const NO_TRANSACTION = 0;
 
-export class Groups<Row> {
+export class OpenTransactions<Row> {
   readonly #maxBytes: number;
-  readonly #open = new Map<number, Open<Row>>();
-  /** Total size of the held changes, as the server sent them. */
+  readonly #open = new Map<number, OpenTransaction<Row>>();
+  /** Total size of the changes of open transactions, in bytes as the server sent them. */
   #bytes = 0;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** Adds a change of `bytes` bytes. Returns its transaction if the change is the end of it. */
+  /** Adds a change of `bytes` bytes. Returns the whole transaction if this change is its commit. */
   add(change: AnyChange<Row>, bytes: number): ChangesOfTransaction<Row> | undefined {
     const { xid = NO_TRANSACTION } = change;
     switch (change.kind) {
@@ -54,35 +54,38 @@ export class Groups<Row> {
         return this.#drop(xid, change.subxid);
       case "commit": {
         const open = this.#open.get(xid);
-        if (!open) throw new ProtocolError("UNEXPECTED_MESSAGE", `Transaction ${xid} commits, and has not begun.`);
-        const { origin, held } = open;
+        if (!open) throw new ProtocolError("UNEXPECTED_MESSAGE", `Transaction ${xid} committed without a begin.`);
+        const { origin } = open;
         this.#drop(xid);
         const { position, committedAt } = change;
-        const changes = held.map(({ change: one }) => one);
+        const changes = open.changes.map(({ change: one }) => one);
         const acknowledge = () => change.acknowledge();
         return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
       }
-      // These never come: transactions() refuses option `twoPhase`.
+      // These never arrive: transactions() refuses option `twoPhase`.
       case "beginPrepare":
       case "prepare":
       case "commitPrepared":
       case "rollbackPrepared":
         return undefined;
     }
-    if (xid === NO_TRANSACTION && change.kind === "message") return alone([change]);
+    if (xid === NO_TRANSACTION && change.kind === "message") return outsideTransaction([change]);
     this.#hold(xid, change, bytes);
     return undefined;
   }
 
-  /** Returns the rows of a snapshot that have come so far, if there are any. */
+  /** Takes the rows of a snapshot that have arrived since the last call, if there are any. */
   takeRows(): ChangesOfTransaction<Row> | undefined {
     const rows = this.#open.get(NO_TRANSACTION);
     if (!rows) return undefined;
     this.#drop(NO_TRANSACTION);
-    return alone(rows.held.map(({ change }) => change));
+    return outsideTransaction(rows.changes.map(({ change }) => change));
   }
 
-  /** Drops all open transactions on a new connection: each comes again from its beginning, or has been rolled back. */
+  /**
+   * Drops all open transactions on a new connection: the server sends each again from its beginning, unless it has been
+   * rolled back.
+   */
   restart(): void {
     this.#open.clear();
     this.#bytes = 0;
@@ -90,13 +93,13 @@ export class Groups<Row> {
 
   #begin(xid: number, origin?: string): undefined {
     this.#drop(xid);
-    this.#open.set(xid, { origin, held: [] });
+    this.#open.set(xid, { origin, changes: [] });
   }
 
   #hold(xid: number, change: ContentOf<Row>, bytes: number): void {
-    const open = this.#open.get(xid) ?? { held: [] };
+    const open = this.#open.get(xid) ?? { changes: [] };
     this.#open.set(xid, open);
-    open.held.push({ change, bytes });
+    open.changes.push({ change, bytes });
     this.#bytes += bytes;
     if (this.#bytes > this.#maxBytes)
       throw new ResponseTooLargeError({ limit: "bytes", value: this.#maxBytes, observed: this.#bytes });
@@ -106,15 +109,15 @@ export class Groups<Row> {
   #drop(xid: number, subxid?: number): undefined {
     const open = this.#open.get(xid);
     if (!open) return;
-    const kept = subxid === undefined ? [] : open.held.filter(({ change }) => change.subxid !== subxid);
-    for (const { bytes } of open.held) this.#bytes -= bytes;
+    const kept = subxid === undefined ? [] : open.changes.filter(({ change }) => change.subxid !== subxid);
+    for (const { bytes } of open.changes) this.#bytes -= bytes;
     for (const { bytes } of kept) this.#bytes += bytes;
     if (subxid === undefined) this.#open.delete(xid);
-    else this.#open.set(xid, { ...open, held: kept });
+    else this.#open.set(xid, { ...open, changes: kept });
   }
 }
 
-/** Makes a piece that belongs to no transaction, and so has nothing to acknowledge. */
-function alone<Row>(changes: ContentOf<Row>[]): ChangesOfTransaction<Row> {
+/** Wraps changes that belong to no transaction. There is nothing to acknowledge. */
+function outsideTransaction<Row>(changes: ContentOf<Row>[]): ChangesOfTransaction<Row> {
   return { position: changes.at(-1)!.position, changes, acknowledge: () => Promise.resolve() };
 }

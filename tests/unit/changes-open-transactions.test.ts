@@ -1,10 +1,10 @@
-// Changes by transaction (js/adapters/changes/groups.ts) and how far a stream lags (lag.ts): what is held, dropped and
-// delivered, for each order of arrival.
+// Changes by transaction (js/adapters/changes/open-transactions.ts) and how far a stream lags (lag.ts): what is held,
+// dropped and delivered, for each order of arrival.
 import { expect, test } from "vitest";
-import { Groups } from "../../js/adapters/changes/groups.ts";
+import { OpenTransactions } from "../../js/adapters/changes/open-transactions.ts";
 import type { AnyChange, Insert, Schema } from "../../js/adapters/changes/kinds.ts";
 import { Lag } from "../../js/adapters/changes/lag.ts";
-import { creation, start } from "../../js/adapters/changes/options.ts";
+import { createSlotCommand, startCommand } from "../../js/adapters/changes/options.ts";
 
 interface Row {
   readonly id: number;
@@ -44,9 +44,9 @@ const abort = (xid: number, subxid?: number): AnyChange<Row> => ({
 });
 
 /** Adds changes of ten bytes each, and returns the ids of each delivered transaction. */
-function given(groups: Groups<Row>, changes: readonly AnyChange<Row>[]) {
+function given(open: OpenTransactions<Row>, changes: readonly AnyChange<Row>[]) {
   return changes.flatMap((change) => {
-    const whole = groups.add(change, 10);
+    const whole = open.add(change, 10);
     return whole ? [idsOf(whole.changes)] : [];
   });
 }
@@ -54,20 +54,20 @@ const idsOf = (changes: readonly AnyChange<Row>[]) =>
   changes.flatMap((change) => (change.kind === "insert" ? [change.new.id] : []));
 
 test("a transaction has all changes between begin and commit, and its known facts", async () => {
-  const groups = new Groups<Row>(1_000);
-  expect(given(groups, [begin(1, "far"), insert(1, 1), insert(2, 1)])).toEqual([]);
-  const whole = groups.add(commit(1, "0/30"), 10)!;
+  const open = new OpenTransactions<Row>(1_000);
+  expect(given(open, [begin(1, "far"), insert(1, 1), insert(2, 1)])).toEqual([]);
+  const whole = open.add(commit(1, "0/30"), 10)!;
   expect(whole).toMatchObject({ position: "0/30", xid: 1, committedAt: "then", origin: "far" });
   expect(idsOf(whole.changes)).toEqual([1, 2]);
   await whole.acknowledge();
   expect(acknowledged).toEqual(["0/30"]);
   // Its changes would have been lost.
-  expect(() => groups.add(commit(9), 10)).toThrow("Transaction 9 commits, and has not begun.");
+  expect(() => open.add(commit(9), 10)).toThrow("Transaction 9 committed without a begin.");
 });
 
 test("parts of several transactions may alternate, and rolled back changes are dropped", () => {
-  const groups = new Groups<Row>(1_000);
-  const told = given(groups, [
+  const open = new OpenTransactions<Row>(1_000);
+  const told = given(open, [
     part(1, true),
     insert(1, 1),
     part(2, true),
@@ -87,29 +87,29 @@ test("parts of several transactions may alternate, and rolled back changes are d
 });
 
 test("a repeated first part starts its transaction again, and so does another connection", () => {
-  const groups = new Groups<Row>(1_000);
-  expect(given(groups, [part(1, true), insert(1, 1), part(1, true), insert(2, 1), commit(1)])).toEqual([[2]]);
-  given(groups, [part(1, true), insert(1, 1)]);
-  groups.restart();
-  expect(given(groups, [begin(1), insert(3, 1), commit(1)])).toEqual([[3]]);
+  const open = new OpenTransactions<Row>(1_000);
+  expect(given(open, [part(1, true), insert(1, 1), part(1, true), insert(2, 1), commit(1)])).toEqual([[2]]);
+  given(open, [part(1, true), insert(1, 1)]);
+  open.restart();
+  expect(given(open, [begin(1), insert(3, 1), commit(1)])).toEqual([[3]]);
 });
 
 test("held bytes are bounded for all transactions together, and delivered or dropped ones no longer count", () => {
-  const groups = new Groups<Row>(40);
-  expect(given(groups, [begin(1), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1), commit(1)])).toEqual([
+  const open = new OpenTransactions<Row>(40);
+  expect(given(open, [begin(1), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1), commit(1)])).toEqual([
     [1, 2, 3, 4],
   ]);
-  given(groups, [part(1, true), insert(1, 1), insert(2, 1, 7), part(2, true), insert(3, 2), insert(4, 2)]);
-  given(groups, [abort(1, 7), insert(5, 2)]);
-  expect(() => groups.add(insert(6, 2), 10)).toThrow(
+  given(open, [part(1, true), insert(1, 1), insert(2, 1, 7), part(2, true), insert(3, 2), insert(4, 2)]);
+  given(open, [abort(1, 7), insert(5, 2)]);
+  expect(() => open.add(insert(6, 2), 10)).toThrow(
     expect.objectContaining({ code: "RESPONSE_TOO_LARGE", limit: "bytes", value: 40, observed: 50 }),
   );
-  groups.restart();
-  given(groups, [part(1, true), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1)]);
+  open.restart();
+  given(open, [part(1, true), insert(1, 1), insert(2, 1), insert(3, 1), insert(4, 1)]);
 });
 
-test("rows of a snapshot come in pieces, and a message outside of a transaction comes alone", async () => {
-  const groups = new Groups<Row>(1_000);
+test("rows of a snapshot come in groups, and a message outside of a transaction comes alone", async () => {
+  const open = new OpenTransactions<Row>(1_000);
   const schema: Schema = {
     kind: "schema",
     ...at,
@@ -119,17 +119,17 @@ test("rows of a snapshot come in pieces, and a message outside of a transaction 
     replicaIdentity: "default",
     columns: [],
   };
-  expect(groups.takeRows()).toBeUndefined();
-  given(groups, [schema, insert(1), insert(2)]);
-  const piece = groups.takeRows()!;
-  expect(piece.changes.map(({ kind }) => kind)).toEqual(["schema", "insert", "insert"]);
-  expect(piece).not.toHaveProperty("xid");
-  await piece.acknowledge();
-  expect(groups.takeRows()).toBeUndefined();
-  given(groups, [{ kind: "snapshot", ...at }]);
-  expect(groups.takeRows()?.changes).toEqual([{ kind: "snapshot", ...at }]);
+  expect(open.takeRows()).toBeUndefined();
+  given(open, [schema, insert(1), insert(2)]);
+  const rows = open.takeRows()!;
+  expect(rows.changes.map(({ kind }) => kind)).toEqual(["schema", "insert", "insert"]);
+  expect(rows).not.toHaveProperty("xid");
+  await rows.acknowledge();
+  expect(open.takeRows()).toBeUndefined();
+  given(open, [{ kind: "snapshot", ...at }]);
+  expect(open.takeRows()?.changes).toEqual([{ kind: "snapshot", ...at }]);
   const message = { kind: "message", ...at, transactional: false, prefix: "app", content: "hi" } as const;
-  expect(groups.add(message, 10)).toMatchObject({ position: at.position, changes: [message] });
+  expect(open.add(message, 10)).toMatchObject({ position: at.position, changes: [message] });
 });
 
 test("the lag counts from when unacknowledged changes were read, with the commits of a second together", () => {
@@ -153,18 +153,18 @@ test("the lag counts from when unacknowledged changes were read, with the commit
 test("the commands contain the requested options, in the server's form", () => {
   const publications = ["p'1", 'q"2'];
   const options = { slot: 'a"b', publication: publications };
-  expect(creation(options, 14)).toBe(`CREATE_REPLICATION_SLOT "a""b" LOGICAL pgoutput NOEXPORT_SNAPSHOT`);
+  expect(createSlotCommand(options, 14)).toBe(`CREATE_REPLICATION_SLOT "a""b" LOGICAL pgoutput NOEXPORT_SNAPSHOT`);
   const all = { ...options, createSlot: "temporary", snapshot: true, twoPhase: true, failover: true } as const;
-  expect(creation(all, 17)).toBe(
+  expect(createSlotCommand(all, 17)).toBe(
     `CREATE_REPLICATION_SLOT "a""b" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use', TWO_PHASE true, FAILOVER true)`,
   );
   const head = `START_REPLICATION SLOT "a""b" LOGICAL 0/10`;
   const names = `publication_names '"p''1","q""2"'`;
-  expect(start(options, publications, "0/10")).toBe(`${head} (proto_version '1', ${names})`);
-  expect(start({ ...options, streaming: true, messages: true }, publications, "0/10")).toBe(
+  expect(startCommand(options, publications, "0/10")).toBe(`${head} (proto_version '1', ${names})`);
+  expect(startCommand({ ...options, streaming: true, messages: true }, publications, "0/10")).toBe(
     `${head} (proto_version '2', ${names}, messages 'true', streaming 'on')`,
   );
-  expect(start({ ...options, twoPhase: true, origin: "none" }, publications, "0/10")).toBe(
+  expect(startCommand({ ...options, twoPhase: true, origin: "none" }, publications, "0/10")).toBe(
     `${head} (proto_version '3', ${names}, origin 'none', two_phase 'on')`,
   );
 });

@@ -8,7 +8,14 @@
 import { PostgresError, type Pool } from "../../index.ts";
 import { withDeadline } from "../../util/deadline.ts";
 import type { ClusterConfig } from "./options.ts";
-import { HOW_FAR, hasNoIdentity, told, whoAreYou, type Told, type ToldRow } from "./questions.ts";
+import {
+  REPLAY_POSITION,
+  hasNoIdentity,
+  statusOf,
+  statusQuestion,
+  type ServerStatus,
+  type StatusRow,
+} from "./questions.ts";
 import { lsnOf } from "./position.ts";
 import { lagOf } from "./choice.ts";
 import type { Facts } from "./memory.ts";
@@ -20,7 +27,7 @@ const PATIENCE = 2_000;
  * Longest pause in milliseconds between two questions for how far a standby is. The pauses are 1, 2, 4 … up to this
  * one, a quarter of a second in all.
  */
-const LONGEST_PAUSE = 128;
+const LAST_REPLAY_PAUSE = 128;
 /** The user's observer does not hear of our own questions. */
 const QUIETLY = { observer: {}, timeout: PATIENCE, rowMode: "array" } as const;
 
@@ -32,10 +39,10 @@ export class Lookout {
   #waiters: (() => void)[] = [];
   /** In this look every server that answered the last time has answered again, or failed. */
   #hasAnswers = false;
-  /** `isIdentified` of Facts, for the pool that finds the primary by itself, which has no Facts. */
-  readonly #primary = { isIdentified: true };
+  /** `canReadIdentity` of Facts, for the pool that finds the primary by itself, which has no Facts. */
+  readonly #primary = { canReadIdentity: true };
   /** The primary did not answer the last time. */
-  #isLost = false;
+  #isPrimaryLost = false;
   /** The pending call of `discover`. */
   #discovering: Promise<void> | undefined;
 
@@ -69,30 +76,31 @@ export class Lookout {
     const { memory } = this.#servers;
     this.#hasAnswers = false;
     await this.#discover();
-    const { isSuspect } = memory;
+    const wereSuspect = memory.isSuspect;
     memory.isSuspect = false;
     memory.lookedAt = performance.now();
     const { primary } = this.#servers;
     const answer = primary && this.#askPrimary(primary);
     // A primary that was lost is not waited for: another server may be the primary, and says so sooner.
-    const wasLost = this.#isLost;
-    const isMissed = !wasLost && (await answer) === false;
-    const isNews = memory.isSuspect || isMissed;
+    const wasLost = this.#isPrimaryLost;
+    const hasPrimaryFailed = !wasLost && (await answer) === false;
+    // The answer itself makes roles suspect if it is of another timeline than the last one.
+    const rolesMayHaveChanged = memory.isSuspect || hasPrimaryFailed;
     // The primary is asked through the primary's pool, and needs no second connection for that.
-    const isAny = isSuspect || wasLost || isNews;
-    const asked = this.#servers.list.filter(({ facts }) => isAny || !isPrimary(facts));
+    const asksEveryServer = wereSuspect || wasLost || rolesMayHaveChanged;
+    const asked = this.#servers.list.filter(({ facts }) => asksEveryServer || !isPrimary(facts));
     memory.isSuspect = false;
     await this.#askAll(asked);
-    this.#isLost = (await answer) === false;
-    const isClear = this.#servers.elect();
+    this.#isPrimaryLost = (await answer) === false;
+    const isSplit = !this.#servers.elect();
     const { primary: found, primaries } = this.#servers;
-    const isBack = this.#isLost ? primaries.length > 0 : wasLost;
+    const hasPrimaryReturned = this.#isPrimaryLost ? primaries.length > 0 : wasLost;
     // The primary was another server until now, or not known. The answers of the standbys are older than that.
-    if (found && (found !== primary || isBack)) {
-      this.#isLost = !(await this.#askPrimary(found));
-      await this.#askAll(asked.filter(({ facts }) => facts.told?.isStandby));
+    if (found && (found !== primary || hasPrimaryReturned)) {
+      this.#isPrimaryLost = !(await this.#askPrimary(found));
+      await this.#askAll(asked.filter(({ facts }) => facts.status?.isStandby));
     }
-    memory.isSuspect ||= !isClear || (isNews && !isSuspect && !this.#servers.primaries.length);
+    memory.isSuspect ||= isSplit || (rolesMayHaveChanged && !wereSuspect && !this.#servers.primaries.length);
   }
 
   async #askAll(servers: readonly Server[]): Promise<void> {
@@ -160,7 +168,7 @@ export class Lookout {
       const isBusy = acquired >= max;
       if (isBusy && isPrimary(facts)) return;
       memory.failed(facts, failure);
-      if (!isBusy && !(failure instanceof PostgresError)) server.leave();
+      if (!isBusy && !(failure instanceof PostgresError)) server.replacePool();
     }
   }
 
@@ -171,16 +179,16 @@ export class Lookout {
   async #untilKnown(server: Server): Promise<void> {
     const { memory } = this.#servers;
     const { maxLag } = this.#config;
-    for (let pause = 1; pause <= LONGEST_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
+    for (let pause = 1; pause <= LAST_REPLAY_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
       if (!memory.canTell(server.facts)) return;
       await new Promise((resolve) => setTimeout(resolve, pause));
-      await this.howFar(server, PATIENCE);
+      await this.replayPosition(server, PATIENCE);
     }
   }
 
   /** Returns how far the standby is now, or `undefined` if the server is no longer a standby. */
-  async howFar({ pool, facts }: Server, timeout: number): Promise<bigint | undefined> {
-    const { rows } = await pool.query<[string | null]>(HOW_FAR, {
+  async replayPosition({ pool, facts }: Server, timeout: number): Promise<bigint | undefined> {
+    const { rows } = await pool.query<[string | null]>(REPLAY_POSITION, {
       ...QUIETLY,
       timeout: Math.max(Math.ceil(timeout), 1),
     });
@@ -192,18 +200,18 @@ export class Lookout {
   }
 }
 
-function isPrimary({ told: said }: Facts): boolean {
-  return said !== undefined && !said.isStandby;
+function isPrimary({ status }: Facts): boolean {
+  return status !== undefined && !status.isStandby;
 }
 
 /** Asks a server. Asks again without the identity if the role may not read it. */
-async function ask(pool: Pool, known: { isIdentified: boolean }): Promise<Told> {
+async function ask(pool: Pool, known: { canReadIdentity: boolean }): Promise<ServerStatus> {
   try {
-    const { rows } = await pool.query<ToldRow>(whoAreYou(known.isIdentified), QUIETLY);
-    return told(rows[0]!);
+    const { rows } = await pool.query<StatusRow>(statusQuestion(known.canReadIdentity), QUIETLY);
+    return statusOf(rows[0]!);
   } catch (error) {
-    if (!known.isIdentified || !hasNoIdentity(error as { code?: unknown })) throw error;
-    known.isIdentified = false;
+    if (!known.canReadIdentity || !hasNoIdentity(error as { code?: unknown })) throw error;
+    known.canReadIdentity = false;
     return ask(pool, known);
   }
 }

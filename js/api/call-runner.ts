@@ -13,7 +13,7 @@ import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
-import { Observation, type Asked } from "../util/observer.ts";
+import { Observation, type CallSubject } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import { Ledger, type Counters, type OpenCall } from "./ledger.ts";
@@ -21,7 +21,7 @@ import { TurnQueue, type Body, type QueuedCall, type WireUse } from "./turn-queu
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
 /** The arguments of a queued call: what is asked, its options, the body that runs, and how it uses the connection. */
-export type CallArguments<T> = [asked: Asked, options: InternalCallOptions, body: Body<T>, use?: WireUse];
+export type CallArguments<T> = [subject: CallSubject, options: InternalCallOptions, body: Body<T>, use?: WireUse];
 
 /** Makes a body that waits for several responses. It ends when the promise of `body` settles. */
 export function waiting<T>(body: (call: Call<T>, session: Session) => Promise<void>): Body<T> {
@@ -71,7 +71,7 @@ export class Job<T> {
   goesElsewhere(cause: NonNullable<ReturnType<typeof sessionFailure>>, most: number): boolean {
     const { beyond } = this.call;
     const effect = beyond === "nothing" ? "none" : "unknown";
-    const attempt = { effect, place: "alone", isSeen: beyond === "rows", repeats: this.#repeats, most } as const;
+    const attempt = { effect, place: "alone", userHasRows: beyond === "rows", repeats: this.#repeats, most } as const;
     if (nextAfter(cause, attempt) !== "elsewhere") return false;
     if (cause === "ended session") this.#repeats++;
     return true;
@@ -162,16 +162,16 @@ export abstract class CallRunner {
     return this.#make(false, ...call);
   }
 
-  #make<T>(isOfUser: boolean, ...[asked, options, body, use = "alone"]: CallArguments<T>): Promise<T> {
+  #make<T>(isOfUser: boolean, ...[subject, options, body, use = "alone"]: CallArguments<T>): Promise<T> {
     const { config } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
     const timeout = callOption(config, options, "timeout");
-    const observer = watched(asked.kind ?? "query", callOption(config, options, "observer"));
+    const observer = watched(subject.kind ?? "query", callOption(config, options, "observer"));
     const observation =
-      observer && new Observation(observer, asked, config, callOption(config, options, "slowQueryThreshold"));
+      observer && new Observation(observer, subject, config, callOption(config, options, "slowQueryThreshold"));
     const maker = this.#ledger;
-    const call = new Call<T>({ timeout, maker, observation, asked, isOfUser, isDebug: Boolean(config.debug) });
+    const call = new Call<T>({ timeout, maker, observation, subject, isOfUser, isDebug: Boolean(config.debug) });
     maker.add(call);
     const isOpen = use === "stream" || use === "loop";
     let free = NOTHING;
@@ -191,7 +191,7 @@ export abstract class CallRunner {
 
   #begin<T>(job: Job<T>, signals: readonly (AbortSignal | undefined)[]): void {
     job.call.comment = commentOf(this.config);
-    job.call.heed(...signals);
+    job.call.abortOn(...signals);
     if (this.#stopped) job.call.interrupt(this.#stopped);
     this.perform(job);
   }

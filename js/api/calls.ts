@@ -18,7 +18,7 @@ import { begin, execute } from "../statement/execute.ts";
 import { plainText, sql, type Query, type QueryInput, type RowInput } from "../statement/sql.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
-import type { Asked } from "../util/observer.ts";
+import type { CallSubject } from "../util/observer.ts";
 import type {
   CopyFromOptions,
   CopyToOptions,
@@ -137,7 +137,7 @@ export abstract class Calls extends Queries {
     if (!Array.isArray(columns) || !columns.length)
       throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
-    const asked = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
+    const subject = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
     const body = async (call: Call<ExecResult>, session: Session): Promise<void> => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
@@ -151,7 +151,7 @@ export abstract class Calls extends Queries {
       );
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     };
-    return await this.run(asked, options, waiting(body));
+    return await this.run(subject, options, waiting(body));
   }
 
   async #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
@@ -239,13 +239,13 @@ export abstract class Calls extends Queries {
   }
 
   async #streaming(
-    asked: Asked,
+    subject: CallSubject,
     options: StreamOptions,
     body: (call: Call<ReadableStream<Uint8Array>>, session: Session) => Promise<void>,
   ): Promise<ReadableStream<Uint8Array>> {
     let opened: Call<ReadableStream<Uint8Array>> | undefined;
     const noting: typeof body = (call, session) => body((opened = call), session);
-    const stream = await this.run(asked, options, waiting(noting), "stream");
+    const stream = await this.run(subject, options, waiting(noting), "stream");
     // The stream continues, and may fail after the caller's await has ended.
     if (!opened!.finished) opened!.trace ??= new Error();
     return stream;

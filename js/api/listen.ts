@@ -10,7 +10,7 @@ import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { openConnection } from "../connection/startup.ts";
-import { plainly } from "../session/transaction-block.ts";
+import { simpleQuery } from "../session/transaction-block.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
 import {
   FIRST_LISTEN_PAUSE,
@@ -207,7 +207,7 @@ export class Listener implements AsyncIterable<Notification> {
 
 /** Sends a statement. Ends the connection if the response does not arrive in time. */
 function ask(connection: Connection, text: string): Operation {
-  const operation = connection.operate(plainly(text));
+  const operation = connection.operate(simpleQuery(text));
   const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), HEARTBEAT_DEADLINE);
   void operation.done.catch(() => {}).then(() => clearTimeout(late));
   return operation;

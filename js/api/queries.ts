@@ -33,7 +33,7 @@ import {
 } from "../statement/sql.ts";
 import { serialized } from "../values/serialize.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
-import type { Asked } from "../util/observer.ts";
+import type { CallSubject } from "../util/observer.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
 import type { RowMode } from "../values/objects.ts";
 import { COPY_NONE, ROWS_NONE } from "../wasm/boundary.ts";
@@ -129,7 +129,7 @@ export abstract class Queries extends CallRunner {
 
   /** Calls `body` once for each loop, with the sink for that loop's rows. */
   protected loop<Row>(
-    asked: Asked,
+    subject: CallSubject,
     options: QueryOptions,
     body: (
       call: Call<void>,
@@ -144,11 +144,11 @@ export abstract class Queries extends CallRunner {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
       const running = this.run(
-        asked,
+        subject,
         { ...options, [LEAVING]: leaving.signal },
         waiting(async (call: Call<void>, session) => {
           const sink = loopSink(rows, queue, form, mode, session.catalog);
-          const ended = await body(call, session, asked.text, form, sink);
+          const ended = await body(call, session, subject.text, form, sink);
           if (!ended) return;
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
           call.succeed();

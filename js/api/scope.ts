@@ -89,10 +89,10 @@ export class Scope extends Calls {
   protected override readonly signal = undefined;
 
   /** Runs the call in the client's queue, with our session. */
-  protected override run<T>(...[asked, options, body, use]: CallArguments<T>): Promise<T> {
-    if (isCopy(asked.text)) throw copyNeedsTransaction();
+  protected override run<T>(...[subject, options, body, use]: CallArguments<T>): Promise<T> {
+    if (isCopy(subject.text)) throw copyNeedsTransaction();
     const scoped: typeof body = (call, session, ending) => body(call, this.#sessionOf(session), ending);
-    return this.#client.run(asked, options, scoped, use);
+    return this.#client.run(subject, options, scoped, use);
   }
 
   /** Returns our session for this one. Throws inside a transaction, because the settings would last until its end. */

@@ -15,7 +15,7 @@ import { Call, tookTooLong } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
-import { commit, plainly } from "../session/transaction-block.ts";
+import { commit, simpleQuery } from "../session/transaction-block.ts";
 import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
@@ -130,7 +130,7 @@ export function runTransaction<T>(
   const { config, counters, begin, turn, earlier, connect, made, begins, settled } = client;
   const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: () => settled(call) } });
   made(call);
-  call.heed(options.signal, config.signal);
+  call.abortOn(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
     if (earlier) void endWaitFor(earlier, call);
@@ -164,7 +164,7 @@ export function runTransaction<T>(
         const failedAttempt = {
           effect: "undone",
           place: "alone",
-          isSeen: false,
+          userHasRows: false,
           repeats: attempt - 1,
           most: most - 1,
         } as const;
@@ -459,7 +459,7 @@ export class Transaction extends Calls {
   #statement(text: string): Promise<string> {
     return this.queue<string>({ text }, {}, (call, { connection, transaction, onCommitSent }, ending) => {
       const operation = transaction.flight((preludes) =>
-        call.operate(connection, plainly([...preludes, text].join("; "))),
+        call.operate(connection, simpleQuery([...preludes, text].join("; "))),
       );
       if (text === COMMIT) this.#afterCommit = onCommitSent?.();
       operation.whenOver((lost) => {

@@ -216,13 +216,13 @@ class QueueEntry<T> implements Ending, Follower {
     const { job } = this.#queued;
     const { call } = job;
     if (call.finished) return this.#leave();
-    const { asked, observation } = call;
+    const { subject, observation } = call;
     this.#session = session;
     try {
       observation?.begin(session.connection.config);
       if (this.#isShared && !this.#turn.hasSent) call.follower = this;
-      if (session.sessionChanges && asked)
-        for (const text of asked.texts ?? [asked.text]) session.sessionChanges.note(text);
+      if (session.sessionChanges && subject)
+        for (const text of subject.texts ?? [subject.text]) session.sessionChanges.note(text);
       job.body(call, session, this); // as a method, so that a stack names it
     } catch (error) {
       this.failed(error);

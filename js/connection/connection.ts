@@ -525,7 +525,7 @@ export class Connection {
       committed: operation?.committed,
     });
     if (operation) {
-      const reached = { bound, before: part === "statement" ? undefined : part };
+      const reached = { hasBound: bound, failedPart: part === "statement" ? undefined : part };
       if (part === "prelude") ofPreludes.add(error);
       if (!operation.truncated && !operation.conversation.on?.error?.(error, reached)) operation.fail(error, reached);
       operation.canceled ||= error.code === "57014";

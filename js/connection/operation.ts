@@ -57,13 +57,15 @@ export interface Handlers {
 
 /** How far a statement had got when something failed. */
 export interface Reached {
-  /** Some of the statement may have run. */
-  readonly bound: boolean;
   /**
-   * The part in front of the statement that failed, so that the statement has not run at all. If a prelude failed,
-   * describing the statement would not help.
+   * Some of the statement may have run: the error came after BindComplete, or the protocol does not say when it came.
    */
-  readonly before: "prelude" | "close" | "check" | undefined;
+  readonly hasBound: boolean;
+  /**
+   * The part in front of the statement that failed. The server has then skipped the statement, so nothing of it has
+   * run. `undefined`: the statement itself failed. If a prelude failed, describing the statement would not help.
+   */
+  readonly failedPart: "prelude" | "close" | "check" | undefined;
 }
 
 /** Why the operation delivers less than was asked for: the first thing that went wrong. */
@@ -72,7 +74,7 @@ export interface Failure extends Reached {
   readonly error: PgzError;
 }
 
-/** What the operation delivers, as far as is known. */
+/** What the operation has delivered so far. */
 export type Outcome =
   | { readonly is: "whole" }
   /** A limit ended the result. That is no error: the output is complete whatever happens now. */
@@ -84,7 +86,7 @@ const WHOLE: Outcome = { is: "whole" };
 export const ofPreludes = new WeakSet<PgzError>();
 
 /** Used for failures that the driver itself raises: no code asks how far the statement had got. */
-const UNKNOWN: Reached = { bound: true, before: undefined };
+const UNKNOWN: Reached = { hasBound: true, failedPart: undefined };
 
 /** How an operation uses its connection: where rows go, which handlers get events, how it shares the wire. */
 export interface Conversation {
@@ -193,8 +195,8 @@ export class Operation {
     return this.#cleanup;
   }
 
-  fail(error: PgzError, { bound, before } = UNKNOWN): void {
-    if (this.#outcome.is === "whole") this.#outcome = { is: "failed", error, bound, before };
+  fail(error: PgzError, { hasBound, failedPart } = UNKNOWN): void {
+    if (this.#outcome.is === "whole") this.#outcome = { is: "failed", error, hasBound, failedPart };
   }
 
   cut(by: Truncation): void {

@@ -3,7 +3,7 @@
 // Knows the SQL that resets a session, and deadlines. Must not know who had the connection, or who gets it.
 import { checkSession } from "../connection/session-attrs.ts";
 import { connectionLost } from "../sockets/contract.ts";
-import { plainly } from "../session/transaction-block.ts";
+import { simpleQuery } from "../session/transaction-block.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { PoolConfig } from "./options.ts";
 import type { Member } from "./member.ts";
@@ -66,7 +66,7 @@ export async function ping(connection: Connection): Promise<void> {
 /** Whether the text ran without an error, in time. A connection that does not answer is destroyed. */
 async function answers(connection: Connection, text: string, deadline: number): Promise<boolean> {
   if (connection.closed) return false;
-  const operation = connection.operate(plainly(text));
+  const operation = connection.operate(simpleQuery(text));
   const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), deadline);
   try {
     await operation.done;

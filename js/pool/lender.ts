@@ -117,9 +117,9 @@ export class Lender {
    * Whether the call may change its session. Calls that share the connection would find the change, since a session is
    * reset only after its last borrower.
    */
-  #changesSession({ asked }: Pick<Call<unknown>, "asked">): boolean {
+  #changesSession({ subject }: Pick<Call<unknown>, "subject">): boolean {
     const { sharing, reset } = this.#pool;
-    return sharing > 1 && reset === "auto" && asked !== undefined && changeOf(asked.text) !== "none";
+    return sharing > 1 && reset === "auto" && subject !== undefined && changeOf(subject.text) !== "none";
   }
 
   // -- members --------------------------------------------------------------------------------------------------------

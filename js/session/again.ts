@@ -43,7 +43,7 @@ export interface Attempt {
   readonly effect: Effect;
   readonly place: Place;
   /** Rows of it have reached the user. */
-  readonly isSeen: boolean;
+  readonly userHasRows: boolean;
   /** How often it has been sent again for this cause. */
   readonly repeats: number;
   /** How often it may be sent again for this cause. */
@@ -77,9 +77,9 @@ export const RULES: Readonly<Record<Cause, Rule>> = {
   outdated: { next: "described", effects: ["none", "undone"], places: ["alone", "begins"] },
 };
 
-export function nextAfter(cause: Cause, { effect, place, isSeen, repeats, most }: Attempt): Next {
+export function nextAfter(cause: Cause, { effect, place, userHasRows, repeats, most }: Attempt): Next {
   const { next, effects, places } = RULES[cause];
-  const mayRepeat = !isSeen && repeats < most && effects.includes(effect) && places.includes(place);
+  const mayRepeat = !userHasRows && repeats < most && effects.includes(effect) && places.includes(place);
   return mayRepeat ? next : "fail";
 }
 
@@ -89,5 +89,5 @@ export function nextAfter(cause: Cause, { effect, place, isSeen, repeats, most }
  */
 export function mayAskAgain(status: string): boolean {
   const place = status === "I" ? "alone" : "inside";
-  return nextAfter("cancel", { effect: "none", place, isSeen: false, repeats: 0, most: Infinity }) !== "fail";
+  return nextAfter("cancel", { effect: "none", place, userHasRows: false, repeats: 0, most: Infinity }) !== "fail";
 }

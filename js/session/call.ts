@@ -3,7 +3,7 @@
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
 import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
-import type { Asked, Observation, Truncation } from "../util/observer.ts";
+import type { CallSubject, Observation, Truncation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
 import { errorOf, rejecting } from "../util/trace.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
@@ -56,14 +56,14 @@ export interface Attached {
   isUnread?(): boolean;
 }
 
-/** What is known of a call when it is made. */
+/** The facts of a call that are given when it is made. */
 export interface Made {
   /** Milliseconds; 0: the call has no deadline of its own. */
   readonly timeout: number;
   readonly maker?: Maker | undefined;
   readonly observation?: Observation | undefined;
-  /** What the call asks for; undefined for a transaction. */
-  readonly asked?: Asked;
+  /** What the call runs; undefined for a transaction. */
+  readonly subject?: CallSubject;
   /** Whether the call's error includes its parameters. */
   readonly isDebug?: boolean;
   /** Whether the user awaits the call's promise, so that its error gets the user's stack. */
@@ -83,7 +83,7 @@ export type Beyond =
 
 export class Call<T> {
   readonly promise: Promise<T>;
-  readonly asked: Asked | undefined;
+  readonly subject: CallSubject | undefined;
   readonly observation: Observation | undefined;
   attached: Attached | undefined;
   /** The holder of the call's connection, or of the search for one; undefined for calls of a client. */
@@ -120,8 +120,8 @@ export class Call<T> {
   readonly #isDebug: boolean;
   readonly #isOfUser: boolean;
 
-  constructor({ timeout, maker, observation, asked, isDebug = false, isOfUser = false }: Made) {
-    this.asked = asked;
+  constructor({ timeout, maker, observation, subject, isDebug = false, isOfUser = false }: Made) {
+    this.subject = subject;
     this.observation = observation;
     this.trace = isDebug ? new Error() : undefined;
     this.#maker = maker;
@@ -154,7 +154,7 @@ export class Call<T> {
   }
 
   /** Ends the call when any of these signals aborts, or has already aborted. */
-  heed(...signals: (AbortSignal | undefined)[]): void {
+  abortOn(...signals: (AbortSignal | undefined)[]): void {
     for (const signal of signals) {
       if (!signal || this.finished) continue;
       const stop = onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts)));
@@ -220,8 +220,8 @@ export class Call<T> {
     if (this.finished) return;
     const isHanded = this.#state === "handed";
     this.#state = "over";
-    const { asked, trace } = this;
-    const error = asked && cause instanceof PgzError ? errorOf(cause, asked, this.#isDebug, trace) : cause;
+    const { subject, trace } = this;
+    const error = subject && cause instanceof PgzError ? errorOf(cause, subject, this.#isDebug, trace) : cause;
     // The code that made the error did not know what had happened before.
     if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond]);
     if (!isHanded) this.#rejectWith(error);

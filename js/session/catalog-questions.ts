@@ -12,7 +12,7 @@ import type { AnyCall } from "./call.ts";
 import type { Catalog, Typed } from "./catalog.ts";
 
 /**
- * Learns the definitions of these columns' types; `false` if the call was over before. Costs one flight if the catalog
+ * Learns the definitions of these columns' types; `false` if the call ended meanwhile. Costs one flight if the catalog
  * has not been asked yet.
  */
 export function learnTypes(
@@ -49,7 +49,7 @@ export class TypesInFront {
    * The question has been sent when this returns, and its answer is learned before the first response of the next
    * operation. If there is no answer, those statements ask after they have run. Without parsers this returns no
    * promise, so that what the caller sends at once leaves in the same write: a second write could arrive after the
-   * answer, and would cost a round trip. The result is `undefined` if the call was over before.
+   * answer, and would cost a round trip. The result is `undefined` if the call ended meanwhile.
    */
   static ask(
     call: AnyCall,
@@ -98,7 +98,7 @@ async function askTypes(
 }
 
 /**
- * Resolves the parsers' names to types; `false` if the call was over before. Costs one flight if the catalog has not
+ * Resolves the parsers' names to types; `false` if the call ended meanwhile. Costs one flight if the catalog has not
  * been asked yet.
  */
 export async function learnNames(

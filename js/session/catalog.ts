@@ -106,9 +106,7 @@ export class Catalog {
     if (!known || JSON.stringify(known) !== JSON.stringify(found)) this.#types.set(oid, found);
   }
 
-  /**
-   * Returns the question about these columns, whatever is known of their types; `undefined`: there is nothing to ask.
-   */
+  /** Returns the question about these columns, even if their types are cached; `undefined`: there is nothing to ask. */
   questionAnew(columns: readonly Typed[]): string | undefined {
     const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
     return own.length ? sql(own, false) : undefined;
@@ -180,7 +178,7 @@ export class Catalog {
       if (!this.definitions([{ typeOid }]).some(isComposite)) yield typeOid;
   }
 
-  /** Called when a value held this type and its definition did not fit: everything is forgotten and asked anew. */
+  /** Called when a value held this type and its definition did not fit: everything is forgotten and asked for again. */
   forget(oid: number): void {
     if (oid < FIRST_OF_A_DATABASE) return;
     this.#types.clear();

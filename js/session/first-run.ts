@@ -69,7 +69,7 @@ export interface ReadColumns {
   /** Types of the database whose text can be read. */
   readonly known: Iterable<number>;
   /** Types that the catalog has just been asked for. */
-  readonly asked: readonly number[];
+  readonly askedTypes: readonly number[];
   /**
    * Whether types of a fixed size are checked too. These are enums and the like, whose text is their value, so only a
    * parser that must be found makes it necessary.
@@ -218,8 +218,8 @@ function idOf(sql: string): number {
 const ids = new TextCache<number>(100, 64 << 10);
 
 /**
- * Whether the check may ask a server of this version for the types of columns, which PostgreSQL reports from 16 on.
- * Planning that question is most of what a check costs.
+ * Whether the check may ask a server of this version for the types of columns, which PostgreSQL reports since version
+ * 16. Planning that question is most of what a check costs.
  */
 export function tellsColumns(version: string | undefined): boolean {
   return version === undefined || parseInt(version) >= 16;
@@ -230,8 +230,8 @@ export function tellsColumns(version: string | undefined): boolean {
  * the subquery around it, and there is nothing to ask for. The statement is found as the one that this transaction has
  * prepared, because a pooler may change its name. A domain's column has the type below the domain.
  */
-function columnsToAskFor({ known, asked, anySize }: ReadColumns, longest: number): string {
-  const list = listed(known, asked, longest);
+function columnsToAskFor({ known, askedTypes, anySize }: ReadColumns, longest: number): string {
+  const list = listed(known, askedTypes, longest);
   return (
     `select '${COLUMNS} '||t::oid[]::text from (select null::oid[] result_types)o,` +
     "lateral(select result_types from pg_catalog.pg_prepared_statements where prepare_time>=current_timestamp)s(t)," +
@@ -241,8 +241,8 @@ function columnsToAskFor({ known, asked, anySize }: ReadColumns, longest: number
 }
 
 /** Lists all types that were asked for, and as many of the known ones as fit. */
-function listed(known: Iterable<number>, asked: readonly number[], longest: number): string {
-  let list = asked.join();
+function listed(known: Iterable<number>, askedTypes: readonly number[], longest: number): string {
+  let list = askedTypes.join();
   for (const oid of known) {
     const longer = list ? `${list},${oid}` : `${oid}`;
     if (longer.length > longest) break;

@@ -1,6 +1,6 @@
-// Servers whose responses to a first run are not PostgreSQL's, as far as this isolate has seen: routers, and servers
-// that only speak the protocol. They are remembered by host, port and database, so that no other connection has the
-// same failure.
+// Which servers respond to a first run in another way than PostgreSQL, as this isolate has found out: routers, and
+// servers that only speak the protocol. They are remembered by host, port and database, so that no other connection has
+// the same failure.
 //
 // A lost connection alone says little, because networks lose some. It counts only if no first run has succeeded there,
 // and then only makes statements be described first. If the responses themselves are not PostgreSQL's, rows are
@@ -35,16 +35,16 @@ export function asksForText(config: Config): boolean {
 
 /**
  * Notes that the server's response was not one that PostgreSQL gives. If a first run has succeeded there before, the
- * server is PostgreSQL and the response was another client's: PgBouncer 1.18 gives a client what an earlier client has
- * left unread.
+ * server is PostgreSQL and the response was another client's: PgBouncer 1.18 gives a client the responses that an
+ * earlier client has left unread.
  */
-export function heedOddness(config: Config, way: FirstWay): void {
+export function noteOddResponse(config: Config, way: FirstWay): void {
   const key = keyOf(config, way);
   note(key, seen.get(key) === "fine" ? "lost" : "odd");
 }
 
 /** Notes that a first run has succeeded. */
-export function heedSuccess(config: Config, way: FirstWay): void {
+export function noteSuccess(config: Config, way: FirstWay): void {
   const key = keyOf(config, way);
   if (!seen.has(key)) note(key, "fine");
 }
@@ -53,7 +53,7 @@ export function heedSuccess(config: Config, way: FirstWay): void {
  * Notes that the connection ended with `error` during a first run. `isDescribed`: everything in front of its rows was
  * in order.
  */
-export function heedLoss(config: Config, way: FirstWay, error: unknown, isDescribed: boolean): void {
+export function noteLoss(config: Config, way: FirstWay, error: unknown, isDescribed: boolean): void {
   const key = keyOf(config, way);
   const isBroken = error instanceof ProtocolError && (error.code === "UNEXPECTED_MESSAGE" || !isDescribed);
   if (seen.get(key) === "odd") return;

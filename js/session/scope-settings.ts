@@ -9,7 +9,7 @@ import { checkOptions, invalid, namesOf, rule } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { isNoRole } from "../util/no-role.ts";
 import { isText } from "../util/text.ts";
-import { NODES_CHECK } from "./nodes.ts";
+import { CITUS_CHECK } from "./citus.ts";
 
 /** The context in which a scope's calls run. At least one of the two options is required. */
 export interface ScopeOptions {
@@ -24,12 +24,12 @@ export interface ScopeOptions {
 
 export interface ScopeSettings {
   /**
-   * Applies all settings and the role until the transaction ends. Takes no parameters and returns no rows. Fails if
-   * tables are on other nodes (nodes.ts).
+   * Applies all settings and the role until the transaction ends. Takes no parameters and returns no rows. Fails on
+   * Citus (citus.ts).
    */
   readonly statement: string;
-  /** The same for such servers: the nodes get the settings too. */
-  readonly onNodes: string;
+  /** The same for Citus: its nodes get the settings too. */
+  readonly citusStatement: string;
   /**
    * A key of the settings that decide what a statement means: equal if the same text takes and returns the same types.
    */
@@ -50,7 +50,7 @@ export function scopeSettings(options: ScopeOptions): ScopeSettings {
   const entries = Object.entries(settings).map(([name, value]) => [checkName(name), textOf(name, value)] as const);
   if (role !== undefined) entries.push(["role", checkRole(role)]);
   if (!entries.length) return invalid("settings", "given, or role: a scope without both would be the client itself");
-  return { statement: statementOf(entries), onNodes: onNodesOf(entries), meaning: meaningOf(entries) };
+  return { statement: statementOf(entries), citusStatement: citusStatementOf(entries), meaning: meaningOf(entries) };
 }
 
 /** Refuses `none`, which would mean the login's own role. */
@@ -85,12 +85,12 @@ function textOf(name: string, value: unknown): string {
 /** Every condition is evaluated, in this order, because each is false: no value is null. */
 function statementOf(entries: readonly (readonly [string, string])[]): string {
   const set = entries.map(([name, value]) => `pg_catalog.set_config(${literal(name)},${literal(value)},true) is null`);
-  return `select where ${set.join(" or ")} or ${NODES_CHECK}`;
+  return `select where ${set.join(" or ")} or ${CITUS_CHECK}`;
 }
 
 /**
- * Settings that are lists of names, which SET would take for one name. They mean nothing on a node, because statements
- * there have qualified names.
+ * Settings that are lists of names, which SET would take for one name. They mean nothing on a node of Citus, because
+ * statements there have qualified names.
  */
 const OF_NAMES = /^(search_path|temp_tablespaces)$/i;
 
@@ -99,7 +99,7 @@ const OF_NAMES = /^(search_path|temp_tablespaces)$/i;
  * together with BEGIN. Without a BEGIN of ours, it begins a transaction there only for what needs a distributed
  * transaction, such as a stored intermediate result.
  */
-function onNodesOf(entries: readonly (readonly [string, string])[]): string {
+function citusStatementOf(entries: readonly (readonly [string, string])[]): string {
   const set = entries.map(([name, value]) =>
     OF_NAMES.test(name)
       ? `perform pg_catalog.set_config(${literal(name)},${literal(value)},true)`

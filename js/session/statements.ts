@@ -1,5 +1,5 @@
-// What is known of statements on one connection: the isolate knows their shapes, the server their names, the core their
-// columns.
+// The descriptions and names of statements on one connection: the isolate has their shapes, the server their names, the
+// core their columns.
 //
 // Knows how a shape is learned and how a known one is passed to the core. Must not know values, rows, or what a failure
 // means.
@@ -31,8 +31,8 @@ import {
   type Check,
   type FirstRun,
 } from "./first-run.ts";
-import { noteNodes, tellsOfNodes } from "./nodes.ts";
-import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
+import { isCitusError, rememberCitus } from "./citus.ts";
+import { asksForText, isOdd, noteLoss, noteOddResponse, noteSuccess } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Learned } from "./learned.ts";
@@ -80,7 +80,7 @@ export class Statements {
   readonly #block: Pick<TransactionBlock, "settings">;
   /** Whether settings of the session, or the server, rule out a first run as text. */
   #describesFirst = false;
-  /** Handlers for every operation that runs statements. They store what its responses teach. */
+  /** Handlers for every operation that runs statements. They store what its responses say about them. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
       if (shape) this.#learned.learnColumns(shape, columns);
@@ -109,7 +109,7 @@ export class Statements {
     return `${this.#server} ${change}${integerDatetimes ? "" : " float times"}`;
   }
 
-  /** Returns what the isolate knows of the statement, unless a type that it returns has changed since. */
+  /** Returns the statement's cached shape, unless a type that it returns has changed since. */
   known(text: string): Shape | undefined {
     const shape = shapes.get(this.#learnedOf, text);
     return shape?.types.length && !this.#catalog.knows(shape.types) ? undefined : shape;
@@ -180,7 +180,7 @@ export class Statements {
     this.#connection.tell((handle) => handle.forget(id));
   }
 
-  /** Drops what the isolate knows of the statement, because it is out of date: the next call learns it anew. */
+  /** Drops the cached shape, because it is out of date: the next call describes the statement again. */
   forgetShape(text: string): void {
     shapes.forget(this.#learnedOf, text);
   }
@@ -196,14 +196,14 @@ export class Statements {
   // -- first runs -----------------------------------------------------------------------------------------------------
 
   /**
-   * Returns how the statement may run without a description; `undefined` if it must be described first. `asked`: types
-   * of its columns that the catalog is asked for in front of it.
+   * Returns how the statement may run without a description; `undefined` if it must be described first. `askedTypes`:
+   * types of its columns that the catalog is asked for in front of it.
    */
   firstRun(
     text: string,
     values: readonly unknown[],
     { form, policy }: Pick<Form, "form" | "policy">,
-    asked: readonly number[] = [],
+    askedTypes: readonly number[] = [],
   ): FirstRun | undefined {
     const { config, parameters } = this.#connection;
     const version = parameters.get("server_version");
@@ -212,12 +212,12 @@ export class Statements {
     const columns =
       form === ROWS_NONE || !tellsColumns(version)
         ? undefined
-        : { known, asked, anySize: policy?.parsers !== undefined };
+        : { known, askedTypes, anySize: policy?.parsers !== undefined };
     return firstRunOf(this.#server, text, values, columns, version !== undefined);
   }
 
-  /** Handles a failure in front of a first run's statement: of Close, or of the check. */
-  failedInFront(part: Reached["before"], { code, message }: PgzError): void {
+  /** Notes a failure in front of a first run's statement: of Close, or of the check. */
+  noteFailureInFront(part: Reached["failedPart"], { code, message }: PgzError): void {
     if (part === "close") this.oddServer();
     // With 26000 the check's name is gone, so the check has not run. Behind a pooler the check has no name.
     else if (part === "check" && (code !== NO_SUCH_STATEMENT || this.#connection.isPooled)) this.#checkFailed(message);
@@ -243,19 +243,19 @@ export class Statements {
 
   checkPassed(): void {
     checkPassed(this.#server);
-    heedSuccess(this.#connection.config, "statement");
+    noteSuccess(this.#connection.config, "statement");
   }
 
   /** Notes that the server's response to a first run was not one that PostgreSQL gives. */
   oddServer(): void {
-    heedOddness(this.#connection.config, "statement");
+    noteOddResponse(this.#connection.config, "statement");
   }
 
   /**
    * Notes that the connection ended during a first run. `isDescribed`: everything in front of its rows was in order.
    */
   firstRunLost(error: unknown, isDescribed: boolean): void {
-    heedLoss(this.#connection.config, "statement", error, isDescribed);
+    noteLoss(this.#connection.config, "statement", error, isDescribed);
   }
 
   /** Notes that the statement must always be described before it runs. */
@@ -274,14 +274,12 @@ export class Statements {
 
   // -- learning -------------------------------------------------------------------------------------------------------
 
-  /**
-   * Returns what the isolate knows of the statement, or else asks the server; `undefined` if the call was over before.
-   */
+  /** Returns the cached shape, or else asks the server; `undefined` if the call ended meanwhile. */
   async shape(call: AnyCall, text: string): Promise<Shape | undefined> {
     return this.known(text) ?? this.learn(call, text);
   }
 
-  /** Asks the server for the statement's types; `undefined` if the call was over before. */
+  /** Asks the server for the statement's types; `undefined` if the call ended meanwhile. */
   async learn(call: AnyCall, text: string): Promise<Shape | undefined> {
     const [shape] = (await this.#learn(call, [text], false)) ?? [];
     if (shape instanceof PgzError) throw shape;
@@ -290,8 +288,8 @@ export class Statements {
 
   /**
    * Describes these statements in one flight (and one more for the database's own types), and leaves them prepared
-   * under names. Returns a shape for each, or the error that its description failed with; `undefined` if the call was
-   * over before.
+   * under names. Returns a shape for each, or the error that its description failed with; `undefined` if the call ended
+   * meanwhile.
    */
   prepare(call: AnyCall, texts: readonly string[]): Promise<(Shape | PgzError)[] | undefined> {
     return this.#learn(call, texts, true);
@@ -321,12 +319,12 @@ export class Statements {
    * Returns the answer, and repeats the question as long as a CancelRequest for another call ends it. `undefined`: the
    * call is over.
    */
-  async #found(call: AnyCall, asked: Describing, named: boolean): Promise<LearnedShape | PgzError | undefined> {
-    const { text, id, operation, answer } = asked;
+  async #found(call: AnyCall, describing: Describing, named: boolean): Promise<LearnedShape | PgzError | undefined> {
+    const { text, id, operation, answer } = describing;
     await operation.done;
     if (call.finished) return undefined;
-    if (tellsOfNodes(operation.error)) {
-      noteNodes(this.#connection.config);
+    if (isCitusError(operation.error)) {
+      rememberCitus(this.#connection.config);
       return this.#found(call, this.#describe(call, text, named, id), named);
     }
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))

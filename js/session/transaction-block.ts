@@ -1,9 +1,9 @@
 // The transaction that a session is in, and the BEGIN that waits for the next flight.
 //
 // BEGIN travels in front of the first statement, in its flight and before its Sync: if BEGIN fails, the server skips
-// the statement too. The settings of a scope travel in the same way and end with the transaction: in front of each
-// flight, or once, after BEGIN. Knows the order of BEGIN, settings, flights and ROLLBACK. Must not know who wants the
-// transaction, nor what runs in it.
+// the statement too. The settings of a scope are sent in the same way and last until the transaction ends: in a
+// transaction they follow BEGIN, once; outside a transaction they are in front of every flight. Knows the order of
+// BEGIN, settings, flights and ROLLBACK. Must not know who wants the transaction, nor what runs in it.
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
@@ -11,17 +11,17 @@ import { encoder } from "../util/bytes.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
-import { hasMark, hasNodes, noteNodes, tellsOfNodes } from "./nodes.ts";
+import { hasCitusMark, isCitus, isCitusError, rememberCitus } from "./citus.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 
-/** Runs statements of the driver's own, whose rows are dropped. */
-export function plainly(text: string): (handle: CoreConnection) => number {
+/** Runs statements of the driver's own by a Query message. Their rows are dropped. */
+export function simpleQuery(text: string): (handle: CoreConnection) => number {
   return (handle) => handle.simple_query(text, COPY_NONE, ROWS_NONE, NO_LIMITS);
 }
 
 /**
- * Sends COMMIT after statements that may still fail. It does not send Query, as {@link plainly} does: pgpool-II ends a
- * session in which a Query arrives before the responses of a flight that fails (docs/decisions/0019).
+ * Sends COMMIT after statements that may still fail. It does not send Query, as {@link simpleQuery} does: pgpool-II
+ * ends a session in which a Query arrives before the responses of a flight that fails (docs/decisions/0019).
  */
 export function commit(handle: CoreConnection): number {
   return handle.execute(0, COMMIT, NO_PARAMETERS, ROWS_NONE, NO_LIMITS);
@@ -40,26 +40,26 @@ const NONE: readonly string[] = [];
 
 export class TransactionBlock {
   readonly #connection: Connection;
-  readonly #scope: Pick<ScopeSettings, "statement" | "onNodes"> | undefined;
+  readonly #scope: Pick<ScopeSettings, "statement" | "citusStatement"> | undefined;
   readonly #front: readonly string[];
   /** The BEGIN that leaves with the next flight. */
   #waiting: string | undefined;
-  /** The last flight that carried BEGIN, until it has succeeded: what its sink holds must not outlive the call. */
+  /** The last flight that carried BEGIN. Cleared when it succeeds, so that its operation and row sink can be freed. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
 
   /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
-  constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "onNodes">, front = NONE) {
+  constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "citusStatement">, front = NONE) {
     this.#connection = connection;
     this.#scope = scope;
     this.#front = front;
   }
 
-  /** The statements that each transaction begins with, including those of single flights. */
+  /** The settings that start every transaction, including the implicit transaction of a single flight. */
   get #settings(): readonly string[] {
     const scope = this.#scope;
     if (!scope) return this.#front;
-    return [...this.#front, hasNodes(this.#connection.config) ? scope.onNodes : scope.statement];
+    return [...this.#front, isCitus(this.#connection.config) ? scope.citusStatement : scope.statement];
   }
 
   /**
@@ -113,7 +113,7 @@ export class TransactionBlock {
   flight(operate: (preludes: readonly string[]) => Operation): Operation {
     const begin = this.#waiting;
     const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
-    if (this.#scope) operation.whenOver(() => tellsOfNodes(operation.error) && noteNodes(this.#connection.config));
+    if (this.#scope) operation.whenOver(() => isCitusError(operation.error) && rememberCitus(this.#connection.config));
     if (begin !== undefined) {
       this.#carried = { begin, operation };
       operation.whenOver((lost) => lost ?? this.#arrived(operation));
@@ -130,27 +130,27 @@ export class TransactionBlock {
   }
 
   /**
-   * Begins the waiting transaction, for an operation that cannot have BEGIN in its own flight; `false` if the call was
-   * over before.
+   * Begins the waiting transaction, for an operation that cannot have BEGIN in its own flight; `false` if the call
+   * ended meanwhile.
    */
   async begun(call: AnyCall): Promise<boolean> {
     if (this.#waiting === undefined) return !call.finished;
-    const operation = this.flight((preludes) => call.operate(this.#connection, plainly(preludes.join("; "))));
+    const operation = this.flight((preludes) => call.operate(this.#connection, simpleQuery(preludes.join("; "))));
     await operation.done;
     if (call.finished) return false;
     if (!operation.error) return true;
     const { config } = this.#connection;
-    if (hasNodes(config) || !hasMark(operation.error)) throw operation.error;
-    noteNodes(config);
-    await this.again(operation);
+    if (isCitus(config) || !hasCitusMark(operation.error)) throw operation.error;
+    rememberCitus(config);
+    await this.prepareRepeat(operation);
     return await this.begun(call);
   }
 
   /**
-   * Called before a failed operation is repeated: if its flight carried BEGIN, the transaction begins with the
-   * repetition.
+   * Called before a failed operation is repeated. If its flight carried BEGIN, this rolls back, and the repeated flight
+   * carries BEGIN again.
    */
-  async again(operation: Operation | undefined): Promise<void> {
+  async prepareRepeat(operation: Operation | undefined): Promise<void> {
     const carried = this.#carried;
     if (!carried || carried.operation !== operation) return;
     await this.rollBack();
@@ -159,14 +159,14 @@ export class TransactionBlock {
   }
 
   /**
-   * Rolls back, within the time limit that holds after an abort too. A connection that cannot roll back is destroyed.
-   * Never rejects.
+   * Rolls back. The time limit is that of an aborted operation's cleanup. A connection that cannot roll back is
+   * destroyed. Never rejects.
    */
   async rollBack(): Promise<void> {
     this.withdraw();
     const connection = this.#connection;
     if (connection.closed || this.status === "I") return;
-    const ending = connection.operate(plainly("ROLLBACK"));
+    const ending = connection.operate(simpleQuery("ROLLBACK"));
     connection.abandonWithoutCancel(ending);
     await ending.cleanup;
     if (this.status !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));

@@ -1,23 +1,29 @@
-// Why an attempt failed, as far as that decides whether it is made again: what was known of a statement was out of
-// date, or the server rolled it back because of a conflict.
+// Classifies the failures after which an attempt may be repeated: a cached description of a statement was out of date,
+// or the server rolled back because of a conflict.
 //
-// Knows the SQLSTATEs of both, and the pause between two attempts. Must not know what may be made again:
-// session/again.ts decides that.
+// Knows the SQLSTATEs of both, and the pause between two attempts. Must not know what may be repeated: session/again.ts
+// decides that.
 import type { Call } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
-import { tellsOfNodes } from "../session/nodes.ts";
+import { isCitusError } from "../session/citus.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
 import { withDeadline } from "../util/deadline.ts";
 
-// -- knowledge that is out of date -----------------------------------------------------------------------------------
+// -- outdated descriptions -------------------------------------------------------------------------------------------
 
-/** An attempt that failed before anything ran, perhaps because of what was known of its statements. */
-export class Outdated {
+/**
+ * An attempt of a batch that failed, perhaps because descriptions of its statements were missing or out of date.
+ * Nothing remains of it, except the items that have settled.
+ */
+export class OutdatedAttempt {
   readonly error: unknown;
-  /** The operation that was sent; none if a value already did not fit. */
+  /**
+   * The operation that may have carried a pending BEGIN. Undefined if no such operation was sent: a value could not be
+   * encoded, or the batch was a transaction of its own (first-batch.ts).
+   */
   readonly operation: Operation | undefined;
 
   constructor(error: unknown, operation?: Operation) {
@@ -27,35 +33,36 @@ export class Outdated {
 }
 
 /**
- * Whether the statement may have failed because what is known of it is out of date: its prepared statement, or its
- * shape.
+ * Whether the statement may have failed because its prepared statement or its cached shape is out of date. `wasKnown`:
+ * whether its shape was cached.
  */
 export function mayBeOutdated(error: unknown, wasKnown: boolean): boolean {
-  return isStale(error) || (wasKnown && mayBeTheShape(error));
+  return isStale(error) || (wasKnown && mayBeWrongShape(error));
 }
 
 /**
- * True for names, types and values that the server refused, and for what it could not look up. Not for timeouts, locks
- * or a server that goes down: trying again would only take longer.
+ * True for names, types and values that the server refused (classes 22 and 42), and for what it could not look up (XX,
+ * such as "cache lookup failed"). Not for timeouts, locks or a server that shuts down: a repeat would only take longer.
  */
-function mayBeTheShape(error: unknown): boolean {
+function mayBeWrongShape(error: unknown): boolean {
   return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
 }
 
 /**
- * Whether the check of a first run may have failed because of what it asks. Not for a conflict, a cancel or a lack of
- * memory.
+ * Whether SQL of the driver's own (the check of a first run, SAVEPOINT) may have failed for a lasting reason: the
+ * server does not support it, or the check refuses the statement. Not for a conflict, a cancel or a lack of memory.
  */
-export function mayLackCheck(error: PgzError): boolean {
+export function mayBeUnsupported(error: PgzError): boolean {
   return error instanceof PostgresError && !/^(40|53|55|57|58)/.test(error.code);
 }
 
 /**
- * Whether the server no longer has, or no longer accepts, what was prepared; or has nodes, and wants other settings.
+ * Whether the server no longer has or accepts the prepared statement, or is Citus and needs the scope's other
+ * statement.
  */
 export function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;
-  if (tellsOfNodes(error)) return true;
+  if (isCitusError(error)) return true;
   const { code, routine } = error;
   // Any other 0A000 or 08P01 is the user's own. These two are "cached plan must not change result type", and formats
   // for columns that no longer exist.
@@ -109,9 +116,7 @@ export function mayCommit(text: string): boolean {
   return COMMITS.has(firstWord(text));
 }
 
-/**
- * Reports the next attempt and waits for its time, or until the call is over. Throws if the connection is then lost.
- */
+/** Reports the retry and pauses. The end of the call ends the pause. Throws if the connection was lost meanwhile. */
 export async function pauseAfter(
   attempt: number,
   error: PgzError,

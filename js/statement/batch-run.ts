@@ -4,7 +4,7 @@
 import type { Conversation, Handlers, Operation, Reached } from "../connection/operation.ts";
 import { decoderOf, joinedRows, type ParserNames } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
-import { tellsOfNodes } from "../session/nodes.ts";
+import { isCitusError } from "../session/citus.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { PgzError } from "../util/errors.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
@@ -55,7 +55,7 @@ export class BatchRun<Row> {
   /** Items that failed before they were bound, so that nothing of them ran. */
   readonly #unbound = new Set<number>();
   /** Those of them that failed in front of their statement. A newer description would not help. */
-  readonly #failedBefore = new Set<number>();
+  readonly #failedInFront = new Set<number>();
   /** What the first item of a statement failed with before it was bound. */
   readonly #unparsed = new Map<number | undefined, PgzError>();
   readonly #fields: (readonly Column[])[] = [];
@@ -65,7 +65,7 @@ export class BatchRun<Row> {
   readonly #batches: Row[][] = [];
   readonly #pieces: Uint8Array[] = [];
 
-  /** `learning`: handlers for what responses teach about statements. */
+  /** `learning`: handlers that store what responses say about statements. */
   constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers, catalog: ParserNames) {
     this.#encoded = encoded;
     this.#catalog = catalog;
@@ -97,7 +97,7 @@ export class BatchRun<Row> {
 
   /** The places of items of which nothing ran, except those that failed because of something in front of them. */
   get unbound(): number[] {
-    return [...this.#unbound].filter((at) => !this.#failedBefore.has(at));
+    return [...this.#unbound].filter((at) => !this.#failedInFront.has(at));
   }
 
   /** The error of the item at this place. */
@@ -117,12 +117,12 @@ export class BatchRun<Row> {
   }
 
   /** Called after an outcome without a command. */
-  #failed(error: PgzError, { bound, before }: Reached): boolean {
+  #failed(error: PgzError, { hasBound, failedPart }: Reached): boolean {
     const at = this.#ends.length;
     const number = this.#encoded.numbers[at];
     let reason;
-    if (before && !tellsOfNodes(error)) this.#failedBefore.add(at);
-    if (!bound) {
+    if (failedPart && !isCitusError(error)) this.#failedInFront.add(at);
+    if (!hasBound) {
       this.#unbound.add(at);
       // Nothing of it has run.
       if (isStale(error)) Object.assign(error, { retryable: true });

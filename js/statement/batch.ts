@@ -1,4 +1,4 @@
-// Many statements in one pipeline. What is unknown about them is learned, everything is encoded, and then sent window
+// Many statements in one pipeline. Those that are not known are described, everything is encoded, and then sent window
 // by window while responses arrive. At the end each item has its result, or its error.
 //
 // Knows shapes, the core's batch and which failures leave nothing behind. Must not know options, sockets or streams.
@@ -12,7 +12,7 @@ import type { Shape } from "../session/shapes.ts";
 import { putInFront } from "../session/transaction-block.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
-import { mayBeOutdated, Outdated, refusesBinary } from "./attempts.ts";
+import { mayBeOutdated, OutdatedAttempt, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
 import { BatchRun, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstBatch, firstItems, type FirstItems } from "./first-batch.ts";
@@ -48,28 +48,28 @@ class Batch<Row> {
   }
 
   /**
-   * Runs the batch with what the isolate knows. If that was out of date, runs it once more with what the server says
-   * now. A transaction that was to begin with the first attempt then begins with the second. Resolves with `undefined`
-   * if the call was over before.
+   * Runs the batch with cached descriptions. If they were out of date, runs it once more with new ones from the server.
+   * A transaction that was to begin with the first attempt then begins with the second. Resolves with `undefined` if
+   * the call ended meanwhile.
    */
   async run(): Promise<Settled<Row>[] | undefined> {
     const first = await this.#attempt(false);
-    if (!(first instanceof Outdated)) return first;
-    await this.#session.transaction.again(first.operation);
+    if (!(first instanceof OutdatedAttempt)) return first;
+    await this.#session.transaction.prepareRepeat(first.operation);
     const second = await this.#attempt(true);
-    if (second instanceof Outdated) throw second.error;
+    if (second instanceof OutdatedAttempt) throw second.error;
     return second;
   }
 
-  async #attempt(anew: boolean): Promise<Settled<Row>[] | undefined | Outdated> {
+  async #attempt(ignoresCache: boolean): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
     const { connection, catalog, transaction } = this.#session;
     const { atomic, form } = this.#plan;
     const call = this.#call;
-    if (!anew && !(await learnNames(call, connection, catalog, form.policy))) return undefined;
-    const first = anew ? undefined : this.#firstItems();
+    if (!ignoresCache && !(await learnNames(call, connection, catalog, form.policy))) return undefined;
+    const first = ignoresCache ? undefined : this.#firstItems();
     if (first) return this.#runFirst(first);
     if (!atomic && !(await transaction.begun(call))) return undefined;
-    const known = anew ? new Map<string, Shape>() : this.#known();
+    const known = ignoresCache ? new Map<string, Shape>() : this.#known();
     const shapes = await this.#shapes(known);
     if (!shapes || !(await learnNames(call, connection, catalog, form.policy))) return undefined;
     const described = this.#described(shapes);
@@ -79,39 +79,43 @@ class Batch<Row> {
         this.#refuseValue(index, error),
       );
     } catch (error) {
-      if (anew) throw error;
-      return new Outdated(error);
+      if (ignoresCache) throw error;
+      return new OutdatedAttempt(error);
     }
     if (call.finished) return undefined; // a value's toJSON may abort
     if (!encoded.order.length) return this.#settled;
-    return this.#execute(encoded, known, anew);
+    return this.#execute(encoded, known, ignoresCache);
   }
 
   /**
    * Runs the batch as text. Nothing of it has run if types of its columns must be asked for: then it is sent once more.
    */
-  async #runFirst(items: FirstItems, inFront?: TypesInFront): Promise<Settled<Row>[] | undefined | Outdated> {
-    const ended = await new FirstBatch(this.#call, this.#session, this.#plan, items, inFront).run();
-    const oids = ended instanceof Outdated && !inFront ? columnTypes((ended.error as PgzError).message) : undefined;
+  async #runFirst(
+    items: FirstItems,
+    typesInFront?: TypesInFront,
+  ): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
+    const ended = await new FirstBatch(this.#call, this.#session, this.#plan, items, typesInFront).run();
+    const oids =
+      ended instanceof OutdatedAttempt && !typesInFront ? columnTypes((ended.error as PgzError).message) : undefined;
     if (!oids) return ended;
     const { connection, catalog } = this.#session;
     const asking = TypesInFront.ask(this.#call, connection, catalog, oids, this.#plan.form.policy);
-    const asked = asking instanceof Promise ? await asking : asking;
-    if (!asked || this.#call.finished) return undefined;
+    const types = asking instanceof Promise ? await asking : asking;
+    if (!types || this.#call.finished) return undefined;
     const again = this.#firstItems(oids);
-    return again ? this.#runFirst(again, asked) : ended;
+    return again ? this.#runFirst(again, types) : ended;
   }
 
   /** If a value cannot be encoded, the described batch reports it. */
-  #firstItems(asked?: readonly number[]): FirstItems | undefined {
+  #firstItems(askedTypes?: readonly number[]): FirstItems | undefined {
     try {
-      return firstItems(this.#session, this.#queries, this.#plan, asked);
+      return firstItems(this.#session, this.#queries, this.#plan, askedTypes);
     } catch {
       return undefined;
     }
   }
 
-  /** The shapes of the waiting items' statements, as far as the isolate knows them. */
+  /** The cached shapes of the waiting items' statements. */
   #known(): Map<string, Shape> {
     const known = new Map<string, Shape>();
     for (const index of this.#waiting) {
@@ -123,8 +127,8 @@ class Batch<Row> {
   }
 
   /**
-   * The shapes of all waiting items; asks the server for those that are not known. Resolves with `undefined` if the
-   * call was over before.
+   * The shapes of all waiting items; asks the server for those that are not cached. Resolves with `undefined` if the
+   * call ended meanwhile.
    */
   async #shapes(known: ReadonlyMap<string, Shape>): Promise<ReadonlyMap<string, Shape | PgzError> | undefined> {
     const shapes = new Map<string, Shape | PgzError>(known);
@@ -163,8 +167,8 @@ class Batch<Row> {
   async #execute(
     encoded: EncodedBatch,
     known: ReadonlyMap<string, Shape>,
-    anew: boolean,
-  ): Promise<Settled<Row>[] | undefined | Outdated> {
+    ignoresCache: boolean,
+  ): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
     const { catalog, statements, transaction } = this.#session;
     const { place } = transaction;
     const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers, catalog);
@@ -182,7 +186,7 @@ class Batch<Row> {
     ];
     const from = run.repeatableFrom(outdated[0]);
     const effect = from === undefined ? "unknown" : "undone";
-    const attempt = { effect, place, isSeen: false, repeats: anew ? 1 : 0, most: 1 } as const;
+    const attempt = { effect, place, userHasRows: false, repeats: ignoresCache ? 1 : 0, most: 1 } as const;
     if (from === undefined || nextAfter("outdated", attempt) === "fail") {
       this.#forget(encoded, outdated);
       if (error) throw failedAt(error, encoded.order[run.ended], run.commands, this.#queries.length);
@@ -193,11 +197,12 @@ class Batch<Row> {
     for (const shape of encoded.statements) statements.forget(shape);
     if (!this.#plan.atomic && from > 0) this.#call.reaches("commits");
     this.#waiting = encoded.order.slice(from);
-    return new Outdated(run.failure(outdated[0]!), run.operation);
+    return new OutdatedAttempt(run.failure(outdated[0]!), run.operation);
   }
 
   /**
-   * A statement that is not run again here is at least learned anew by the next call. Otherwise it would fail forever.
+   * A statement that is not repeated here is at least described again by the next call. Otherwise it would fail
+   * forever.
    */
   #forget({ statements, numbers }: EncodedBatch, outdated: readonly number[]): void {
     for (const at of outdated) {

@@ -46,7 +46,7 @@ export interface CopyTarget {
 /** Sends the data of COPY FROM STDIN. If it throws, the COPY ends and nothing is stored. */
 export type Feed = (target: CopyTarget) => Promise<void>;
 
-/** Runs COPY FROM STDIN. Resolves with the ended operation; with `undefined` if the call was over before. */
+/** Runs COPY FROM STDIN. Resolves with the ended operation; with `undefined` if the call ended meanwhile. */
 export async function copyIn(
   call: AnyCall,
   session: Session,
@@ -108,7 +108,7 @@ export async function copyRows(
  * COPY is sent as a Query message, which runs every statement of its text. If there may be two, the server first parses
  * the text as a prepared statement (once per isolate) and refuses a second one: only the server knows what a backslash
  * in quotes means. COPY by Bind and Execute would not need that question, but poolers and clients send Query, so Query
- * is known to work. Resolves with `undefined` if the call was over before.
+ * is known to work. Resolves with `undefined` if the call ended meanwhile.
  */
 async function isOneStatement(
   call: AnyCall,

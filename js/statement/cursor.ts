@@ -9,7 +9,7 @@ import type { Collector } from "../rows/collect.ts";
 import type { Form } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
-import { plainly } from "../session/transaction-block.ts";
+import { simpleQuery } from "../session/transaction-block.ts";
 import type { PgzError } from "../util/errors.ts";
 import { LIMIT_BYTES, LIMIT_FIELD_BYTES, LIMIT_ROWS, limitsOf } from "../wasm/boundary.ts";
 import { execute } from "./execute.ts";
@@ -40,7 +40,7 @@ export class Cursor<Row> {
   #fail!: (error: PgzError) => void;
   /** Rejects when the driver ends the call or the connection is lost, also between two flights. Always handled. */
   readonly #failed: Promise<never>;
-  readonly #unhearLoss: () => void;
+  readonly #stopListening: () => void;
 
   constructor(call: Call<Cursor<Row>>, session: Session, rows: Collector<Row>) {
     this.#call = call;
@@ -55,7 +55,7 @@ export class Cursor<Row> {
       void this.#end();
     };
     call.attached = { fail };
-    this.#unhearLoss = session.connection.onClosed((error) => this.#lost(error));
+    this.#stopListening = session.connection.onClosed((error) => this.#lost(error));
   }
 
   /**
@@ -105,7 +105,7 @@ export class Cursor<Row> {
     return await this.#take(operation);
   }
 
-  /** The rows of a flight that is over; no rows if the call was over before. */
+  /** The rows of a flight that is over; no rows if the call ended meanwhile. */
   async #take(operation: Operation | undefined): Promise<Row[]> {
     if (!operation) return [];
     const rows = this.#rows.take();
@@ -117,7 +117,7 @@ export class Cursor<Row> {
   }
 
   async #commitOwn(): Promise<void> {
-    const commit = (this.#commit = this.#session.connection.operate(plainly("COMMIT")));
+    const commit = (this.#commit = this.#session.connection.operate(simpleQuery("COMMIT")));
     await commit.done;
     if (commit.error) throw commit.error;
   }
@@ -143,7 +143,7 @@ export class Cursor<Row> {
     await this.#working;
     if (this.#isOwn) await transaction.rollBack();
     else if (operation?.suspended && transaction.status === "T") await this.#closePortal();
-    this.#unhearLoss();
+    this.#stopListening();
     this.#call.succeed(this);
     this.#release();
   }
@@ -151,7 +151,7 @@ export class Cursor<Row> {
   async #closePortal(): Promise<void> {
     const { connection } = this.#session;
     const closing = connection.operate((handle) => handle.close_portal());
-    // Within the time limit that also applies after an abort.
+    // The time limit is that of an aborted operation's cleanup.
     connection.abandonWithoutCancel(closing);
     await closing.cleanup;
   }

@@ -1,7 +1,7 @@
-// One statement on its session: carries out the decisions of its course until the result is over or the call fails.
+// One statement on its session: carries out the decisions of its state until the result is over or the call fails.
 //
 // A known statement makes no promise: it is sent before `begin` returns, and the end of its operation calls back. Knows
-// how each step of course.ts is done. Must not know why it was decided, or what happens to the rows.
+// how each step of execution-state.ts is done. Must not know why it was decided, or what happens to the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { AnyCall } from "../session/call.ts";
 import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
@@ -10,13 +10,13 @@ import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { PgzError } from "../util/errors.ts";
 import { pauseAfter } from "./attempts.ts";
-import { Course, type ExecutionForm, type Step } from "./course.ts";
+import { ExecutionState, type ExecutionForm, type Step } from "./execution-state.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 
 /** Receives, once, the outcome of the statement. */
 export interface Executed {
-  /** The operation is over. `undefined`: the call was over before. */
+  /** The operation is over. `undefined`: the call ended meanwhile. */
   ended(operation: Operation | undefined): void;
   /** The call must fail with this error. */
   failed(error: unknown): void;
@@ -34,7 +34,7 @@ export function begin(
   new Execution(call, session, query, form, sink, executed).begin();
 }
 
-/** As `begin`, but returns a promise of the ended operation; of `undefined` if the call was over before. */
+/** As `begin`, but returns a promise of the ended operation; of `undefined` if the call ended meanwhile. */
 export function execute(
   call: AnyCall,
   session: Session,
@@ -52,9 +52,9 @@ class Execution {
   readonly #form: ExecutionForm;
   readonly #sink: () => RowSink;
   readonly #executed: Executed;
-  readonly #course: Course;
+  readonly #state: ExecutionState;
   /** Types that the next first run asks for in front of the statement. */
-  #inFront: TypesInFront | undefined;
+  #typesInFront: TypesInFront | undefined;
 
   constructor(
     call: AnyCall,
@@ -70,13 +70,13 @@ class Execution {
     this.#form = form;
     this.#sink = sink;
     this.#executed = executed;
-    this.#course = new Course(call, session, query, form);
+    this.#state = new ExecutionState(call, session, query, form);
   }
 
   /** Any error thrown on the way fails the call. */
   begin(): void {
     try {
-      this.#carryOut(this.#course.begin());
+      this.#carryOut(this.#state.begin());
     } catch (error) {
       this.#executed.failed(error);
     }
@@ -84,7 +84,7 @@ class Execution {
 
   #over(operation: Operation, lost: PgzError | undefined): void {
     try {
-      this.#carryOut(this.#course.executed(operation, lost));
+      this.#carryOut(this.#state.executed(operation, lost));
     } catch (error) {
       this.#executed.failed(error);
     }
@@ -126,47 +126,47 @@ class Execution {
   async #wait(step: Exclude<Step, { readonly do: "execute" | "end" | "leave" | "fail" }>): Promise<() => Step> {
     const { connection, catalog, statements, transaction } = this.#session;
     const call = this.#call;
-    const course = this.#course;
+    const state = this.#state;
     const { policy } = this.#form;
     switch (step.do) {
       case "learn names":
-        return (await learnNames(call, connection, catalog, policy)) ? () => course.named() : leave;
+        return (await learnNames(call, connection, catalog, policy)) ? () => state.named() : leave;
       case "describe": {
         const shape = await statements.learn(call, this.#query.text);
-        return shape ? () => course.described(shape) : leave;
+        return shape ? () => state.described(shape) : leave;
       }
       case "run first":
-        return this.#runFirst(step.run, step.asked);
+        return this.#runFirst(step.run, step.askedTypes);
       case "begin again":
-        await transaction.again(step.failed);
-        return () => course.begin();
+        await transaction.prepareRepeat(step.failed);
+        return () => state.begin();
       case "ask for types": {
-        await transaction.again(step.failed);
+        await transaction.prepareRepeat(step.failed);
         if (call.finished) return leave;
         const asking = TypesInFront.ask(call, connection, catalog, step.oids, policy);
-        this.#inFront = asking instanceof Promise ? await asking : asking;
-        if (!this.#inFront || call.finished) return leave;
-        const next = course.withTypes(step.oids, step.failed);
+        this.#typesInFront = asking instanceof Promise ? await asking : asking;
+        if (!this.#typesInFront || call.finished) return leave;
+        const next = state.withTypes(step.oids, step.failed);
         // Without an await in between, the question and the statement leave in one write, and no response comes between
         // them.
-        return next.do === "run first" ? this.#runFirst(next.run, next.asked) : () => next;
+        return next.do === "run first" ? this.#runFirst(next.run, next.askedTypes) : () => next;
       }
       case "wait":
         await connection.stopping;
-        return call.finished ? leave : () => course.begin();
+        return call.finished ? leave : () => state.begin();
       case "pause":
         await pauseAfter(step.attempt, step.error, connection, call);
-        return call.finished ? leave : () => course.begin();
+        return call.finished ? leave : () => state.begin();
     }
   }
 
-  async #runFirst(first: FirstRun, asked: readonly number[] | undefined): Promise<() => Step> {
+  async #runFirst(first: FirstRun, askedTypes: readonly number[] | undefined): Promise<() => Step> {
     const { transaction } = this.#session;
     const call = this.#call;
-    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), this.#inFront);
+    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), this.#typesInFront);
     if (!transaction.isWaiting) call.sent(first.text.length + first.parameters.length);
     const ended = await run.ended();
-    return () => this.#course.ranFirst(run, ended, asked);
+    return () => this.#state.ranFirst(run, ended, askedTypes);
   }
 }
 

@@ -11,8 +11,8 @@ import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import type { TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
-import { noteNodes, tellsOfNodes } from "../session/nodes.ts";
-import { heedLoss, heedOddness, heedSuccess, isOdd } from "../session/odd-servers.ts";
+import { isCitusError, rememberCitus } from "../session/citus.ts";
+import { isOdd, noteLoss, noteOddResponse, noteSuccess } from "../session/odd-servers.ts";
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
 import { commit, type TransactionBlock } from "../session/transaction-block.ts";
@@ -20,7 +20,7 @@ import { rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column } from "../wasm/boundary.ts";
-import { mayBeOutdated, mayLackCheck, Outdated } from "./attempts.ts";
+import { mayBeOutdated, mayBeUnsupported, OutdatedAttempt } from "./attempts.ts";
 import type { BatchItem, BatchPlan, Settled } from "./batch-run.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
@@ -34,13 +34,13 @@ export type FirstItems = readonly Item[];
 
 /**
  * The items of a batch that runs this way. `undefined`: the batch must be described first, or all of it is known.
- * `asked`: types of columns that are asked for in front of it.
+ * `askedTypes`: types of columns that are asked for in front of it.
  */
 export function firstItems(
   session: Session,
   queries: readonly Query[],
   plan: BatchPlan,
-  asked?: readonly number[],
+  askedTypes?: readonly number[],
 ): FirstItems | undefined {
   const { config, statements, transaction } = session;
   const { atomic, form } = plan;
@@ -50,7 +50,7 @@ export function firstItems(
   const items: Item[] = [];
   for (const { text, values } of queries) {
     const shape = statements.known(text);
-    const first = shape ? undefined : statements.firstRun(text, values, form, asked);
+    const first = shape ? undefined : statements.firstRun(text, values, form, askedTypes);
     if (first) items.push({ first });
     else if (shape)
       items.push({ bound: { shape, parameters: encodeParameters(values, shape.parameterTypes).slice() } });
@@ -98,27 +98,28 @@ export class FirstBatch<Row> {
   readonly #session: Session;
   readonly #plan: BatchPlan;
   readonly #items: FirstItems;
-  readonly #inFront: TypesInFront | undefined;
+  readonly #typesInFront: TypesInFront | undefined;
 
   constructor(
     call: Call<Settled<Row>[]>,
     session: Session,
     plan: BatchPlan,
     items: FirstItems,
-    inFront?: TypesInFront,
+    typesInFront?: TypesInFront,
   ) {
     this.#call = call;
     this.#session = session;
     this.#plan = plan;
     this.#items = items;
-    this.#inFront = inFront;
+    this.#typesInFront = typesInFront;
   }
 
   /**
-   * Resolves with `undefined` if the call was over before. Rejects with the call's error, whose `batch` tells about the
-   * other items.
+   * Resolves with the results; with `OutdatedAttempt` if nothing took effect and the batch should be described first;
+   * with `undefined` if the call ended meanwhile. Rejects with the call's error, whose `batch` tells about the other
+   * items.
    */
-  async run(): Promise<Settled<Row>[] | Outdated | undefined> {
+  async run(): Promise<Settled<Row>[] | OutdatedAttempt | undefined> {
     const call = this.#call;
     const { connection, statements } = this.#session;
     const sent = this.#items.map((item, at) => this.#send(item, at));
@@ -126,7 +127,7 @@ export class FirstBatch<Row> {
     call.whenOver(() => sent.forEach(({ operation }) => connection.abandon(operation)));
     const outcomes = await Promise.allSettled(sent.map(({ ended }) => ended));
     await ending.done.catch((lost: unknown) => {
-      heedLoss(connection.config, "batch", lost, false);
+      noteLoss(connection.config, "batch", lost, false);
       statements.firstRunLost(lost, true);
       throw lost;
     });
@@ -140,22 +141,22 @@ export class FirstBatch<Row> {
     const index = failures.findIndex((failure) => failure !== undefined);
     const error = failures[index] ?? ending.error ?? (ending.command === "ROLLBACK" ? rolledBack() : undefined);
     if (!error) {
-      heedSuccess(connection.config, "batch");
+      noteSuccess(connection.config, "batch");
       return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
     }
     const failed = sent[index];
     const isUndone = ending.command !== "COMMIT" || this.#isUndone(sent, index);
     if (failed && isUndone && (failed.mayBeDescribed() || this.#refusesSavepoint(failed.operation, error, index))) {
-      if (tellsOfNodes(error)) noteNodes(connection.config);
-      else statements.failedInFront(failedBefore(failed.operation), error);
-      return new Outdated(error);
+      if (isCitusError(error)) rememberCitus(connection.config);
+      else statements.noteFailureInFront(failedPartOf(failed.operation), error);
+      return new OutdatedAttempt(error);
     }
     throw failedAt(error, index, sent.length, !isUndone);
   }
 
   /**
-   * Needed if a cancel has hit COMMIT itself, which then ended nothing. No cancel of the driver may hit this ROLLBACK
-   * too.
+   * Rolls back if the transaction is still open: a cancel may have hit COMMIT. Waits first for cancels in flight, so
+   * that none of them hits ROLLBACK.
    */
   async #rollBackIfOpen(): Promise<void> {
     const { connection, transaction } = this.#session;
@@ -165,21 +166,21 @@ export class FirstBatch<Row> {
   }
 
   /**
-   * Whether COMMIT succeeded and found nothing to commit. Either no item was reached, so BEGIN was not reached either.
-   * Or the failure ended the transaction, as routers do it, and no later item ran by itself.
+   * Called when COMMIT has succeeded. Returns whether it found nothing to commit: either no item was reached, because
+   * BEGIN was not reached; or the failure ended the transaction, as some routers do, and no later item ran by itself.
    */
   #isUndone(sent: readonly Sent<Row>[], index: number): boolean {
-    const isInFront = ({ operation }: Sent<Row>) => failedBefore(operation) !== undefined;
-    if (sent.every(isInFront)) return true;
+    const failedBeforeItem = ({ operation }: Sent<Row>) => failedPartOf(operation) !== undefined;
+    if (sent.every(failedBeforeItem)) return true;
     // The flight of the first item begins the transaction.
     const wasOpen = index === 0 || sent[index - 1]?.operation.status === "T";
-    return wasOpen && sent[index]!.operation.status === "I" && sent.slice(index + 1).every(isInFront);
+    return wasOpen && sent[index]!.operation.status === "I" && sent.slice(index + 1).every(failedBeforeItem);
   }
 
   /** SPQR's router does not know SAVEPOINT. */
   #refusesSavepoint(operation: Operation, error: PgzError, index: number): boolean {
-    const refuses = index > 0 && failedBefore(operation) === "prelude" && mayLackCheck(error);
-    if (refuses) heedOddness(this.#session.config, "batch");
+    const refuses = index > 0 && failedPartOf(operation) === "prelude" && mayBeUnsupported(error);
+    if (refuses) noteOddResponse(this.#session.config, "batch");
     return refuses;
   }
 
@@ -191,15 +192,15 @@ export class FirstBatch<Row> {
     const preludes = at ? [`SAVEPOINT pgz_${at}`] : ["BEGIN", ...session.transaction.settings];
     const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(preludes) };
     if ("first" in item) {
-      const run = new FirstExecution(call, session, item.first, form, output.sink, this.#inFront, block);
+      const run = new FirstExecution(call, session, item.first, form, output.sink, this.#typesInFront, block);
       const mayBeDescribed = () => run.mayBeDescribed;
       return { operation: run.operation, mayBeDescribed, ended: run.ended(), output };
     }
     const operation = session.statements.execute(call, block, item.bound, form, output.sink);
     const mayBeDescribed = () => {
       const { outcome } = operation;
-      if (outcome.is !== "failed" || outcome.bound) return false;
-      return outcome.before ? tellsOfNodes(outcome.error) : mayBeOutdated(outcome.error, true);
+      if (outcome.is !== "failed" || outcome.hasBound) return false;
+      return outcome.failedPart ? isCitusError(outcome.error) : mayBeOutdated(outcome.error, true);
     };
     return { operation, mayBeDescribed, ended: operation.done.then(() => operation), output };
   }
@@ -210,12 +211,12 @@ export class FirstBatch<Row> {
   }
 }
 
-function failedBefore({ outcome }: Operation): Reached["before"] {
-  return outcome.is === "failed" ? outcome.before : undefined;
+function failedPartOf({ outcome }: Operation): Reached["failedPart"] {
+  return outcome.is === "failed" ? outcome.failedPart : undefined;
 }
 
 /**
- * Adds to the error what the failure of an item did to the others, or that it came too late to do anything. `at`: -1 if
+ * Adds to the error which other items were rolled back or skipped, or that the batch had already committed. `at`: -1 if
  * no item failed.
  */
 function failedAt(error: PgzError, at: number, count: number, hasCommitted: boolean): PgzError {

@@ -1,5 +1,5 @@
-// The first run of a statement that the isolate does not know: what its one flight teaches, and rows that are held
-// until the catalog has said what their columns' types are made of.
+// The first run of a statement that the isolate does not know: what the responses of its one flight describe, and rows
+// that are held until the catalog has said what their columns' types are made of.
 //
 //   the check fails for types of columns ──> they are asked for in front of a second flight
 //   shape ──> all types known ──────────────────────────────> rows go to the sink as they arrive
@@ -10,7 +10,7 @@
 // asked on another connection, because no limit would count that connection.
 //
 // Knows the order of flights and when the catalog is asked. Must not know which statements may run this way
-// (first-run.ts), nor what a failure leads to (execute.ts).
+// (first-run.ts), nor what a failure leads to (execution-state.ts).
 import type { Connection } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
@@ -18,7 +18,7 @@ import type { AnyCall } from "../session/call.ts";
 import { isComposite } from "../session/catalog.ts";
 import { learnNames, learnTypesAnew, type TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
-import { tellsOfNodes } from "../session/nodes.ts";
+import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -27,7 +27,7 @@ import { fromFailure, UsageError, type PgzError } from "../util/errors.ts";
 import { MOST_HELD } from "../util/limits.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { ROWS_NONE, type Column, type CoreConnection, type EventOf } from "../wasm/boundary.ts";
-import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
+import { isStale, mayBeOutdated, mayBeUnsupported } from "./attempts.ts";
 
 export class FirstExecution {
   readonly #call: AnyCall;
@@ -35,29 +35,30 @@ export class FirstExecution {
   readonly #run: FirstRun;
   readonly #request: RowRequest & Pick<Form, "policy">;
   readonly #sink: RowSink;
-  readonly #inFront: TypesInFront | undefined;
+  readonly #typesInFront: TypesInFront | undefined;
   readonly #id = newShapeId();
   readonly #operation: Operation;
   #learned: LearnedShape | undefined;
   #shape: Shape | undefined;
-  /** It is no item of a batch, which puts statements in front in another way. */
+  /** Whether it is not an item of a batch, which puts statements in front in another way. */
   readonly #isAlone: boolean;
   #isHeld = false;
-  /** The server has responded to what is in front of the statement in another way than PostgreSQL does. */
+  /** The server's response to what is in front of the statement was not one that PostgreSQL gives. */
   #isOdd = false;
   /**
-   * Why its rows cannot be read, if so. The statement still runs to its end, so that what the error says of it is true.
+   * Returns the error for rows that cannot be read. `undefined`: they can. The statement still runs to its end, so that
+   * the error rightly says that it has run.
    */
   #refused: ((operation: Operation) => PgzError) | undefined;
 
-  /** Puts it on the wire, after a pending BEGIN and after settings. `inFront`: types that are asked for. */
+  /** Puts it on the wire, after a pending BEGIN and after settings. `typesInFront`: the types that are asked for. */
   constructor(
     call: AnyCall,
     session: Session,
     run: FirstRun,
     request: RowRequest & Pick<Form, "policy">,
     sink: RowSink,
-    inFront?: TypesInFront,
+    typesInFront?: TypesInFront,
     transaction: Pick<TransactionBlock, "flight"> = session.transaction,
   ) {
     this.#call = call;
@@ -65,12 +66,15 @@ export class FirstExecution {
     this.#run = run;
     this.#request = request;
     this.#sink = sink;
-    this.#inFront = inFront;
+    this.#typesInFront = typesInFront;
     this.#isAlone = transaction === session.transaction;
     this.#operation = transaction.flight((preludes) => this.#operate(preludes));
   }
 
-  /** The shape that the statement turned out to have, as far as that is known for good. */
+  /**
+   * The shape that the server described. Undefined if it described none, and until the catalog has been asked for its
+   * types.
+   */
   get shape(): Shape | undefined {
     return this.#shape;
   }
@@ -79,10 +83,10 @@ export class FirstExecution {
   get mayBeDescribed(): boolean {
     const { outcome } = this.#operation;
     if (outcome.is !== "failed") return false;
-    const { error, bound, before } = outcome;
-    if (before === "prelude") return tellsOfNodes(error);
-    if (before) return mayLackCheck(error);
-    if (bound) return false;
+    const { error, hasBound, failedPart } = outcome;
+    if (failedPart === "prelude") return isCitusError(error);
+    if (failedPart) return mayBeUnsupported(error);
+    if (hasBound) return false;
     // Also if the server has not described it yet: a pooler may have substituted a statement of the same text that
     // another client prepared.
     if (isStale(error)) return true;
@@ -98,7 +102,7 @@ export class FirstExecution {
   }
 
   /**
-   * Resolves with the operation that had the rows, when it is over; with `undefined` if the call was over before.
+   * Resolves with the operation that had the rows, when it is over; with `undefined` if the call ended meanwhile.
    * Rejects when the connection is lost.
    */
   async ended(): Promise<Operation | undefined> {
@@ -157,9 +161,9 @@ export class FirstExecution {
     });
   }
 
-  // -- what it teaches ------------------------------------------------------------------------------------------------
+  // -- what the server describes --------------------------------------------------------------------------------------
 
-  /** Called before the first row. The rows are read with what is known now, held, or refused. */
+  /** Called before the first row. The rows are read by the shape, held, or refused. */
   #take(learned: LearnedShape): void {
     this.#learned = learned;
     const { connection, statements } = this.#session;
@@ -172,7 +176,7 @@ export class FirstExecution {
     const shape = (this.#shape = statements.learnedNow(this.#run.text, learned, this.#id));
     const wantsRows = this.#request.form !== ROWS_NONE;
     // The text of a composite does not say what it is made of, and that may have changed since the catalog was asked.
-    const mayBeOld = shape?.types.some((type) => isComposite(type) && !this.#inFront?.include(type));
+    const mayBeOld = shape?.types.some((type) => isComposite(type) && !this.#typesInFront?.include(type));
     if (shape && !(wantsRows && mayBeOld)) return connection.tell((handle) => statements.define(handle, shape.types));
     if (!wantsRows || !learned.columns.some((column) => this.#needsCatalog(column))) return;
     this.#isHeld = true;
@@ -205,7 +209,7 @@ export class FirstExecution {
   }
 
   /**
-   * Resolves with `false` if the call was over before. The statement has run, so no failure here makes it safe to run
+   * Resolves with `false` if the call ended meanwhile. The statement has run, so no failure here makes it safe to run
    * it again.
    */
   async #learnTypes(call: AnyCall, connection: Connection): Promise<boolean> {
@@ -261,9 +265,9 @@ function recordAsText({ name }: Column): UsageError {
 }
 
 /**
- * Makes the text unique. From 1.21 on PgBouncer gives all clients that send the same text one statement of the server.
- * Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another TimeZone
- * (docs/decisions/0020).
+ * Makes the text unique. Since version 1.21, PgBouncer gives all clients that send the same text one statement of the
+ * server. Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another
+ * TimeZone (docs/decisions/0020).
  */
 function madeUnique(text: string): string {
   return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;

@@ -179,8 +179,8 @@ export interface RouteEvent extends Place {
   /** By how much the standby lags at most, in milliseconds. */
   readonly lagMs?: number | undefined;
   /**
-   * Milliseconds that the call has waited for a standby to come as far as the position. From PostgreSQL 19 on it waits
-   * in the standby that it goes to: that is still to come when this is told.
+   * Milliseconds that the call has waited for a standby to come as far as the position. Since PostgreSQL 19 the call
+   * waits in the standby that it goes to, after this event: then this is 0.
    */
   readonly waitedMs: number;
 }
@@ -355,8 +355,8 @@ export function newEventId(): number {
   return ++lastId;
 }
 
-/** What a call asks for: one statement, or several. */
-export interface Asked {
+/** What a call runs, as observers and its error show it: one statement, or several. */
+export interface CallSubject {
   /** The SQL, for observers. */
   readonly text: string;
   readonly values?: readonly unknown[] | undefined;
@@ -383,7 +383,7 @@ export class Observation {
 
   constructor(
     observer: Observer,
-    { text, texts, values, kind = "query" }: Asked,
+    { text, texts, values, kind = "query" }: CallSubject,
     { host, port, database, observeParameters }: Place & { readonly observeParameters: boolean },
     threshold: number,
   ) {

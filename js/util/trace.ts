@@ -1,4 +1,4 @@
-// Adds where a call was made and what it asked to its error, when the error leaves the driver.
+// Adds to a call's error where the call was made and what it ran, when the error leaves the driver.
 //
 // An error is created where the server's response is read, far from the caller: its own stack does not show the caller.
 // To record the stack at each call would cost 3 to 5 us (measured). So the stack is recorded after the call has failed,
@@ -9,7 +9,7 @@
 // Knows errors and the engine's stacks. Must not know calls.
 import { PgzError, PostgresError } from "./errors.ts";
 import { adviceFor } from "./advice.ts";
-import type { Asked } from "./observer.ts";
+import type { CallSubject } from "./observer.ts";
 import { SqlReader } from "./sql-reader.ts";
 import { excerptOf, shownSql } from "./shown-sql.ts";
 
@@ -18,12 +18,12 @@ const taken = new WeakSet<PgzError>();
 const located = new WeakSet<PgzError>();
 
 /** Returns the call's own error: this one, or a copy if it belongs to another call too. */
-export function errorOf(error: PgzError, asked: Asked, isDebug = false, trace?: Error): PgzError {
+export function errorOf(error: PgzError, subject: CallSubject, isDebug = false, trace?: Error): PgzError {
   const own = ownError(error);
   const { batch } = own;
-  const text = asked.texts && batch ? asked.texts[batch.index ?? -1] : asked.text;
-  if (text !== undefined) describe(own, text, asked);
-  if (isDebug && asked.values) hide(own, "parameters", asked.values);
+  const text = subject.texts && batch ? subject.texts[batch.index ?? -1] : subject.text;
+  if (text !== undefined) describe(own, text, subject);
+  if (isDebug && subject.values) hide(own, "parameters", subject.values);
   if (trace) located.add(withStack(own, trace.stack));
   return own;
 }
@@ -41,7 +41,7 @@ function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameter
   Object.defineProperty(error, name, { value, configurable: true, writable: true });
 }
 
-function describe(error: PgzError, text: string, { isRewritten, values = [] }: Asked): void {
+function describe(error: PgzError, text: string, { isRewritten, values = [] }: CallSubject): void {
   hide(error, "query", shownSql(text));
   if (isRewritten) return;
   const isOfServer = error instanceof PostgresError;

@@ -20,9 +20,9 @@ function* states(): Generator<Attempt & { cause: Cause }> {
   for (const cause of CAUSES)
     for (const effect of EFFECTS)
       for (const place of PLACES)
-        for (const isSeen of [false, true])
+        for (const userHasRows of [false, true])
           for (const repeats of [0, 1, 2, 3])
-            for (const most of [0, 1, 2, Infinity]) yield { cause, effect, place, isSeen, repeats, most };
+            for (const most of [0, 1, 2, Infinity]) yield { cause, effect, place, userHasRows, repeats, most };
 }
 
 const again = [...states()].filter(({ cause, ...attempt }) => nextAfter(cause, attempt) !== "fail");
@@ -32,7 +32,7 @@ test("an attempt that may have had an effect is never sent again", () => {
 });
 
 test("an attempt whose rows have reached the user is never sent again", () => {
-  expect(again.filter(({ isSeen }) => isSeen)).toEqual([]);
+  expect(again.filter(({ userHasRows }) => userHasRows)).toEqual([]);
 });
 
 test("an attempt that failed inside a transaction is never sent again, because the transaction failed too", () => {
@@ -58,7 +58,7 @@ test("each cause leads to repeats in some state, and they stop at the bound", ()
   const reached = new Set(again.map(({ cause }) => cause));
   expect([...reached]).toEqual(CAUSES);
   for (const cause of CAUSES) {
-    const attempt = { effect: "none", place: "alone", isSeen: false, most: 2 } as const;
+    const attempt = { effect: "none", place: "alone", userHasRows: false, most: 2 } as const;
     const nexts = [0, 1, 2].map((repeats) => nextAfter(cause, { ...attempt, repeats }));
     expect(nexts).toEqual([RULES[cause].next, RULES[cause].next, "fail"]);
   }

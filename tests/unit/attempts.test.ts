@@ -7,8 +7,8 @@ import {
   isStale,
   mayBeOutdated,
   mayCommit,
-  mayLackCheck,
-  Outdated,
+  mayBeUnsupported,
+  OutdatedAttempt,
   pauseAfter,
   refusesBinary,
 } from "../../js/statement/attempts.ts";
@@ -50,9 +50,10 @@ test("a refused name, type or value may mean an outdated description, if a descr
 
 test("a failed check may be due to the check itself, except for conflicts, cancels and missing resources", () => {
   for (const code of ["22P02", "42883", "25006", "XX000", "0A000", "14053"])
-    expect(mayLackCheck(error(code)), code).toBe(true);
-  for (const code of ["40001", "53200", "55P03", "57014", "58030"]) expect(mayLackCheck(error(code)), code).toBe(false);
-  for (const one of ours) expect(mayLackCheck(one)).toBe(false);
+    expect(mayBeUnsupported(error(code)), code).toBe(true);
+  for (const code of ["40001", "53200", "55P03", "57014", "58030"])
+    expect(mayBeUnsupported(error(code)), code).toBe(false);
+  for (const one of ours) expect(mayBeUnsupported(one)).toBe(false);
 });
 
 test("a missing binary form is recognized by the server's routine or message, except in a function's own error", () => {
@@ -93,8 +94,8 @@ test("CALL and DO may have committed something even though they failed", () => {
 test("an outdated attempt carries its failure and the operation that was sent", () => {
   const failure = error("26000");
   const operation = {} as Operation;
-  expect(new Outdated(failure, operation)).toMatchObject({ error: failure, operation });
-  expect(new Outdated(failure).operation).toBeUndefined();
+  expect(new OutdatedAttempt(failure, operation)).toMatchObject({ error: failure, operation });
+  expect(new OutdatedAttempt(failure).operation).toBeUndefined();
 });
 
 // -- the pause -------------------------------------------------------------------------------------------------------

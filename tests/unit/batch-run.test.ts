@@ -10,9 +10,9 @@ import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
 import { NO_LIMITS, ROWS_COLUMNS, ROWS_NDJSON, ROWS_NONE, type Column } from "../../js/wasm/boundary.ts";
 import { batchOf, INT } from "../support/batch.ts";
 
-const BOUND: Reached = { bound: true, before: undefined };
-const NOT_BOUND: Reached = { bound: false, before: undefined };
-const BEFORE: Reached = { bound: false, before: "prelude" };
+const BOUND: Reached = { hasBound: true, failedPart: undefined };
+const NOT_BOUND: Reached = { hasBound: false, failedPart: undefined };
+const BEFORE: Reached = { hasBound: false, failedPart: "prelude" };
 
 const column = (name: string): Column => ({
   ...{ name, tableOid: 0, columnAttributeNumber: 0, typeOid: 23, typeSize: 4, typeModifier: -1, formatCode: 1 },

@@ -67,7 +67,7 @@ test("any of its signals ends a call, with the signal's reason", async () => {
   const [first, second] = [new AbortController(), new AbortController()];
   for (const controller of [first, second]) {
     const call = made();
-    call.heed(undefined, first.signal, second.signal);
+    call.abortOn(undefined, first.signal, second.signal);
     expect(call.finished).toBe(controller === second);
     controller.abort(controller === first ? "first" : "second");
     expect(await errorOf(call)).toMatchObject({ name: "AbortError", code: "ABORTED", cause: "first", retryable: true });
@@ -78,10 +78,10 @@ test("an already aborted signal ends a call at once, and later signals get no li
   const call = made();
   const { signal } = new AbortController();
   const listens = vi.spyOn(signal, "addEventListener");
-  call.heed(AbortSignal.abort(), signal);
+  call.abortOn(AbortSignal.abort(), signal);
   expect(call.finished).toBe(true);
   expect(listens).not.toHaveBeenCalled();
-  call.heed(signal);
+  call.abortOn(signal);
   expect(listens).not.toHaveBeenCalled();
 });
 
@@ -92,8 +92,8 @@ test("a call that is over leaves no listener on its signals", () => {
   vi.spyOn(signal, "removeEventListener").mockImplementation((_, listener) => void listeners.delete(listener));
   const calls = [made(), made()];
   for (const call of calls) {
-    call.heed(signal);
-    call.heed(signal);
+    call.abortOn(signal);
+    call.abortOn(signal);
   }
   expect(listeners.size).toBe(4);
   calls[0]!.succeed("a");

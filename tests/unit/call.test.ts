@@ -255,9 +255,9 @@ test.each([
 });
 
 test("the error of a statement has its text, and has its values only with debugging on", async () => {
-  const asked = { text: "select $1", values: [7] } as unknown as NonNullable<Made["asked"]>;
+  const subject = { text: "select $1", values: [7] } as unknown as NonNullable<Made["subject"]>;
   for (const isDebug of [undefined, false, true]) {
-    const call = made({ asked, ...(isDebug !== undefined && { isDebug }) });
+    const call = made({ subject, ...(isDebug !== undefined && { isDebug }) });
     expect(call.trace !== undefined).toBe(isDebug === true);
     call.fail(new PostgresError({ code: "42601", message: "no" }));
     const error = (await call.promise.catch((error: unknown) => error)) as PostgresError;
@@ -267,12 +267,12 @@ test("the error of a statement has its text, and has its values only with debugg
 
 test("two calls that fail with one error get an error each, and a foreign error is passed on unchanged", async () => {
   const shared = failure();
-  const calls = ["select 1", "select 2"].map((text) => made({ asked: { text } as never }));
+  const calls = ["select 1", "select 2"].map((text) => made({ subject: { text } as never }));
   for (const call of calls) call.fail(shared);
   const errors = await Promise.all(calls.map((call) => call.promise.catch((error: PgzError) => error)));
   expect(errors.map((error) => (error as PgzError).query)).toEqual(["select 1", "select 2"]);
   const foreign = Object.freeze(new Error("a callback's own"));
-  const call = made({ asked: { text: "select 3" } as never });
+  const call = made({ subject: { text: "select 3" } as never });
   call.reaches("rows");
   call.fail(foreign);
   await expect(call.promise).rejects.toBe(foreign);

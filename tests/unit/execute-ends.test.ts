@@ -22,7 +22,7 @@ function newSession(): { noted: NotedSession; session: Session } {
     isNone: true,
     isWaiting: false,
     flight: (operate: (preludes: readonly string[]) => Operation) => operate([]),
-    again: () => Promise.resolve(),
+    prepareRepeat: () => Promise.resolve(),
   };
   const config = { ...connection.config, firstRun: "describe" };
   return { noted, session: { connection, catalog, statements, transaction, config } as unknown as Session };

@@ -1,5 +1,5 @@
 // How one statement is carried out (js/statement/execute.ts), over sockets in memory: the flights that follow from each
-// decision of its course, and what is not sent once a call has ended.
+// decision of its state, and what is not sent once a call has ended.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { Retry } from "../../js/util/observer.ts";

@@ -20,7 +20,7 @@ async function newIsolate() {
   return import("../../js/session/first-run.ts");
 }
 
-const COLUMNS: ReadColumns = { known: [], asked: [], anySize: false };
+const COLUMNS: ReadColumns = { known: [], askedTypes: [], anySize: false };
 const checkOf = (values: readonly unknown[], columns?: ReadColumns, isVersionKnown = true) =>
   firstRunOf("server", "select n", values, columns, isVersionKnown)!.check;
 const sqlOf = (...given: Parameters<typeof checkOf>) => checkOf(...given).sql;
@@ -153,15 +153,15 @@ test("the check leaves out types that were looked up, and as many cached types a
     /oid not in \(([^)]*)\)/.exec(sqlOf([], { ...COLUMNS, ...columns }, isVersionKnown))?.[1];
   expect(excepted({})).toBeUndefined();
   expect(excepted({ known: [20_001] })).toBe("20001");
-  expect(excepted({ known: [20_001], asked: [20_002, 20_003] })).toBe("20002,20003,20001");
-  const asked = Array.from({ length: 20 }, (_, at) => 20_000 + at);
-  expect(excepted({ asked, known: [30_000] })).toBe(asked.join());
+  expect(excepted({ known: [20_001], askedTypes: [20_002, 20_003] })).toBe("20002,20003,20001");
+  const askedTypes = Array.from({ length: 20 }, (_, at) => 20_000 + at);
+  expect(excepted({ askedTypes, known: [30_000] })).toBe(askedTypes.join());
   // At most forty characters. After the first type that does not fit, no further one is tried.
   const known = [20_001, 20_002, 20_003, 20_004, 20_005, 20_006, 1_234_567, 1];
   expect(excepted({ known })).toBe(known.slice(0, 6).join());
   expect(excepted({ known: [...known.slice(0, 6), 1_234] })).toBe([...known.slice(0, 6), 1_234].join());
   // Together with the version there is no room for cached types.
-  expect(excepted({ known: [20_001], asked: [20_002] }, false)).toBe("20002");
+  expect(excepted({ known: [20_001], askedTypes: [20_002] }, false)).toBe("20002");
 });
 
 test("parameter types are looked at if a text would not do for each of them", () => {

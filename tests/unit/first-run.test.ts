@@ -426,7 +426,7 @@ test("the check grows by at most 150 bytes for the types of columns, even if man
   const most = 436 + 150;
   const columns = (count: number) => ({ known: Array.from({ length: count }, (_, at) => 4_000_000_000 + at) });
   const lengthOf = (server: string, count: number) =>
-    firstRunOf(server, "select 1", [], { ...columns(count), asked: [], anySize: false })!.check.sql.length;
+    firstRunOf(server, "select 1", [], { ...columns(count), askedTypes: [], anySize: false })!.check.sql.length;
   expect(lengthOf("of sizes", 0)).toBeLessThanOrEqual(most);
   expect(lengthOf("of sizes", 100)).toBeLessThanOrEqual(most);
   checkPassed("of sizes");

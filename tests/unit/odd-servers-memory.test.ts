@@ -32,7 +32,7 @@ test("an unknown server is treated like PostgreSQL", () => {
 });
 
 test("odd answers count per host, port, database and kind of call, and rows are then requested as text", () => {
-  memory.heedOddness(one, "statement");
+  memory.noteOddResponse(one, "statement");
   expect([memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([true, true]);
   expect(memory.isOdd(one, "batch")).toBe(false);
   const others = [server("two"), server("one", "i"), server("one", "h", 5433)];
@@ -42,13 +42,13 @@ test("odd answers count per host, port, database and kind of call, and rows are 
 });
 
 test("a server that once answered a first run correctly is described first, but not asked for text", () => {
-  memory.heedSuccess(one, "statement");
-  memory.heedOddness(one, "statement");
+  memory.noteSuccess(one, "statement");
+  memory.noteOddResponse(one, "statement");
   expect([memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([true, false]);
 });
 
 test("after odd answers to a batch, single statements are not asked for as text", () => {
-  memory.heedOddness(one, "batch");
+  memory.noteOddResponse(one, "batch");
   expect([memory.isOdd(one, "batch"), memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([
     true,
     false,
@@ -57,11 +57,11 @@ test("after odd answers to a batch, single statements are not asked for as text"
 });
 
 test("a later first run that succeeds does not clear the mark", () => {
-  memory.heedOddness(one, "statement");
-  memory.heedSuccess(one, "statement");
+  memory.noteOddResponse(one, "statement");
+  memory.noteSuccess(one, "statement");
   expect([memory.isOdd(one, "statement"), memory.asksForText(one)]).toEqual([true, true]);
-  memory.heedLoss(server("two"), "statement", lost, false);
-  memory.heedSuccess(server("two"), "statement");
+  memory.noteLoss(server("two"), "statement", lost, false);
+  memory.noteSuccess(server("two"), "statement");
   expect(memory.isOdd(server("two"), "statement")).toBe(true);
 });
 
@@ -87,8 +87,8 @@ const ends: [what: string, error: unknown, isDescribed: boolean, isSuspect: bool
 
 test.each(ends)("after %s the server may be described first", (_, error, isDescribed, ...expected) => {
   const [fresh, proven] = [server("fresh"), server("proven")];
-  memory.heedSuccess(proven, "statement");
-  for (const each of [fresh, proven]) memory.heedLoss(each, "statement", error, isDescribed);
+  memory.noteSuccess(proven, "statement");
+  for (const each of [fresh, proven]) memory.noteLoss(each, "statement", error, isDescribed);
   expect([fresh, proven].map((each) => memory.isOdd(each, "statement"))).toEqual(expected);
   // The format of its rows stays, because only the server's own answers show that it is not PostgreSQL.
   expect([fresh, proven].map(memory.asksForText)).toEqual([false, false]);
@@ -96,17 +96,17 @@ test.each(ends)("after %s the server may be described first", (_, error, isDescr
 });
 
 test("an odd server stays odd after a lost connection", () => {
-  memory.heedOddness(one, "statement");
-  memory.heedLoss(one, "statement", unexpected, false);
+  memory.noteOddResponse(one, "statement");
+  memory.noteLoss(one, "statement", unexpected, false);
   expect(memory.asksForText(one)).toBe(true);
 });
 
 test("the number of remembered servers is bounded, and a known server displaces no other", () => {
   const all = Array.from({ length: MOST_SERVERS }, (_, at) => server(`${at}`));
-  for (const each of all) memory.heedOddness(each, "statement");
-  memory.heedOddness(all[7]!, "statement");
+  for (const each of all) memory.noteOddResponse(each, "statement");
+  memory.noteOddResponse(all[7]!, "statement");
   expect(all.filter((each) => memory.isOdd(each, "statement"))).toHaveLength(MOST_SERVERS);
-  memory.heedOddness(one, "statement");
+  memory.noteOddResponse(one, "statement");
   expect(all.filter((each) => !memory.isOdd(each, "statement"))).toEqual([all[0]]);
   expect(memory.isOdd(one, "statement")).toBe(true);
 });

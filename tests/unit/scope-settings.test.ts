@@ -1,7 +1,7 @@
 // The settings of a scope (js/session/scope-settings.ts): the statement that sets them, which of them change the
 // meaning of SQL, and what is refused.
 import { expect, test } from "vitest";
-import { NODES_CHECK } from "../../js/session/nodes.ts";
+import { CITUS_CHECK } from "../../js/session/citus.ts";
 import { scopeSettings, type ScopeOptions } from "../../js/session/scope-settings.ts";
 import { UsageError } from "../../js/util/errors.ts";
 
@@ -12,18 +12,18 @@ const meaningOf = (settings: Record<string, string>) => scopeSettings({ settings
 test("each setting is set until the transaction ends, in order, and the role last", () => {
   const settings = { "app.tenant": 7, search_path: "a, b", "app.big": 8n, "app.on": true };
   expect(statementOf({ role: "r", settings })).toBe(
-    `select where ${[set("app.tenant", "7"), set("search_path", "a, b"), set("app.big", "8"), set("app.on", "true"), set("role", "r"), NODES_CHECK].join(" or ")}`,
+    `select where ${[set("app.tenant", "7"), set("search_path", "a, b"), set("app.big", "8"), set("app.on", "true"), set("role", "r"), CITUS_CHECK].join(" or ")}`,
   );
-  expect(statementOf({ role: "r" })).toBe(`select where ${set("role", "r")} or ${NODES_CHECK}`);
+  expect(statementOf({ role: "r" })).toBe(`select where ${set("role", "r")} or ${CITUS_CHECK}`);
 });
 
 test("neither a quote nor a backslash ends a literal", () => {
   expect(statementOf({ settings: { "a'b.c": "d\\e'f''" } })).toBe(
-    `select where ${set("a''b.c", "d\\\\e''f''''")} or ${NODES_CHECK}`,
+    `select where ${set("a''b.c", "d\\\\e''f''''")} or ${CITUS_CHECK}`,
   );
 });
 
-test("with nodes each setting uses SET LOCAL, and lists of names are set only where the plan is made", () => {
+test("on Citus each setting uses SET LOCAL, and lists of names are set only where the plan is made", () => {
   const settings = { "app.tenant": "it's \\ 7", search_path: "a, b", 'x"y.z': 1 };
   const body = [
     "begin set local citus.propagate_set_commands = 'local'",
@@ -33,7 +33,7 @@ test("with nodes each setting uses SET LOCAL, and lists of names are set only wh
     `set local "role" = E'r'`,
     "perform pg_catalog.create_intermediate_result('pgz_scope','select'); end",
   ].join("; ");
-  expect(scopeSettings({ role: "r", settings }).onNodes).toBe(`do E'${body.replace(/['\\]/g, "$&$&")}'`);
+  expect(scopeSettings({ role: "r", settings }).citusStatement).toBe(`do E'${body.replace(/['\\]/g, "$&$&")}'`);
 });
 
 test("names with a dot do not change the meaning of SQL, and all others do, including the role", () => {
@@ -93,7 +93,7 @@ test("an unknown option is refused by its name", () => {
 test.each(["my_role", "roles", "role.name", "app.role", "client_encoding_", "my_client_encoding"])(
   "a setting whose name only looks reserved is set: %s",
   (name) => {
-    expect(statementOf({ settings: { [name]: "a" } })).toBe(`select where ${set(name, "a")} or ${NODES_CHECK}`);
+    expect(statementOf({ settings: { [name]: "a" } })).toBe(`select where ${set(name, "a")} or ${CITUS_CHECK}`);
   },
 );
 

@@ -2,7 +2,7 @@
 // settings is refused before anything is sent.
 import { inspect } from "node:util";
 import { beforeEach, expect, test } from "vitest";
-import { NODES_CHECK } from "../../js/session/nodes.ts";
+import { CITUS_CHECK } from "../../js/session/citus.ts";
 import { scopeSettings } from "../../js/session/scope-settings.ts";
 import { described, failed } from "../support/first-runs.ts";
 import {
@@ -23,8 +23,8 @@ useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const settings = { "app.tenant": 7 };
-const SET = `select where pg_catalog.set_config(E'app.tenant',E'7',true) is null or ${NODES_CHECK}`;
-const SCOPE_ON_NODES = scopeSettings({ settings }).onNodes;
+const SET = `select where pg_catalog.set_config(E'app.tenant',E'7',true) is null or ${CITUS_CHECK}`;
+const SCOPE_ON_CITUS = scopeSettings({ settings }).citusStatement;
 /** The answers to a statement before another one, with its command tag. */
 const inFront = (tag: string) => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag)]);
 const tenant = () => client.scope({ settings });
@@ -49,14 +49,14 @@ test("the settings are sent before each call of the scope, and before no call of
 });
 
 /** With a mark before it, the version of Citus is not a number. The check fails with this, in the server's language. */
-const onNodes = () =>
+const refusedByCitus = () =>
   wire.errorResponse({ S: "FEHLER", V: "ERROR", C: "22P02", M: "ungültige Eingabe: »pgz_citus 12.1.12«" });
 
-test("the first call recognizes a server with nodes, and runs once with settings that reach them", async () => {
+test("the first call recognizes Citus, and runs once with settings that reach its nodes", async () => {
   const session = await letInKnowing();
   const call = tenant().query("select n");
   expect(await texts(session)).toEqual([SET, "select n"]);
-  session.send(onNodes(), wire.readyForQuery());
+  session.send(refusedByCitus(), wire.readyForQuery());
   // The statement is described again, as after any refusal before it.
   const asked = await texts(session);
   if (asked.length === 1) {
@@ -67,15 +67,15 @@ test("the first call recognizes a server with nodes, and runs once with settings
       wire.readyForQuery(),
     );
   } else {
-    expect(asked).toEqual([SCOPE_ON_NODES, "select n"]);
+    expect(asked).toEqual([SCOPE_ON_CITUS, "select n"]);
     session.send(inFront("DO"), wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
     session.send(wire.readyForQuery());
   }
-  expect(await texts(session)).toEqual([SCOPE_ON_NODES, "select n"]);
+  expect(await texts(session)).toEqual([SCOPE_ON_CITUS, "select n"]);
   session.send(inFront("DO"), begun(), rows(1, 2), ended(1));
   expect((await call).rows).toEqual([{ n: 1 }]);
   const next = tenant().query("select n");
-  expect(await texts(session)).toEqual([SCOPE_ON_NODES, "select n"]);
+  expect(await texts(session)).toEqual([SCOPE_ON_CITUS, "select n"]);
   session.send(inFront("DO"), begun(), rows(2, 3), ended(1));
   expect((await next).rows).toEqual([{ n: 2 }]);
 });

@@ -156,7 +156,7 @@ const asRows = { form, policy: undefined };
 const first = (text = "select n", request: Parameters<typeof session.statements.firstRun>[2] = asRows) =>
   session.statements.firstRun(text, [], request);
 const failed = (message: string, code = "22P02") =>
-  session.statements.failedInFront("check", new PostgresError({ code, message }));
+  session.statements.noteFailureInFront("check", new PostgresError({ code, message }));
 const SETTINGS = 'invalid: "pgz-edge: settings 0ISO"';
 
 test("a statement may run first on a server with a recent version, or with an unknown one", () => {
@@ -183,8 +183,8 @@ test("the check leaves out types that are cached or looked up, and covers any si
   session.statements.checkPassed();
   session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], []]]);
   const request = (parsers?: object) => ({ form, policy: { parsers } as never });
-  const sqlOf = (parsers?: object, asked?: number[]) =>
-    session.statements.firstRun("select n", [], request(parsers), asked)!.check.sql;
+  const sqlOf = (parsers?: object, askedTypes?: number[]) =>
+    session.statements.firstRun("select n", [], request(parsers), askedTypes)!.check.sql;
   expect(sqlOf()).toContain(`not in (${MOOD})`);
   expect(sqlOf(undefined, [MOOD + 1])).toContain(`not in (${MOOD + 1},${MOOD})`);
   expect([sqlOf(), sqlOf({})].map((sql) => sql.includes("typlen<0"))).toEqual([true, false]);
@@ -230,9 +230,9 @@ test("a check whose name is gone does not count as failed, except behind a poole
 test("a failure before the check does not count against it, and a failed Close marks the server as odd", () => {
   const { config } = session.connection;
   const error = new PostgresError({ code: "22P02", message: SETTINGS });
-  for (const part of ["prelude", undefined] as const) session.statements.failedInFront(part, error);
+  for (const part of ["prelude", undefined] as const) session.statements.noteFailureInFront(part, error);
   expect([first() !== undefined, isOdd(config as never, "statement")]).toEqual([true, false]);
-  session.statements.failedInFront("close", error);
+  session.statements.noteFailureInFront("close", error);
   expect([first(), isOdd(config as never, "statement")]).toEqual([undefined, true]);
 });
 

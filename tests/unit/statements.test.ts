@@ -1,7 +1,7 @@
 // How statements are described on one connection (js/session/statements.ts): what is asked, what is cached afterwards
 // and for whom, and how names are prepared.
 import { beforeEach, expect, test } from "vitest";
-import { heedOddness } from "../../js/session/odd-servers.ts";
+import { noteOddResponse } from "../../js/session/odd-servers.ts";
 import type { Shape } from "../../js/session/shapes.ts";
 import { PgzError, PostgresError } from "../../js/util/errors.ts";
 import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-statements.ts";
@@ -134,7 +134,7 @@ test("a statement without binary form is requested as text from then on", async 
 });
 
 test("on a server unlike PostgreSQL all rows are requested as text", async () => {
-  heedOddness(session.connection.config as never, "statement");
+  noteOddResponse(session.connection.config as never, "statement");
   expect([...(await learned("select n", [23, 25])).resultFormats]).toEqual([0, 0]);
 });
 
@@ -256,7 +256,7 @@ test("without types of the database the formats are those that the core has repo
 });
 
 test("on a server unlike PostgreSQL its own types are text, too", async () => {
-  heedOddness(session.connection.config as never, "statement");
+  noteOddResponse(session.connection.config as never, "statement");
   const learning = learn("select m");
   last().answer(shapeOf([MOOD]));
   await settled();

@@ -4,7 +4,7 @@ import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
-import { commit, plainly, putInFront, TransactionBlock } from "../../js/session/transaction-block.ts";
+import { commit, simpleQuery, putInFront, TransactionBlock } from "../../js/session/transaction-block.ts";
 import { PgzError, PostgresError } from "../../js/util/errors.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_NONE, type CoreConnection } from "../../js/wasm/boundary.ts";
 
@@ -51,7 +51,7 @@ let connection: Wire;
 const blockOf = (statement?: string) =>
   new TransactionBlock(
     connection as unknown as Connection,
-    statement === undefined ? undefined : { statement, onNodes: `${statement} on nodes` },
+    statement === undefined ? undefined : { statement, citusStatement: `${statement} on nodes` },
   );
 beforeEach(() => {
   connection = new Wire();
@@ -236,7 +236,7 @@ test("a failed flight that began a transaction is rolled back, and BEGIN is sent
   block.begin("begin");
   const { operation, arrive } = fly(block);
   await arrive("E", failure);
-  await block.again(operation);
+  await block.prepareRepeat(operation);
   expect(connection.log).toEqual(["ROLLBACK", "abandon without a cancel", "over"]);
   expect(stateOf(block)).toEqual({ ...WAITING, beginFailed: true });
   expect(fly(block).preludes).toEqual(["begin"]);
@@ -244,18 +244,18 @@ test("a failed flight that began a transaction is rolled back, and BEGIN is sent
 
 test("a flight inside a transaction, or after another BEGIN, does not make BEGIN repeat", async () => {
   const block = blockOf();
-  await block.again(undefined);
+  await block.prepareRepeat(undefined);
   block.begin("begin");
   const first = fly(block);
   await first.arrive("T");
   const second = fly(block);
   await second.arrive("E", failure);
-  for (const operation of [second.operation, first.operation, undefined]) await block.again(operation);
+  for (const operation of [second.operation, first.operation, undefined]) await block.prepareRepeat(operation);
   expect([connection.log, stateOf(block)]).toEqual([[], INSIDE]);
   block.begin("begin next");
   const third = fly(block);
   await third.arrive("E", failure);
-  await block.again(second.operation);
+  await block.prepareRepeat(second.operation);
   expect([connection.log, block.isWaiting]).toEqual([[], false]);
 });
 
@@ -265,7 +265,7 @@ test("a failed flight whose transaction was withdrawn does not make BEGIN repeat
   const { operation, arrive } = fly(block);
   await arrive("E", failure);
   block.withdraw();
-  await block.again(operation);
+  await block.prepareRepeat(operation);
   expect([connection.log, block.isWaiting]).toEqual([[], false]);
 });
 
@@ -275,7 +275,7 @@ test("a failed flight of the previous transaction does not make the next one's B
   const { operation, arrive } = fly(block);
   await arrive("I", failure);
   block.begin("begin next");
-  await block.again(operation);
+  await block.prepareRepeat(operation);
   expect(fly(block).preludes).toEqual(["begin next"]);
 });
 
@@ -285,7 +285,7 @@ test("if the connection ends instead of rolling back, the repeat fails with the 
   const { operation, arrive } = fly(block);
   await arrive("E", failure);
   connection.rolls = "E";
-  await expect(block.again(operation)).rejects.toMatchObject({
+  await expect(block.prepareRepeat(operation)).rejects.toMatchObject({
     code: "CONNECTION_LOST",
     message: expect.stringContaining("could not be rolled back"),
   });
@@ -316,7 +316,7 @@ test("the driver's own statements ask for no rows, and COMMIT is not a Query", (
     execute: (...given: unknown[]) => told.push(["execute", ...given]),
   } as unknown as CoreConnection;
   putInFront(handle, ["a", "b"]);
-  expect([plainly("c")(handle), commit(handle)]).toEqual([3, 4]);
+  expect([simpleQuery("c")(handle), commit(handle)]).toEqual([3, 4]);
   expect(told).toEqual([
     ["prelude", "a"],
     ["prelude", "b"],

@@ -158,8 +158,8 @@ test("texts are noted on a session with later users: each text of a batch, or th
   const world = new TurnQueueWorld(5);
   const noted: string[] = [];
   world.session = world.newSession({ note: (text: string) => void noted.push(text) });
-  world.call("a", { call: { asked: { text: "all", texts: ["one", "two"] } } }).over();
-  world.call("b", { call: { asked: { text: "three" } } }).over();
+  world.call("a", { call: { subject: { text: "all", texts: ["one", "two"] } } }).over();
+  world.call("b", { call: { subject: { text: "three" } } }).over();
   world.call("c").over();
   expect(noted).toEqual(["one", "two", "three"]);
 });

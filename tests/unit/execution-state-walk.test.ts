@@ -1,11 +1,12 @@
-// A statement's course (js/statement/course.ts) in every state that it can reach: each outcome of an attempt, in each
-// place, with and without a cached description. The rules are stated here independently of how the course decides.
+// A statement's next steps (js/statement/execution-state.ts) in every state that it can reach: each outcome of an
+// attempt, in each place, with and without a cached description. The rules are stated here independently of how the
+// code decides.
 import { expect, test } from "vitest";
 import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import type { Shape } from "../../js/session/shapes.ts";
-import { Course, type ExecutionForm, type Step } from "../../js/statement/course.ts";
+import { ExecutionState, type ExecutionForm, type Step } from "../../js/statement/execution-state.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
 import { fromErrorResponse } from "../../js/util/errors.ts";
 import { NO_LIMITS } from "../../js/wasm/boundary.ts";
@@ -33,8 +34,8 @@ interface End {
 }
 
 const CHECK = "check" as const;
-const NOT_BOUND = { bound: false, before: undefined };
-const BOUND = { bound: true, before: undefined };
+const NOT_BOUND = { hasBound: false, failedPart: undefined };
+const BOUND = { hasBound: true, failedPart: undefined };
 const ends: readonly End[] = [
   { name: "well" },
   { name: "the connection is lost", isLost: true },
@@ -50,21 +51,21 @@ const ends: readonly End[] = [
   { name: "a value that does not fit", error: { code: "22P02" }, reached: NOT_BOUND },
   { name: "a division by zero when rows were seen", error: { code: "22012" }, reached: BOUND, isSeen: true },
   { name: "a type without binary form", error: { code: "42883", routine: "getTypeBinaryOutputInfo" }, reached: BOUND },
-  { name: "a prelude that fails", error: { code: "42501" }, reached: { bound: false, before: "prelude" } },
+  { name: "a prelude that fails", error: { code: "42501" }, reached: { hasBound: false, failedPart: "prelude" } },
   {
     name: "a check that meets types of the database",
     error: { code: "22P02", message: 'invalid input syntax for type integer: "pgz-edge: columns {20001}"' },
-    reached: { bound: true, before: CHECK },
+    reached: { hasBound: true, failedPart: CHECK },
   },
-  { name: "a check that fails", error: { code: "22P02" }, reached: { bound: true, before: CHECK } },
+  { name: "a check that fails", error: { code: "22P02" }, reached: { hasBound: true, failedPart: CHECK } },
 ];
 
 const goesOn = (step: Step): boolean => !["end", "fail", "leave"].includes(step.do);
 
-/** A course, and a model of the session under it. */
+/** A statement's state, and a model of the session under it. */
 class World {
   readonly call = { finished: false };
-  readonly course: Course;
+  readonly state: ExecutionState;
   readonly #beginning: Beginning;
   #place: Place;
   #shapes = 0;
@@ -77,7 +78,7 @@ class World {
     if (beginning.knows === "its shape") this.#shape = this.#newShape();
     const form = { limits: NO_LIMITS, policy: beginning.hasNames ? undefined : { parsers: {} } };
     const query = { text: beginning.text, values: [] };
-    this.course = new Course(this.call as AnyCall, this.#session(), query, form as unknown as ExecutionForm);
+    this.state = new ExecutionState(this.call as AnyCall, this.#session(), query, form as unknown as ExecutionForm);
   }
 
   #session(): Session {
@@ -90,7 +91,7 @@ class World {
         firstRun: () => (this.#beginning.knows === "nothing" ? { text: this.#beginning.text } : undefined),
         forget: () => {},
         forgetShape: () => (this.#shape = undefined),
-        failedInFront: () => {},
+        noteFailureInFront: () => {},
         refuseBinary: () => !this.#hasRefusedBinary && (this.#hasRefusedBinary = true),
       },
       transaction: {
@@ -112,31 +113,31 @@ class World {
     return { id: ++this.#shapes, sql: this.#beginning.text, parameterTypes: types } as unknown as Shape;
   }
 
-  /** What the loop of execute.ts reports to the course after a step, once for each possible outcome. */
+  /** What the loop of execute.ts reports to the state after a step, once for each possible outcome. */
   *nexts(step: Step): Generator<{ readonly end: End; readonly next: () => Step }> {
-    const { course } = this;
+    const { state } = this;
     switch (step.do) {
       case "learn names":
-        return yield { end: ends[0]!, next: () => course.named() };
+        return yield { end: ends[0]!, next: () => state.named() };
       case "describe":
-        return yield { end: ends[0]!, next: () => course.described((this.#shape = this.#newShape())) };
+        return yield { end: ends[0]!, next: () => state.described((this.#shape = this.#newShape())) };
       case "wait":
       case "pause":
-        return yield { end: ends[0]!, next: () => course.begin() };
+        return yield { end: ends[0]!, next: () => state.begin() };
       case "begin again":
-        return yield { end: ends[0]!, next: () => this.#again(() => course.begin()) };
+        return yield { end: ends[0]!, next: () => this.#again(() => state.begin()) };
       case "ask for types":
-        return yield { end: ends[0]!, next: () => this.#again(() => course.withTypes(step.oids, step.failed)) };
+        return yield { end: ends[0]!, next: () => this.#again(() => state.withTypes(step.oids, step.failed)) };
       case "execute":
         for (const end of ends) {
-          if (end.reached?.before === CHECK) continue; // only first runs have one
-          yield { end, next: () => course.executed(this.#operation(end), end.isLost ? lost() : undefined) };
+          if (end.reached?.failedPart === CHECK) continue; // only first runs have one
+          yield { end, next: () => state.executed(this.#operation(end), end.isLost ? lost() : undefined) };
         }
         return;
       case "run first":
         for (const end of ends) {
           if (end.isLost) continue; // it rejects then, which fails the call
-          yield { end, next: () => this.#ranFirst(end, step.asked) };
+          yield { end, next: () => this.#ranFirst(end, step.askedTypes) };
         }
     }
   }
@@ -146,12 +147,12 @@ class World {
     return next();
   }
 
-  #ranFirst(end: End, asked: readonly number[] | undefined): Step {
+  #ranFirst(end: End, askedTypes: readonly number[] | undefined): Step {
     const operation = this.#operation(end);
     const { reached } = end;
     const mayBeDescribed =
-      reached !== undefined && reached.before !== "prelude" && (!!reached.before || !reached.bound);
-    return this.course.ranFirst({ operation, shape: undefined, mayBeDescribed }, operation, asked);
+      reached !== undefined && reached.failedPart !== "prelude" && (!!reached.failedPart || !reached.hasBound);
+    return this.state.ranFirst({ operation, shape: undefined, mayBeDescribed }, operation, askedTypes);
   }
 
   #operation({ error, reached, isSeen = false, isHit = false, isOpen = false }: End): Operation {
@@ -179,11 +180,11 @@ interface Stop {
   /** The outcomes of the attempts that have failed so far. */
   readonly ends: readonly End[];
   readonly step: Step;
-  /** The course continues after an attempt that has just failed. */
+  /** The statement continues after an attempt that has just failed. */
   readonly isAgain: boolean;
 }
 
-/** Maximum number of failed attempts on one way. A course remembers one bit or count per cause. */
+/** Maximum number of failed attempts on one way. The state holds one bit or count per cause. */
 const MOST_FAILURES = 4;
 
 const beginnings: Beginning[] = [];
@@ -192,10 +193,10 @@ for (const place of ["alone", "begins", "inside"] as const)
     for (const knows of ["its shape", "nothing", "nothing, and describes first"] as const)
       for (const hasNames of [true, false]) beginnings.push({ place, text, knows, hasNames });
 
-/** Yields every way through the course. Each way starts again from the beginning, because a course has state. */
+/** Yields every way through the steps. Each way starts again from the beginning, because the state changes. */
 function* walk(beginning: Beginning, isAbandoned = false, choices: readonly number[] = []): Generator<Stop> {
   const world = new World(beginning);
-  let step = world.course.begin();
+  let step = world.state.begin();
   const way: string[] = [step.do];
   const met: End[] = [];
   let isFailure = false;
@@ -225,13 +226,13 @@ const again = stops.filter(({ isAgain }) => isAgain);
 
 test("every step is reached", () => {
   const steps = ["learn names", "describe", "run first", "execute", "begin again", "ask for types", "wait", "pause"];
-  // A course takes the step "leave" only when its call is over; a test below covers that.
+  // The step "leave" is taken only when the call is over; a test below covers that.
   expect([...new Set(stops.map(({ step }) => step.do))].sort()).toEqual([...steps, "end", "fail"].sort());
   expect(again.length).toBeGreaterThan(500);
 });
 
 test("an attempt that may have had an effect, or whose rows were seen, is not sent again", () => {
-  const mayHaveRun = ({ reached }: End) => reached?.bound === true && reached.before === undefined;
+  const mayHaveRun = ({ reached }: End) => reached?.hasBound === true && reached.failedPart === undefined;
   const wrong = again.filter(({ beginning, ends }) => {
     const last = ends.at(-1)!;
     return last.isSeen || last.isLost || last.isOpen || (beginning.text.startsWith("call") && mayHaveRun(last));

@@ -1,19 +1,19 @@
-// A statement's course on a session that only records its calls, for tests of the course's decisions.
+// A statement's execution state on a session that only records its calls, for tests of the decisions.
 //
-// Knows what js/statement/course.ts needs of a call and a session. Must not know what the course decides.
+// Knows what js/statement/execution-state.ts needs of a call and a session. Must not know what it decides.
 import { expect } from "vitest";
 import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
 import type { FirstRun } from "../../js/session/first-run.ts";
 import type { Session } from "../../js/session/session.ts";
 import type { Shape } from "../../js/session/shapes.ts";
-import { Course, type ExecutionForm, type FirstEnded } from "../../js/statement/course.ts";
+import { ExecutionState, type ExecutionForm, type FirstEnded } from "../../js/statement/execution-state.ts";
 import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
 import { NO_LIMITS } from "../../js/wasm/boundary.ts";
 
-export const NOT_BOUND: Reached = { bound: false, before: undefined };
-export const BOUND: Reached = { bound: true, before: undefined };
-export const CHECK: Reached = { bound: true, before: "check" };
+export const NOT_BOUND: Reached = { hasBound: false, failedPart: undefined };
+export const BOUND: Reached = { hasBound: true, failedPart: undefined };
+export const CHECK: Reached = { hasBound: true, failedPart: "check" };
 export const RUN = { text: "select n" } as FirstRun;
 export const TEXT_ONLY = { routine: "getTypeBinaryOutputInfo" };
 
@@ -42,8 +42,8 @@ export interface Given {
   readonly text?: string;
 }
 
-/** Returns a course on a session that records its calls. */
-export function newCourse({
+/** Returns a state on a session that records its calls. */
+export function newState({
   knows,
   hasRun = true,
   firstRun,
@@ -63,27 +63,27 @@ export function newCourse({
     firstRun: (...given: unknown[]) => (log.push(["firstRun", given[3]]), firstRun),
     forget: ({ id }: Shape) => void log.push(["forget", id]),
     forgetShape: (sql: string) => void log.push(["forgetShape", sql]),
-    failedInFront: (part: unknown, { code }: PgzError) => void log.push(["failedInFront", part, code]),
+    noteFailureInFront: (part: unknown, { code }: PgzError) => void log.push(["noteFailureInFront", part, code]),
     refuseBinary: () => !statements.isText && (statements.isText = true),
   };
   const session = { config: { firstRun: "text", ...config }, statements, transaction } as unknown as Session;
   const whole = { form: 1, limits: NO_LIMITS, ...form } as ExecutionForm;
-  const course = new Course(call as AnyCall, session, { text, values }, whole);
-  return { course, call, transaction, statements, log };
+  const state = new ExecutionState(call as AnyCall, session, { text, values }, whole);
+  return { state, call, transaction, statements, log };
 }
 
 /** The same, with its statement sent, whose shape was known. */
 export function executing(given: Given = {}) {
   const knows = given.knows ?? newShape();
-  const world = newCourse({ ...given, knows });
-  expect(world.course.begin()).toMatchObject({ do: "execute", shape: knows });
+  const world = newState({ ...given, knows });
+  expect(world.state.begin()).toMatchObject({ do: "execute", shape: knows });
   return { ...world, shape: knows };
 }
 
 /** The same, with its statement sent as a first run. */
 export function runningFirst(given: Given = {}) {
-  const world = newCourse({ firstRun: RUN, ...given });
-  expect(world.course.begin()).toEqual({ do: "run first", run: RUN });
+  const world = newState({ firstRun: RUN, ...given });
+  expect(world.state.begin()).toEqual({ do: "run first", run: RUN });
   return world;
 }
 

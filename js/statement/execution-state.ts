@@ -1,5 +1,5 @@
-// The course of one statement, from its text and values to the end of its result, as decisions: what comes next, given
-// what is known of the statement, what has been sent, and what the outcome was.
+// Decides each next step of one statement, from its text and values to the end of its result: by the cached shape, by
+// what has been sent, and by the outcome.
 //
 //   begin ──┬─> learn names ──┐
 //           v                 v
@@ -9,6 +9,7 @@
 //           └─ describe ──> described ──────────────────────^               │
 //           ^                                                               │
 //           └───────── here · after a pause · described <──────────────────┴──> fail
+//                      (`Next` in session/again.ts)
 //
 // It makes no promise and sends nothing: execute.ts carries out its decisions. Knows shapes, parameters and what a
 // failure says about both. Must not know sockets, or what happens to the rows.
@@ -17,7 +18,7 @@ import type { Form } from "../rows/form.ts";
 import { nextAfter, type Cause, type Effect, type Next, type Place } from "../session/again.ts";
 import type { AnyCall } from "../session/call.ts";
 import { columnTypes, type FirstRun } from "../session/first-run.ts";
-import { tellsOfNodes } from "../session/nodes.ts";
+import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -35,13 +36,19 @@ export type Step =
   | { readonly do: "learn names" }
   /** Ask the server for the statement's shape, then call `described`. */
   | { readonly do: "describe" }
-  /** Send the statement as text, with a question in front of it for the types in `asked`, then call `ranFirst`. */
-  | { readonly do: "run first"; readonly run: FirstRun; readonly asked?: readonly number[] | undefined }
+  /**
+   * Run the statement with its parameters and rows as text, then call `ranFirst`. `askedTypes`: types of its columns
+   * that a question in front of it has just asked for.
+   */
+  | { readonly do: "run first"; readonly run: FirstRun; readonly askedTypes?: readonly number[] | undefined }
   /** Send the statement at once, because the next encoded value overwrites `parameters`. Then call `executed`. */
   | { readonly do: "execute"; readonly shape: Shape; readonly parameters: Uint8Array }
-  /** Roll back the transaction that this was to begin, so that it begins with what comes next. Then call `begin`. */
+  /**
+   * If the flight of `failed` carried BEGIN, roll back, so that the next attempt carries BEGIN again. Then call
+   * `begin`.
+   */
   | { readonly do: "begin again"; readonly failed: Operation | undefined }
-  /** The same, then call `withTypes`. */
+  /** Roll back in the same way, ask the catalog for the types `oids`, then call `withTypes`. */
   | { readonly do: "ask for types"; readonly failed: Operation; readonly oids: readonly number[] }
   /** Wait until no cancel is in flight on the session, then call `begin`. */
   | { readonly do: "wait" }
@@ -49,14 +56,17 @@ export type Step =
   | { readonly do: "pause"; readonly attempt: number; readonly error: PgzError }
   /** The result is complete. */
   | { readonly do: "end"; readonly operation: Operation }
-  /** The call is over for another reason. */
+  /** The call has ended for another reason. */
   | { readonly do: "leave" }
   | { readonly do: "fail"; readonly error: unknown };
 
 /** What a first run reports at its end (first-execution.ts). */
 export interface FirstEnded {
   readonly operation: Operation;
-  /** The shape that the statement turned out to have, as far as that is known for good. */
+  /**
+   * The shape that the server described. Undefined if it described none, and until the catalog has been asked for its
+   * types.
+   */
   readonly shape: Shape | undefined;
   /** Whether nothing of it ran, and it may succeed if it is described first. */
   readonly mayBeDescribed: boolean;
@@ -76,28 +86,28 @@ interface Sent {
   readonly hadRun: boolean;
 }
 
-/** An attempt that failed because of what was known. */
-interface Outdated {
+/** An attempt that failed, perhaps because its shape or its prepared statement was out of date. */
+interface FailedAttempt {
   readonly shape: Shape;
   readonly hadRun: boolean;
   readonly error: unknown;
 }
 
-export class Course {
+export class ExecutionState {
   readonly #call: AnyCall;
   readonly #session: Session;
   readonly #query: Query;
   readonly #form: ExecutionForm;
-  /** Where the current attempt began. */
+  /** Whether the current attempt runs alone, begins a transaction or is inside one. */
   #place: Place = "alone";
   #sent: Sent | undefined;
   #hasNames: boolean;
-  /** What was known was out of date, so this attempt uses what the server says now. */
-  #isAnew = false;
-  #outdated: Outdated | undefined;
-  /** The shape that its first run taught, although that run failed. */
+  /** This attempt uses what the server has just described: the cached shape was out of date, or a first run failed. */
+  #ignoresCache = false;
+  #failedAttempt: FailedAttempt | undefined;
+  /** The shape that the server described during a first run that then failed. */
   #learned: Shape | undefined;
-  /** How often it was sent again, by cause. */
+  /** How often the statement has been sent again, by cause. */
   readonly #repeats: Partial<Record<Cause, number>> = {};
 
   constructor(call: AnyCall, session: Session, query: Query, form: ExecutionForm) {
@@ -108,7 +118,7 @@ export class Course {
     this.#hasNames = !form.policy?.parsers;
   }
 
-  // -- on the way -----------------------------------------------------------------------------------------------------
+  // -- before it is sent ----------------------------------------------------------------------------------------------
 
   begin(): Step {
     const { statements, transaction } = this.#session;
@@ -116,13 +126,13 @@ export class Course {
     checkCount(values);
     if (!this.#hasNames) return LEARN_NAMES;
     this.#place = transaction.place;
-    const shape = this.#isAnew ? this.#learned : statements.known(text);
+    const shape = this.#ignoresCache ? this.#learned : statements.known(text);
     if (shape) return this.#execute(shape, true);
-    const run = !this.#isAnew && this.#mayRunFirst() ? statements.firstRun(text, values, this.#form) : undefined;
+    const run = !this.#ignoresCache && this.#mayRunFirst() ? statements.firstRun(text, values, this.#form) : undefined;
     return run ? { do: "run first", run } : DESCRIBE;
   }
 
-  /** The names of types are known now. */
+  /** Called when the names of types are known. */
   named(): Step {
     this.#hasNames = true;
     return this.begin();
@@ -132,11 +142,11 @@ export class Course {
     return this.#execute(shape, false);
   }
 
-  /** The types that the check of a first run did not know have been asked for. */
+  /** Called when the catalog has been asked for the types that the first run's check did not know. */
   withTypes(oids: readonly number[], failed: Operation): Step {
     const { text, values } = this.#query;
     const run = this.#session.statements.firstRun(text, values, this.#form, oids);
-    return run ? { do: "run first", run, asked: oids } : this.#describedNext(failed.error, failed);
+    return run ? { do: "run first", run, askedTypes: oids } : this.#describedNext(failed.error, failed);
   }
 
   #execute(shape: Shape, wasKnown: boolean): Step {
@@ -147,7 +157,7 @@ export class Course {
       parameters = encodeParameters(this.#query.values, shape.parameterTypes);
     } catch (error) {
       if (!wasKnown) throw error;
-      this.#outdated = { shape, hadRun: false, error };
+      this.#failedAttempt = { shape, hadRun: false, error };
       // Nothing has been sent, so the transaction is not affected.
       return this.#next("outdated", { effect: "none", place: "alone" }, error);
     }
@@ -157,9 +167,10 @@ export class Course {
   }
 
   /**
-   * Inside a transaction there may be a type that no other session sees, and a failed check would end the transaction.
-   * A cursor needs a portal that a later flight finds. As text a field is longer or shorter than in binary, so a limit
-   * on its size would refuse other rows.
+   * Whether the statement may run without a description. Not inside a transaction: the transaction may have made a type
+   * that no other session sees, and a failed check would end it. Not for a cursor: later flights must find its portal.
+   * Not with a limit on the size of a field: a value has another length as text than in binary, so the limit would
+   * refuse other rows than in later runs.
    */
   #mayRunFirst(): boolean {
     const { config, transaction } = this.#session;
@@ -173,7 +184,7 @@ export class Course {
    * prepared statement may still be the cause, if it was lost or was made for other types.
    */
   #checkChanged(shape: Shape): void {
-    const failed = this.#outdated;
+    const failed = this.#failedAttempt;
     if (failed?.shape === shape && !failed.hadRun && !isStale(failed.error)) throw failed.error;
   }
 
@@ -187,7 +198,7 @@ export class Course {
     return this.#call.finished ? LEAVE : { do: "end", operation };
   }
 
-  #executionFailed(operation: Operation, { error, bound, before }: Failure): Step {
+  #executionFailed(operation: Operation, { error, hasBound, failedPart }: Failure): Step {
     const { statements } = this.#session;
     const { shape, wasKnown, hadRun } = this.#sent!;
     const { wasHitByOtherCancel } = operation;
@@ -200,43 +211,44 @@ export class Course {
     }
     // After BindComplete something may have run, and been committed (DO and CALL can). Before BindComplete nothing has
     // run.
-    const isInFront = before !== undefined && !tellsOfNodes(error);
-    if (!bound && !isInFront && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
+    const failedInFront = failedPart !== undefined && !isCitusError(error);
+    if (!hasBound && !failedInFront && !this.#ignoresCache && mayBeOutdated(error, wasKnown)) {
       statements.forget(shape);
-      this.#outdated = { shape, hadRun, error };
+      this.#failedAttempt = { shape, hadRun, error };
       const step = this.#describedNext(error, operation);
-      // The transaction has failed with it. The next one will ask anew.
+      // It cannot be repeated here, for example because its transaction has failed too. The next call describes it
+      // again.
       if (step.do === "fail") statements.forgetShape(shape.sql);
       return step;
     }
     return this.#conflictOrFail(operation, error);
   }
 
-  /** `ended`: the operation that had the rows; `undefined` if the call was over before. */
-  ranFirst(run: FirstEnded, ended: Operation | undefined, asked: readonly number[] | undefined): Step {
+  /** `ended`: the operation that had the rows; `undefined` if the call ended meanwhile. */
+  ranFirst(run: FirstEnded, ended: Operation | undefined, askedTypes: readonly number[] | undefined): Step {
     const { statements } = this.#session;
     const { operation } = run;
     const { outcome } = operation;
     if (this.#call.finished) return LEAVE;
     if (outcome.is !== "failed") {
-      // Rows that were held may fail when they are written.
+      // Held rows are encoded after the run, by an operation of their own, which may fail.
       if (ended?.error) return { do: "fail", error: ended.error };
       return ended ? { do: "end", operation: ended } : LEAVE;
     }
-    const { error, before } = outcome;
+    const { error, failedPart } = outcome;
     if (operation.wasHitByOtherCancel) {
       const step = this.#rolledBack("cancel", operation, error);
       if (step) return step;
     }
     if (!run.mayBeDescribed) return this.#conflictOrFail(operation, error);
-    if (!tellsOfNodes(error)) statements.failedInFront(before, error);
-    const oids = before === "check" && !asked ? columnTypes(error.message) : undefined;
+    if (!isCitusError(error)) statements.noteFailureInFront(failedPart, error);
+    const oids = failedPart === "check" && !askedTypes ? columnTypes(error.message) : undefined;
     if (oids) return { do: "ask for types", failed: operation, oids };
     this.#learned = run.shape;
     return this.#describedNext(error, operation);
   }
 
-  // -- again ----------------------------------------------------------------------------------------------------------
+  // -- repeats --------------------------------------------------------------------------------------------------------
 
   #conflictOrFail(operation: Operation, error: PgzError): Step {
     return (isConflict(error) && this.#rolledBack("conflict", operation, error)) || { do: "fail", error };
@@ -250,20 +262,20 @@ export class Course {
     return step.do === "fail" ? undefined : step;
   }
 
-  /** For a statement of which nothing has run: describes it anew and sends it again, or fails. */
+  /** For a statement of which nothing has run: describes it again and repeats it, or fails. */
   #describedNext(error: unknown, operation: Operation): Step {
     return this.#next("outdated", { effect: "none", place: this.#place }, error, operation);
   }
 
   #effectOf({ outcome }: Operation): Effect {
-    if (outcome.is === "failed" && (!outcome.bound || outcome.before)) return "none";
+    if (outcome.is === "failed" && (!outcome.hasBound || outcome.failedPart)) return "none";
     return mayCommit(this.#query.text) ? "unknown" : "undone";
   }
 
-  #next(cause: Cause, left: { effect: Effect; place: Place }, error: unknown, operation?: Operation): Step {
+  #next(cause: Cause, attempt: { effect: Effect; place: Place }, error: unknown, operation?: Operation): Step {
     const repeats = this.#repeats[cause] ?? 0;
-    const isSeen = operation?.committed ?? false;
-    const next = nextAfter(cause, { ...left, isSeen, repeats, most: this.#most(cause) });
+    const userHasRows = operation?.committed ?? false;
+    const next = nextAfter(cause, { ...attempt, userHasRows, repeats, most: this.#most(cause) });
     if (next === "fail") return { do: "fail", error };
     this.#repeats[cause] = repeats + 1;
     return this.#stepOf(next, error, operation);
@@ -275,12 +287,12 @@ export class Course {
   }
 
   #stepOf(next: Exclude<Next, "fail">, error: unknown, failed: Operation | undefined): Step {
-    this.#isAnew = next === "described";
+    this.#ignoresCache = next === "described";
     if (next === "described") return { do: "begin again", failed };
-    // For a new attempt, what is known may be out of date once more.
+    // The next attempt uses the cache, which may be out of date again. So it may be described once more.
     this.#repeats.outdated = 0;
     if (next === "after a pause") {
-      this.#outdated = this.#learned = undefined;
+      this.#failedAttempt = this.#learned = undefined;
       return { do: "pause", attempt: this.#repeats.conflict!, error: error as PgzError };
     }
     // The server signals a cancel twice, to the backend and to its process group: the second signal may still come.

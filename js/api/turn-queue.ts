@@ -31,7 +31,7 @@ class OneShot {
 }
 
 /** A call's place in the queue. It ends once this call and every earlier one have finished with the connection. */
-export class Turn {
+class Turn {
   /** The call has sent its last message. */
   hasSent = false;
   /** Fires when the next call may be sent. */

@@ -26,7 +26,7 @@ export const COMMON_HELP = `Options of every command:
   --debug            show the stack of an error
   --help             show this`;
 
-export interface Words {
+interface Words {
   readonly values: readonly string[];
   readonly options: OptionValues;
 }

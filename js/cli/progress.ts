@@ -8,7 +8,7 @@ import { Misuse } from "./misuse.ts";
 import { beforeLines, say } from "./terminal.ts";
 
 /** What is known in advance about the data. */
-export interface Expected {
+interface Expected {
   readonly bytes?: number | undefined;
   /** Number of rows, estimated from the server's statistics. */
   readonly aboutRows?: number | undefined;
@@ -84,7 +84,7 @@ interface State {
 }
 
 /** `120,000 rows, 4.1 MB of 19.8 MB, 2.0 MB/s, 8 s left`. */
-export function line({ rows, bytes, seconds, expected, isOver }: State): string {
+function line({ rows, bytes, seconds, expected, isOver }: State): string {
   const total = expected.bytes === undefined ? "" : ` of ${bytesText(expected.bytes)}`;
   const rate = bytes / Math.max(seconds, 0.001);
   const { unit = "row", more } = expected;

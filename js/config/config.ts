@@ -16,7 +16,7 @@ import { passwordOf, type PasswordFile } from "./password.ts";
 import { isStartup, optionNames, OPTIONS } from "./table.ts";
 
 /** Facts about the runtime that `resolveConfig` needs. */
-export interface Defaults extends Surroundings {
+interface Defaults extends Surroundings {
   /** Reads PG* variables, unless option `environment` says otherwise. */
   readonly environment?: Environment | undefined;
   /** Returns the password file that these options name or leave to the runtime, if the runtime has files. */

@@ -8,7 +8,7 @@
 import { UsageError } from "../util/errors.ts";
 
 /** A parameter's name and value. If a name occurs twice, the later value counts. */
-export type Pair = readonly [parameter: string, value: string];
+type Pair = readonly [parameter: string, value: string];
 
 export interface ConnectionString {
   readonly pairs: readonly Pair[];

@@ -26,7 +26,7 @@ export interface Options extends All {}
 export type CallOptionName = NamesBy<"every" | "rows" | "values">;
 
 /** Options with an optional connection string. An option overrides the string. */
-export type ConfigObject = Options & { readonly connectionString?: string | undefined };
+type ConfigObject = Options & { readonly connectionString?: string | undefined };
 
 /** A connection string, options, or anything with a `connectionString`, such as a Hyperdrive binding. */
 export type ConnectInput = string | ConfigObject | { readonly href: string } | { readonly connectionString: string };

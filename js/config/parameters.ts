@@ -24,7 +24,7 @@ export interface Reading {
  * How a parameter is handled. `by value`: one of its values is applied or harmless, another value is not. `pool`:
  * applied by a pool, ignored by a client.
  */
-export type Fate = "done" | "ignored" | "refused" | "by value" | "pool";
+type Fate = "done" | "ignored" | "refused" | "by value" | "pool";
 type Take = (value: string, reading: Reading, what: string) => unknown;
 type Parameter = readonly [fate: Fate, take: Take];
 

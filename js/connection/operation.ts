@@ -75,7 +75,7 @@ export interface Failure extends Reached {
 }
 
 /** What the operation has delivered so far. */
-export type Outcome =
+type Outcome =
   | { readonly is: "whole" }
   /** A limit ended the result. That is no error: the output is complete whatever happens now. */
   | { readonly is: "cut"; readonly by: Truncation }

@@ -16,7 +16,7 @@ import { SessionChanges } from "./session-changes.ts";
  *   busy       busy       being cleaned or checked: neither lent nor available
  *    └──> leaving <──┘    it counts until its connection is closed
  */
-export type Place = "idle" | "lent" | "busy" | "leaving";
+type Place = "idle" | "lent" | "busy" | "leaving";
 
 export class Member {
   readonly connection: Connection;

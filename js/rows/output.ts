@@ -8,7 +8,7 @@ import { checkNames, namesIn, type Form } from "./form.ts";
 import { ToonDocument } from "./toon.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
-export interface Output {
+interface Output {
   /** Returns the sink of a run. It passes bytes on to `next`. */
   sink(next: RowSink): RowSink;
   /** Returns the bytes that follow the rows, when all rows have come. */

@@ -82,7 +82,7 @@ export class RowQueue<Row> {
 }
 
 /** A run of the query: the queue of its rows, and how the loop leaves it. */
-export interface Run<Row> {
+interface Run<Row> {
   readonly queue: RowQueue<Row>;
   leave(): void;
 }

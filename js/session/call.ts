@@ -71,7 +71,7 @@ export interface Made {
 }
 
 /** What a failing call cannot take back. Its error must not read as if nothing had happened. */
-export type Beyond =
+type Beyond =
   /** Nothing except what its operations do. */
   | "nothing"
   /** Other calls work for it: something may have happened although it has no operation of its own. */

@@ -17,7 +17,7 @@ import { UsageError } from "../util/errors.ts";
  * The address of the proxy: its URL, to which `?address=host:port` is added, or a function that returns the whole URL
  * for a server.
  */
-export type WebSocketProxy = string | URL | ((host: string, port: number) => string | URL);
+type WebSocketProxy = string | URL | ((host: string, port: number) => string | URL);
 
 /** Options of {@link webSocket}. */
 export interface WebSocketOptions {

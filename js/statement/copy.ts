@@ -44,7 +44,7 @@ export interface CopyTarget {
 }
 
 /** Sends the data of COPY FROM STDIN. If it throws, the COPY ends and nothing is stored. */
-export type Feed = (target: CopyTarget) => Promise<void>;
+type Feed = (target: CopyTarget) => Promise<void>;
 
 /** Runs COPY FROM STDIN. Resolves with the ended operation; with `undefined` if the call ended meanwhile. */
 export async function copyIn(

@@ -443,7 +443,7 @@ export function rolledBack(): PgzError {
 }
 
 /** A `failure` event of the core (docs/architecture.md, Events). */
-export interface Failure {
+interface Failure {
   readonly code: string;
   readonly message: string;
   readonly detail?: string | null | undefined;

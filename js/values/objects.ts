@@ -154,7 +154,7 @@ export interface Batch {
 }
 
 /** The batch's head and slots, in aligned memory. */
-export interface Slots {
+interface Slots {
   readonly bytes: Uint8Array;
   /** Two integers per slot. */
   readonly ints: Int32Array;

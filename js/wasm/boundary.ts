@@ -26,7 +26,7 @@ export type Limits = Float64Array;
 export const NO_LIMITS: Limits = new Float64Array();
 
 /** Caps of one operation. 0 or `undefined`: no limit. */
-export interface Caps {
+interface Caps {
   readonly rows?: number | undefined;
   readonly bytes?: number | undefined;
   readonly fieldBytes?: number | undefined;
@@ -62,7 +62,7 @@ export interface Column {
   readonly formatCode: number;
 }
 
-export type Fields = Readonly<Record<string, string>>;
+type Fields = Readonly<Record<string, string>>;
 
 /** Events that cross as JSON (src/connection/event.rs). tests/unit/boundary-events.ts compares the two sides. */
 export type JsonEvent =

@@ -34,7 +34,7 @@ const GONE: ReadonlySet<string> = new Set(["POOL_CLOSED", "CONNECT_TIMEOUT", "AC
 const GONE_BY_SERVER: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03", "53300"]);
 
 /** Returns whether the server cannot be reached, or has no free connection. */
-export function isGone(error: PgzError): boolean {
+function isGone(error: PgzError): boolean {
   if (error instanceof PostgresError) return GONE_BY_SERVER.has(error.code);
   return error instanceof ConnectionError || GONE.has(error.code);
 }

@@ -4,7 +4,7 @@
 // Knows when the call is over for its caller. Must not know servers, or why the call waits.
 import { AbortError, TimeoutError } from "../../index.ts";
 
-export interface LimitOptions {
+interface LimitOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeout?: number | undefined;
 }

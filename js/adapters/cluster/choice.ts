@@ -12,7 +12,7 @@ export interface Candidate {
 export type Choice<Server> =
   { readonly is: "standby"; readonly server: Server } | { readonly is: "primary"; readonly reason: RouteReason };
 
-export interface Wanted {
+interface Wanted {
   readonly now: number;
   readonly maxLag: number;
   /** Grows with each choice, so that servers that are about equally near take turns. */

@@ -27,10 +27,10 @@ const FIRST_SEARCH_PAUSE = 20,
 /** Maximum number of attempts of a call whose server is given up before the call has begun there. */
 const MOST_ATTEMPTS = 10;
 
-export type Reads = Record<RouteReason, number>;
+type Reads = Record<RouteReason, number>;
 
 /** What a call requires of a server. */
-export interface Wish {
+interface Wish {
   readonly tried?: ReadonlySet<string>;
   readonly lsn?: bigint;
 }

@@ -7,7 +7,7 @@ import type { Column } from "../../index.ts";
 export type Convert = (value: unknown) => unknown;
 
 /** OIDs of the types whose values differ, and of those that Drizzle's columns need. */
-export const BYTEA = 17;
+const BYTEA = 17;
 export const INT8 = 20;
 export const INT2 = 21;
 export const INT4 = 23;
@@ -15,11 +15,11 @@ export const JSON_TYPE = 114;
 const POINT = 600;
 export const FLOAT4 = 700;
 export const FLOAT8 = 701;
-export const CIRCLE = 718;
+const CIRCLE = 718;
 export const DATE = 1082;
 export const TIMESTAMP = 1114;
 export const TIMESTAMPTZ = 1184;
-export const INTERVAL = 1186;
+const INTERVAL = 1186;
 export const NUMERIC = 1700;
 export const JSONB = 3802;
 

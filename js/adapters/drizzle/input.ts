@@ -6,7 +6,7 @@ import { createPool, UsageError, type Pool, type PoolInput } from "../../index.t
 import type { PgzClient } from "./runner.ts";
 
 /** A target for which `drizzle` makes a pool: a connection string, a URL, or a binding such as Hyperdrive's. */
-export type Target = string | { readonly href: string } | { readonly connectionString: string };
+type Target = string | { readonly href: string } | { readonly connectionString: string };
 
 /** The arguments of `drizzle`. `Config` is Drizzle's, which differs between its releases. */
 export type InputOf<Config, TClient extends PgzClient> =

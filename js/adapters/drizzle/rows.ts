@@ -6,7 +6,7 @@ import type { Convert } from "./forms.ts";
 export type RowMapper = (row: readonly unknown[]) => Record<string, unknown>;
 
 /** The path of a column's value in the object, and its decoder. Without a decoder the value is stored as it is. */
-export interface Field {
+interface Field {
   readonly path: readonly string[];
   readonly decode: Convert | undefined;
 }

@@ -72,7 +72,7 @@ interface Undeclared {
   queryWithCache<T>(text: string, params: unknown[], run: () => Promise<T>): Promise<T>;
 }
 
-export const wrapped = (text: string, params: readonly unknown[], error: unknown): DrizzleQueryError =>
+const wrapped = (text: string, params: readonly unknown[], error: unknown): DrizzleQueryError =>
   new DrizzleQueryError(text, params as unknown[], error as Error);
 
 /** A statement that Drizzle has built. Its placeholders get their values when it runs. */

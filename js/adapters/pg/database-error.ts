@@ -25,7 +25,7 @@ const PARTS = {
 type Part = (typeof PARTS)[keyof typeof PARTS];
 
 /** The parts of an error or a notice besides its message. */
-export type Facts = { [Name in Part]: string | undefined };
+type Facts = { [Name in Part]: string | undefined };
 
 /** An error that the server has sent. */
 export class DatabaseError extends Error implements Facts {

@@ -5,7 +5,7 @@
 import { EventEmitter } from "node:events";
 
 /** The connection's functions behind the stream. */
-export interface Wire {
+interface Wire {
   write(bytes: Uint8Array, done?: (error?: Error) => void): void;
   destroy(error?: Error): void;
   hold(isHeld: boolean): void;

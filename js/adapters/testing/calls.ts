@@ -47,7 +47,7 @@ const WITH_SQL: ReadonlySet<string> = new Set([
 ]);
 
 /** Returns the SQL text among a call's arguments, or `""` if there is none. */
-export function textOf([input, ...values]: Arguments): string {
+function textOf([input, ...values]: Arguments): string {
   if (typeof input === "string") return input;
   if (Array.isArray(input)) return sql(input as unknown as TemplateStringsArray, ...values).text;
   const { text } = (input ?? {}) as { text?: unknown };

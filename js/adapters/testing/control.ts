@@ -5,7 +5,7 @@
 import { readings, type SqlReader } from "../../util/sql-reader.ts";
 
 /** `characteristics`: SET TRANSACTION. `prepare`: PREPARE TRANSACTION, which a savepoint cannot replace. */
-export type Control = "begin" | "commit" | "rollback" | "characteristics" | "prepare";
+type Control = "begin" | "commit" | "rollback" | "characteristics" | "prepare";
 
 /** One statement of a text. */
 export interface Statement {

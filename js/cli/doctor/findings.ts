@@ -6,7 +6,7 @@
  * `note`: nothing is wrong, but the user should know it. `change`: the user should follow the advice. `unknown`: it
  * could not be found out.
  */
-export type Level = "good" | "note" | "change" | "unknown";
+type Level = "good" | "note" | "change" | "unknown";
 
 export interface Finding {
   /** A name for programs. It does not change. */

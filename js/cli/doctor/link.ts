@@ -7,7 +7,7 @@ import type { Login, Patient } from "./patient.ts";
 import type { Asked } from "./sslmode.ts";
 
 /** What is known before these questions. */
-export interface Known {
+interface Known {
   readonly login: Login;
   readonly host: string;
   readonly sslmode: Asked;

@@ -20,7 +20,7 @@ export interface NamedColumn {
   readonly type: string;
 }
 
-export interface Rows {
+interface Rows {
   readonly reading: Reading;
   readonly format: ReadingFormat;
   readonly columns: readonly NamedColumn[];

@@ -17,7 +17,7 @@ export interface NamedRow {
 }
 
 /** What the file contains besides rows. */
-export interface Surroundings {
+interface Surroundings {
   /** Enums and composite types. */
   readonly declarations: readonly string[];
   /** The options that change the file's content. */

@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import type ts from "typescript";
 import { Misuse } from "../misuse.ts";
 
-export interface Sources {
+interface Sources {
   readonly compiler: typeof ts;
   readonly program: ts.Program;
   readonly files: readonly ts.SourceFile[];

@@ -16,7 +16,7 @@ export const parseBoolean = (text: string): boolean => TRUE.has(text);
 
 export const parseJson = (text: string): unknown => JSON.parse(text);
 
-export interface Point {
+interface Point {
   x: number;
   y: number;
 }

@@ -3,7 +3,7 @@
 // Knows how a question of the driver's own travels and what its failure means. Must not know the questions
 // (catalog.ts).
 import type { Connection } from "../connection/connection.ts";
-import { ProtocolError, type PgzError } from "../util/errors.ts";
+import { ProtocolError, UsageError, type PgzError } from "../util/errors.ts";
 import type { ValuePolicy } from "../values/converters.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
@@ -117,8 +117,9 @@ export async function learnNames(
     if (call.finished) return false;
     if (error) throw error;
   }
-  catalog.resolve(parsers);
-  return true;
+  const unknown = catalog.resolve(parsers);
+  if (unknown === undefined) return true;
+  throw new UsageError("INVALID_OPTION", `Option "types" names "${unknown}", a type that this database does not have.`);
 }
 
 /**

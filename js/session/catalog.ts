@@ -5,7 +5,6 @@
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. A type that is not found stays the
 // server's text.
 import { BoundedMap } from "../util/bounded.ts";
-import { UsageError } from "../util/errors.ts";
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
 import {
   LAYOUT_HSTORE,
@@ -124,22 +123,18 @@ export class Catalog {
   }
 
   /**
-   * Resolves the names of these parsers, for rows that arrive from now on.
-   *
-   * @throws UsageError `INVALID_OPTION` if a name means no type
+   * Resolves the names of these parsers, for rows that arrive from now on. Returns a name that means no type here, if
+   * there is one; then nothing is resolved.
    */
-  resolve(parsers: Parsers): void {
+  resolve(parsers: Parsers): string | undefined {
     const byOid = new Map<number, Parser>();
     for (const [name, parser] of parsers) {
       const oid = this.oid(name);
-      if (oid === undefined)
-        throw new UsageError(
-          "INVALID_OPTION",
-          `Option "types" names "${name}", a type that this database does not have.`,
-        );
+      if (oid === undefined) return name;
       byOid.set(oid, parser);
     }
     this.#parsers.set(parsers, byOid);
+    return undefined;
   }
 
   /** Returns the parsers by type, as `resolve` has last found them. */

@@ -130,8 +130,8 @@ export class TurnQueue {
     const turn = this.take();
     const isShared = queued.job.use === "shared" && this.#pipelining > 1;
     const entry = new QueueEntry(this, queued, turn, isShared, before);
-    const ahead = isShared ? before?.sent : before?.over;
-    if (ahead) ahead.whenFired(() => this.#begin(entry));
+    const moment = isShared ? before?.sent : before?.over;
+    if (moment) moment.whenFired(() => this.#begin(entry));
     else entry.begin();
   }
 

@@ -105,11 +105,11 @@ export class Call<T> {
   #operation: Operation | undefined;
   /**
    * Totals of the operations before the current one (`#rows`, `#bytes`), and those of them that were not over when the
-   * next one was put on the wire (`#ahead`).
+   * next one was put on the wire (`#earlier`).
    */
   #rows: number | null = null;
   #bytes = 0;
-  #ahead: Operation[] | undefined;
+  #earlier: Operation[] | undefined;
   #connection: Connection | undefined;
   #resolve!: (value: T | Promise<never>) => void;
   #reject!: (error: unknown) => void;
@@ -168,7 +168,7 @@ export class Call<T> {
     if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
     if (this.#operation?.ended) this.#count(this.#operation);
-    else if (this.#operation) (this.#ahead ??= []).push(this.#operation);
+    else if (this.#operation) (this.#earlier ??= []).push(this.#operation);
     // A trap or a lost socket may have ended the operation already; the next await reports that.
     return (this.#operation = connection.operate(command, conversation, this));
   }
@@ -243,14 +243,14 @@ export class Call<T> {
     this.fail(error({ retryable: !operation && this.#beyond === "nothing", committed: operation?.committed }));
     // Abandon every operation that the call has on the wire: one that kept running would make other calls wait for a
     // silent server.
-    if (operation) for (const one of [...(this.#ahead ?? []), operation]) this.#connection?.abandon(one);
+    if (operation) for (const one of [...(this.#earlier ?? []), operation]) this.#connection?.abandon(one);
   }
 
   #finish(error?: PgzError): void {
     this.#state = "over";
     clearTimeout(this.#timer);
     this.#stops?.forEach((stop) => stop());
-    this.#ahead?.forEach((operation) => this.#count(operation));
+    this.#earlier?.forEach((operation) => this.#count(operation));
     if (this.#operation) this.#count(this.#operation);
     const { command = "", truncated } = (!error && this.#operation) || {};
     const outcome = { rows: this.#rows, bytes: this.#bytes, command, error };

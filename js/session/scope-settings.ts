@@ -74,8 +74,8 @@ function reasonAgainst(name: string): string {
 
 /** Refuses an undefined value, because a tenant that is undefined by mistake must not mean no tenant. */
 function textOf(name: string, value: unknown): string {
-  const isPlain = isText(value) || ["number", "bigint", "boolean"].includes(typeof value);
-  if (isPlain) return String(value);
+  const isScalar = isText(value) || ["number", "bigint", "boolean"].includes(typeof value);
+  if (isScalar) return String(value);
   throw new UsageError(
     "INVALID_OPTION",
     `Option "settings" must give "${name}" as text without NUL, a number or a boolean.`,

@@ -79,8 +79,9 @@ function firstText(value: unknown): First {
  * accept 0x1F, 1_000 or an octal 010.
  */
 function ofText(text: string): First {
-  const isPlain = !/^\s*[-+]?\d\w*\s*$/.test(text) || /^(0|[1-9]\d*)$/.test(text);
-  return isPlain ? { text } : { text, types: INTEGERS };
+  const mayBeInteger = /^\s*[-+]?\d\w*\s*$/.test(text);
+  const isDecimal = /^(0|[1-9]\d*)$/.test(text);
+  return mayBeInteger && !isDecimal ? { text, types: INTEGERS } : { text };
 }
 
 /** The text of -0 loses its sign. For integers the encoder refuses a whole number beyond 2^53. */

@@ -49,9 +49,9 @@ async function timed(client: Client, timeout?: number): Promise<FirstRow> {
 
 export function findingOf(cold: FirstRow, again: FirstRow, warm: FirstRow, host: string): Finding {
   const text = [
-    `${told(cold)} from nothing`,
-    `${told(again)} on the next connection`,
-    `${told(warm)} on an open one (round trips of the protocol, without those of TCP and TLS)`,
+    `${described(cold)} from nothing`,
+    `${described(again)} on the next connection`,
+    `${described(warm)} on an open one (round trips of the protocol, without those of TCP and TLS)`,
   ].join("; ");
   const facts = { cold, again, warm };
   if (warm.ms < FAR) return good("first-row", "First row", text, facts);
@@ -71,5 +71,5 @@ const SLOW_HERE =
   "That is long for a host that is this machine: it was busy, or the address is that of a tunnel or a proxy, whose " +
   "server is elsewhere.";
 
-const told = ({ flights, ms }: FirstRow) =>
+const described = ({ flights, ms }: FirstRow) =>
   `${flights} ${flights === 1 ? "round trip" : "round trips"}, ${milliseconds(ms)}`;

@@ -16,8 +16,8 @@ type Mode = "session" | "transaction" | "statement";
 
 export async function pooler(patient: Patient, login: Login, { name, isPostgres }: Server): Promise<Finding[]> {
   if (!isPostgres) return [unknown("pooler", "Pooler", `${name} has no process ids to tell it by`)];
-  const told = [login.processId ?? 0];
-  const observer = { onConnect: ({ processId = 0 }: ConnectEvent) => void told.push(processId) };
+  const processIds = [login.processId ?? 0];
+  const observer = { onConnect: ({ processId = 0 }: ConnectEvent) => void processIds.push(processId) };
   const [a, b] = [patient.client({ observer }), patient.client({ observer })];
   try {
     const shared = await serversAreShared(patient, a, b);
@@ -31,7 +31,7 @@ export async function pooler(patient: Patient, login: Login, { name, isPostgres 
     // setting.
     const pgpool = await patient.firstValue("show pool_version");
     if (pgpool !== undefined) return [pgpoolFinding(pgpool)];
-    const isMadeUp = hasMadeUp(told);
+    const isMadeUp = hasMadeUp(processIds);
     const isPooled = shared || isMadeUp || (await isAnotherProcess(patient));
     if (!isPooled)
       return [
@@ -73,17 +73,17 @@ async function serversAreShared(patient: Patient, a: Client, b: Client): Promise
  * of them could be a real process id. That all three here could be real happens once in a thousand million
  * examinations.
  */
-function hasMadeUp(told: readonly number[]): boolean {
-  return told.some((processId) => processId > LARGEST_PROCESS_ID);
+function hasMadeUp(processIds: readonly number[]): boolean {
+  return processIds.some((processId) => processId > LARGEST_PROCESS_ID);
 }
 
 /** Whether the process id that the client was given differs from the one that the process itself reports. */
 async function isAnotherProcess(patient: Patient): Promise<boolean> {
-  let told: number | undefined;
-  const client = patient.client({ observer: { onConnect: ({ processId }) => void (told = processId) } });
+  let given: number | undefined;
+  const client = patient.client({ observer: { onConnect: ({ processId }) => void (given = processId) } });
   try {
     const found = await patient.ask<Process>(client, PROCESS);
-    return found !== undefined && told !== undefined && found.pid !== told;
+    return found !== undefined && given !== undefined && found.pid !== given;
   } finally {
     await leave(client);
   }

@@ -130,10 +130,10 @@ async function slots(patient: Patient, client: Client): Promise<Finding> {
   if (!row) return unknown("slots", title, "the server does not show its replication slots");
   const facts = { slots: row.slots, maxSlotWalKeepSize: row.limit };
   if (row.slots.length === 0) return good("slots", title, "no replication slots", facts);
-  const told = row.slots.map(
+  const kept = row.slots.map(
     ({ name, active, retained }) => `${name} (${active ? "read" : "not read"}) keeps ${bytesText(retained)}`,
   );
-  const text = told.join(", ");
+  const text = kept.join(", ");
   if (row.slots.every(({ active }) => active)) return good("slots", title, text, facts);
   return change(
     "slots",

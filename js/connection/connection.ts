@@ -240,15 +240,17 @@ export class Connection {
 
   /** Ends the operation from the driver's side: it fails with `error`, and so does its call, at once. */
   interrupt(operation: Operation, error: PgzError): void {
-    operation.fail(error);
-    this.abandon(operation);
-    operation.owner?.fail(error);
+    this.#interrupt(operation, error, stop);
   }
 
   /** As `interrupt`, but the server is not asked to stop. */
   interruptWithoutCancel(operation: Operation, error: PgzError): void {
+    this.#interrupt(operation, error, waitForEnd);
+  }
+
+  #interrupt(operation: Operation, error: PgzError, end: typeof stop): void {
     operation.fail(error);
-    this.abandonWithoutCancel(operation);
+    this.#abandon(operation, end);
     operation.owner?.fail(error);
   }
 

@@ -81,8 +81,8 @@ export function outputForm(config: Config, options: FormatOptions & Told): Form 
   if (form.limits[LIMIT_TRUNCATE] && !truncates && !options.observer?.onQueryEnd) {
     throw new UsageError(
       "INVALID_OPTION",
-      `Option "onLimit" cannot be "truncate" for ${format} unless the call has an observer with onQueryEnd, which ` +
-        'learns of the cut: use "error", or another format.',
+      `Option "onLimit" cannot be "truncate" for ${format} unless an observer with onQueryEnd learns of the cut: ` +
+        'use "error", or another format.',
     );
   }
   return format === "toon" && toon === "standard"

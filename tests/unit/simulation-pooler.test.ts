@@ -215,10 +215,10 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     newPooler({ version, serverLoginRetry: 100 });
     const [first, second] = [newClient(), newClient({}, true)];
     for (const client of [first, second]) await client.query("select 1");
-    server.restart(300);
-    await pause(50);
+    server.restart(1_000);
+    await until(() => pooler.serverConnections.length === 0);
     const waiting = first.query("select 7::int4 as n");
-    await pause(50);
+    await until(() => pooler.waiting === 1);
     const message =
       version === "1.18"
         ? "server login has been failing, try again later (server_login_retry)"

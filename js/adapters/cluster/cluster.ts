@@ -32,6 +32,7 @@ import {
 } from "../../index.ts";
 import { trackBegin } from "./again.ts";
 import { lagOf } from "./choice.ts";
+import type { Facts } from "./memory.ts";
 import { queueOf, type CallArguments, type PoolQueue, type RowInput, type SessionOf, type Work } from "./pool-queue.ts";
 import { hasNoIdentity, positionIn, positionQuestion, type PositionRow } from "./questions.ts";
 import { patienceOf } from "./internal-queries.ts";
@@ -168,14 +169,8 @@ export class ClusterCalls extends TransactionCalls {
     const now = performance.now();
     const router = this.#router;
     const servers = router.servers.list.map(({ key, host, port, pool, facts }): ServerStats => {
-      const { status, failure, roundTrip } = facts;
-      const role = status
-        ? status.isStandby
-          ? "standby"
-          : "primary"
-        : failure === undefined
-          ? "unknown"
-          : "unreachable";
+      const { failure, roundTrip } = facts;
+      const role = roleOf(facts);
       const lagMs = role === "standby" ? lagOf(facts, now) : undefined;
       const reads = router.readsOf.get(key) ?? 0;
       return { host, port, role, lagMs, roundTripMs: roundTrip, reads, pool: pool.stats(), failure };
@@ -393,4 +388,9 @@ export function createCluster(servers: ConnectInput | readonly ConnectInput[], o
   const { config, pool } = splitOptions(Object(options) as ClusterOptions);
   const inputs = Array.isArray(servers) ? (servers as readonly ConnectInput[]) : [servers as ConnectInput];
   return new ClusterCalls(new Router(new Servers(inputs, pool), config)) as unknown as Cluster;
+}
+
+function roleOf({ status, failure }: Facts): ServerStats["role"] {
+  if (status) return status.isStandby ? "standby" : "primary";
+  return failure === undefined ? "unknown" : "unreachable";
 }

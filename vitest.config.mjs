@@ -31,6 +31,7 @@ export default defineConfig({
   oxc: { target: "node20" },
   test: {
     include: ["tests/**/*.test.ts"],
+    globalSetup: "tests/support/run-folder.ts",
     // Until a test is taken to hang: the longest of those without a time of their own takes 8 s on two cores, and took
     // 28 s on a day when they were a quarter as fast.
     testTimeout: 60_000,

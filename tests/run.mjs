@@ -8,7 +8,7 @@
 //
 // Nothing is skipped silently: a skipped test, and a suite that cannot start, runs out of time or finds no test, are
 // failures with a reason. The last line is always `N passed, M failed`; the exit status is 1 when M is not 0.
-import { loadavg } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { wanted } from "./run/arguments.mjs";
 import { at, killAll, LAST, minutes, run, timeLeft } from "./run/command.mjs";
 import { plannedQuick } from "./run/quick.mjs";
@@ -18,6 +18,7 @@ import { releaseSuites, suites as ordinary } from "./run/suites.mjs";
 
 const isQuick = wanted.join() === "quick";
 const isRelease = wanted.join() === "release";
+const busyAtStart = busySeconds();
 const rows = [];
 const parts = [];
 /** Missing prerequisites of suites: name -> reason. */
@@ -100,12 +101,22 @@ async function runSuite(name, { needs = [], run: suite }) {
 /** Runs one part and records its time. */
 async function part(name, work) {
   process.stdout.write(`\n[test] ===== ${name} =====\n`);
-  const from = performance.now();
+  const [from, busyFrom] = [performance.now(), busySeconds()];
   try {
     return await work();
   } finally {
-    parts.push({ name, seconds: (performance.now() - from) / 1000, load: loadavg()[0] });
+    parts.push(costs(name, from, busyFrom));
   }
+}
+
+function costs(name, from, busyFrom) {
+  const seconds = (performance.now() - from) / 1000;
+  return { name, seconds, busy: (busySeconds() - busyFrom) / seconds, load: loadavg()[0] };
+}
+
+/** The seconds in which the processors of this machine had work, since it started. */
+function busySeconds() {
+  return cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + (user + nice + sys + irq) / 1000, 0);
 }
 
 function report() {
@@ -118,11 +129,12 @@ function report() {
     ["folder", "passed", "failed", "seconds"],
     rows.map(({ label, passed, failed, seconds }) => [label, passed, failed, time(seconds)]),
   );
-  // The load average of a part's last minute: above 3 the machine had other work besides these tests.
-  const all = { name: "all", seconds: performance.now() / 1000, load: loadavg()[0] };
+  // `busy`: how many processors had work. With as many as there are, a part can only get faster by doing less. The load
+  // average of a part's last minute: above 5 the machine had other work besides these tests.
+  const all = costs("all", 0, busyAtStart);
   table(
-    ["part", "seconds", "load"],
-    [...parts, all].map(({ name, seconds, load }) => [name, time(seconds), time(load)]),
+    ["part", "seconds", "busy", "load"],
+    [...parts, all].map(({ name, seconds, busy, load }) => [name, time(seconds), time(busy), time(load)]),
   );
   if (leftOut.length > 0) process.stdout.write(`\nLeft out:\n${leftOut.map((line) => `  ${line}\n`).join("")}`);
   const reasons = rows.flatMap(({ label, reasons: all = [] }) =>

@@ -23,6 +23,8 @@ export interface TestServers {
   faults?: string;
   /** Set by `make quick`. */
   quick?: true;
+  /** Each case runs once, under TLS if it can: for another version of a runtime that runs all. */
+  onceEach?: true;
 }
 
 export interface Context {
@@ -72,7 +74,7 @@ export interface Registration {
  * Registers every case once per server, plain and under TLS. Behaviour that depends on the server's version does not
  * depend on TLS, so an older server runs only the TLS cases under TLS.
  */
-export function registrations(all: readonly Case[], { servers, quick }: TestServers): Registration[] {
+export function registrations(all: readonly Case[], { servers, quick, onceEach }: TestServers): Registration[] {
   const cases = all.filter(({ slow }) => !(slow && quick));
   const names = cases.map(({ name }) => name);
   const twice = names.find((name, place) => names.indexOf(name) !== place);
@@ -81,7 +83,10 @@ export function registrations(all: readonly Case[], { servers, quick }: TestServ
     [false, ...(server.tls ? [true] : [])].flatMap((tls) =>
       cases
         .filter(({ ownServer }) => server.own || !ownServer)
-        .filter(({ only }) => (only ? only === (tls ? "tls" : "plain") : at === 0 || !tls))
+        .filter(({ only }) => {
+          if (only !== undefined) return only === (tls ? "tls" : "plain");
+          return onceEach && server.tls ? tls : at === 0 || !tls;
+        })
         .map((one) => ({ name: `${one.name} [${server.name} ${tls ? "tls" : "plain"}]`, case: one, server, tls })),
     ),
   );

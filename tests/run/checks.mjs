@@ -23,7 +23,7 @@ export async function rust(...options) {
 /** Runs simulated sessions, and compares the server model with real servers. */
 export async function simulation() {
   return [
-    await countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(5)),
+    await countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(15)),
     await countedBy("simulation model", ["tests/simulation/conform.mjs"], minutes(5)),
     await countedBy("simulation pooler", ["tests/simulation/conform-pooler.mjs"], minutes(5)),
   ];

@@ -53,6 +53,12 @@ export function onlyNewestServer() {
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1) }) };
 }
 
+/** For another version of a runtime that runs each case plain and under TLS. */
+export function eachCaseOnce() {
+  const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
+  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1), onceEach: true }) };
+}
+
 export function onlyOldestServer() {
   const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.filter(({ own }) => own).slice(-1) }) };

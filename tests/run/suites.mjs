@@ -8,7 +8,7 @@ import { nodeBinary } from "../../scripts/node/index.mjs";
 import { lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
 import { postgres19 } from "../servers/postgres-19.mjs";
 import { at, bin, say } from "./command.mjs";
-import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
+import { eachCaseOnce, onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
 // Evaluated when a suite runs, because scripts/setup installs some of them.
@@ -37,7 +37,9 @@ const workerdWithoutFaults = readdirSync(at("tests/workerd"))
   .map((name) => `tests/workerd/${name}`)
   .filter((name) => name.endsWith(".test.ts") && !workerdFaults.includes(name));
 
-const oldWorkerd = () => ({ ...onlyNewestServer(), PGZ_TEST_WORKERD: "node-20" });
+const oldWorkerd =
+  (servers = onlyNewestServer) =>
+  () => ({ ...servers(), PGZ_TEST_WORKERD: "node-20" });
 const release =
   (env = onlyNewestServer) =>
   () => ({ ...env(), PGZ_TEST_RELEASE: "1" });
@@ -63,12 +65,13 @@ export const suites = {
     alone: true,
   },
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
-  "node-26": inVitest("node-26", nodeOf(26), ["tests/integration"]),
+  // Other versions run each case once, and in a release plain and under TLS.
+  "node-26": inVitest("node-26", nodeOf(26), ["tests/integration"], eachCaseOnce),
   deno: inVitest("deno", deno, everywhere),
   bun: inVitest("bun", bun, everywhere),
   workerd: inVitest("workerd", node, ["tests/workerd"]),
   // The older workerd runs its fault tests, cut at each byte, only in a release.
-  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd),
+  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd(eachCaseOnce)),
 };
 
 /** Three nodes of Citus need a build from its sources, which no script here fetches. */
@@ -92,14 +95,15 @@ const on19 = ["facts", "failover", "flights", "positions", "reads", "waiting"].m
  * The suites of `make test-release`: those that take minutes by nature, and differ little from those of `make test`.
  */
 export const releaseSuites = {
-  "node-26-unit": inVitest("node-26-unit", nodeOf(26), ["tests/unit"]),
+  "node-26-all": inVitest("node-26-all", nodeOf(26), ["tests/unit", "tests/integration"]),
+  "workerd-node-20-all": inVitest("workerd-node-20-all", node, workerdWithoutFaults, oldWorkerd()),
   "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"]),
   "node-24": inVitest("node-24", nodeOf(24), ["tests/unit", "tests/integration"]),
   "every-byte-deno": inVitest("deno", deno, ["tests/faults"], release()),
   "every-byte-bun": inVitest("bun", bun, ["tests/faults"], release()),
   "every-byte-node": inVitest("node", node, ["tests/faults"], release()),
   "every-byte-workerd": inVitest("workerd", node, workerdFaults, release()),
-  "every-byte-workerd-node-20": inVitest("workerd-node-20", node, workerdFaults, release(oldWorkerd)),
+  "every-byte-workerd-node-20": inVitest("workerd-node-20", node, workerdFaults, release(oldWorkerd())),
   // These run what `make test` leaves out: a page of each class, another bundler, compiler or workerd.
   "every-page": inVitest(
     "every-page",

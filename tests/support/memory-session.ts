@@ -82,6 +82,9 @@ export function division(): Buffer {
   return wire.errorResponse({ S: "ERROR", V: "ERROR", C: "22012", M: "division by zero" });
 }
 
+/** Resolves with the error of a call that fails. */
+export const failure = (call: Promise<unknown>): Promise<unknown> => call.catch((error: unknown) => error);
+
 // -- sessions --------------------------------------------------------------------------------------------------------
 
 /** The flight of a statement whose shape is known. */

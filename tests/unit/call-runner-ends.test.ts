@@ -13,6 +13,7 @@ import {
   division,
   ended,
   execution,
+  failure,
   fakeClock,
   isPending,
   letIn,
@@ -26,14 +27,11 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { BEGUN, inside } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
-
-const failure = (call: Promise<unknown>) => call.catch((error: unknown) => error);
-const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
-const inside = () => [begun(), rows(1, 2), wire.commandComplete("SELECT 1"), wire.readyForQuery("T")];
 
 /** A loop over "select n" that has its first row and waits for more. */
 async function openLoop(session: Session) {

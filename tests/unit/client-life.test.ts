@@ -10,6 +10,7 @@ import {
   begun,
   client,
   ended,
+  failure,
   fakeClock,
   isPending,
   letIn,
@@ -29,7 +30,6 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const place = { host: "memory", user: "u", database: "d", sslmode: "disable", firstRun: "describe" } as const;
 const closed = { name: "UsageError", code: "CLIENT_CLOSED", retryable: true };
-const failure = (call: Promise<unknown>) => call.catch((error: unknown) => error);
 
 async function answered(session: Session, call: Promise<unknown>): Promise<void> {
   await session.flight();

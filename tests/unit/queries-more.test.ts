@@ -6,6 +6,7 @@ import {
   client,
   ended,
   execution,
+  failure,
   isPending,
   letInKnowing,
   newClient,
@@ -19,8 +20,6 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
-
-const failure = (call: Promise<unknown>) => call.catch((error: unknown) => error);
 
 test("in a scope each call refuses what could end or outlive its settings, before anything is sent", async () => {
   const scope = client.scope({ settings: { "a.b": 1 } });

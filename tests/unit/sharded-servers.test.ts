@@ -9,6 +9,7 @@ import {
   begun,
   client,
   ended,
+  failure,
   fakeClock,
   learn,
   letIn,
@@ -20,13 +21,12 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { BEGUN } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
 const error = (C: string, M: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M });
-const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
 
 // -- errors of the servers --------------------------------------------------------------------------------------------
 

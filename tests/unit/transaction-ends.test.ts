@@ -2,7 +2,7 @@
 // Also what is reported and shown of it meanwhile.
 import { inspect } from "node:util";
 import { beforeEach, expect, test, vi } from "vitest";
-import { type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
+import type { Transaction } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
@@ -11,6 +11,7 @@ import {
   client,
   division,
   ended,
+  failure,
   fakeClock,
   isPending,
   letInKnowing,
@@ -20,43 +21,14 @@ import {
   rows,
   texts,
   useMemoryServer,
-  type Session,
 } from "../support/memory-session.ts";
+import { answers, BEGUN, error, inside, running } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const finished = { name: "UsageError", code: "TRANSACTION_FINISHED" };
-const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
-const inside = (value = 1) => [
-  begun(),
-  rows(value, value + 1),
-  wire.commandComplete("SELECT 1"),
-  wire.readyForQuery("T"),
-];
-const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
-const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
-
-/** Expects a statement of the driver's own, and answers it. */
-async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
-  expect(await texts(session)).toEqual([text]);
-  session.send(wire.commandComplete(tag), wire.readyForQuery(status));
-}
-
-/** A transaction whose first statement has run. */
-async function running(work: (tx: Transaction) => unknown, options?: TransactionOptions) {
-  const session = await letInKnowing();
-  const call = client.transaction(async (tx) => {
-    await tx.query("select n");
-    return await work(tx);
-  }, options);
-  call.catch(() => {});
-  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, ...inside());
-  await quiet();
-  return { session, call };
-}
 
 // -- calls that are open when the callback returns --------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import {
   begun,
   client,
   division,
+  failure,
   fakeClock,
   isPending,
   letInKnowing,
@@ -19,22 +20,14 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { BEGUN, error, inside } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
-const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
-const inside = (count = 1) => [
-  begun(),
-  rows(1, 1 + count),
-  wire.commandComplete(`SELECT ${count}`),
-  wire.readyForQuery("T"),
-];
 /** The answer to COMMIT, which is not a Query here. */
 const tagged = (tag: string) => [wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete(tag)];
-const error = (C: string, S = "ERROR") => wire.errorResponse({ S, V: S, C, M: "no" });
-const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
 
 /** A transaction whose last statement is its second. Both have been sent when this returns. */
 async function lastOf(
@@ -59,7 +52,7 @@ test("COMMIT is sent with the last statement, and the transaction is over when b
     given = (await tx.last("select n").finally(() => (hasEnded = true))).rows;
     return "returned";
   });
-  session.send(...inside(2));
+  session.send(...inside(1, 3));
   await quiet();
   expect(hasEnded).toBe(true);
   expect(await isPending(call)).toBe(true);
@@ -150,7 +143,7 @@ test.each([
   ["fails", [...aborted, ...tagged("ROLLBACK"), wire.readyForQuery()], "40001", "rolled back", true],
   [
     "passes a limit",
-    [...inside(2), ...tagged("COMMIT"), wire.readyForQuery()],
+    [...inside(1, 3), ...tagged("COMMIT"), wire.readyForQuery()],
     "RESPONSE_TOO_LARGE",
     "committed",
     false,

@@ -1,57 +1,25 @@
 // Nested and consecutive transactions, over sockets in memory: savepoints and what ends them, and which transaction
 // waits for which.
 import { beforeEach, expect, test, vi } from "vitest";
-import { Running, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
-import type { PgzError } from "../../js/util/errors.ts";
+import { Running, type Transaction } from "../../js/api/transaction.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
   accepted,
-  begun,
   client,
+  failure,
   fakeClock,
   isPending,
   letInKnowing,
   newClient,
   quiet,
-  rows,
   texts,
   useMemoryServer,
-  type Session,
 } from "../support/memory-session.ts";
+import { answers, BEGUN, error, inside, running } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
-
-const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
-const inside = (value = 1) => [
-  begun(),
-  rows(value, value + 1),
-  wire.commandComplete("SELECT 1"),
-  wire.readyForQuery("T"),
-];
-const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
-const failure = (call: Promise<unknown>) => call.catch((reason: unknown) => reason as PgzError);
-
-/** Expects a statement of the driver's own, and answers it. */
-async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
-  expect(await texts(session)).toEqual([text]);
-  session.send(wire.commandComplete(tag), wire.readyForQuery(status));
-}
-
-/** A transaction whose first statement has run. */
-async function running(work: (tx: Transaction) => unknown, options?: TransactionOptions) {
-  const session = await letInKnowing();
-  const call = client.transaction(async (tx) => {
-    await tx.query("select n");
-    return await work(tx);
-  }, options);
-  call.catch(() => {});
-  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, ...inside());
-  await quiet();
-  return { session, call };
-}
 
 // -- savepoints -------------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,11 @@ import {
   letInKnowing,
   newClient,
   quiet,
-  rows,
   texts,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { answers, BEGUN, inside } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -24,20 +24,7 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const open = { name: "UsageError", code: "TRANSACTION_OPEN" };
 const finished = { name: "UsageError", code: "TRANSACTION_FINISHED" };
-const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
-const inside = (value = 1) => [
-  begun(),
-  rows(value, value + 1),
-  wire.commandComplete("SELECT 1"),
-  wire.readyForQuery("T"),
-];
 const conflict = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "40001", M: "could not serialize access" });
-
-/** Expects a statement of the driver's own, and answers it. */
-async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
-  expect(await texts(session)).toEqual([text]);
-  session.send(wire.commandComplete(tag), wire.readyForQuery(status));
-}
 
 // -- BEGIN ------------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import { inTime, pause } from "../support/until.ts";
 import { flightCases } from "./flight-cases.ts";
 import { lines, through } from "./proxied.ts";
 
-export const wireCases: Case[] = [
+const all: Case[] = [
   ...flightCases,
   {
     name: "CancelRequest uses TLS when the session does: its first message is SSLRequest",
@@ -276,3 +276,5 @@ export const wireCases: Case[] = [
     },
   },
 ];
+
+export const wireCases: Case[] = all.map((one) => ({ ...one, both: true }));

@@ -23,8 +23,8 @@ export interface TestServers {
   faults?: string;
   /** Set by `make quick`. */
   quick?: true;
-  /** Each case runs once, under TLS if it can: for another version of a runtime that runs all. */
-  onceEach?: true;
+  /** Each case runs once, plain or under TLS by turns: set where another suite runs it in both ways. */
+  byTurns?: true;
 }
 
 export interface Context {
@@ -58,6 +58,8 @@ export interface Case {
   ownServer?: true;
   /** Registered only once, with or without TLS, because the case connects in both ways itself, or in neither. */
   only?: "plain" | "tls";
+  /** Depends on the runtime's sockets, so `byTurns` does not hold for it. */
+  both?: true;
   /** Takes more than a second and a half, mostly waiting: `make quick` leaves it out. */
   slow?: true;
   run(t: Context): Promise<void>;
@@ -74,7 +76,7 @@ export interface Registration {
  * Registers every case once per server, plain and under TLS. Behaviour that depends on the server's version does not
  * depend on TLS, so an older server runs only the TLS cases under TLS.
  */
-export function registrations(all: readonly Case[], { servers, quick, onceEach }: TestServers): Registration[] {
+export function registrations(all: readonly Case[], { servers, quick, byTurns }: TestServers): Registration[] {
   const cases = all.filter(({ slow }) => !(slow && quick));
   const names = cases.map(({ name }) => name);
   const twice = names.find((name, place) => names.indexOf(name) !== place);
@@ -83,9 +85,10 @@ export function registrations(all: readonly Case[], { servers, quick, onceEach }
     [false, ...(server.tls ? [true] : [])].flatMap((tls) =>
       cases
         .filter(({ ownServer }) => server.own || !ownServer)
-        .filter(({ only }) => {
+        .filter(({ only, both }, index) => {
           if (only !== undefined) return only === (tls ? "tls" : "plain");
-          return onceEach && server.tls ? tls : at === 0 || !tls;
+          if (byTurns && server.tls && !both) return tls === (index % 2 === 1);
+          return at === 0 || !tls;
         })
         .map((one) => ({ name: `${one.name} [${server.name} ${tls ? "tls" : "plain"}]`, case: one, server, tls })),
     ),

@@ -308,8 +308,8 @@ describe("docs/examples.md", () => {
     await works(await listening(command));
   });
 
-  // Next builds with Turbopack unless told otherwise.
-  test.each(["--turbopack", ...(isRelease ? ["--webpack"] : [])])(
+  // Next builds with Turbopack unless told otherwise. A build takes half a minute, so only a release makes it.
+  test.for(isRelease ? ["--turbopack", "--webpack"] : [])(
     "next/ by next build %s in its Node runtime; it builds without a database, and its edge runtime says that it has no TCP",
     { timeout: 300_000 },
     async (bundler) => {

@@ -37,7 +37,7 @@ export function randomSuite({ label, servers, poolers, run, uncaught }: Suite): 
     ...Array.from({ length: OF_THE_DAY }, (_, at) => day * 1_000 + at),
   ];
   // The plain registration and the TLS registration of the newest server.
-  const places = registrations([{ name: "random sessions", run: () => Promise.resolve() }], servers)
+  const places = registrations([{ name: "random sessions", both: true, run: () => Promise.resolve() }], servers)
     .filter(({ server }) => server.own && server.name === servers.servers.find(({ own }) => own)!.name)
     .map(({ name, server, tls }) => ({ name, server, tls, isPooled: false }));
   if (poolers && servers.pgbouncer)

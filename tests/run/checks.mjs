@@ -24,8 +24,8 @@ export async function rust(...options) {
 export async function simulation() {
   return [
     await countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(15)),
-    await countedBy("simulation model", ["tests/simulation/conform.mjs"], minutes(5)),
-    await countedBy("simulation pooler", ["tests/simulation/conform-pooler.mjs"], minutes(5)),
+    await countedBy("simulation model", ["tests/simulation/conform.mjs"], minutes(15)),
+    await countedBy("simulation pooler", ["tests/simulation/conform-pooler.mjs"], minutes(15)),
   ];
 }
 

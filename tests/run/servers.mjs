@@ -53,10 +53,10 @@ export function onlyNewestServer() {
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1) }) };
 }
 
-/** For another version of a runtime that runs each case plain and under TLS. */
-export function eachCaseOnce() {
+/** The newest server, where cases run plain or under TLS by turns. */
+export function plainAndTlsByTurns() {
   const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
-  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1), onceEach: true }) };
+  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1), byTurns: true }) };
 }
 
 export function onlyOldestServer() {

@@ -8,7 +8,7 @@ import { nodeBinary } from "../../scripts/node/index.mjs";
 import { lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
 import { postgres19 } from "../servers/postgres-19.mjs";
 import { at, bin, say } from "./command.mjs";
-import { eachCaseOnce, onlyNewestServer, onlyOldestServer } from "./servers.mjs";
+import { plainAndTlsByTurns, onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
 // Evaluated when a suite runs, because scripts/setup installs some of them.
@@ -33,6 +33,7 @@ const onNodeOnly = [
   "cluster",
 ];
 const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];
+const workerdIntegration = ["tests/workerd/integration.test.ts"];
 const workerdWithoutFaults = readdirSync(at("tests/workerd"))
   .map((name) => `tests/workerd/${name}`)
   .filter((name) => name.endsWith(".test.ts") && !workerdFaults.includes(name));
@@ -54,7 +55,8 @@ const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
 });
 
 /**
- * The suites of `make test`, in order. Those that are `alone` keep both cores busy. Those that are `beside` keep one
+ * The suites of `make test`, in order. In Node 20 each integration case runs plain and under TLS, elsewhere by turns; a
+ * release runs both everywhere. Those that are `alone` keep both cores busy. Those that are `beside` keep one
  * core busy, and the remaining ones leave one idle, so these two groups run concurrently.
  */
 export const suites = {
@@ -65,13 +67,12 @@ export const suites = {
     alone: true,
   },
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
-  // Other versions run each case once, and in a release plain and under TLS.
-  "node-26": inVitest("node-26", nodeOf(26), ["tests/integration"], eachCaseOnce),
-  deno: inVitest("deno", deno, everywhere),
-  bun: inVitest("bun", bun, everywhere),
-  workerd: inVitest("workerd", node, ["tests/workerd"]),
+  "node-26": inVitest("node-26", nodeOf(26), ["tests/integration"], plainAndTlsByTurns),
+  deno: inVitest("deno", deno, everywhere, plainAndTlsByTurns),
+  bun: inVitest("bun", bun, everywhere, plainAndTlsByTurns),
+  workerd: inVitest("workerd", node, ["tests/workerd"], plainAndTlsByTurns),
   // The older workerd runs its fault tests, cut at each byte, only in a release.
-  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd(eachCaseOnce)),
+  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd(plainAndTlsByTurns)),
 };
 
 /** Three nodes of Citus need a build from its sources, which no script here fetches. */
@@ -96,7 +97,10 @@ const on19 = ["facts", "failover", "flights", "positions", "reads", "waiting"].m
  */
 export const releaseSuites = {
   "node-26-all": inVitest("node-26-all", nodeOf(26), ["tests/unit", "tests/integration"]),
-  "workerd-node-20-all": inVitest("workerd-node-20-all", node, workerdWithoutFaults, oldWorkerd()),
+  "deno-all": inVitest("deno", deno, ["tests/integration"]),
+  "bun-all": inVitest("bun", bun, ["tests/integration"]),
+  "workerd-all": inVitest("workerd-all", node, workerdIntegration),
+  "workerd-node-20-all": inVitest("workerd-node-20-all", node, workerdIntegration, oldWorkerd()),
   "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"]),
   "node-24": inVitest("node-24", nodeOf(24), ["tests/unit", "tests/integration"]),
   "every-byte-deno": inVitest("deno", deno, ["tests/faults"], release()),
@@ -104,12 +108,13 @@ export const releaseSuites = {
   "every-byte-node": inVitest("node", node, ["tests/faults"], release()),
   "every-byte-workerd": inVitest("workerd", node, workerdFaults, release()),
   "every-byte-workerd-node-20": inVitest("workerd-node-20", node, workerdFaults, release(oldWorkerd())),
-  // These run what `make test` leaves out: a page of each class, another bundler, compiler or workerd.
+  // These run what `make test` leaves out: more pages of a class, another bundler, compiler, framework or workerd.
   "every-page": inVitest(
     "every-page",
     node,
     [
       "tests/site",
+      "tests/demo/page.test.ts",
       "tests/memory",
       "tests/poolers",
       "tests/packaging/types.test.ts",
@@ -128,7 +133,7 @@ export const releaseSuites = {
   // A Next application as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },
-  "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),
+  "older-server": inVitest("older-server", node, ["tests/integration", "tests/cli/mcp.test.ts"], onlyOldestServer),
   reproducible: { needs: ["build"], run: reproducible },
   "long-simulation": { needs: ["build"], run: longSimulation },
 };

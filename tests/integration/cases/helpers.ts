@@ -87,6 +87,16 @@ export const started = (t: Context, mark: string) => until(async () => (await ru
 export const gone = (t: Context, mark: string) => until(async () => (await running(t, mark)) === 0);
 
 /**
+ * Waits until the statement with `mark` is gone, and checks that a cancel ended it and not the end of the connection.
+ * On a machine that is busy enough the server can need longer for a cancel than the driver waits: two seconds.
+ */
+export async function canceled(t: Context, client: Client, mark: string): Promise<void> {
+  const from = performance.now();
+  await gone(t, mark);
+  t.assert(client.stats().state !== "lost" || performance.now() - from > 1_500, "the connection was lost at once");
+}
+
+/**
  * Waits until the statement with `mark` sleeps. After `started` it may still be in parsing, and a session that ends
  * then has not begun the statement: the driver runs it again on another session.
  */

@@ -3,7 +3,7 @@
 import type { BatchFailure, Client, PgzError, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { pause } from "../../support/until.ts";
-import { gone, newMark, started, unseen, withClient, withSchema } from "./helpers.ts";
+import { gone, newMark, started, terminateRunning, unseen, withClient, withSchema } from "./helpers.ts";
 
 const decoder = new TextDecoder();
 
@@ -367,10 +367,7 @@ export const batch: Case[] = [
         code: "57P01",
       });
       await started(t, mark);
-      await t.side(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-             where pid <> pg_backend_pid() and query like '%${mark}%'`,
-      );
+      await terminateRunning(t, mark);
       const error = (await rejected) as unknown as PostgresError;
       t.assert.equal(error.severity, "FATAL");
       t.assert.deepEqual((await client.batch(["select 1 as n"]))[0]?.rows, [{ n: 1 }]);

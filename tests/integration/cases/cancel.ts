@@ -3,7 +3,18 @@
 import type { PgzError } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { pause, until } from "../../support/until.ts";
-import { asleep, canceled, gone, newMark, readSome, series, started, terminate, withClient } from "./helpers.ts";
+import {
+  asleep,
+  canceled,
+  gone,
+  newMark,
+  readSome,
+  series,
+  started,
+  terminate,
+  terminateRunning,
+  withClient,
+} from "./helpers.ts";
 
 export const cancel: Case[] = [
   {
@@ -141,10 +152,7 @@ export const cancel: Case[] = [
       const mark = newMark(t);
       const settled = t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(60)`), { code: "57P01" });
       await asleep(t, mark);
-      await t.side(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-             where pid <> pg_backend_pid() and query like '%${mark}%'`,
-      );
+      await terminateRunning(t, mark);
       await settled;
       t.assert.deepEqual((await client.query("select 1 as one")).rows, [{ one: 1 }]);
       await client.close();

@@ -2,7 +2,7 @@
 // secrets.
 import type { Client, PgzError, Pool, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { asleep, newMark, withClient } from "./helpers.ts";
+import { asleep, newMark, terminateRunning, withClient } from "./helpers.ts";
 
 /** Returns the error that the work throws. No other frame of the stack is in between. */
 async function caught(work: () => Promise<unknown>): Promise<PgzError> {
@@ -217,10 +217,7 @@ export const errors: Case[] = [
         const sleep = `select /* ${mark} */ pg_sleep(60)`;
         const lost = Promise.allSettled([client.query(sleep), client.query("select 'behind'")]);
         await asleep(t, mark);
-        await t.side(
-          `select pg_terminate_backend(pid) from pg_stat_activity
-             where pid <> pg_backend_pid() and query like '%${mark}%'`,
-        );
+        await terminateRunning(t, mark);
         const [first, second] = (await lost).map((one) => (one as PromiseRejectedResult).reason as PgzError);
         t.assert(first !== second, "one error each");
         t.assert.equal(first!.query, sleep);

@@ -122,6 +122,17 @@ export async function terminate(t: Context, pid: number | undefined): Promise<vo
   await until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
 }
 
+/**
+ * Ends the session that runs the statement with `mark`. A session that is idle has its last statement in
+ * pg_stat_activity: without the state, this would end the sidecar's session that has looked for the mark.
+ */
+export async function terminateRunning(t: Context, mark: string): Promise<void> {
+  await t.side(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
+  );
+}
+
 /** Returns the wait event of the session that runs `mark`, such as "ClientWrite". */
 export async function waitEvent(t: Context, mark: string): Promise<string | null> {
   const [row] = await t.side(

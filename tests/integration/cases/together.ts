@@ -1,7 +1,7 @@
 // Calls made together: they share the wire, are answered in order, and are not harmed by what happens to another call.
 import type { Case, Context } from "../context.ts";
 import { inTime, pause } from "../../support/until.ts";
-import { newMark, started, withClient, withSchema } from "./helpers.ts";
+import { newMark, started, terminateRunning, withClient, withSchema } from "./helpers.ts";
 
 const codes = (settled: PromiseSettledResult<unknown>[]) =>
   settled.map((one) => (one.status === "fulfilled" ? "" : (one.reason as { code: string }).code));
@@ -202,10 +202,7 @@ export const together: Case[] = [
       const calls = [client.query(`select /* ${mark} */ pg_sleep(60)`), client.query(one(1)), client.query(one(2))];
       const settled = Promise.allSettled(calls);
       await started(t, mark);
-      await t.side(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-             where pid <> pg_backend_pid() and query like '%${mark}%'`,
-      );
+      await terminateRunning(t, mark);
       for (const lost of await settled) {
         const { code, retryable } = (lost as PromiseRejectedResult).reason as { code: string; retryable: boolean };
         t.assert(/^(57P01|CONNECTION_LOST)$/.test(code) && !retryable, `${code} ${retryable}`);

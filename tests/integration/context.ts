@@ -74,7 +74,8 @@ export interface Registration {
 
 /**
  * Registers every case once per server, plain and under TLS. Behaviour that depends on the server's version does not
- * depend on TLS, so an older server runs only the TLS cases under TLS.
+ * depend on TLS, so an older server runs only the TLS cases under TLS. With `byTurns` a case is registered once: every
+ * other one plain, the rest under TLS.
  */
 export function registrations(all: readonly Case[], { servers, quick, byTurns }: TestServers): Registration[] {
   const cases = all.filter(({ slow }) => !(slow && quick));

@@ -196,7 +196,7 @@ test("Deno's import map works for modules of the application", minutes, async ()
 const answerOf = (file: string) => run("bundles", process.execPath, file);
 
 let hasBundled = false;
-/** An application of the project where only the bundler knows that pg is the facade. */
+/** Writes an application for which only its bundler knows that pg is the facade. All of them share one project. */
 async function unaliased(name: string, library: string): Promise<string> {
   if (!hasBundled) {
     const own = { "pgz-edge": "*", "pgz-edge-pg": "^8.23.0", "old-library": "1.0.0" };

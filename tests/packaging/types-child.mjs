@@ -8,9 +8,9 @@ import path from "node:path";
 const [compiler, project] = process.argv.slice(2);
 const ts = createRequire(import.meta.url)(compiler);
 
-/** Older versions treat nodenext as node16. */
 const isNewest = compiler === "typescript";
 const isRelease = process.env.PGZ_TEST_RELEASE !== undefined;
+/** Older versions treat nodenext as node16. */
 const modules = {
   ...(isNewest && { nodenext: "nodenext" }),
   ...((!isNewest || isRelease) && { node16: "node16" }),

@@ -175,10 +175,21 @@ test("under concurrent users every call settles, max holds, and the pool is inta
   expect(pool.stats().total).toBe(0);
 }, 60_000);
 
+/** The error of `execFile` for a run that ended badly. What it printed names its faults and its seed. */
+interface Failed {
+  readonly stdout: string;
+  readonly code: number;
+  readonly signal: string | null;
+}
+
 test("mixed load through a gate that harms connections: every call settles, nothing is lost or left", async () => {
   const soak = [process.execPath, ["--expose-gc", at("../soak/run.mjs")]] as const;
-  const { stdout } = await promisify(execFile)(...soak, { env: { ...process.env, MINUTES: "0.2" } });
+  const env = { ...process.env, MINUTES: "0.2" };
+  const run = promisify(execFile)(...soak, { env });
+  const { stdout } = await run.catch(({ stdout, code, signal }: Failed) => ({
+    stdout: `${stdout}it ended with ${signal ?? code}`,
+  }));
   const last = stdout.trimEnd().split("\n").at(-1)!;
   console.log(`[soak] ${last}`);
-  expect(last).toMatch(/^node: .* [1-9]\d* ledgers compared, .* 0 faults$/);
+  expect(last, stdout).toMatch(/^node: .* [1-9]\d* ledgers compared, .* 0 faults$/);
 }, 120_000);

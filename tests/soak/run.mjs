@@ -13,6 +13,8 @@ import { startSidecar } from "../servers/sidecar.mjs";
 import { bundled, driver, runtime, watchUncaught } from "../support/by-hand.mjs";
 
 const milliseconds = Number(process.env.MINUTES ?? 1) * 60_000;
+/** Draws the calls. When they meet which harm depends on the machine. */
+const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
 /** Maximum MiB by which the heap may grow from a tenth of the time to the end. */
 const MOST_GROWN = 8;
 
@@ -49,7 +51,7 @@ const { pool, counts, done } = start({
   users: 24,
   gzip: typeof CompressionStream === "function" && typeof DecompressionStream === "function",
   until: begun + milliseconds,
-  seed: Number(process.env.SEED ?? Date.now() % 1_000_000),
+  seed,
 });
 
 const looks = [];
@@ -85,7 +87,7 @@ for (const error of uncaught) counts.faults.push(`uncaught: ${error}`);
 for (const fault of counts.faults.slice(0, 20)) console.log(`FAULT: ${fault}`);
 console.log(`harms ${harms}, ${counts.ended} backends ended or cancelled, errors ${JSON.stringify(counts.errors)}`);
 console.log(
-  `${runtime}: ${Math.round((performance.now() - begun) / 60_000)} minutes, ${counts.calls} calls, ` +
+  `${runtime}: ${Math.round((performance.now() - begun) / 60_000)} minutes, seed ${seed}, ${counts.calls} calls, ` +
     `${counts.chapters} ledgers compared, heap grown by ${grown.toFixed(1)} MiB, ${counts.faults.length} faults`,
 );
 process.exit(counts.faults.length ? 1 : 0);

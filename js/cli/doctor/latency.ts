@@ -13,8 +13,8 @@ interface FirstRow {
   readonly ms: number;
 }
 
-/** Milliseconds for the first connect, in which a sleeping database has to wake up. */
-const FIRST_CONNECT = 10_000;
+/** Milliseconds for the first connect, in which a sleeping database has to wake up, and for it with its question. */
+const FIRST = { connectTimeout: 10_000, timeout: 13_000 };
 /** Milliseconds. A statement that takes longer spends most of its time on the way to the server. */
 const FAR = 15;
 const STATEMENT = "select 1 as one";
@@ -22,13 +22,10 @@ const STATEMENT = "select 1 as one";
 /** Rejects if the server cannot be reached, because the doctor connects here first. */
 export async function latency(patient: Patient): Promise<{ finding: Finding; place: ConnectEvent | undefined }> {
   let place: ConnectEvent | undefined;
-  const first = patient.client({
-    connectTimeout: FIRST_CONNECT,
-    observer: { onConnect: (event) => void (place = event) },
-  });
+  const first = patient.client({ observer: { onConnect: (event) => void (place = event) } }, FIRST);
   const next = patient.client();
   try {
-    const cold = await timed(first, FIRST_CONNECT + 3_000);
+    const cold = await timed(first);
     await leave(first); // a role may be allowed only one connection
     const again = await timed(next);
     const runs: FirstRow[] = [];
@@ -40,10 +37,10 @@ export async function latency(patient: Patient): Promise<{ finding: Finding; pla
   }
 }
 
-async function timed(client: Client, timeout?: number): Promise<FirstRow> {
+async function timed(client: Client): Promise<FirstRow> {
   const { flights } = client.stats();
   const from = performance.now();
-  await client.query(STATEMENT, { timeout });
+  await client.query(STATEMENT);
   return { ms: performance.now() - from, flights: client.stats().flights - flights };
 }
 

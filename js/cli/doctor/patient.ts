@@ -11,6 +11,7 @@ import { sslmodeOf, type Asked } from "./sslmode.ts";
 /** Milliseconds for one question, and for one connect. */
 const QUESTION = 3_000;
 const CONNECT = 5_000;
+const LIMITS = { connectTimeout: CONNECT, timeout: QUESTION };
 
 export class Patient {
   readonly #task: Pick<Task, "options" | "signal">;
@@ -19,12 +20,13 @@ export class Patient {
     this.#task = task;
   }
 
-  client(more: Options = {}): Client {
+  /** `limits`: milliseconds for a connect and for a question. --timeout replaces the second. */
+  client(more: Options = {}, limits = LIMITS): Client {
     const { options, signal } = this.#task;
     // Notices are dropped, because each of many clients would show the same ones.
     const observer = { onNotice: () => {}, ...more.observer };
-    const { own } = connectionOf(options); // --timeout replaces QUESTION
-    return clientOf(options, signal, { connectTimeout: CONNECT, timeout: QUESTION, ...own, ...more, observer });
+    const { own } = connectionOf(options);
+    return clientOf(options, signal, { ...limits, ...own, ...more, observer });
   }
 
   /** Logs in with these options and returns what the server has reported; `undefined` if the login fails. */

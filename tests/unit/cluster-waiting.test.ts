@@ -141,6 +141,22 @@ describe("a call between two attempts", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  test("ends while it waits for an answer about the servers", async () => {
+    const never = new Promise<never>(() => {});
+    const abort = new AbortController();
+    const aborted = settled(new CallLimits([abort.signal]).wait(never));
+    abort.abort("why");
+    expect(await aborted).toMatchObject({ code: "ABORTED", retryable: true, cause: "why" });
+    const late = settled(new CallLimits([], 100).wait(never));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await late).toMatchObject({ code: "QUERY_TIMEOUT", retryable: true });
+    expect(await new CallLimits([abort.signal], 100).wait(Promise.resolve(7)).catch(({ code }) => code)).toBe(
+      "ABORTED",
+    );
+    expect(await new CallLimits([], 100).wait(Promise.resolve(7))).toBe(7);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   test("ends when its timeout is over, and gives each attempt what is left of it", async () => {
     const limits = new CallLimits([], 100);
     const given: unknown[] = [];

@@ -159,7 +159,8 @@ export class After extends Routed {
   ): Promise<T> {
     const router = this.router;
     const position = this.#position;
-    const onPrimary = (why: RouteReason, waited: number) => this.#onPrimary(why, waited, attempt, options, hasBegun);
+    const onPrimary = (why: RouteReason, waited: number) =>
+      this.#onPrimary(why, waited, limits, attempt, options, hasBegun);
     if (position === UNKNOWN) return onPrimary("unknown", 0);
     if (needsPrimary(options)) return onPrimary("write", 0);
     // The position is of another timeline. Either this cluster has not learned of a promotion yet, or there was a
@@ -257,6 +258,7 @@ export class After extends Routed {
   async #onPrimary<T>(
     reason: RouteReason,
     waitedMs: number,
+    limits: CallLimits,
     attempt: Attempt<T>,
     options: CallOptions,
     hasBegun: () => boolean,
@@ -276,8 +278,8 @@ export class After extends Routed {
         router.suspect();
         if (attempts === MOST_PRIMARIES) throw leftBehind(error);
         pool.reset();
-        await router.lookout.look();
-        if (attempts > 1) await new Promise((resolve) => setTimeout(resolve, STALE_PRIMARY_PAUSE * attempts));
+        await limits.wait(router.lookout.look());
+        if (attempts > 1) await limits.pause(STALE_PRIMARY_PAUSE * attempts);
       }
     }
   }

@@ -3,6 +3,7 @@
 //
 // Knows when the call is over for its caller. Must not know servers, or why the call waits.
 import { AbortError, TimeoutError } from "../../index.ts";
+import { onAbort } from "../../util/abort.ts";
 
 interface LimitOptions {
   readonly signal?: AbortSignal | undefined;
@@ -37,27 +38,29 @@ export class CallLimits {
     }
   }
 
-  /** Waits. If the call ends earlier, rejects with the error that the call must reject with. */
+  /** Waits for this long, or until the call ends, as `wait` does. */
   async pause(milliseconds: number): Promise<void> {
-    const ends = this.#timeout ? Math.min(milliseconds, this.#left) : milliseconds;
-    let stop = () => {};
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const pause = new Promise<void>((resolve) => (timer = setTimeout(resolve, milliseconds)));
+    await this.wait(pause).finally(() => clearTimeout(timer));
+  }
+
+  /** Waits for `work`. If the call ends earlier, rejects with the error that the call must reject with. */
+  async wait<T>(work: Promise<T>): Promise<T> {
+    const stops: (() => void)[] = [];
     try {
-      await new Promise<void>((resolve, reject) => {
-        const timer = setTimeout(resolve, ends);
-        const aborted = () => reject(new AbortError(this.#signals.find((one) => one?.aborted)?.reason, SAFE));
-        for (const signal of this.#signals) {
-          if (signal?.aborted) aborted();
-          signal?.addEventListener("abort", aborted);
+      return await new Promise<T>((resolve, reject) => {
+        work.then(resolve, reject);
+        if (this.#timeout) {
+          const timer = setTimeout(() => reject(this.#tooLate), this.#left);
+          stops.push(() => clearTimeout(timer));
         }
-        stop = () => {
-          clearTimeout(timer);
-          for (const signal of this.#signals) signal?.removeEventListener("abort", aborted);
-        };
+        for (const signal of this.#signals)
+          stops.push(onAbort(signal, () => reject(new AbortError(signal?.reason, SAFE))));
       });
     } finally {
-      stop();
+      for (const stop of stops) stop();
     }
-    if (this.#timeout && this.#left <= 0) throw this.#tooLate;
   }
 
   get #left(): number {

@@ -1,8 +1,8 @@
 // Looks at the servers: asks each one for its role and position, and remembers the answers.
 //
 // The standbys are asked after the primary, and all times are this process's. So a lag is an upper bound, and no
-// server's clock is involved. Nothing here runs by itself: a call
-// starts a look when what is known is too old. So no timer is needed, and none runs between the requests of a Worker.
+// server's clock is involved. Nothing here runs by itself: a call starts a look when what is known is too old. So no
+// timer is needed, and none runs between the requests of a Worker.
 //
 // Knows when a look is due. Must not know which server is chosen from the answers.
 import { PostgresError, type Pool } from "../../index.ts";

@@ -177,6 +177,26 @@ test("if no primary appears, a call ends when its signal or the cluster's aborts
   expect(getEventListeners(own.signal, "abort")).toEqual([]);
 });
 
+test("a read that waits for the first answers of silent servers ends when its limits end", async () => {
+  const [own, all] = [new AbortController(), new AbortController()];
+  const cluster = clusterOf({ signal: all.signal });
+  isMute = true;
+  const late = { code: "QUERY_TIMEOUT", message: "The call took longer than 50 ms (timeout)." };
+  const after = cluster.reads.after("1-1-1");
+  for (const reads of [cluster.reads, after])
+    await expect(reads.query(WHO, { timeout: 50 })).rejects.toMatchObject(late);
+  const calls = [cluster.reads.query(WHO, { signal: own.signal }), cluster.reads.query(WHO), after.query(WHO)] as const;
+  own.abort("its own");
+  await expect(calls[0]).rejects.toMatchObject({ code: "ABORTED", cause: "its own" });
+  // The look has not ended: a call that waits for it is still pending.
+  expect(cluster.stats().servers.map(({ role }) => role)).toEqual(["unknown", "unknown"]);
+  const wrong = cluster.reads.query(WHO, { timeout: "soon" as never });
+  await expect(wrong).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  all.abort("of all");
+  for (const call of calls.slice(1)) await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "of all" });
+  expect(getEventListeners(own.signal, "abort")).toEqual([]);
+});
+
 test("a transaction whose callback has begun is not run again if its guard fails", async () => {
   // No standby has a lag that is small enough.
   const cluster = clusterOf({ maxLag: 0 });

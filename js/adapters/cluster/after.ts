@@ -166,7 +166,7 @@ export class After extends Routed {
     // The position is of another timeline. Either this cluster has not learned of a promotion yet, or there was a
     // promotion since then, which may have lost the position.
     const { memory } = router.servers;
-    if (memory.timeline < position.timeline) await this.#learn(memory.timeline);
+    if (memory.timeline < position.timeline) await this.#learn(memory.timeline, options);
     if (memory.timeline && memory.timeline !== position.timeline) return onPrimary("unknown", 0);
     const began = performance.now();
     const until = began + router.config.wait;
@@ -177,7 +177,7 @@ export class After extends Routed {
     let reason: RouteReason | undefined;
     let waitedMs = 0;
     for (;;) {
-      const chosen = late ? ofLate(late) : router.choose({ tried, lsn: position.lsn });
+      const chosen = late ? ofLate(late) : router.choose({ tried, lsn: position.lsn }, options);
       const choice: Choice<Server> = chosen instanceof Promise ? await chosen : chosen;
       if (choice.is === "primary") return onPrimary(reason ?? choice.reason, waitedMs);
       const { server } = choice;
@@ -227,9 +227,9 @@ export class After extends Routed {
   /**
    * Asks the servers, because the position is of a newer timeline than the known one. `timeline`: that one; 0: none.
    */
-  async #learn(timeline: number): Promise<void> {
+  async #learn(timeline: number, options: CallOptions): Promise<void> {
     if (timeline) this.router.suspect();
-    await this.router.lookout.lookForStandby();
+    await this.router.lookForStandby(options);
   }
 
   /**

@@ -40,7 +40,7 @@ export class Reads extends Routed {
     if (refused) throw refused;
     const attempt: Attempt<T> = (queue) => queue.run(...call);
     const [{ text }, options] = call;
-    const choice = this.router.choose(FIRST);
+    const choice = this.router.choose(FIRST, options);
     // The fast path: the choice is made at once. A call that succeeds then costs one promise more than a pool's.
     if (choice instanceof Promise || choice.is === "primary") return this.#route(text, options, attempt, choice);
     const { server } = choice;
@@ -76,7 +76,7 @@ export class Reads extends Routed {
     text: string,
     options: CallOptions,
     attempt: Attempt<T>,
-    choice: Choice<Server> | Promise<Choice<Server>> = this.router.choose(FIRST),
+    choice: Choice<Server> | Promise<Choice<Server>> = this.router.choose(FIRST, options),
   ): Promise<T> {
     const chosen = await choice;
     if (chosen.is === "primary") return this.#onPrimary(chosen.reason, options, attempt);
@@ -109,7 +109,7 @@ export class Reads extends Routed {
       if (!reason) throw error;
       if (reason === "unreachable") router.markUnreachable(server, error);
       tried.add(server.key);
-      const choice = reason === "write" ? undefined : await router.choose({ tried });
+      const choice = reason === "write" ? undefined : await router.choose({ tried }, options);
       if (choice?.is !== "standby") return this.#onPrimary(reason, options, attempt);
       server = choice.server;
       router.recordStandby(server);

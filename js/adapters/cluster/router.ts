@@ -64,13 +64,27 @@ export class Router {
    * Returns the standby for a call, or the reason why the primary must run it. If the facts are old, starts a
    * look. The call waits for it only if no known standby is suitable.
    */
-  choose(wish: Wish): Choice<Server> | Promise<Choice<Server>> {
+  choose(wish: Wish, options: CallOptions): Choice<Server> | Promise<Choice<Server>> {
     const now = performance.now();
     const choice = this.#choose(wish, now);
     if (!this.lookout.isDue(now)) return choice;
-    if (choice.is === "primary") return this.lookout.lookForStandby().then(() => this.#choose(wish, performance.now()));
+    if (choice.is === "primary") return this.lookForStandby(options).then(() => this.#choose(wish, performance.now()));
     void this.lookout.look();
     return choice;
+  }
+
+  /** Looks for a suitable standby, at most until the call's limits end. The callee then rejects with the reason. */
+  async lookForStandby(options: CallOptions): Promise<void> {
+    const { timeout = this.servers.config.timeout } = Object(options) as CallOptions;
+    const { aborted, stop } = whenAborted(this.#signalsOf(options));
+    const looked = Promise.race([this.lookout.lookForStandby(), aborted]);
+    await (Number(timeout) ? withDeadline(Number(timeout), looked) : looked);
+    stop();
+  }
+
+  /** The callee validates the options. */
+  #signalsOf(options: CallOptions): AbortSignal[] {
+    return [(Object(options) as CallOptions).signal, this.servers.config.signal].filter(isSignal);
   }
 
   #choose({ tried, lsn }: Wish, now: number): Choice<Server> {
@@ -89,12 +103,10 @@ export class Router {
    */
   async #find(options: CallOptions): Promise<Pool> {
     const { servers } = this;
-    // The callee validates the options.
-    const { timeout, signal } = Object(options) as CallOptions;
+    const { timeout } = Object(options) as CallOptions;
     const until = performance.now() + Math.min(servers.acquireTimeout || Infinity, Number(timeout) || Infinity);
-    const signals = [signal, servers.config.signal].filter(isSignal);
-    let stops: (() => void)[] = [];
-    const aborted = new Promise<void>((resolve) => (stops = signals.map((one) => onAbort(one, resolve))));
+    const signals = this.#signalsOf(options);
+    const { aborted, stop } = whenAborted(signals);
     try {
       for (let pause = FIRST_SEARCH_PAUSE; ; pause = Math.min(pause * 2, LONGEST_SEARCH_PAUSE)) {
         await Promise.race([this.lookout.look(), aborted]);
@@ -106,7 +118,7 @@ export class Router {
         if (signals.some((one) => one.aborted)) return servers.list[0]!.pool;
       }
     } finally {
-      for (const stop of stops) stop();
+      stop();
     }
   }
 
@@ -192,6 +204,13 @@ export class Router {
 
 function isSignal(value: AbortSignal | undefined): value is AbortSignal {
   return typeof value?.addEventListener === "function";
+}
+
+/** `aborted` resolves when one of the signals aborts. Call `stop` when that no longer matters. */
+function whenAborted(signals: readonly AbortSignal[]): { aborted: Promise<void>; stop: () => void } {
+  let stops: (() => void)[] = [];
+  const aborted = new Promise<void>((resolve) => (stops = signals.map((one) => onAbort(one, resolve))));
+  return { aborted, stop: () => stops.forEach((stop) => stop()) };
 }
 
 function noPrimary({ list }: Servers): ConnectionError {

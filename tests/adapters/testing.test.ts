@@ -4,7 +4,8 @@ import { drizzle as drizzlePg } from "drizzle-orm/node-postgres";
 import * as kysely from "kysely";
 import { test } from "vitest";
 import { runtime, testServers } from "../integration/servers.ts";
-import { cases, type Modules } from "./testing-cases.ts";
+import { cases } from "./testing-cases.ts";
+import type { Modules } from "./testing-world.ts";
 
 const built = async (name: string) => (await import(`../../dist/${name}.js`)) as never;
 const { drizzle } = (await built("drizzle")) as typeof import("../../js/adapters/drizzle.ts");

@@ -8,8 +8,9 @@ import * as errors from "./errors.ts";
 import { PgError } from "./errors.ts";
 import { authenticate } from "./login.ts";
 import * as messages from "./messages.ts";
-import { Fields, joined } from "./messages.ts";
+import { Fields } from "./messages.ts";
 import { Portal } from "./portals.ts";
+import { ClientSocket, type Message } from "./pqcomm.ts";
 import { Gone, Process, type Doing, type Wait } from "./process.ts";
 import { parseCommand } from "./replication/commands.ts";
 import type { Standby } from "./replication/sender.ts";
@@ -18,20 +19,11 @@ import type { Server } from "./server.ts";
 import { Session, type Client } from "./session.ts";
 import { milliseconds, Settings } from "./settings.ts";
 import type { Standing } from "./standing.ts";
+import { CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, startupOf, startupSettings, type Startup } from "./startup.ts";
 import { parseStatements } from "./statements/index.ts";
 import { describe, ParameterTypes, type Plan, type Prepared, type Statement } from "./statements/statement.ts";
 import { byOid, decode, encode, type Type, type Value } from "./values.ts";
 
-const SSL_REQUEST = 80877103;
-const GSSENC_REQUEST = 80877104;
-const CANCEL_REQUEST = 80877102;
-
-/** The server sends its output when it reaches this size, and when it must. */
-const OUTPUT_BUFFER = 8_192;
-/** The server reads this many bytes at once. Unread bytes at the end of the process make the close a reset. */
-const INPUT_BUFFER = 8_192;
-const LONGEST_MESSAGE = 0x3fffffff;
-const LONGEST_STARTUP = 10_000;
 const AUTHENTICATION_TIMEOUT = 60_000;
 /** Number of times a statement is planned for the values that are bound to it. */
 const CUSTOM_PLANS = 5;
@@ -52,20 +44,8 @@ export class Backend implements Accepted, Client, Standby {
   state: BackendState = "starting";
   query = "";
   readonly #server: Server;
-  readonly #wire: Wire;
+  readonly #socket: ClientSocket;
   readonly #process: Process;
-  /** Bytes that have arrived and have not been read. */
-  #arrived: Uint8Array[] = [];
-  #read = new Uint8Array();
-  /** How much of the read bytes was consumed. */
-  #at = 0;
-  /** Output was written that cannot arrive. */
-  #isLost = false;
-  #hasEnded = false;
-  #wasReset = false;
-  #wake = (): void => {};
-  #written: Uint8Array[] = [];
-  #writtenLength = 0;
   #pendingEnd: PgError | undefined;
   #pendingCancel: PgError | undefined;
   #isExtended = false;
@@ -81,7 +61,7 @@ export class Backend implements Accepted, Client, Standby {
 
   constructor(server: Server, wire: Wire, processId: number) {
     this.#server = server;
-    this.#wire = wire;
+    this.#socket = new ClientSocket(wire);
     this.processId = processId;
     this.startedAt = server.clock.now;
     this.#process = new Process(this.#main(), (error) => this.#ended(error));
@@ -95,18 +75,15 @@ export class Backend implements Accepted, Client, Standby {
 
   receive(bytes: Uint8Array): void {
     if (this.#process.hasEnded) return;
-    this.#arrived.push(bytes.slice());
-    this.#wake();
+    this.#socket.receive(bytes);
   }
 
   ended(): void {
-    this.#hasEnded = true;
-    this.#wake();
+    this.#socket.ended();
   }
 
   wasReset(): void {
-    this.#wasReset = true;
-    this.#wake();
+    this.#socket.wasReset();
   }
 
   #ended(error: unknown): void {
@@ -116,10 +93,7 @@ export class Backend implements Accepted, Client, Standby {
     if (this.#isWalSender) this.#server.world.slots.release(this.processId, true);
     if (error instanceof PgError) this.send(messages.errorResponse(error));
     this.flush();
-    if (!this.#wasReset) {
-      if (this.#arrived.length) this.#wire.reset();
-      else this.#wire.end();
-    }
+    this.#socket.close();
     this.#server.left(this);
     if (error !== undefined && !(error instanceof PgError) && !(error instanceof Gone)) throw error;
   }
@@ -145,7 +119,7 @@ export class Backend implements Accepted, Client, Standby {
   shutDown(): void {
     if (!this.#isStreaming) return this.end(errors.terminated());
     this.isStopping = true;
-    this.#wake();
+    this.#socket.wake();
   }
 
   /** Whether the backend runs now, so that it checks interrupts itself. */
@@ -156,15 +130,14 @@ export class Backend implements Accepted, Client, Standby {
   /** Kills the process. It sends nothing except `error`. */
   kill(error?: PgError): void {
     if (this.#process.hasEnded) return;
-    this.#written = [];
-    this.#writtenLength = 0;
+    this.#socket.drop();
     if (error) this.send(messages.errorResponse(error));
     this.#process.interrupt(new Gone());
   }
 
   checkInterrupts(): void {
     const { kind } = this.#process.wait ?? {};
-    if (this.#isLost) throw new Gone();
+    if (this.#socket.isLost) throw new Gone();
     if (this.#pendingEnd && kind !== "committing") throw this.#pendingEnd;
     const cancel = this.#pendingCancel;
     this.#pendingCancel = undefined;
@@ -183,32 +156,14 @@ export class Backend implements Accepted, Client, Standby {
       this.send(messages.notificationResponse(processId, channel, payload));
   }
 
-  // -- bytes ----------------------------------------------------------------------------------------------------------
+  // -- messages -------------------------------------------------------------------------------------------------------
 
   send(message: Uint8Array): void {
-    this.#written.push(message);
-    this.#writtenLength += message.length;
-    if (this.#writtenLength >= OUTPUT_BUFFER) this.#sendFull();
-  }
-
-  #sendFull(): void {
-    const all = joined(this.#written);
-    const full = all.length - (all.length % OUTPUT_BUFFER);
-    for (let at = 0; at < full; at += OUTPUT_BUFFER) this.#put(all.slice(at, at + OUTPUT_BUFFER));
-    this.#written = full < all.length ? [all.slice(full)] : [];
-    this.#writtenLength = all.length - full;
+    this.#socket.send(message);
   }
 
   flush(): void {
-    if (!this.#writtenLength) return;
-    this.#put(joined(this.#written));
-    this.#written = [];
-    this.#writtenLength = 0;
-  }
-
-  #put(bytes: Uint8Array): void {
-    if (this.#wasReset) this.#isLost = true;
-    else this.#wire.send(bytes);
+    this.#socket.flush();
   }
 
   notice(notice: PgError): void {
@@ -216,80 +171,18 @@ export class Backend implements Accepted, Client, Standby {
     this.flush();
   }
 
-  /** Waits until this many bytes are there. Returns false if the client has gone. */
-  *#fill(count: number, kind: Wait["kind"]): Doing<boolean> {
+  /** Reads the next message. Returns `undefined` if the client has gone. */
+  *#message(kind: Wait["kind"]): Doing<Message | undefined> {
     if (this.#pendingEnd) throw this.#pendingEnd;
-    while (this.#read.length - this.#at < count) {
-      if (this.#wasReset) throw new Gone();
-      if (this.#arrived.length) this.#takeArrived();
-      else if (this.#hasEnded) return false;
-      else
-        yield {
-          kind,
-          begin: (wake) => {
-            this.#wake = wake;
-            return () => (this.#wake = () => {});
-          },
-        };
-    }
-    return true;
+    return yield* this.#socket.message(kind, kind === "command" && this.session ? KNOWN : undefined);
   }
 
-  #takeArrived(): void {
-    let all = joined(this.#arrived);
-    const rest = all.subarray(INPUT_BUFFER);
-    all = all.subarray(0, INPUT_BUFFER);
-    this.#arrived = rest.length ? [rest] : [];
-    this.#read = this.#at < this.#read.length ? joined([this.#read.subarray(this.#at), all]) : all;
-    this.#at = 0;
+  arrived(): Message | "none yet" | "gone" {
+    return this.#socket.arrived();
   }
 
-  #take(count: number): Uint8Array {
-    this.#at += count;
-    return this.#read.subarray(this.#at - count, this.#at);
-  }
-
-  /** Reads the next message. Returns `undefined` if the client has gone, perhaps in the middle of the message. */
-  *#message(kind: Wait["kind"]): Doing<{ letter: string; body: Uint8Array } | undefined> {
-    if (!(yield* this.#fill(1, kind))) return undefined;
-    const letter = String.fromCharCode(this.#read[this.#at]!);
-    if (kind === "command" && this.session && !KNOWN.has(letter))
-      throw errors.fatalViolation(`invalid frontend message type ${this.#read[this.#at]!}`);
-    if (!(yield* this.#fill(5, kind))) return undefined;
-    const length = new Fields(this.#read.subarray(this.#at + 1)).int32();
-    if (length < 4 || length > LONGEST_MESSAGE) return undefined;
-    if (!(yield* this.#fill(1 + length, kind))) return undefined;
-    return { letter, body: this.#take(1 + length).subarray(5) };
-  }
-
-  arrived(): { letter: string; body: Uint8Array } | "none yet" | "gone" {
-    for (;;) {
-      const there = this.#read.length - this.#at;
-      const length = there < 5 ? Infinity : new Fields(this.#read.subarray(this.#at + 1)).int32();
-      if (there > length) {
-        const letter = String.fromCharCode(this.#read[this.#at]!);
-        return { letter, body: this.#take(1 + length).subarray(5) };
-      }
-      if (this.#wasReset) throw new Gone();
-      if (this.#arrived.length) this.#takeArrived();
-      else return this.#hasEnded ? "gone" : "none yet";
-    }
-  }
-
-  *wait(begin: (wake: () => void) => () => void): Doing<void> {
-    let stop = () => {};
-    try {
-      yield {
-        kind: "running",
-        begin: (wake) => {
-          this.#wake = wake;
-          return (stop = begin(wake));
-        },
-      };
-    } finally {
-      this.#wake = () => {};
-      stop();
-    }
+  wait(begin: (wake: () => void) => () => void): Doing<void> {
+    return this.#socket.wait(begin);
   }
 
   // -- the beginning --------------------------------------------------------------------------------------------------
@@ -302,57 +195,35 @@ export class Backend implements Accepted, Client, Standby {
   }
 
   /** Returns the parameters of StartupMessage, or `undefined` if there is nothing more to do. */
-  *#startup(): Doing<Map<string, string> | undefined> {
+  *#startup(): Doing<ReadonlyMap<string, string> | undefined> {
     const late = this.#server.clock.after(AUTHENTICATION_TIMEOUT, () => this.kill());
     try {
       for (let canAsk = { tls: true, gss: true }; ;) {
-        const packet = yield* this.#startupPacket();
+        if (this.#pendingEnd) throw this.#pendingEnd;
+        const packet = yield* this.#socket.startupPacket();
         if (!packet) return undefined;
         const code = packet.int32();
         if (code === CANCEL_REQUEST) return void this.#server.cancelRequest(packet.int32(), packet.rest());
         if (code === SSL_REQUEST && canAsk.tls) {
-          this.#put(Uint8Array.of(this.#server.options.tls ? 83 : 78));
+          this.#socket.sendNow(Uint8Array.of(this.#server.options.tls ? 83 : 78));
           canAsk = { ...canAsk, tls: false };
         } else if (code === GSSENC_REQUEST && canAsk.gss) {
-          this.#put(Uint8Array.of(78));
+          this.#socket.sendNow(Uint8Array.of(78));
           canAsk = { ...canAsk, gss: false };
-        } else return this.#negotiated(code, packet);
+        } else return this.#negotiated(startupOf(code, packet, this.#server.options.version));
       }
     } finally {
       late.cancel();
     }
   }
 
-  *#startupPacket(): Doing<Fields | undefined> {
-    if (!(yield* this.#fill(4, "command"))) return undefined;
-    const length = new Fields(this.#read.subarray(this.#at)).int32();
-    if (length < 8 || length > LONGEST_STARTUP) return undefined;
-    if (!(yield* this.#fill(length, "command"))) return undefined;
-    const fields = new Fields(this.#take(length));
-    fields.int32();
-    return fields;
-  }
-
-  #negotiated(code: number, packet: Fields): Map<string, string> {
-    const { version } = this.#server.options;
-    const [major, minor] = [code >>> 16, code & 0xffff];
-    const newest = version >= 18 ? 2 : 0;
-    if (major !== 3)
-      throw errors.fatal(
-        "0A000",
-        `unsupported frontend protocol ${major}.${minor}: server supports 3.0 to 3.${newest}`,
-      );
-    const parameters = messages.readStartup(packet);
-    const options = [...parameters.keys()].filter((name) => name.startsWith("_pq_."));
-    this.#protocol = Math.min(minor, newest);
-    if (minor > newest || options.length) {
-      const told = version >= 18 ? this.#protocol : newest;
-      this.send(messages.negotiateProtocolVersion((3 << 16) | told, options));
-    }
+  #negotiated({ parameters, protocol, answer }: Startup): ReadonlyMap<string, string> {
+    this.#protocol = protocol;
+    if (answer) this.send(answer);
     return parameters;
   }
 
-  *#login(parameters: Map<string, string>): Doing<void> {
+  *#login(parameters: ReadonlyMap<string, string>): Doing<void> {
     const server = this.#server;
     const { user = "", database = user } = Object.fromEntries(parameters);
     this.user = user;
@@ -391,7 +262,7 @@ export class Backend implements Accepted, Client, Standby {
     return message.body;
   }
 
-  #begin(user: string, database: string, parameters: Map<string, string>): void {
+  #begin(user: string, database: string, parameters: ReadonlyMap<string, string>): void {
     const server = this.#server;
     const { version, maxConnections } = server.options;
     const settings = new Settings(version, {
@@ -796,7 +667,7 @@ export class Backend implements Accepted, Client, Standby {
 
   // -- COPY -----------------------------------------------------------------------------------------------------------
 
-  *copyMessage(): Doing<{ letter: string; body: Uint8Array }> {
+  *copyMessage(): Doing<Message> {
     for (;;) {
       const message = yield* this.#message("copy");
       if (!message) throw new PgError("08006", "unexpected EOF on client connection with an open transaction");
@@ -838,22 +709,4 @@ function typeOf(oid: number): Type | undefined {
 
 function inCluster({ isStandby, name }: Standing): Record<string, string> {
   return { ...(isStandby && { in_hot_standby: "on" }), ...(name && { cluster_name: name }) };
-}
-
-const OF_THE_CONNECTION = new Set(["user", "database", "options", "replication"]);
-
-/**
- * Returns the settings of StartupMessage. `options` has the form of a command line: `-c name=value`, `--name=value`.
- */
-function startupSettings(parameters: ReadonlyMap<string, string>): [string, string][] {
-  const words = parameters.get("options")?.match(/(?:\\[^]|[^\s\\])+/g) ?? [];
-  const given = words
-    .map((word) => word.replace(/\\([^])/g, "$1").replace(/^(-c|--)/, ""))
-    .filter((word) => word.includes("="))
-    .map((word): [string, string] => [
-      word.slice(0, word.indexOf("=")).replaceAll("-", "_"),
-      word.slice(word.indexOf("=") + 1),
-    ]);
-  const named = [...parameters].filter(([name]) => !OF_THE_CONNECTION.has(name) && !name.startsWith("_pq_."));
-  return [...given, ...named];
 }

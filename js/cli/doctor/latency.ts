@@ -13,7 +13,7 @@ interface FirstRow {
   readonly ms: number;
 }
 
-/** Milliseconds for the first connect, in which a sleeping database has to wake up, and for it with its question. */
+/** Milliseconds. The first connect is longer, because a sleeping database has to wake up. `timeout` includes it. */
 const FIRST = { connectTimeout: 10_000, timeout: 13_000 };
 /** Milliseconds. A statement that takes longer spends most of its time on the way to the server. */
 const FAR = 15;

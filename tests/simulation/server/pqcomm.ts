@@ -27,7 +27,7 @@ export class ClientSocket {
   /** How much of the read bytes was consumed. */
   #at = 0;
   /** Output was written that cannot arrive. */
-  #isLost = false;
+  isLost = false;
   #hasEnded = false;
   #wasReset = false;
   #wake = (): void => {};
@@ -53,11 +53,6 @@ export class ClientSocket {
   wasReset(): void {
     this.#wasReset = true;
     this.#wake();
-  }
-
-  /** Output was written that cannot arrive. */
-  get isLost(): boolean {
-    return this.#isLost;
   }
 
   /** Ends the present wait. */
@@ -90,7 +85,7 @@ export class ClientSocket {
 
   /** Sends bytes without the buffer. */
   sendNow(bytes: Uint8Array): void {
-    if (this.#wasReset) this.#isLost = true;
+    if (this.#wasReset) this.isLost = true;
     else this.#wire.send(bytes);
   }
 

@@ -143,6 +143,8 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
 /** Runs statements as the role of `url`, one round trip each. Returns the last statement's rows. */
 async function run(url, statements) {
   const client = new pg.Client({ connectionString: url });
+  // Ctrl-C may end the server between two statements. The next one rejects, so this event must not end the process.
+  client.on("error", () => {});
   await client.connect();
   try {
     let last;

@@ -17,9 +17,9 @@ async function withPool<T>(t: Context, work: (pool: Pool) => Promise<T>, options
 const pidOf = async (calls: Pick<Pool, "query">) =>
   (await calls.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]!.pid;
 
-/** Returns how many sessions of the pool the server has. */
-const sessions = async (t: Context, name: string) =>
-  Number((await t.side(`select count(*) from pg_stat_activity where application_name = '${name}'`))[0]![0]);
+/** Returns how many sessions of the pool the server has, or those of them of which `also` holds. */
+const sessions = async (t: Context, name: string, also = "true") =>
+  Number((await t.side(`select count(*) from pg_stat_activity where application_name = '${name}' and ${also}`))[0]![0]);
 
 /** What a borrower leaves in the session, and how the next borrower would see it. */
 const LEFT: [how: string, seen: string, clean: string][] = [
@@ -63,14 +63,20 @@ export const pools: Case[] = [
         async (pool) => {
           const name = `pool_${t.runtime}_${Math.random().toString(36).slice(2)}`;
           const many = t.pgz.createPool({ ...t.options, max: 3, applicationName: name });
-          const results = await Promise.all(
-            Array.from({ length: 60 }, async (_, n) => {
-              const { rows } = await many.query<{ n: number; pid: number }>(
-                t.pgz.sql`select ${n}::int4 as n, pg_backend_pid() as pid, pg_sleep(0.005)`,
-              );
-              return rows[0]!;
-            }),
-          );
+          // No call ends before three run, however long the third login takes.
+          const key = Math.floor(Math.random() * 2 ** 31);
+          const gate = await pool.acquire();
+          await gate.query(t.pgz.sql`select pg_advisory_lock(${key})`);
+          const calls = Array.from({ length: 60 }, async (_, n) => {
+            const { rows } = await many.query<{ n: number; pid: number }>(
+              t.pgz.sql`select ${n}::int4 as n, pg_backend_pid() as pid, pg_advisory_xact_lock_shared(${key})`,
+            );
+            return rows[0]!;
+          });
+          await until(async () => (await sessions(t, name, "wait_event_type = 'Lock'")) === 3);
+          await gate.query(t.pgz.sql`select pg_advisory_unlock(${key})`);
+          await gate.release();
+          const results = await Promise.all(calls);
           results.forEach(({ n }, at) => t.assert.equal(n, at));
           t.assert.equal(new Set(results.map(({ pid }) => pid)).size, 3);
           t.assert.equal(await sessions(t, name), 3);

@@ -1,6 +1,8 @@
 // What servers tell an ordinary role about their cluster. js/adapters/cluster/questions.ts is built on these facts.
 import { expect, test } from "vitest";
-import { driver, majors, start } from "./world.ts";
+import { positionOf } from "../../js/adapters/cluster/position.ts";
+import { until } from "../support/until.ts";
+import { clusterOf, driver, majors, start } from "./world.ts";
 
 test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", { timeout: 60_000 }, async (major) => {
   const servers = await start(`facts-${major}`, { major, count: 1 });
@@ -32,3 +34,36 @@ test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", { ti
     await servers.stop();
   }
 });
+
+test("a commit that waits for its standby is in positions, and another standby shows it first", async () => {
+  const servers = await start("facts-waiting", {
+    isSynchronous: true,
+    settings: { synchronous_commit: "remote_apply" },
+  });
+  const { primary, standbys } = servers;
+  const [waitedFor] = standbys;
+  try {
+    await primary.ask("grant pg_read_all_stats to app");
+    await primary.set(`synchronous_standby_names = '${waitedFor!.name}'`);
+    await using cluster = clusterOf(servers);
+    await using alone = clusterOf({ primary, standbys: [] });
+    await cluster.exec("create table waiting (n int4)");
+    for (const standby of standbys) await standby.catchUp(primary);
+    await waitedFor!.pause();
+    const writing = cluster.exec("insert into waiting values (1)", { position: true });
+    writing.catch(() => {});
+    const waiting = "select from pg_stat_activity where wait_event = 'SyncRep'";
+    await until(async () => (await primary.ask(waiting)).length === 1);
+    const position = await cluster.position();
+    const count = async ({ reads }: typeof cluster) =>
+      (await reads.after(position).query<{ n: number }>("select count(*)::int4 as n from waiting")).rows[0]!.n;
+    expect([await count(alone), await count(cluster)]).toEqual([0, 1]);
+    await waitedFor!.resume();
+    expect(lsnIn((await writing).position)).toBeGreaterThanOrEqual(lsnIn(position));
+    expect(await count(alone)).toBe(1);
+  } finally {
+    await servers.stop();
+  }
+}, 60_000);
+
+const lsnIn = (position: string) => positionOf(position).lsn;

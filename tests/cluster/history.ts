@@ -2,7 +2,18 @@
 // PostgreSQL itself has lost.
 //
 // A history is the calls and their answers. There are two sorts of objects: registers, each written by one lane with
-// values that grow, and lists that are only appended to. Knows positions and timelines. Must not know servers.
+// values that grow, and lists that are only appended to.
+//
+// Which writes a read after a position must show:
+//
+//   the position of the write is lower    always
+//   the same position                     if the write was acknowledged before the read began
+//
+// A commit is in the log before it waits for a synchronous standby, and the primary shows it only after that. Another
+// write that is acknowledged meanwhile has the same position, and a read after it need not show the one that waits
+// (facts.test.ts). A lower position proves that its write was shown before the higher one was asked for.
+//
+// Knows positions and timelines. Must not know servers.
 import { positionOf } from "../../js/adapters/cluster/position.ts";
 
 /** A call that writes: to a register (its new value) or to a list (the appended value). */
@@ -11,6 +22,8 @@ export interface Write {
   readonly value: number;
   /** The position of its commit; `undefined`: the call failed, and may have committed or not. */
   readonly position: string | undefined;
+  /** When the call was acknowledged, on the clock of {@link Read.began}. */
+  readonly acknowledged: number;
 }
 
 /** A read after a position: the values of a list, or the one value of a register. */
@@ -18,6 +31,8 @@ export interface Read {
   readonly object: string;
   readonly behind: string;
   readonly values: readonly number[];
+  /** When the read began. */
+  readonly began: number;
 }
 
 /** For each timeline, the position where the next one began. The last timeline has no end. */
@@ -37,6 +52,7 @@ export interface Verdict {
 interface Placed {
   readonly value: number;
   readonly at: bigint;
+  readonly acknowledged: number;
 }
 
 /** `last`: the values of each object on the primary at the end. */
@@ -49,7 +65,7 @@ export function check(writes: readonly Write[], reads: readonly Read[], last: re
     const written = all.get(object)!;
     if (new Set(values).size < values.length || values.some((value) => value !== 0 && !written.has(value)))
       verdict.invented.push(`${object} after ${behind}: ${values.join()}`);
-    const missing = missed(kept.get(object) ?? [], reached(behind, ends), isList(object), values);
+    const missing = missed(kept.get(object) ?? [], read, reached(behind, ends));
     const isLast = last.includes(read);
     for (const value of missing) (isLast ? verdict.lost : verdict.stale).push(`${object}: ${value} after ${behind}`);
     if (!isLast) continue;
@@ -77,30 +93,41 @@ export const isList = (object: string) => object.startsWith("list");
 function ordered(writes: readonly Write[], ends: Ends) {
   const kept = new Map<string, Placed[]>();
   const unsure = new Map<string, number[]>();
-  for (const { object, value, position } of writes) {
+  for (const { object, value, position, acknowledged } of writes) {
     if (position === undefined) continue;
     const { timeline, lsn } = positionOf(position);
     const end = ends.get(timeline);
     // On timeline 0 the write has committed, and the connection was lost before its position could be asked for.
-    if (timeline && (end === undefined || lsn <= end)) append(kept, object, { value, at: lsn });
+    if (timeline && (end === undefined || lsn <= end)) append(kept, object, { value, at: lsn, acknowledged });
     else append(unsure, object, value);
   }
   for (const placed of kept.values()) placed.sort((one, other) => Number(one.at - other.at));
   return { kept, unsure };
 }
 
-/** Returns the values that a read at this place of the log lacks. For a register only the newest value counts. */
-function missed(writes: readonly Placed[], at: bigint, isOfList: boolean, values: readonly number[]): number[] {
+/** Returns the values that a read after this place of the log lacks. For a register only the newest value counts. */
+function missed(writes: readonly Placed[], { object, values, began }: Read, at: bigint): number[] {
+  const lower = count(writes, (write) => write.at < at);
+  const upper = count(writes, (write) => write.at <= at);
+  const same = writes.slice(lower, upper).filter(({ acknowledged }) => acknowledged < began);
+  const shown = new Set(values);
+  if (isList(object)) return [...writes.slice(0, lower), ...same].map(valueOf).filter((value) => !shown.has(value));
+  const due = [...writes.slice(Math.max(0, lower - 1), lower), ...same].map(valueOf);
+  const newest = Math.max(0, ...due);
+  return newest > Math.max(0, ...values) ? [newest] : [];
+}
+
+const valueOf = ({ value }: Placed) => value;
+
+/** Returns how many elements fulfil the condition, which is true of the first ones only. */
+function count<T>(all: readonly T[], holds: (one: T) => boolean): number {
   let low = 0;
-  for (let high = writes.length; low < high;) {
+  for (let high = all.length; low < high;) {
     const middle = (low + high) >> 1;
-    if (writes[middle]!.at <= at) low = middle + 1;
+    if (holds(all[middle]!)) low = middle + 1;
     else high = middle;
   }
-  const before = writes.slice(isOfList ? 0 : Math.max(0, low - 1), low);
-  const shown = new Set(values);
-  const newest = Math.max(0, ...values);
-  return before.map(({ value }) => value).filter((value) => (isOfList ? !shown.has(value) : newest < value));
+  return low;
 }
 
 function byObject(writes: readonly Write[]): Map<string, Set<number>> {

@@ -46,6 +46,8 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
   const positions: string[] = [await cluster.position()];
   let calls = 0;
   let slowest = 0;
+  /** Counts the beginnings and the ends of calls. */
+  let clock = 0;
 
   const attempt = async (work: () => Promise<void>) => {
     calls++;
@@ -60,10 +62,10 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
   };
 
   async function written(object: string, value: number, work: () => Promise<{ readonly position: string }>) {
-    const at = writes.push({ object, value, position: undefined }) - 1;
+    const at = writes.push({ object, value, position: undefined, acknowledged: Infinity }) - 1;
     await attempt(async () => {
       const { position } = await work();
-      writes[at] = { object, value, position };
+      writes[at] = { object, value, position, acknowledged: ++clock };
       positions[value % lanes] = position;
     });
   }
@@ -71,11 +73,12 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
   async function read(object: string, writer: number) {
     const behind = positions[writer] ?? positions[0]!;
     const table = sql.identifier(isList(object) ? "lists" : "registers");
+    const began = ++clock;
     await attempt(async () => {
       const { rows } = await cluster.reads
         .after(behind)
         .query<{ n: number }>(sql`select n from ${table} where id = ${object}`);
-      reads.push({ object, behind, values: rows.map(({ n }) => n) });
+      reads.push({ object, behind, values: rows.map(({ n }) => n), began });
     });
   }
 
@@ -117,7 +120,7 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
       for (const table of ["registers", "lists"])
         for (const { id, n } of (await ask(`select id, n from ${table}`)) as { id: string; n: number }[])
           values.get(id)?.push(n);
-      return objects.map((object) => ({ object, behind, values: values.get(object)! }));
+      return objects.map((object) => ({ object, behind, values: values.get(object)!, began: Infinity }));
     },
   };
 }

@@ -4,8 +4,13 @@ import { positionText } from "../../js/adapters/cluster/position.ts";
 import { check, type Read, type Write } from "../cluster/history.ts";
 
 const at = (lsn: number, timeline = 1) => positionText({ system: 7n, timeline, lsn: BigInt(lsn) });
-const write = (object: string, value: number, position?: string): Write => ({ object, value, position });
-const read = (object: string, behind: string, ...values: number[]): Read => ({ object, behind, values });
+const write = (object: string, value: number, position?: string, acknowledged = 1): Write => ({
+  object,
+  value,
+  position,
+  acknowledged,
+});
+const read = (object: string, behind: string, ...values: number[]): Read => ({ object, behind, values, began: 2 });
 
 const writes = [
   write("register", 1, at(10)),
@@ -34,6 +39,29 @@ test("a correct history has no faults", () => {
 test("a read of values from before its position is stale", () => {
   const reads = [read("register", at(20), 1), read("register", at(12)), read("list", at(25), 2), read("list", at(16))];
   expect(check(writes, reads, last, ends).stale).toHaveLength(4);
+});
+
+test("a write of the same position must be shown if it was acknowledged before the read began", () => {
+  const late = [
+    write("register", 1, at(10)),
+    write("register", 2, at(20), 3),
+    write("list", 1, at(20), 1),
+    write("list", 2, at(20), 3),
+  ];
+  const shown = [read("register", at(20), 1), read("list", at(20), 1)];
+  expect(check(late, shown, [], ends).stale).toEqual([]);
+  const without = [
+    read("register", at(20)),
+    read("list", at(20)),
+    read("register", at(21), 1),
+    read("list", at(21), 1),
+  ];
+  expect(check(late, without, [], ends).stale.map((fault) => fault.split(" after")[0])).toEqual([
+    "register: 1",
+    "list: 1",
+    "register: 2",
+    "list: 2",
+  ]);
 });
 
 test("a value that was never written, or occurs twice, is invented", () => {

@@ -129,6 +129,8 @@ test("discover by Patroni's REST API: a switchover, and a node that joins", { ti
 async function failover(of: PatroniCluster, cluster: Cluster, lanes: Recorder): Promise<void> {
   const { length } = lanes.writes;
   await until(() => lanes.writes.length > length + 100);
+  // While Patroni changes the synchronous standby, no node may take the place of a leader that is lost.
+  await of.isWhole();
   const killed = await of.leader();
   await killed.kill();
   const next = await of.leader();

@@ -29,7 +29,8 @@ export interface Write {
 /** A read after a position: the values of a list, or the one value of a register. */
 export interface Read {
   readonly object: string;
-  readonly behind: string;
+  /** The position that it was made with. */
+  readonly after: string;
   readonly values: readonly number[];
   /** When the read began. */
   readonly began: number;
@@ -61,13 +62,13 @@ export function check(writes: readonly Write[], reads: readonly Read[], last: re
   const { kept, unsure } = ordered(writes, ends);
   const all = byObject(writes);
   for (const read of [...reads, ...last]) {
-    const { object, behind, values } = read;
+    const { object, after, values } = read;
     const written = all.get(object)!;
     if (new Set(values).size < values.length || values.some((value) => value !== 0 && !written.has(value)))
-      verdict.invented.push(`${object} after ${behind}: ${values.join()}`);
-    const missing = missed(kept.get(object) ?? [], read, reached(behind, ends));
+      verdict.invented.push(`${object} after ${after}: ${values.join()}`);
+    const missing = missed(kept.get(object) ?? [], read, reached(after, ends));
     const isLast = last.includes(read);
-    for (const value of missing) (isLast ? verdict.lost : verdict.stale).push(`${object}: ${value} after ${behind}`);
+    for (const value of missing) (isLast ? verdict.lost : verdict.stale).push(`${object}: ${value} after ${after}`);
     if (!isLast) continue;
     // A write that was acknowledged after the end of its timeline exists only by chance.
     const highest = Math.max(0, ...values);
@@ -78,8 +79,8 @@ export function check(writes: readonly Write[], reads: readonly Read[], last: re
 }
 
 /** Returns how far the position is in the log that all later timelines have. */
-function reached(behind: string, ends: Ends): bigint {
-  const { timeline, lsn } = positionOf(behind);
+function reached(after: string, ends: Ends): bigint {
+  const { timeline, lsn } = positionOf(after);
   const end = ends.get(timeline);
   return end !== undefined && end < lsn ? end : lsn;
 }

@@ -71,14 +71,14 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
   }
 
   async function read(object: string, writer: number) {
-    const behind = positions[writer] ?? positions[0]!;
+    const after = positions[writer] ?? positions[0]!;
     const table = sql.identifier(isList(object) ? "lists" : "registers");
     const began = ++clock;
     await attempt(async () => {
       const { rows } = await cluster.reads
-        .after(behind)
+        .after(after)
         .query<{ n: number }>(sql`select n from ${table} where id = ${object}`);
-      reads.push({ object, behind, values: rows.map(({ n }) => n), began });
+      reads.push({ object, after, values: rows.map(({ n }) => n), began });
     });
   }
 
@@ -113,14 +113,14 @@ export async function recorder(cluster: Cluster, options: Options): Promise<Reco
     },
     run: async (isOver) => void (await Promise.all(Array.from({ length: lanes }, (_, id) => lane(id, isOver)))),
     async last(ask) {
-      const behind = await cluster.position();
+      const after = await cluster.position();
       const objects = [...new Set(writes.map(({ object }) => object))];
       // Not object by object: each question has a connection of its own.
       const values = new Map(objects.map((object): [string, number[]] => [object, []]));
       for (const table of ["registers", "lists"])
         for (const { id, n } of (await ask(`select id, n from ${table}`)) as { id: string; n: number }[])
           values.get(id)?.push(n);
-      return objects.map((object) => ({ object, behind, values: values.get(object)!, began: Infinity }));
+      return objects.map((object) => ({ object, after, values: values.get(object)!, began: Infinity }));
     },
   };
 }

@@ -10,7 +10,7 @@ const write = (object: string, value: number, position?: string, acknowledged = 
   position,
   acknowledged,
 });
-const read = (object: string, behind: string, ...values: number[]): Read => ({ object, behind, values, began: 2 });
+const read = (object: string, after: string, ...values: number[]): Read => ({ object, after, values, began: 2 });
 
 const writes = [
   write("register", 1, at(10)),

@@ -103,16 +103,15 @@ export const cases: Record<string, Case> = {
         for (const id of [1, 2, 3]) await world.insert(id);
       }),
     );
-    let acknowledged = "";
-    let commits = 0;
+    const commits: string[] = [];
     for await (const change of world.changes(world.pool, world.options)) {
       if (change.kind !== "commit") continue;
-      if (++commits === 2) await change.acknowledge();
-      if (commits === 2) acknowledged = change.position;
-      if (commits === 3) break;
+      commits.push(change.position);
+      if (commits.length === 2) await change.acknowledge();
+      if (commits.length === 3) break;
     }
     await working;
-    await until(async () => (await world.flushed()) === acknowledged, "the second commit is acknowledged");
+    await world.acknowledged(commits[1]!, commits[2]!);
     await world.free();
     const again: AnyChange[] = [];
     for await (const change of world.changes(world.pool, world.options))

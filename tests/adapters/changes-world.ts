@@ -77,11 +77,17 @@ export class World {
     return until(async () => !(await this.#isActive()), "the slot is free");
   }
 
-  /** Returns the position up to which the server may discard its log. */
-  async flushed(): Promise<string> {
-    const asked = this.pgz
-      .sql`select confirmed_flush_lsn::text as at from pg_replication_slots where slot_name = ${this.name}`;
-    return (await this.pool.query(asked)).rows[0]!["at"] as string;
+  /**
+   * Waits until the server may discard its log up to `position`, and checks that it must keep what is before `next`,
+   * the position of the next commit. In between, the server may tell the reader that its log has nothing for him, and
+   * need not keep that either.
+   */
+  async acknowledged(position: string, next: string): Promise<void> {
+    const asked = this.pgz.sql`select confirmed_flush_lsn >= ${position}::pg_lsn as "isAcknowledged",
+      confirmed_flush_lsn < ${next}::pg_lsn as "keepsNext" from pg_replication_slots where slot_name = ${this.name}`;
+    const slot = async () => (await this.pool.query(asked)).rows[0]!;
+    await until(async () => (await slot())["isAcknowledged"] === true, `${position} is acknowledged`);
+    assert.equal((await slot())["keepsNext"], true);
   }
 
   insert(id: number): Promise<unknown> {

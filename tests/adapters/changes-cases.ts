@@ -6,7 +6,7 @@ import { until } from "../support/until.ts";
 import { openCases } from "./changes-open-cases.ts";
 import { snapshotCases } from "./changes-snapshot-cases.ts";
 import { tablesCases } from "./changes-tables-cases.ts";
-import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
+import { assertAcknowledged, newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export { run, type Case, type Setting } from "./changes-world.ts";
 
@@ -111,8 +111,8 @@ export const cases: Record<string, Case> = {
       if (commits.length === 3) break;
     }
     await working;
-    await world.acknowledged(commits[1]!, commits[2]!);
     await world.free();
+    assertAcknowledged(await world.flushed(), { from: commits[1]!, next: commits[2]! });
     const again: AnyChange[] = [];
     for await (const change of world.changes(world.pool, world.options))
       if (again.push(change) && change.kind === "commit") break;

@@ -1,7 +1,7 @@
 // Transactions that have not ended: parts of large ones, and prepared ones.
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
-import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
+import { assertAcknowledged, newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export const openCases: Record<string, Case> = {
   async "with streaming, parts of a transaction arrive before its end, and a rollback is reported"(world) {
@@ -101,7 +101,8 @@ export const openCases: Record<string, Case> = {
     ]);
     const committed = seen.find(({ kind }) => kind === "commitPrepared")!;
     const [, prepared] = seen.filter(({ kind }) => kind === "prepare");
-    await world.acknowledged(committed.position, prepared!.position);
+    await world.free();
+    assertAcknowledged(await world.flushed(), { from: committed.position, next: prepared!.position });
     await assert.rejects(world.changes(pool, options).transactions().next(), { code: "INVALID_OPTION" });
   },
 };

@@ -528,10 +528,9 @@ export const pools: Case[] = [
           const pool = t.pgz.createPool({ ...t.options, user: role, password: "counted", max, applicationName: role });
           let most = 0;
           let isOver = false;
-          const watched = until(async () => {
-            most = Math.max(most, await sessions(t, role), pool.stats().total);
-            return isOver;
-          }, "the calls are over");
+          const watched = (async () => {
+            while (!isOver) most = Math.max(most, await sessions(t, role), pool.stats().total);
+          })();
           try {
             await Promise.all(calls(pool));
           } finally {

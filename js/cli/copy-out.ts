@@ -12,6 +12,7 @@ import { Misuse } from "./misuse.ts";
 import { Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./progress.ts";
 import { iterate } from "./streams.ts";
 import { say } from "./terminal.ts";
+import { EQ } from "./operators.ts";
 
 export const copyOut: Command = {
   summary: "writes a table, or what a query returns, by COPY",
@@ -77,15 +78,17 @@ async function* counted(
   }
 }
 
+export const ROWS_ABOUT = `select reltuples::pg_catalog.float8 as rows from pg_catalog.pg_class
+  where oid ${EQ} pg_catalog.to_regclass($1)`;
+
 /**
  * The number of rows by the statistics of the last ANALYZE or VACUUM; `undefined` for a query, for a view, and without
  * statistics.
  */
 async function rowsAbout(client: Client, { table }: CopyText): Promise<number | undefined> {
   if (table === undefined) return undefined;
-  const text = "select reltuples::float8 as rows from pg_catalog.pg_class where oid = to_regclass($1)";
   const { rows } = await client
-    .query<{ rows: number }>({ text, values: [table] }, { timeout: 5_000 })
+    .query<{ rows: number }>({ text: ROWS_ABOUT, values: [table] }, { timeout: 5_000 })
     .catch(() => ({ rows: [] }));
   const [found] = rows;
   return found && found.rows > 0 ? found.rows : undefined;

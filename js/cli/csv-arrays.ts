@@ -4,6 +4,7 @@
 // Knows CSV as the driver writes it, the tokens of JSON, and array literals. Must not know where rows come from. No
 // number is parsed, so each keeps its digits. A composite value within an array stays JSON, which COPY refuses.
 import type { Client } from "../index.ts";
+import { EQ } from "./operators.ts";
 
 /**
  * The kind of a column's arrays. Arrays of JSON values count as one-dimensional, because inner brackets may belong to a
@@ -20,9 +21,9 @@ export async function arraysOf(client: Client, text: string): Promise<readonly (
   return fields.map(({ typeOid }) => kinds.get(typeOid));
 }
 
-const KINDS = `select t.oid, e.typname in ('json', 'jsonb') as of_json
-  from pg_catalog.pg_type t join pg_catalog.pg_type e on e.oid = t.typelem
-  where t.oid = any($1) and t.typcategory = 'A'`;
+export const KINDS = `select t.oid, e.typname ${EQ} any (array['json', 'jsonb']) as of_json
+  from pg_catalog.pg_type t join pg_catalog.pg_type e on e.oid ${EQ} t.typelem
+  where t.oid ${EQ} any ($1) and t.typcategory ${EQ} 'A'`;
 
 /** Yields the same CSV with array literals in these columns. `hasHeader`: the first line has names. */
 export async function* withArrays(

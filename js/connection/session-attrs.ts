@@ -36,9 +36,11 @@ async function isReadOnly(connection: Connection, doubts: boolean): Promise<Answ
   return { is: standby === "on" || readOnly === "on" };
 }
 
+export const IS_IN_RECOVERY = "SELECT pg_catalog.pg_is_in_recovery()";
+
 async function isStandby(connection: Connection, doubts: boolean): Promise<Answer> {
   const standby = connection.parameters.get("in_hot_standby");
-  if (standby === undefined || doubts) return ask(connection, "SELECT pg_catalog.pg_is_in_recovery()");
+  if (standby === undefined || doubts) return ask(connection, IS_IN_RECOVERY);
   return { is: standby === "on" };
 }
 

@@ -12,7 +12,7 @@ import type { Member } from "./member.ts";
  * DISCARD ALL without the parts that would cost the driver its prepared statements (DEALLOCATE ALL, DISCARD PLANS).
  * Settings return to those of the startup. RESET ALL does not reset the role.
  */
-const RESET = `set session authorization default; reset role; reset all; close all; unlisten *;
+export const RESET = `set session authorization default; reset role; reset all; close all; unlisten *;
 select pg_catalog.pg_advisory_unlock_all(); discard temp; discard sequences`;
 
 /** Milliseconds for a reset, and for a health check. */

@@ -75,7 +75,7 @@ export class Catalog {
     const all = columns.some(isRecord);
     if (!all && !own.length) return undefined;
     const asked = [...own, ...(all ? this.#met : [])].filter((oid) => !this.#types.has(oid));
-    return asked.length || (all && !this.#complete) ? sql(asked, all) : undefined;
+    return asked.length || (all && !this.#complete) ? typesSql(asked, all) : undefined;
   }
 
   /** Stores the answer to `question`. */
@@ -108,7 +108,7 @@ export class Catalog {
   /** Returns the question about these columns, even if their types are cached; `undefined`: there is nothing to ask. */
   questionAnew(columns: readonly Typed[]): string | undefined {
     const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
-    return own.length ? sql(own, false) : undefined;
+    return own.length ? typesSql(own, false) : undefined;
   }
 
   /** Returns the question that must be asked before these names can be read as types; `undefined`: none. */
@@ -210,7 +210,7 @@ export function catalogOf(server: string): Catalog {
  * The question for the OIDs of these type names, or nulls, as one row of JSON. It uses dollar quotes, which no setting
  * changes. In JSON text a dollar may be written as an escape.
  */
-function namesSql(names: readonly string[]): string {
+export function namesSql(names: readonly string[]): string {
   const list = JSON.stringify(names).replaceAll("$", "\\u0024");
   return `select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)::pg_catalog.oid::bigint)
   from pg_catalog.json_array_elements_text($$${list}$$) as name`;
@@ -245,33 +245,43 @@ function definition([oid, how, name, parts, names]: Row): Definition | undefined
  * that an anonymous record may hold, except the rows of tables. Up to PostgreSQL 13 pg_range has no multiranges, so the
  * column is read through JSON. 1247 is the OID of pg_type itself.
  */
-function sql(oids: readonly number[], all: boolean): string {
+export function typesSql(oids: readonly number[], all: boolean): string {
   const everything = all
-    ? `union (select unnest(array[oid, typarray]) from pg_catalog.pg_type
-       where oid >= ${FIRST_OF_A_DATABASE} and typelem = 0
-       and typrelid not in (select oid from pg_catalog.pg_class where relkind <> 'c') limit ${MOST_TYPES})`
+    ? `union (select pg_catalog.unnest(array[oid, typarray]) from pg_catalog.pg_type
+       where oid operator(pg_catalog.>=) ${FIRST_OF_A_DATABASE} and typelem operator(pg_catalog.=) 0
+       and not exists (select from pg_catalog.pg_class c
+         where c.oid operator(pg_catalog.=) typrelid and relkind operator(pg_catalog.<>) 'c') limit ${MOST_TYPES})`
     : "";
   const attributes = (what: string) =>
     `array(select ${what} from pg_catalog.pg_attribute
-      where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)`;
-  const parts = `case typtype
-    when 'd' then array[typbasetype]
-    when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)
-    when 'm' then (select array[rngtypid] from ranges where multirange = t.oid)
-    when 'c' then ${attributes("atttypid")}
+      where attrelid operator(pg_catalog.=) typrelid and attnum operator(pg_catalog.>) 0 and not attisdropped
+      order by attnum)`;
+  const parts = `case
+    when typtype operator(pg_catalog.=) 'd' then array[typbasetype]
+    when typtype operator(pg_catalog.=) 'r' then
+      (select array[rngsubtype] from ranges where rngtypid operator(pg_catalog.=) t.oid)
+    when typtype operator(pg_catalog.=) 'm' then
+      (select array[rngtypid] from ranges where multirange operator(pg_catalog.=) t.oid)
+    when typtype operator(pg_catalog.=) 'c' then ${attributes("atttypid")}
     else array[typelem] end`;
   return `with recursive ranges as (
-    select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as multirange
+    select rngtypid, rngsubtype,
+      (pg_catalog.to_json(r) operator(pg_catalog.->>) 'rngmultitypid')::pg_catalog.oid as multirange
     from pg_catalog.pg_range r
   ), reached(oid) as (
-    select unnest(array[${oids.join()}]::pg_catalog.oid[]) ${everything} union
-    select part from reached join pg_catalog.pg_type t using (oid) cross join lateral unnest(${parts}) as part
-    where part >= ${FIRST_OF_A_DATABASE}
+    select pg_catalog.unnest(array[${oids.join()}]::pg_catalog.oid[]) ${everything} union
+    select part from reached join pg_catalog.pg_type t on t.oid operator(pg_catalog.=) reached.oid
+      cross join lateral pg_catalog.unnest(${parts}) as part
+    where part operator(pg_catalog.>=) ${FIRST_OF_A_DATABASE}
   )
   select pg_catalog.json_agg(pg_catalog.json_build_array(t.oid::bigint,
-    case when typcategory = 'A' and typelem <> 0 and typlen = -1 then 'A' when typtype <> 'b' then typtype::text else (
-      select extname from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid = refobjid
-      where classid = 1247 and objid = t.oid and deptype = 'e') end,
+    case when typcategory operator(pg_catalog.=) 'A' and typelem operator(pg_catalog.<>) 0
+        and typlen operator(pg_catalog.=) '-1' then 'A'
+      when typtype operator(pg_catalog.<>) 'b' then typtype::pg_catalog.text else (
+      select extname from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid operator(pg_catalog.=) refobjid
+      where classid operator(pg_catalog.=) 1247 and objid operator(pg_catalog.=) t.oid
+        and deptype operator(pg_catalog.=) 'e') end,
     typname, (${parts})::bigint[], ${attributes("attname")}))
-  from (select oid from reached limit ${MOST_TYPES}) as first join pg_catalog.pg_type t using (oid)`;
+  from (select oid from reached limit ${MOST_TYPES}) as first
+    join pg_catalog.pg_type t on t.oid operator(pg_catalog.=) first.oid`;
 }

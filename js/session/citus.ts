@@ -17,8 +17,13 @@ const keyOf = ({ host, port, database }: Config) => JSON.stringify([host, port, 
 /** A part of the value that the check's error quotes, in every language of the server. */
 const MARK = "pgz_citus ";
 
-/** SQL that is null on PostgreSQL. On Citus it fails, because the version with a mark in front is not a number. */
-export const CITUS_CHECK = `('${MARK}'||pg_catalog.current_setting('citus.version',true))::pg_catalog.int4=0`;
+const CITUS_VERSION = "pg_catalog.current_setting('citus.version',true)";
+
+/**
+ * A condition that is false on PostgreSQL, because textcat of a null is null. On Citus it fails, because the version
+ * with a mark in front is not a number.
+ */
+export const CITUS_CHECK = `pg_catalog.textcat('${MARK}',${CITUS_VERSION})::int is not null`;
 
 export function isCitus(config: Config): boolean {
   return seen.has(keyOf(config));

@@ -202,11 +202,11 @@ const records = new TextCache<true>(1_000, 1 << 20);
 function checkOf(isNew: boolean, rules: readonly TypeRule[], columns?: ReadColumns): Check {
   const settings = (isNew ? [VERSION, ...SETTINGS] : SETTINGS).map((name) => `pg_catalog.current_setting('${name}')`);
   const good = ` ${isNew ? GOOD_VERSION : ""}${GOOD_SETTINGS}`;
-  const reasons = [`select 'settings '||${settings.join("||")} why`];
+  const reasons = [`select pg_catalog.concat('settings ',${settings.join()}) why`];
   if (columns) reasons.push(columnsToAskFor(columns, isNew ? 0 : LONGEST_KNOWN_TYPES));
   if (rules.length) reasons.push(otherTypes(rules));
-  const bad = `(${reasons.join(" union all ")})bad where why!~'${good}'`;
-  const sql = `select ('pgz-edge: '||why)::int from ${bad}`;
+  const bad = `(${reasons.join(" union all ")})bad where why operator(pg_catalog.!~)'${good}'`;
+  const sql = `select pg_catalog.concat('pgz-edge: ',why)::int from ${bad}`;
   return { id: idOf(sql), sql, looksAtTypes: rules.length > 0 };
 }
 
@@ -233,10 +233,13 @@ export function tellsColumns(version: string | undefined): boolean {
 function columnsToAskFor({ known, askedTypes, anySize }: ReadColumns, longest: number): string {
   const list = listed(known, askedTypes, longest);
   return (
-    `select '${COLUMNS} '||t::oid[]::text from (select null::oid[] result_types)o,` +
-    "lateral(select result_types from pg_catalog.pg_prepared_statements where prepare_time>=current_timestamp)s(t)," +
-    `pg_catalog.pg_type where oid=any(t)${anySize ? "" : " and typlen<0"} and ` +
-    `least(oid,nullif(typbasetype,0))>=${FIRST_OF_A_DATABASE}${list && ` and oid not in (${list})`}`
+    `select pg_catalog.concat('${COLUMNS} ',t::pg_catalog.oid[]) from (select null::pg_catalog.oid[] result_types)o,` +
+    "lateral(select result_types from pg_catalog.pg_prepared_statements " +
+    "where prepare_time operator(pg_catalog.>=)current_timestamp)s(t)," +
+    `pg_catalog.pg_type where oid operator(pg_catalog.=)any(t)${anySize ? "" : " and typlen operator(pg_catalog.<)0"}` +
+    " and least(oid,case when typtype operator(pg_catalog.=)'d'then typbasetype end)" +
+    `operator(pg_catalog.>=)${FIRST_OF_A_DATABASE}` +
+    (list && ` and oid operator(pg_catalog.<>)all('{${list}}'::pg_catalog.oid[])`)
   );
 }
 
@@ -255,7 +258,7 @@ function listed(known: Iterable<number>, askedTypes: readonly number[], longest:
 function otherTypes(rules: readonly TypeRule[]): string {
   const all = alike(rules).map(hold).join(" and ");
   return `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${all})
- from pg_catalog.pg_prepared_statements where statement = $1), false)`;
+ from pg_catalog.pg_prepared_statements where statement operator(pg_catalog.=)$1), false)`;
 }
 
 /** Groups equal rules: in most statements all parameters have the same rule. */
@@ -273,7 +276,7 @@ function alike(rules: readonly TypeRule[]): TypeRule[][] {
 function hold(group: readonly TypeRule[]): string {
   const [{ isOneOf, types }] = group as [TypeRule];
   const numbers = group.map(({ parameter }) => parameter).join();
-  const type = "parameter_types[p]::pg_catalog.oid";
-  const each = `pg_catalog.bool_and(${type} ${isOneOf ? "" : "not "}in (${types.join()}))`;
+  const among = isOneOf ? "operator(pg_catalog.=)any" : "operator(pg_catalog.<>)all";
+  const each = `pg_catalog.bool_and(parameter_types[p]::pg_catalog.oid ${among}('{${types.join()}}'::pg_catalog.oid[]))`;
   return `(select ${each} from pg_catalog.unnest(array[${numbers}]) as p)`;
 }

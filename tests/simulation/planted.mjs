@@ -179,20 +179,20 @@ export const planted = [
   {
     name: "cluster: a standby that is behind answers behind a position",
     file: "js/adapters/cluster/questions.ts",
-    from: "< '${lsnText(lsn)}', true)`, \"behind\"]",
-    to: "< '0/0', true)`, \"behind\"]",
+    from: "operator(pg_catalog.<)'${lsnText(lsn)}', true)`, \"behind\"]",
+    to: "operator(pg_catalog.<)'0/0', true)`, \"behind\"]",
   },
   {
     name: "cluster: a standby's timeline is not compared",
     file: "js/adapters/cluster/questions.ts",
-    from: '[`${STANDBY_TIMELINE} <> ${timeline}`, "unknown"],',
+    from: '[`${STANDBY_TIMELINE} operator(pg_catalog.<>)${timeline}`, "unknown"],',
     to: "",
   },
   {
     name: "cluster: a primary that was left behind answers behind a newer position",
     file: "js/adapters/cluster/questions.ts",
-    from: "(${isOlder})::bit(32)::int8 < ${timeline}`",
-    to: "(${isOlder})::bit(32)::int8 > ${timeline}`",
+    from: "${own} operator(pg_catalog.<)${timeline}`",
+    to: "${own} operator(pg_catalog.>)${timeline}`",
   },
   {
     name: "cluster: the role of a server that cannot be reached is remembered",

@@ -112,7 +112,7 @@ const catalogue = {
 
 /** The check of a first run: it returns no rows, and succeeds if a parameter is the text of an existing statement. */
 function check(sql) {
-  const looksAtTypes = sql.includes("where statement = $1");
+  const looksAtTypes = sql.includes("where statement operator(pg_catalog.=)$1");
   const failed = {
     C: "22P02",
     M: 'invalid input syntax for type integer: "pgz-edge: types"',
@@ -170,7 +170,7 @@ export function find(text) {
   const found =
     catalogue[sql] ??
     (verb && transaction(verb)) ??
-    (sql.startsWith("select ('pgz-edge: '") ? check(sql) : undefined) ??
+    (sql.startsWith("select pg_catalog.concat('pgz-edge: ',why)") ? check(sql) : undefined) ??
     (sql.startsWith("select where pg_catalog.set_config(") ? settings : undefined) ??
     (/^with recursive ranges .* pg_catalog\.json_agg/.test(sql) ? question : undefined);
   if (!found) return undefined;

@@ -455,5 +455,6 @@ function brokeOff(cause: unknown, slot: string): PgzError {
 }
 
 /** A query for the position up to which the server need not keep WAL for the slot. */
-const confirmed = (slot: string) =>
-  `select confirmed_flush_lsn from pg_catalog.pg_replication_slots where slot_name = ${literal(slot)}`;
+export const confirmed = (slot: string) =>
+  "select confirmed_flush_lsn from pg_catalog.pg_replication_slots " +
+  `where slot_name operator(pg_catalog.=) ${literal(slot)}`;

@@ -65,6 +65,7 @@ export class Snapshot {
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
     const [slot] = await connection.run(createSlotCommand(options, connection.serverVersion));
     made();
+    await connection.run(PATH);
     const tables = await connection.run(question(publications));
     const read = tables.map(([table]) => JSON.parse(table!) as Table);
     return new Snapshot(connection, core, learn, read, lsnOf(slot![1]!));
@@ -113,32 +114,45 @@ export class Snapshot {
 }
 
 /**
+ * The server writes row filters as SQL for this path: the names of everything outside pg_catalog then have their schema.
+ * The filters must be read with the same path, because a bare operator would otherwise be looked for in the user's
+ * schemas too. It holds until the transaction ends, and comes after the slot, which must be the first in its transaction.
+ */
+export const PATH = "select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
+
+/**
  * Returns a query with a row per table, as JSON: the description that pgoutput would send, and the rows that it would
  * send.
  */
-function question(publications: readonly string[]): string {
+export function question(publications: readonly string[]): string {
   return `
-    select json_build_object(
-      'oid', c.oid::int8, 'kind', c.relkind, 'identity', c.relreplident, 'schema', n.nspname, 'name', c.relname,
+    select pg_catalog.json_build_object(
+      'oid', c.oid::bigint, 'kind', c.relkind, 'identity', c.relreplident, 'schema', n.nspname, 'name', c.relname,
       'filter', p.filter,
       'columns', (
-        select coalesce(json_agg(json_build_array(a.attname, a.atttypid::int8, a.atttypmod,
-          c.relreplident = 'f' or coalesce(a.attnum = any((i.indkey::int2[])[0:i.indnkeyatts - 1]), false)
+        select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
+          a.attname, a.atttypid::bigint, a.atttypmod,
+          c.relreplident operator(pg_catalog.=) 'f' or coalesce(a.attnum operator(pg_catalog.=) any(
+            (i.indkey::pg_catalog.int2[])[0:i.indnkeyatts operator(pg_catalog.-) 1]), false)
         ) order by a.attnum), '[]')
         from pg_catalog.pg_attribute a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname = any(p.attnames)
+        where a.attrelid operator(pg_catalog.=) c.oid and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
+          and a.attname operator(pg_catalog.=) any(p.attnames)
       )
     )
     from (
-      select schemaname, tablename, min(attnames) as attnames,
-        case when bool_and(rowfilter is not null) then string_agg('(' || rowfilter || ')', ' or ') end as filter
+      select schemaname, tablename, pg_catalog.min(attnames) as attnames,
+        case when pg_catalog.bool_and(rowfilter is not null)
+          then pg_catalog.string_agg(pg_catalog.concat('(', rowfilter, ')'), ' or ') end as filter
       from pg_catalog.pg_publication_tables
-      where pubname in (${publications.map(literal).join(", ")})
+      where pubname operator(pg_catalog.=) any(array[${publications.map(literal).join(", ")}])
       group by schemaname, tablename
     ) p
-    join pg_catalog.pg_namespace n on n.nspname = p.schemaname
-    join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = p.tablename
-    left join pg_catalog.pg_index i on i.indrelid = c.oid
-      and case c.relreplident when 'd' then i.indisprimary when 'i' then i.indisreplident end
+    join pg_catalog.pg_namespace n on n.nspname operator(pg_catalog.=) p.schemaname
+    join pg_catalog.pg_class c
+      on c.relnamespace operator(pg_catalog.=) n.oid and c.relname operator(pg_catalog.=) p.tablename
+    left join pg_catalog.pg_index i on i.indrelid operator(pg_catalog.=) c.oid and case
+      when c.relreplident operator(pg_catalog.=) 'd' then i.indisprimary
+      when c.relreplident operator(pg_catalog.=) 'i' then i.indisreplident end
     order by n.nspname, c.relname`;
 }

@@ -33,11 +33,11 @@ const IS_STANDBY = "pg_catalog.pg_is_in_recovery()";
 /** Returns the question for one {@link StatusRow}. `canReadIdentity`: the role may read the cluster's identity. */
 export function statusQuestion(canReadIdentity: boolean): string {
   const identity = canReadIdentity
-    ? `${SYSTEM}::text, case when ${IS_STANDBY} then ${STANDBY_TIMELINE} end`
-    : "null::text, null::int4";
+    ? `${SYSTEM}::pg_catalog.text, case when ${IS_STANDBY} then ${STANDBY_TIMELINE} end`
+    : "null::pg_catalog.text, null::int";
   return (
     `select ${IS_STANDBY}, case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() ` +
-    `else pg_catalog.pg_current_wal_insert_lsn() end::text, ${identity}, ` +
+    `else pg_catalog.pg_current_wal_insert_lsn() end::pg_catalog.text, ${identity}, ` +
     `case when not ${IS_STANDBY} then ${PRIMARY_FILE} end, ${PAGE_SIZE}`
   );
 }
@@ -65,14 +65,15 @@ function timelineOf(file: string): number {
  * Asks how far a standby is; null: the server is no longer a standby. Its snapshot lasts only as long as the statement
  * runs, so it does not block replay for longer.
  */
-export const REPLAY_POSITION = `select case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() end::text`;
+export const REPLAY_POSITION = `select
+  case when ${IS_STANDBY} then pg_catalog.pg_last_wal_replay_lsn() end::pg_catalog.text`;
 
 // -- the position of what has committed -------------------------------------------------------------------------------
 
 /** Returns the question that is sent after COMMIT. Its row has the position, and the size of a page. */
 export function positionQuestion(canReadIdentity: boolean): string {
-  const system = canReadIdentity ? `${SYSTEM}::text` : "'0'";
-  return `select ${system}, ${PRIMARY_FILE}, pg_catalog.pg_current_wal_insert_lsn()::text, ${PAGE_SIZE}`;
+  const system = canReadIdentity ? `${SYSTEM}::pg_catalog.text` : "'0'";
+  return `select ${system}, ${PRIMARY_FILE}, pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text, ${PAGE_SIZE}`;
 }
 
 export type PositionRow = [string, string, string, string];
@@ -119,15 +120,16 @@ export function standbyGuardAlone(position: Position): string {
 
 const NOT_A_STANDBY: Check = [`not ${IS_STANDBY}`, "role"];
 const OTHER_ISOLATION: Check = [
-  "pg_catalog.current_setting('transaction_isolation') not in ('read committed','read uncommitted')",
+  "pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.<>)" +
+    "all(array['read committed','read uncommitted'])",
   "isolation",
 ];
 
 function notReached({ system, timeline, lsn }: Position): Check[] {
   return [
-    [`${SYSTEM} <> ${system}`, "unknown"],
-    [`${STANDBY_TIMELINE} <> ${timeline}`, "unknown"],
-    [`coalesce(pg_catalog.pg_last_wal_replay_lsn() < '${lsnText(lsn)}', true)`, "behind"],
+    [`${SYSTEM} operator(pg_catalog.<>)'${system}'`, "unknown"],
+    [`${STANDBY_TIMELINE} operator(pg_catalog.<>)${timeline}`, "unknown"],
+    [`coalesce(pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.<)'${lsnText(lsn)}', true)`, "behind"],
   ];
 }
 
@@ -136,10 +138,10 @@ function notReached({ system, timeline, lsn }: Position): Check[] {
  * behind.
  */
 export function primaryGuard({ system, timeline }: Position): string {
-  const isOlder = `'x'||pg_catalog.left(${PRIMARY_FILE},8)`;
+  const own = `pg_catalog.textcat('x',pg_catalog.left(${PRIMARY_FILE},8))::bit(32)::bigint`;
   return guard([
     [IS_STANDBY, "role"],
-    [`${SYSTEM} = ${system} and (${isOlder})::bit(32)::int8 < ${timeline}`, "role"],
+    [`${SYSTEM} operator(pg_catalog.=)'${system}' and ${own} operator(pg_catalog.<)${timeline}`, "role"],
   ]);
 }
 

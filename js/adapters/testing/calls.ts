@@ -399,6 +399,9 @@ export function refused(name: string, error: unknown): Promise<never> {
 
 // -- scopes ----------------------------------------------------------------------------------------------------------
 
+export const VALUES_OF = `select array(
+  select pg_catalog.current_setting(n, true) from pg_catalog.unnest($1::pg_catalog.text[]) n) as v`;
+
 /**
  * Returns the calls of a scope. The scope's settings are set in the call's savepoint, and set back at its end: SET
  * LOCAL does not end with a savepoint that is kept.
@@ -413,7 +416,6 @@ export function scopeOf(host: Host, options: ScopeOptions): Calls {
     const ordered = isBack ? list.reverse() : list; // the login's role may set what the scope's may not
     return ordered.map(([name, value]) => sql`select pg_catalog.set_config(${name}, ${value ?? ""}, true)`);
   };
-  const before = "select array(select pg_catalog.current_setting(n, true) from pg_catalog.unnest($1::text[]) n) as v";
   const scope: Host & { settings: true } = {
     settings: true,
     source: real,
@@ -423,7 +425,7 @@ export function scopeOf(host: Host, options: ScopeOptions): Calls {
     },
     run: (work) =>
       host.run(async (inner) => {
-        const { rows } = await inner.query<{ v: readonly unknown[] }>(before, [names]);
+        const { rows } = await inner.query<{ v: readonly unknown[] }>(VALUES_OF, [names]);
         await inner.batch(
           set(
             entries.map(([, value]) => value),

@@ -206,17 +206,18 @@ function counted(inner: Transaction, turn: Turn): Transaction {
   });
 }
 
+export const FACTS = `select pg_catalog.pg_backend_pid() as pid, name, pg_catalog.current_setting(name, true) as setting
+  from pg_catalog.unnest($1::pg_catalog.text[]) as names (name)`;
+
 /** Reads what the server reports about the session. A lease and a client have these values without a query. */
 async function factsOf(transaction: Transaction): Promise<SessionFacts> {
   const names =
     "server_version server_encoding client_encoding application_name default_transaction_read_only in_hot_standby " +
     "is_superuser session_authorization DateStyle IntervalStyle TimeZone integer_datetimes " +
     "standard_conforming_strings scram_iterations search_path";
-  const { rows } = await transaction.query<{ pid: number; name: string; setting: string | null }>(
-    `select pg_catalog.pg_backend_pid() as pid, name, pg_catalog.current_setting(name, true) as setting
-     from pg_catalog.unnest($1::text[]) as names (name)`,
-    [names.split(" ")],
-  );
+  const { rows } = await transaction.query<{ pid: number; name: string; setting: string | null }>(FACTS, [
+    names.split(" "),
+  ]);
   const known = rows.filter(({ setting }) => setting !== null).map(({ name, setting }) => [name, setting!]);
   return { processId: rows[0]!.pid, parameters: Object.fromEntries(known) as Record<string, string> };
 }

@@ -15,23 +15,25 @@
  */
 export const SETTLE = `do $pgz$
 declare
-  deferred text[];
-  name text;
+  deferred pg_catalog.text[];
+  name pg_catalog.text;
 begin
   if not exists (select from pg_catalog.pg_constraint where condeferrable) then return; end if;
   set constraints all immediate;
   select pg_catalog.array_agg(pg_catalog.format('%I.%I', nspname, conname)) into deferred from (
-    select nspname, conname from pg_catalog.pg_constraint c join pg_catalog.pg_namespace n on n.oid = c.connamespace
-    where (n.oid = pg_catalog.pg_my_temp_schema() or not pg_catalog.starts_with(nspname, 'pg_temp_'))
+    select nspname, conname from pg_catalog.pg_constraint c
+      join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) c.connamespace
+    where (n.oid operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()
+        or not pg_catalog.starts_with(nspname, 'pg_temp_'))
       and pg_catalog.has_schema_privilege(n.oid, 'usage')
     group by nspname, conname having pg_catalog.bool_and(condeferred)) as names;
   if deferred is null then return; end if;
   begin
-    execute 'set constraints ' || pg_catalog.array_to_string(deferred, ', ') || ' deferred';
+    execute pg_catalog.concat('set constraints ', pg_catalog.array_to_string(deferred, ', '), ' deferred');
   exception when undefined_object or invalid_schema_name or wrong_object_type then
     foreach name in array deferred loop
       begin
-        execute 'set constraints ' || name || ' deferred';
+        execute pg_catalog.concat('set constraints ', name, ' deferred');
       exception when undefined_object or invalid_schema_name or wrong_object_type then null;
       end;
     end loop;

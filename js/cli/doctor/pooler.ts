@@ -8,6 +8,7 @@ import { leave } from "../connect.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Login, Patient } from "./patient.ts";
 import type { Server } from "./server.ts";
+import { GT } from "../operators.ts";
 
 /** The largest process id on Linux. */
 const LARGEST_PROCESS_ID = 1 << 22;
@@ -51,7 +52,7 @@ const SHARED =
 interface Process {
   readonly pid: number;
 }
-const PROCESS = "select pg_backend_pid() as pid";
+export const PROCESS = "select pg_catalog.pg_backend_pid() as pid";
 
 /**
  * Whether two clients get the same server process while both are connected, or one client gets several processes. A
@@ -98,15 +99,17 @@ async function refusesTransactions(client: Client): Promise<boolean> {
   }
 }
 
+export const MARKED = "select 1 as pgz_edge_doctor";
+export const NAMED = `select name from pg_catalog.pg_prepared_statements
+  where pg_catalog.strpos(statement, 'pgz_edge_doctor') ${GT} 0`;
+
 /** Whether the pooler tracks named statements: PgBouncer since 1.21 gives them names of its own. */
 async function tracksNames(patient: Patient): Promise<boolean> {
   const client = patient.client({ prepare: "named" });
   try {
     return await client.transaction(async (tx) => {
-      for (let run = 0; run < 3; run++) await tx.query("select 1 as pgz_edge_doctor");
-      const { rows } = await tx.query<{ name: string }>(
-        "select name from pg_catalog.pg_prepared_statements where statement like '%pgz_edge_doctor%'",
-      );
+      for (let run = 0; run < 3; run++) await tx.query(MARKED);
+      const { rows } = await tx.query<{ name: string }>(NAMED);
       const areTracked = rows.some(({ name }) => /^PGBOUNCER_/i.test(name));
       // Leave nothing in a server process that other clients get. PgBouncer itself removes the statements that it has
       // named.

@@ -31,8 +31,10 @@ const NAMES: readonly [pattern: RegExp, name: string, isPostgres: boolean][] = [
   [/^PostgreSQL \d/, "PostgreSQL", true],
 ];
 
+export const VERSION = "select pg_catalog.version() as version";
+
 export async function identify(patient: Patient, client: Client, login: Login): Promise<Server> {
-  const row = await patient.ask<{ version: string }>(client, "select version() as version");
+  const row = await patient.ask<{ version: string }>(client, VERSION);
   const text = String(row?.version ?? "");
   const reported = login.parameters.get("server_version") ?? "";
   const [, name = "a server that does not say its name", isPostgres = false] =
@@ -58,12 +60,14 @@ export async function identity(client: Client, { name, version, isPostgres }: Se
   return [server, await binary(client)];
 }
 
+export const VALUES = "select 7::int as number, '2026-01-01'::timestamp as moment";
+
 async function binary(client: Client): Promise<Finding> {
   try {
     let codes: readonly number[] = [];
     // The first run of a statement may return text.
     for (let run = 0; run < 3; run++) {
-      const { fields } = await client.query("select cast(7 as int) as number, now() as moment");
+      const { fields } = await client.query(VALUES);
       codes = fields.map(({ formatCode }) => formatCode);
     }
     const [number, moment] = codes;
@@ -91,19 +95,19 @@ interface Settings {
   readonly user_name: string;
 }
 
-const SETTINGS = `select
-  current_setting('server_version_num') as version_number,
-  current_setting('standard_conforming_strings') as conforming,
-  current_setting('TimeZone') as time_zone,
-  current_setting('statement_timeout') as statement_timeout,
-  current_setting('idle_in_transaction_session_timeout') as idle_timeout,
-  current_setting('max_connections') as max_connections,
-  current_setting('superuser_reserved_connections') as reserved,
-  (select sum(numbackends)::text from pg_catalog.pg_stat_database) as used,
-  current_setting('is_superuser') as is_superuser,
+export const SETTINGS = `select
+  pg_catalog.current_setting('server_version_num') as version_number,
+  pg_catalog.current_setting('standard_conforming_strings') as conforming,
+  pg_catalog.current_setting('TimeZone') as time_zone,
+  pg_catalog.current_setting('statement_timeout') as statement_timeout,
+  pg_catalog.current_setting('idle_in_transaction_session_timeout') as idle_timeout,
+  pg_catalog.current_setting('max_connections') as max_connections,
+  pg_catalog.current_setting('superuser_reserved_connections') as reserved,
+  (select pg_catalog.sum(numbackends)::pg_catalog.text from pg_catalog.pg_stat_database) as used,
+  pg_catalog.current_setting('is_superuser') as is_superuser,
   pg_catalog.pg_is_in_recovery() as in_recovery,
-  current_setting('transaction_read_only') as read_only,
-  current_user::text as user_name`;
+  pg_catalog.current_setting('transaction_read_only') as read_only,
+  current_user::pg_catalog.text as user_name`;
 
 export async function settings(patient: Patient, client: Client): Promise<Finding[]> {
   const row = await patient.ask<Settings>(client, SETTINGS);
@@ -116,11 +120,13 @@ interface Slots {
   readonly limit: string;
 }
 
-const SLOTS = `select
-  coalesce(json_agg(json_build_object('name', slot_name, 'active', active, 'retained', coalesce(pg_catalog.pg_wal_lsn_diff(
-    case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
-      else pg_catalog.pg_current_wal_lsn() end, restart_lsn), 0)::float8) order by slot_name), '[]') as slots,
-  current_setting('max_slot_wal_keep_size') as limit
+export const SLOTS = `select
+  coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+    'name', slot_name, 'active', active, 'retained', coalesce(pg_catalog.pg_wal_lsn_diff(
+      case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
+        else pg_catalog.pg_current_wal_lsn() end,
+      restart_lsn), 0)::pg_catalog.float8) order by slot_name), '[]') as slots,
+  pg_catalog.current_setting('max_slot_wal_keep_size') as limit
   from pg_catalog.pg_replication_slots`;
 
 /** What the server has to keep for its replication slots. */

@@ -76,19 +76,21 @@ export async function described(transaction: Transaction, sql: string, timeout: 
   return await transaction.describe(sql, { timeout });
 }
 
+export const TYPE_NAMES = `select pg_catalog.format_type(t.oid, t.modifier) as name
+from rows from (pg_catalog.unnest($1::pg_catalog.oid[]), pg_catalog.unnest($2::int[]))
+  with ordinality t (oid, modifier, place)
+order by t.place`;
+
 /** The names of these types, as the server writes them. */
 export async function typeNames(
   transaction: Transaction,
   types: readonly { readonly oid: number; readonly modifier: number }[],
 ): Promise<string[]> {
   if (!types.length) return [];
-  const { rows } = await transaction.query<{ name: string }>(
-    `select pg_catalog.format_type(t.oid, t.modifier) as name
-     from rows from (pg_catalog.unnest($1::pg_catalog.oid[]), pg_catalog.unnest($2::pg_catalog.int4[]))
-       with ordinality t (oid, modifier, place)
-     order by t.place`,
-    [types.map(({ oid }) => oid), types.map(({ modifier }) => modifier)],
-  );
+  const { rows } = await transaction.query<{ name: string }>(TYPE_NAMES, [
+    types.map(({ oid }) => oid),
+    types.map(({ modifier }) => modifier),
+  ]);
   return rows.map(({ name }) => name);
 }
 

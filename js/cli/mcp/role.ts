@@ -2,6 +2,7 @@
 //
 // Knows PostgreSQL's roles. Must not know what follows from it (mcp.ts).
 import type { Pool } from "../../index.ts";
+import { EQ, NE } from "../operators.ts";
 
 export interface RoleFacts {
   readonly role: string;
@@ -35,21 +36,23 @@ const DANGEROUS = [
 ];
 
 // Checks the session's role, not the current one: set_config('role', …) is a function that any select may call.
-const ROLE = `select r.rolname as role, r.rolsuper as "isSuper",
-  array(select s.rolname::text from pg_catalog.pg_roles s where s.rolsuper and s.oid <> r.oid
+export const ROLE = `select r.rolname as role, r.rolsuper as "isSuper",
+  array(select s.rolname::pg_catalog.text from pg_catalog.pg_roles s where s.rolsuper and s.oid ${NE} r.oid
     and pg_catalog.pg_has_role(r.oid, s.oid, 'member') order by 1) as supers,
-  array(select m.rolname::text from pg_catalog.pg_roles m where m.rolname = any ($1)
+  array(select m.rolname::pg_catalog.text from pg_catalog.pg_roles m where m.rolname ${EQ} any ($1)
     and pg_catalog.pg_has_role(r.oid, m.oid, 'member') order by 1) as memberships,
-  array_remove(array[case when r.rolcreaterole then 'CREATEROLE' end, case when r.rolcreatedb then 'CREATEDB' end,
-    case when r.rolreplication then 'REPLICATION' end, case when r.rolbypassrls then 'BYPASSRLS' end], null) as attributes,
-  (select count(*) from pg_catalog.pg_class c where c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+  pg_catalog.array_remove(array[
+    case when r.rolcreaterole then 'CREATEROLE' end, case when r.rolcreatedb then 'CREATEDB' end,
+    case when r.rolreplication then 'REPLICATION' end, case when r.rolbypassrls then 'BYPASSRLS' end
+  ], null) as attributes,
+  (select pg_catalog.count(*) from pg_catalog.pg_class c where c.relkind ${EQ} any (array['r', 'p', 'v', 'm', 'f', 'S'])
     and pg_catalog.pg_has_role(r.oid, c.relowner, 'member')) as owned,
-  (select count(*) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-    where c.relkind in ('r', 'p', 'f') and n.nspname not in ('pg_catalog', 'information_schema')
+  (select pg_catalog.count(*) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid ${EQ} c.relnamespace
+    where c.relkind ${EQ} any (array['r', 'p', 'f']) and n.nspname ${NE} all (array['pg_catalog', 'information_schema'])
     and pg_catalog.has_table_privilege(r.oid, c.oid, 'insert, update, delete, truncate')) as writable,
-  exists (select from pg_catalog.pg_proc p where p.proname in ('dblink', 'dblink_exec', 'dblink_connect')
+  exists (select from pg_catalog.pg_proc p where p.proname ${EQ} any (array['dblink', 'dblink_exec', 'dblink_connect'])
     and pg_catalog.has_function_privilege(r.oid, p.oid, 'execute')) as dblink
-from pg_catalog.pg_roles r where r.rolname = session_user`;
+from pg_catalog.pg_roles r where r.rolname ${EQ} session_user`;
 
 export async function roleFacts(pool: Pool, signal: AbortSignal): Promise<RoleFacts> {
   const { rows } = await pool.query<Found>({ text: ROLE, values: [DANGEROUS] }, { signal });

@@ -11,6 +11,7 @@ import { factsOf } from "./facts.ts";
 import { named, nullability, type Facts } from "./nullability.ts";
 import { targetsOf } from "./targets.ts";
 import { nodes, plain, readTree, type Value } from "./tree.ts";
+import { EQ } from "../operators.ts";
 
 /** The description of a statement. */
 export interface Described {
@@ -133,7 +134,8 @@ function treeIn(text: string): Value {
 
 /** Drops the notices of the statements here, whose trees are not needed. */
 const QUIET = { observer: {} };
-const SETTINGS = `select pg_catalog.set_config(name, value, true) from (values
+export const SETTINGS = `select pg_catalog.set_config(name, value, true) from (values
     ('debug_print_rewritten', 'on'), ('debug_pretty_print', 'off'), ('client_min_messages', 'log'),
-    ('log_min_messages', case when (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then 'panic' end)
+    ('log_min_messages', case
+      when (select rolsuper from pg_catalog.pg_roles where rolname ${EQ} current_user) then 'panic' end)
   ) as settings (name, value) where value is not null`;

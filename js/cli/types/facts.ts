@@ -4,6 +4,7 @@
 // facts.
 import type { Transaction } from "../../index.ts";
 import type { Facts, Named } from "./nullability.ts";
+import { EQ, GT, LT, NE } from "../operators.ts";
 
 interface ColumnRow {
   readonly table: number;
@@ -45,35 +46,35 @@ export async function factsOf(tx: Transaction, { tables, functions, domains }: N
  * one child may have NULL. "own" is about the table alone. But a partitioned table has the rows of its partitions, and
  * an INSERT into it may go into a foreign table.
  */
-const NOT_NULL = `with recursive tables as (
-    select unnest($1::pg_catalog.oid[]) as top, unnest($1::pg_catalog.oid[]) as oid
-    union select top, inhrelid from tables join pg_catalog.pg_inherits on inhparent = oid
+export const NOT_NULL = `with recursive tables as (
+    select pg_catalog.unnest($1::pg_catalog.oid[]) as top, pg_catalog.unnest($1::pg_catalog.oid[]) as oid
+    union select top, inhrelid from tables join pg_catalog.pg_inherits on inhparent ${EQ} oid
   ), columns as (
     select t.top, t.oid, c.relkind, a.attname, a.attnum,
-      a.attnotnull and c.relkind in ('r', 'p') and a.attgenerated <> 'v' and not exists (
-        select from pg_catalog.pg_constraint n where n.conrelid = t.oid and n.contype = 'n' and not n.convalidated
-        and n.conkey = array[a.attnum]) as refuses
-    from tables t join pg_catalog.pg_class c on c.oid = t.oid
-    join pg_catalog.pg_attribute a on a.attrelid = t.oid
-    where a.attnum > 0 and not a.attisdropped
+      a.attnotnull and c.relkind ${EQ} any (array['r', 'p']) and a.attgenerated ${NE} 'v' and not exists (
+        select from pg_catalog.pg_constraint n
+        where n.conrelid ${EQ} t.oid and n.contype ${EQ} 'n' and not n.convalidated and n.conkey ${EQ} array[a.attnum]) as refuses
+    from tables t join pg_catalog.pg_class c on c.oid ${EQ} t.oid
+    join pg_catalog.pg_attribute a on a.attrelid ${EQ} t.oid
+    where a.attnum ${GT} 0 and not a.attisdropped
   )
-  select p.oid as "table", p.attnum as number, p.refuses and (p.relkind = 'r' or a.holds) as own,
+  select p.oid as "table", p.attnum as number, p.refuses and (p.relkind ${EQ} 'r' or a.holds) as own,
     p.refuses and a.holds as "all"
   from columns p cross join lateral (select not exists (
-    select from columns c where c.top = p.oid and c.attname = p.attname and not c.refuses) as holds) as a
-  where p.oid = p.top`;
+    select from columns c where c.top ${EQ} p.oid and c.attname ${EQ} p.attname and not c.refuses) as holds) as a
+  where p.oid ${EQ} p.top`;
 
 /**
  * Only pg_catalog's functions get a signature. PostgreSQL's source fixes their OIDs, below 10,000. Any other function
  * may do anything under any name.
  */
-const FUNCTIONS = `select oid, proisstrict as strict,
-    case when oid < 10000 and pronamespace = 'pg_catalog'::pg_catalog.regnamespace
-      then proname || '(' || pg_catalog.oidvectortypes(proargtypes) || ')' end as signature
-  from pg_catalog.pg_proc where oid = any ($1)`;
+export const FUNCTIONS = `select oid, proisstrict as strict,
+    case when oid ${LT} 10000 and pronamespace ${EQ} 'pg_catalog'::pg_catalog.regnamespace
+      then pg_catalog.concat(proname, '(', pg_catalog.oidvectortypes(proargtypes), ')') end as signature
+  from pg_catalog.pg_proc where oid ${EQ} any ($1)`;
 
-const REFUSING = `with recursive domains as (
-    select oid as top, typbasetype, typnotnull from pg_catalog.pg_type where oid = any ($1)
-    union select top, t.typbasetype, t.typnotnull from domains d join pg_catalog.pg_type t on t.oid = d.typbasetype
+export const REFUSING = `with recursive domains as (
+    select oid as top, typbasetype, typnotnull from pg_catalog.pg_type where oid ${EQ} any ($1)
+    union select top, t.typbasetype, t.typnotnull from domains d join pg_catalog.pg_type t on t.oid ${EQ} d.typbasetype
   )
   select distinct top as oid from domains where typnotnull`;

@@ -5,6 +5,7 @@
 import type { Options, Transaction } from "../../index.ts";
 import { Misuse } from "../misuse.ts";
 import type { Described } from "./describe.ts";
+import { EQ, GT, NE } from "../operators.ts";
 
 /** The options of the client whose rows are described. */
 export type Representation = { readonly [Name in Representing]?: Exclude<Options[Name], undefined> };
@@ -237,25 +238,30 @@ function camelCase(name: string): string {
   return name.replace(/(?<=[A-Za-z0-9])_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-const DIMENSIONS = `select attrelid || '.' || attnum as place, attndims::int4 as dimensions
-  from pg_catalog.pg_attribute where attrelid = any ($1) and attndims > 1`;
+export const DIMENSIONS = `select pg_catalog.concat(attrelid, '.', attnum) as place, attndims::int as dimensions
+  from pg_catalog.pg_attribute where attrelid ${EQ} any ($1) and attndims ${GT} 1`;
 
 /** 2287 is record[], whose category is that of a pseudo-type. */
-const TYPES = `with recursive reached(oid) as (
-    select unnest($1::pg_catalog.oid[])
-    union select part from reached join pg_catalog.pg_type t using (oid) cross join lateral (
-      select unnest(array[t.typbasetype, t.typelem]) as part
+export const TYPES = `with recursive reached(oid) as (
+    select pg_catalog.unnest($1::pg_catalog.oid[])
+    union select part from reached join pg_catalog.pg_type t on t.oid ${EQ} reached.oid
+      cross join lateral (
+      select pg_catalog.unnest(array[t.typbasetype, t.typelem]) as part
       union all select atttypid from pg_catalog.pg_attribute
-      where attrelid = t.typrelid and attnum > 0 and not attisdropped and t.typtype = 'c'
-    ) as parts where part <> 0
+      where attrelid ${EQ} t.typrelid and attnum ${GT} 0 and not attisdropped and t.typtype ${EQ} 'c'
+    ) as parts where part ${NE} 0
   )
   select t.oid, n.nspname as schema, t.typname as name,
-    case when t.typtype <> 'd' and (t.typcategory = 'A' or t.oid = 2287) and t.typelem <> 0 and t.typlen = -1 then 'A' else t.typtype::text end as how,
-    case when t.typtype = 'd' then t.typbasetype else t.typelem end as "of",
-    array(select enumlabel::text from pg_catalog.pg_enum where enumtypid = t.oid order by enumsortorder) as labels,
+    case when t.typtype ${NE} 'd' and (t.typcategory ${EQ} 'A' or t.oid ${EQ} 2287) and t.typelem ${NE} 0
+      and t.typlen ${EQ} '-1' then 'A' else t.typtype::pg_catalog.text end as how,
+    case when t.typtype ${EQ} 'd' then t.typbasetype else t.typelem end as "of",
+    array(select enumlabel::pg_catalog.text from pg_catalog.pg_enum
+      where enumtypid ${EQ} t.oid order by enumsortorder) as labels,
     coalesce((select pg_catalog.json_agg(pg_catalog.json_build_array(attname, atttypid::bigint) order by attnum)
-      from pg_catalog.pg_attribute where attrelid = t.typrelid and attnum > 0 and not attisdropped and t.typtype = 'c'),
+      from pg_catalog.pg_attribute
+      where attrelid ${EQ} t.typrelid and attnum ${GT} 0 and not attisdropped and t.typtype ${EQ} 'c'),
       '[]') as attributes,
-    (select extname::text from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid = refobjid
-      where classid = 1247 and objid = t.oid and deptype = 'e') as extension
-  from reached join pg_catalog.pg_type t using (oid) join pg_catalog.pg_namespace n on n.oid = t.typnamespace`;
+    (select extname::pg_catalog.text from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid ${EQ} refobjid
+      where classid ${EQ} 1247 and objid ${EQ} t.oid and deptype ${EQ} 'e') as extension
+  from reached join pg_catalog.pg_type t on t.oid ${EQ} reached.oid
+    join pg_catalog.pg_namespace n on n.oid ${EQ} t.typnamespace`;

@@ -71,7 +71,10 @@ export const firstRuns: Case[] = [
         const one = (n: number) => client.query<{ n: number }>(fresh(t, `select ${n} as n`));
         const prepared = async () => {
           const { rows } = await client.query<{ n: number }>(
-            fresh(t, "select count(*)::int4 as n from pg_prepared_statements where statement ^@ 'select (''pgz-edge'"),
+            fresh(
+              t,
+              "select count(*)::int4 as n from pg_prepared_statements where statement ^@ 'select pg_catalog.concat(''pgz-edge'",
+            ),
           );
           return rows[0]!.n;
         };

@@ -681,7 +681,7 @@ export class Backend implements Accepted, Client, Standby {
 }
 
 /** The driver's guard statement, which decides whether the first run of a statement may continue. */
-const CHECK = /^select \('pgz-edge: '/;
+const CHECK = /^select pg_catalog\.concat\('pgz-edge: '/;
 
 const KNOWN = new Set([..."QPBEFCDHSXdcf"]);
 const EXTENDED = new Set([..."PBEFCDH"]);

@@ -12,7 +12,7 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 
 /** Returns the statement, or `undefined` if the text is not the driver's. */
 export function driversOwn(text: string): Statement | undefined {
-  if (text.startsWith("select ('pgz-edge: '||why)::int from (")) return check(text);
+  if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from (")) return check(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
   return undefined;
@@ -21,11 +21,11 @@ export function driversOwn(text: string): Statement | undefined {
 // -- the guard --------------------------------------------------------------------------------------------------------
 
 const SETTINGS = /current_setting\('(\w+)'\)/g;
-const GOOD = /where why!~'((?:[^'])*)'$/;
-const COLUMNS = /select 'columns '/;
-const KNOWN = /and oid not in \(([\d,]+)\)/;
+const GOOD = /where why operator\(pg_catalog\.!~\)'((?:[^'])*)'$/;
+const COLUMNS = /concat\('columns ',/;
+const KNOWN = /and oid operator\(pg_catalog\.<>\)all\('\{([\d,]+)\}'/;
 const RULES =
-  /bool_and\(parameter_types\[p\]::pg_catalog\.oid (not )?in \(([\d,]*)\)\) from pg_catalog\.unnest\(array\[([\d,]*)\]\)/g;
+  /bool_and\(parameter_types\[p\]::pg_catalog\.oid operator\(pg_catalog\.(?:=\)any|<>\)(all))\('\{([\d,]*)\}'::pg_catalog\.oid\[\]\)\) from pg_catalog\.unnest\(array\[([\d,]*)\]\)/g;
 
 function check(text: string): Statement {
   const settings = [...text.matchAll(SETTINGS)].map(([, name]) => name!);
@@ -37,7 +37,7 @@ function check(text: string): Statement {
   }));
   const asksColumns = COLUMNS.test(text);
   const known = new Set((KNOWN.exec(text)?.[1] ?? "").split(",").map(Number));
-  const anySize = !text.includes(" and typlen<0");
+  const anySize = !text.includes(" and typlen operator(pg_catalog.<)0");
   return statement(text, (_session: Session, parameters: ParameterTypes): Plan => {
     if (rules.length) parameters.use(1, textType);
     return {
@@ -94,7 +94,10 @@ function fits(session: Session, text: string, rules: readonly TypeRule[]): boole
 // -- types ------------------------------------------------------------------------------------------------------------
 
 function catalog(text: string): Statement {
-  const oids = (/select unnest\(array\[([\d,]*)\]/.exec(text)?.[1] ?? "").split(",").filter(Boolean).map(Number);
+  const oids = (/select pg_catalog\.unnest\(array\[([\d,]*)\]/.exec(text)?.[1] ?? "")
+    .split(",")
+    .filter(Boolean)
+    .map(Number);
   const everything = text.includes("unnest(array[oid, typarray])") ? [...byOid.keys()] : [];
   return oneJson(text, "json_agg", () => {
     const reached: Type[] = [];

@@ -117,7 +117,8 @@ export function analyse(node: Node, scope: Scope, wanted?: Type): Expression {
     case "in":
       return inList(node, scope);
     case "any":
-      return anyOf(node, scope);
+    case "all":
+      return quantified(node, scope);
     case "array":
       return array(node, scope, wanted);
     case "row":
@@ -416,7 +417,12 @@ function inList({ node, items, isNot }: Extract<Node, { kind: "in" }>, scope: Sc
   };
 }
 
-function anyOf({ node, operator: symbol, list, at }: Extract<Node, { kind: "any" }>, scope: Scope): Expression {
+/** ANY is true if one comparison is true, and ALL is false if one is false. Otherwise a null decides. */
+function quantified(
+  { kind, node, operator: symbol, list, at }: Extract<Node, { kind: "any" | "all" }>,
+  scope: Scope,
+): Expression {
+  const decides = kind === "any";
   const typed = isUntyped(node, scope) ? analyse(list, scope).type.element : undefined;
   const left = analyse(node, scope, typed);
   const right = analyse(list, scope, arrayOf(left.type));
@@ -428,8 +434,8 @@ function anyOf({ node, operator: symbol, list, at }: Extract<Node, { kind: "any"
       const [value, items] = [left.evaluate(context), right.evaluate(context)];
       if (value === null || items === null) return null;
       const results = (items as Value[]).map((item) => (item === null ? null : run.of(value, item, context)));
-      if (results.includes(true)) return true;
-      return results.includes(null) ? null : false;
+      if (results.includes(decides)) return decides;
+      return results.includes(null) ? null : !decides;
     },
   };
 }

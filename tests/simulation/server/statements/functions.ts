@@ -248,6 +248,7 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
 
   // Values.
   repeat: [pure([text, int4], text, ([word, times]) => (word as string).repeat(Math.max(0, times as number)))],
+  textcat: [pure([text, text], text, ([a, b]) => `${a as string}${b as string}`)],
   left: [pure([text, int4], text, ([word, count]) => [...(word as string)].slice(0, count as number).join(""))],
   length: [
     pure([text], int4, ([word]) => [...(word as string)].length),

@@ -1,6 +1,7 @@
 // The syntax of expressions.
 //
 //   $1::int4   'x'   7   n + 1   repeat('x', $2)   array[1, 2]   row(1, 'a')   a is null   n in (1, 2)   n = any($1)
+//   n operator(pg_catalog.<>) all (array[1, 2])
 //   case when a then b else c end   (select a from f())
 //
 // Knows a small part of PostgreSQL's grammar. Must not know what names refer to, nor the values of expressions.
@@ -25,7 +26,7 @@ export type Node =
   | { kind: "not" | "minus"; node: Node; at: number }
   | { kind: "isNull"; node: Node; isNot: boolean; at: number }
   | { kind: "in"; node: Node; items: Node[]; isNot: boolean; at: number }
-  | { kind: "any"; node: Node; operator: string; list: Node; at: number }
+  | { kind: "any" | "all"; node: Node; operator: string; list: Node; at: number }
   | { kind: "array"; items: Node[]; at: number }
   | { kind: "row"; items: Node[]; at: number }
   | { kind: "case"; whens: { when: Node; then: Node }[]; otherwise: Node | undefined; at: number }
@@ -66,17 +67,32 @@ export function parseExpression(reader: TokenReader, level = 0): Node {
         continue;
       }
     }
-    if ((token.kind !== "symbol" && token.kind !== "word") || !operators.includes(token.text)) return left;
-    reader.next();
-    const operator = token.text === "!=" ? "<>" : token.text;
-    if (reader.isOneOf("any", "some")) {
-      reader.next();
+    const operator =
+      level === 3 && reader.is("operator", "(") ? parseQualified(reader) : parseOperator(reader, operators);
+    if (operator === undefined) return left;
+    if (reader.isOneOf("any", "some", "all")) {
+      const kind = reader.next().text === "all" ? "all" : "any";
       reader.expect("(");
       const list = parseExpression(reader);
       reader.expect(")");
-      left = { kind: "any", node: left, operator, list, at: token.at };
+      left = { kind, node: left, operator, list, at: token.at };
     } else left = { kind: "operator", operator, left, right: parseExpression(reader, level + 1), at: token.at };
   }
+}
+
+function parseOperator(reader: TokenReader, operators: readonly string[]): string | undefined {
+  const { kind, text } = reader.token;
+  if ((kind !== "symbol" && kind !== "word") || !operators.includes(text)) return undefined;
+  reader.next();
+  return text === "!=" ? "<>" : text;
+}
+
+/** OPERATOR(pg_catalog.=) binds like any operator that has no precedence of its own. */
+function parseQualified(reader: TokenReader): string {
+  reader.expect("operator", "(", "pg_catalog", ".");
+  const { text } = reader.next();
+  reader.expect(")");
+  return text;
 }
 
 /** IS [NOT] NULL, [NOT] IN (…). */

@@ -1,0 +1,9 @@
+// The full names of PostgreSQL's operators, for the statements of the command line itself.
+//
+// A bare `=` means the operator that search_path leads to. If pg_catalog has none for exactly these two types, such as
+// oid and int4, any schema on the path may have one, and its function would run as the user of the command line
+// (docs/security.md). Must not know statements.
+export const EQ = "operator(pg_catalog.=)";
+export const NE = "operator(pg_catalog.<>)";
+export const LT = "operator(pg_catalog.<)";
+export const GT = "operator(pg_catalog.>)";

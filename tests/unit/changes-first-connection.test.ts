@@ -179,6 +179,9 @@ test("rows of a snapshot that may have been yielded do not come again", async ()
     ended(1),
   );
   await session.flight();
+  // search_path, for the filters that the next question returns.
+  session.send(wire.rowDescription([{ name: "set_config", oid: 25 }]), wire.dataRow([Buffer.from("p")]), ended(1));
+  await session.flight();
   const table = {
     oid: 1,
     kind: "r",

@@ -218,3 +218,7 @@ export const ownStatements: readonly OwnStatement[] = [
   ...others,
   ...commandLine,
 ];
+
+/** The statements that look up names, on a server of this major. */
+export const lookingUp = (major: number): readonly OwnStatement[] =>
+  ownStatements.filter(({ kind, since = 0 }) => kind === "names" && since <= major);

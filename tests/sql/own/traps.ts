@@ -40,7 +40,7 @@ export async function setTraps(client: Client, { functions, operators }: Named):
   const trap = (signature: string, result: string) =>
     made.push(
       `create or replace function traps.${signature} returns ${result} language plpgsql as ` +
-        `$$begin raise exception 'a trap fired' using errcode = '${FIRED}'; end$$`,
+        `$$begin raise exception 'a trap fired in %', current_database() using errcode = '${FIRED}'; end$$`,
     );
   const pairs = all.flatMap((a) =>
     all.filter((b) => POLYMORPHIC.includes(a) === POLYMORPHIC.includes(b)).map((b) => [a, b] as const),
@@ -70,7 +70,7 @@ export async function setTraps(client: Client, { functions, operators }: Named):
 export async function setTemporaryTraps(client: Client, { types, relations }: Named): Promise<void> {
   await client.query(
     "create function pg_temp.fires(a anyelement) returns bool language plpgsql as " +
-      `$$begin raise exception 'a trap fired' using errcode = '${FIRED}'; end$$`,
+      `$$begin raise exception 'a trap fired in %', current_database() using errcode = '${FIRED}'; end$$`,
   );
   const { rows } = await client.query<{ name: string }>(
     "select distinct relname as name from pg_catalog.pg_class where oid operator(pg_catalog.=) any ($1)",

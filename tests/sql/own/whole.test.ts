@@ -1,0 +1,169 @@
+// Uses the whole driver, its adapters and its command line as a superuser whose search_path leads to a stranger's traps
+// (traps.ts): none fires. It sees statements that are on no list, too, if one of these calls sends them.
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { Client as Agent } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type * as driver from "../../../js/index.ts";
+import type * as ofChanges from "../../../js/adapters/changes.ts";
+import type * as ofCluster from "../../../js/adapters/cluster.ts";
+import type * as ofTesting from "../../../js/adapters/testing.ts";
+import { testServers } from "../../integration/servers.ts";
+import { namedByOwn } from "./named.ts";
+import { setTraps } from "./traps.ts";
+
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+const load = async (name: string): Promise<unknown> => await import(`../../../dist/${name}.js`);
+const { connect, createPool, sql } = (await load("node")) as typeof driver;
+const { changes } = (await load("changes")) as typeof ofChanges;
+const { createCluster } = (await load("cluster")) as typeof ofCluster;
+const { withRollback } = (await load("testing")) as typeof ofTesting;
+
+const { servers } = testServers();
+
+describe.each(servers.filter(({ own }) => own))("$name", ({ superuserUrl, log, major }) => {
+  const database = `whole_${Math.random().toString(36).slice(2)}`;
+  const at = (options: string): string => {
+    const url = new URL(superuserUrl!);
+    url.pathname = database;
+    // In such a URL a plus is no space.
+    url.search = `sslmode=disable&options=${encodeURIComponent(options)}`;
+    return url.href;
+  };
+  const url = at("-c search_path=traps");
+  const fired = () => readFileSync(log!, "utf8").split(`a trap fired in ${database}`).length - 1;
+
+  beforeAll(async () => {
+    const admin = new Client({ connectionString: superuserUrl });
+    await admin.connect();
+    await admin.query(`create database ${database}`);
+    await admin.end();
+    const owner = new Client({ connectionString: at("") });
+    await owner.connect();
+    await setTraps(owner, await namedByOwn(owner, major));
+    await owner.query(`
+      create type traps.pair as (a int, b traps.mood);
+      create table traps.rows (id int primary key, pair traps.pair, moods traps.mood[], span int4range);
+      insert into traps.rows values (1, (1, 'a'), '{a}', '[1,2]');
+      create publication p for table traps.rows where (id >= 0)`);
+    await owner.end();
+  }, 60_000);
+  afterAll(() => expect(fired()).toBe(0));
+
+  test("the operator of an ordinary user does not make that user a superuser", async () => {
+    const mallory = `mallory_${Math.random().toString(36).slice(2)}`;
+    await using admin = await connect(at(""));
+    await admin.simple(`create role ${mallory}; create schema theirs authorization ${mallory};
+      set role ${mallory};
+      create function theirs.ge(a oid, b int4) returns bool language plpgsql as $$ begin
+        if current_setting('is_superuser') = 'on' then alter role ${mallory} superuser; end if;
+        return a operator(pg_catalog.>=) b::oid; end $$;
+      create operator theirs.>= (leftarg = oid, rightarg = int4, procedure = theirs.ge);
+      reset role`);
+    for (const firstRun of ["text", "describe"] as const) {
+      await using victim = await connect(at("-c search_path=theirs"), { firstRun });
+      await victim.query(sql`select ${"x"}::text as t`);
+      await victim.query("select pair, moods, row(pair, 1) as r from traps.rows");
+    }
+    const { rows } = await admin.query("select rolsuper from pg_roles where rolname = $1", [mallory]);
+    expect(rows).toEqual([{ rolsuper: false }]);
+    await admin.simple(`drop owned by ${mallory}; drop role ${mallory}`);
+  });
+
+  test.each(["text", "describe"] as const)("calls with firstRun %s", async (firstRun) => {
+    await using pool = createPool(url, { max: 2, reset: "always", firstRun });
+    const values = [7, 8n, "a", true, new Date(0), new Uint8Array(2), { a: 1 }, null];
+    const list = values.map((_, at) => `$${at + 1}`).join(", ");
+    const types = "int, bigint, text, bool, timestamptz, bytea, jsonb, int";
+    await pool
+      .query({ text: `select * from (values (${list})) as v (a, b, c, d, e, f, g, h)`, values })
+      .catch(() => {});
+    await pool.query(sql`select ${7}::int as n, ${"x"}::text as t, ${new Date(0)}::timestamptz as m`);
+    await pool.query(
+      `select ${types
+        .split(", ")
+        .map((type, at) => `null::${type} as c${at}`)
+        .join(", ")}`,
+    );
+    await pool.query("select id, pair, moods, span from rows");
+    await pool.query("select row(pair, moods) as r, array[pair] as p from rows");
+    await pool.query("select pair from rows", [], { types: { mood: (text: string) => text, pair: String } } as never);
+    await pool.transaction(async (tx) => {
+      await tx.query(sql`select ${1}::int as n`);
+      await tx.transaction((nested) => nested.query(sql`select pair from rows where id = ${1}`));
+    });
+    await pool.batch([sql`select ${1}::int as n`, sql`select moods from rows where id = ${1}`]);
+    const scope = pool.scope({ settings: { "app.tenant": 7, search_path: "traps" }, role: "pg_monitor" });
+    await scope.query(sql`select ${"t"}::text as t`);
+    await scope.transaction((tx) => tx.query("select 1 as n"));
+    for await (const row of pool.rows("select id, pair from rows")) void row;
+    for await (const some of pool.cursor("select id, moods from rows", 1)) void some;
+    await pool.copyFromRows("rows", ["id", "moods"], [[firstRun === "text" ? 2 : 3, ["a"]]]);
+    for await (const row of pool.copyToRows("select id from rows")) void row;
+    await new Response(await pool.stream("select id, pair from rows")).text();
+    await pool.notify("c", "p");
+    await using lease = await pool.acquire();
+    await lease.query("select set_config('app.a', 'b', false)");
+    expect(fired()).toBe(0);
+  });
+
+  test("a cluster, a test's transaction, a snapshot", async () => {
+    await using cluster = createCluster([at("-c search_path=traps")]);
+    await cluster.query(sql`select ${"x"}::text as t`);
+    await cluster.transaction((tx) => tx.query("select 1 as n"));
+    await cluster.query("select moods from rows", [], { readOnly: true } as never).catch(() => {});
+
+    await using pool = createPool(url);
+    await withRollback(pool, async (db) => {
+      await db.query("insert into rows (id) values (10)");
+      await db.scope({ settings: { "app.a": "b" } }).query("select 1 as n");
+    });
+
+    const slot = database.slice(0, 20);
+    const kinds: string[] = [];
+    for await (const change of changes(pool, { slot, publication: "p", createSlot: "temporary", snapshot: true })) {
+      kinds.push(change.kind);
+      if (change.kind === "snapshot") break;
+    }
+    expect(kinds).toContain("insert");
+    expect(fired()).toBe(0);
+  });
+
+  test("the command line", async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-own-"));
+    try {
+      symlinkSync(path.join(root, "node_modules"), path.join(folder, "node_modules"));
+      writeFileSync(path.join(folder, "a.ts"), "const q = sql<Row>`select pair, moods, span, id from rows`;");
+      const main = path.join(root, "dist/cli/main.js");
+      const env = { ...process.env, DATABASE_URL: url, NO_COLOR: "1" } as Record<string, string>;
+      const run = (...words: string[]) =>
+        new Promise<string>((done) => {
+          execFile(process.execPath, [main, ...words], { cwd: folder, env }, (_, out, err) => done(out + err));
+        });
+      expect(await run("doctor")).toContain("Settings");
+      expect(await run("query", "select pair, moods from rows")).toContain("moods");
+      expect(await run("copy-out", "rows", "--progress")).toContain("moods");
+      expect(await run("query", "select moods from rows", "--format", "csv")).toContain("a");
+      expect(await run("types", "a.ts", "--out", "b.ts")).toContain("b.ts");
+      const agent = new Agent({ name: "tests", version: "1" });
+      await agent.connect(
+        new StdioClientTransport({ command: process.execPath, args: [main, "mcp", "--allow-superuser"], env }),
+      );
+      const ask = async (name: string, given: Record<string, unknown>) =>
+        JSON.stringify(await agent.callTool({ name, arguments: given }));
+      expect(await ask("list_tables", {})).toContain("rows");
+      expect(await ask("describe_table", { table: "rows" })).toContain("moods");
+      expect(await ask("describe_query", { sql: "select pair from rows" })).toContain("pair");
+      expect(await ask("query", { sql: "select moods from rows" })).toContain("moods");
+      await agent.close();
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+    expect(fired()).toBe(0);
+  }, 60_000);
+});

@@ -23,7 +23,7 @@ const beside = new Map([
   ["worker-example/README.md", "worker-example.md"],
   ["HACKING.md", "hacking.md"],
   ["CHANGELOG.md", "changelog.md"],
-  ["SECURITY.md", "security.md"],
+  ["SECURITY.md", "promises.md"],
 ]);
 
 /** Pages that the build makes; they are not files of the repository. */
@@ -41,9 +41,9 @@ const chapters = [
   ["Command line", ["cli", "sql-types", "mcp"]],
   ["Libraries", ["drizzle", "kysely", "prisma", "testing"]],
   ["Look up", ["contents", "where", "reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],
-  ["Servers", ["poolers", "servers", "websocket", "guard"]],
+  ["Servers", ["poolers", "servers", "security", "websocket", "guard"]],
   ["Measured", ["performance", "benchmarks", "benchmark-tables", "reliability"]],
-  ["Inside", ["architecture", "boundary", "hacking", "security", "changelog"]],
+  ["Inside", ["architecture", "boundary", "hacking", "promises", "changelog"]],
 ];
 
 /** Returns a map from each file of the repository that is a page to its page. */

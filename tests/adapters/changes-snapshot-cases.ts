@@ -51,6 +51,26 @@ export const snapshotCases: Record<string, Case> = {
     assert.equal(await world.slots(), 1);
   },
 
+  async "a snapshot refuses a table whose policies would hide rows from its role"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, owner text");
+    await pool.simple(`create role ${name} login replication password 'secret'; grant select on ${name} to ${name};
+      insert into ${name} values (1, 'other'); alter table ${name} enable row level security;
+      create policy own on ${name} using (owner = current_user)`);
+    const url = new URL(world.url);
+    [url.username, url.password] = [name, "secret"];
+    const db = world.pgz.createClient(url.href);
+    try {
+      const feed = world.changes(db, { ...world.options, createSlot: "temporary", snapshot: true });
+      const refused = await assert.rejects(wholeSnapshot(feed), { code: "42501" });
+      const { advice } = refused as { advice?: string };
+      assert(advice?.includes("BYPASSRLS"), String(advice));
+    } finally {
+      await pool.simple(`drop policy own on ${name}; revoke all on ${name} from ${name}; drop role ${name}`);
+      await db.close();
+    }
+  },
+
   async "a snapshot has the rows and columns of the publication, of partitions too"(world) {
     const { name, pool } = world;
     const types = `${name}_types`;
@@ -122,3 +142,12 @@ export const snapshotCases: Record<string, Case> = {
     assert.equal(await world.slots(), 1);
   },
 };
+
+async function wholeSnapshot(feed: AsyncIterable<AnyChange>): Promise<AnyChange[]> {
+  const all: AnyChange[] = [];
+  for await (const change of feed) {
+    all.push(change);
+    if (change.kind === "snapshot") break;
+  }
+  return all;
+}

@@ -25,6 +25,11 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
     'Option "tables" makes a publication: the role must own them, and have CREATE on the database. Otherwise let ' +
       'another role make one, and give "publication".',
   ],
+  [
+    /^42501$/,
+    /row-level security/,
+    "A snapshot without the rows that policies hide would be wrong: the role needs BYPASSRLS, or must own the table.",
+  ],
   [/^42501$/, /for table|for view/, "The role needs SELECT on the publication's tables for a snapshot."],
   [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],
   [/^42704$/, /^publication/, "Make it first: create publication … for table …"],

@@ -65,7 +65,7 @@ export class Snapshot {
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
     const [slot] = await connection.run(createSlotCommand(options, connection.serverVersion));
     made();
-    await connection.run(PATH);
+    await connection.run(SETTINGS);
     const tables = await connection.run(question(publications));
     const read = tables.map(([table]) => JSON.parse(table!) as Table);
     return new Snapshot(connection, core, learn, read, lsnOf(slot![1]!));
@@ -114,11 +114,16 @@ export class Snapshot {
 }
 
 /**
- * The server writes row filters as SQL for this path: the names of everything outside pg_catalog then have their schema.
- * The filters must be read with the same path, because a bare operator would otherwise be looked for in the user's
- * schemas too. It holds until the transaction ends, and comes after the slot, which must be the first in its transaction.
+ * Keeps code of other users out of the snapshot, until its transaction ends.
+ *
+ * The server writes row filters as SQL for this path, and they are read with it again. With another path a bare
+ * operator of a filter would be looked up in the user's schemas too. Without row_security the server refuses a table
+ * whose policies would hide rows: the policies are code, and the changes after the snapshot have those rows.
+ *
+ * The slot must be made before, as the first statement of its transaction.
  */
-export const PATH = "select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
+export const SETTINGS = `select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+  pg_catalog.set_config('row_security', 'off', true)`;
 
 /**
  * Returns a query with a row per table, as JSON: the description that pgoutput would send, and the rows that it would

@@ -1,13 +1,13 @@
 // Finds names in a statement that search_path decides.
 //
-// PostgreSQL's parser looks up a bare name in every schema on the path. pg_catalog is first there, but that protects only
-// exact matches: for `oid = int4` it has none, so an operator of any schema on the path may win. So each function,
+// PostgreSQL's parser looks up a bare name in every schema on the path. pg_catalog is first there, but that protects
+// only exact matches: for `oid = int4` it has none, so an operator of any schema on the path may win. So each function,
 // operator, type and relation must have its schema. Constructs whose operator cannot have one are refused: IN, NULLIF,
 // BETWEEN, LIKE, USING, a simple CASE, IS DISTINCT FROM, a comparison of rows. Key words of the grammar (int, bigint,
 // COALESCE, GREATEST, current_user) always mean PostgreSQL's own.
 //
-// Knows tokens (js/util/sql-reader.ts), and the part of the grammar that the statements of list.ts use. Whatever else it
-// meets, it refuses. Must not know what a name means: own.test.ts asks the server.
+// Knows tokens (js/util/sql-reader.ts), and the part of the grammar that the statements of list.ts use. Whatever else
+// it meets, it refuses. Must not know what a name means: own.test.ts asks the server.
 import { SqlReader, type Kind } from "../../../js/util/sql-reader.ts";
 
 interface Token {

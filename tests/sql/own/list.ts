@@ -10,7 +10,7 @@ import * as cluster from "../../../js/adapters/cluster/questions.ts";
 import type { Position } from "../../../js/adapters/cluster/position.ts";
 import { confirmed } from "../../../js/adapters/changes/feed.ts";
 import { createSlotCommand, startCommand } from "../../../js/adapters/changes/options.ts";
-import { PATH, question } from "../../../js/adapters/changes/snapshot.ts";
+import * as snapshot from "../../../js/adapters/changes/snapshot.ts";
 import { VALUES_OF } from "../../../js/adapters/testing/calls.ts";
 import { FACTS } from "../../../js/adapters/testing/driver.ts";
 import { SETTLE } from "../../../js/adapters/testing/settle.ts";
@@ -124,8 +124,8 @@ const clusters: OwnStatement[] = [
 ];
 
 const changes: OwnStatement[] = [
-  names("adapters/changes/snapshot.ts", PATH),
-  names("adapters/changes/snapshot.ts", question(["p", "q"])),
+  names("adapters/changes/snapshot.ts", snapshot.SETTINGS),
+  names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"])),
   names("adapters/changes/feed.ts", confirmed("s")),
   names(
     "adapters/changes/own-publication.ts",

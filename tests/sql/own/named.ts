@@ -7,8 +7,8 @@ import { lookingUp, type OwnStatement } from "./list.ts";
 import type { Named } from "./traps.ts";
 
 /**
- * Options of a session for `run`. RESET ALL, which is one of our statements, returns to these. The trees stay out of the
- * server's log.
+ * Options of a session for `run`. RESET ALL, which is one of our statements, returns to these. The trees stay out of
+ * the server's log.
  */
 export const SHOWING_TREES =
   "-c debug_print_parse=on -c debug_pretty_print=off -c client_min_messages=log -c log_min_messages=panic";

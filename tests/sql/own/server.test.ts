@@ -1,5 +1,5 @@
-// Runs every statement of the driver's own on each server, among the traps of a stranger (traps.ts): none fires, and the
-// server's own tree of each statement has nothing that is outside pg_catalog.
+// Runs every statement of the driver's own on each server, among the traps of a stranger (traps.ts): none fires, and
+// the server's own tree of each statement has nothing that is outside pg_catalog.
 //
 // The tree shows what lint.ts cannot know, what a name means; lint.ts shows what a tree cannot, how a name was written.
 import { Client } from "pg";

@@ -1,5 +1,5 @@
 // A stranger's schema: for each function, operator, type and relation that our statements name, others of the same name
-// that search_path leads to. Whoever runs one of its functions fails with SQLSTATE `TRAP1`.
+// that search_path leads to. A statement that runs one of them fails with SQLSTATE `TRAP1`.
 //
 // Knows the catalog. Must not know our statements: it gets the objects that the server found in them.
 import type { Client } from "pg";

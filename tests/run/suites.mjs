@@ -88,9 +88,11 @@ async function cluster19() {
   return runVitest("cluster-19", node(), on19, { ...onlyNewestServer(), PGZ_TEST_POSTGRES_19: folder });
 }
 
-const on19 = ["facts", "failover", "flights", "positions", "reads", "waiting"].map(
-  (name) => `tests/cluster/${name}.test.ts`,
-);
+const on19 = [
+  ...["facts", "failover", "flights", "positions", "reads", "waiting"].map((name) => `tests/cluster/${name}.test.ts`),
+  "tests/sql/own/server.test.ts",
+  "tests/sql/own/whole.test.ts",
+];
 
 /**
  * The suites of `make test-release`: those that take minutes by nature, and differ little from those of `make test`.

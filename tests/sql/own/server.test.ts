@@ -4,24 +4,25 @@
 // The tree shows what lint.ts cannot know, what a name means; lint.ts shows what a tree cannot, how a name was written.
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { testServers } from "../../integration/servers.ts";
 import { lookingUp, type OwnStatement } from "./list.ts";
 import { namedByOwn, run, SHOWING_TREES } from "./named.ts";
+import { ownServers } from "./servers.ts";
 import { FIRED, setTemporaryTraps, setTraps, type Named } from "./traps.ts";
 import { unqualified } from "./unqualified.ts";
 
-const { servers } = testServers();
+const { servers, stop } = await ownServers();
+afterAll(stop);
 
 /** With the second path the traps come before pg_catalog, so that they win where the types match exactly, too. */
 const PATHS = ["traps", "traps, pg_catalog"];
 
-describe.each(servers.filter(({ own }) => own))("$name", ({ superuserUrl, major }) => {
+describe.each(servers)("$name", ({ superuserUrl, major }) => {
   const statements = lookingUp(major);
   const database = `own_${Math.random().toString(36).slice(2)}`;
   const clients: Client[] = [];
 
   async function connect(path: string): Promise<Client> {
-    const url = new URL(superuserUrl!);
+    const url = new URL(superuserUrl);
     url.pathname = database;
     const options = `-c search_path=${path.replaceAll(" ", "\\ ")} ${SHOWING_TREES}`;
     const client = new Client({ connectionString: url.href, options });

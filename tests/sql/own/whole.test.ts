@@ -13,8 +13,8 @@ import type * as driver from "../../../js/index.ts";
 import type * as ofChanges from "../../../js/adapters/changes.ts";
 import type * as ofCluster from "../../../js/adapters/cluster.ts";
 import type * as ofTesting from "../../../js/adapters/testing.ts";
-import { testServers } from "../../integration/servers.ts";
 import { namedByOwn } from "./named.ts";
+import { ownServers } from "./servers.ts";
 import { setTraps } from "./traps.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
@@ -24,19 +24,20 @@ const { changes } = (await load("changes")) as typeof ofChanges;
 const { createCluster } = (await load("cluster")) as typeof ofCluster;
 const { withRollback } = (await load("testing")) as typeof ofTesting;
 
-const { servers } = testServers();
+const { servers, stop } = await ownServers();
+afterAll(stop);
 
-describe.each(servers.filter(({ own }) => own))("$name", ({ superuserUrl, log, major }) => {
+describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
   const database = `whole_${Math.random().toString(36).slice(2)}`;
   const at = (options: string): string => {
-    const url = new URL(superuserUrl!);
+    const url = new URL(superuserUrl);
     url.pathname = database;
     // In such a URL a plus is no space.
     url.search = `sslmode=disable&options=${encodeURIComponent(options)}`;
     return url.href;
   };
   const url = at("-c search_path=traps");
-  const fired = () => readFileSync(log!, "utf8").split(`a trap fired in ${database}`).length - 1;
+  const fired = () => readFileSync(log, "utf8").split(`a trap fired in ${database}`).length - 1;
 
   beforeAll(async () => {
     const admin = new Client({ connectionString: superuserUrl });
@@ -152,7 +153,12 @@ describe.each(servers.filter(({ own }) => own))("$name", ({ superuserUrl, log, m
       expect(await run("types", "a.ts", "--out", "b.ts")).toContain("b.ts");
       const agent = new Agent({ name: "tests", version: "1" });
       await agent.connect(
-        new StdioClientTransport({ command: process.execPath, args: [main, "mcp", "--allow-superuser"], env }),
+        new StdioClientTransport({
+          command: process.execPath,
+          args: [main, "mcp", "--allow-superuser"],
+          env,
+          stderr: "ignore",
+        }),
       );
       const ask = async (name: string, given: Record<string, unknown>) =>
         JSON.stringify(await agent.callTool({ name, arguments: given }));

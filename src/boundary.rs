@@ -113,6 +113,8 @@ numbers! {
         /// A table has types of the database: call `take_wanted_types` and `define_types`, then `receive(0)` to
         /// continue.
         TYPES_WANTED = 0x80;
+        /// `take_notices` has NoticeResponses.
+        NOTICED = 0x100;
     }
 
     /// Versions of the protocol, for `start`.

@@ -43,6 +43,7 @@ export type Code =
   | "TRANSACTION_ROLLED_BACK"
   | "SNAPSHOT_BROKEN_OFF"
   | "CLUSTER_LEFT_BEHIND"
+  | "CHANGES_LOST"
   // ConnectionError
   | "CONNECT_FAILED"
   | "CONNECTION_LOST"

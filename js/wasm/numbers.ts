@@ -50,6 +50,8 @@ export const CHANGES_STREAM_OVER = 0x20;
 export const CHANGES_FAILED = 0x40;
 /** A table has types of the database: call `take_wanted_types` and `define_types`, then `receive(0)` to continue. */
 export const CHANGES_TYPES_WANTED = 0x80;
+/** `take_notices` has NoticeResponses. */
+export const CHANGES_NOTICED = 0x100;
 
 // Versions of the protocol, for `start`.
 /** Known to every server and every pooler. */

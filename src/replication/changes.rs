@@ -129,6 +129,8 @@ impl Changes {
         self.place = Place::Outside;
         self.begun = None;
         self.wanted.clear();
+        // Another server's log may be shorter.
+        self.end = 0;
         self.yielded = yielded;
     }
 

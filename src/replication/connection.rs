@@ -8,6 +8,8 @@
 //! Streaming ─ CommandComplete ─> Streaming, and the server closes the connection
 //! any ───── a failure ────────> Failed
 //! ```
+//! Several commands may be sent together: the last ReadyForQuery ends the state Command.
+//!
 //! Knows which message may come when. Must not know what commands mean, or what a change looks like ([`Changes`]).
 
 use super::changes::{Changes, Keepalive, Options, Table, status_update};
@@ -58,10 +60,14 @@ struct Told<'a> {
 #[derive(Debug)]
 pub struct Replication {
     state: State,
+    /// Number of commands whose ReadyForQuery has not arrived.
+    pending: u32,
     deframer: Deframer,
     max_message_bytes: usize,
     changes: Changes,
     answer: Answer,
+    /// NoticeResponses that JavaScript has not taken, by the names of their fields.
+    notices: Vec<BTreeMap<&'static str, String>>,
     /// The table whose rows this command returns; they become lines.
     rows_of: Option<u32>,
     failure: Option<Failure>,
@@ -75,10 +81,12 @@ impl Replication {
     pub fn new(max_message_bytes: usize, options: Options) -> Replication {
         Replication {
             state: State::Idle,
+            pending: 0,
             deframer: Deframer::default(),
             max_message_bytes,
             changes: Changes::new(options),
             answer: Answer::default(),
+            notices: Vec::new(),
             rows_of: None,
             failure: None,
             output: Vec::new(),
@@ -89,8 +97,10 @@ impl Replication {
     /// Starts the next connection of the same stream: see [`Changes::restart`].
     pub fn restart(&mut self, yielded: Position) {
         self.state = State::Idle;
+        self.pending = 0;
         self.deframer.clear();
         self.answer = Answer::default();
+        self.notices.clear();
         self.failure = None;
         self.output.clear();
         self.changes.restart(yielded);
@@ -106,10 +116,14 @@ impl Replication {
         self.changes.take_wanted()
     }
 
-    /// Sends a command. Only one may be pending.
+    /// Sends a command. If others are pending, the rows of all of them are one answer. Nothing may follow
+    /// START_REPLICATION.
     pub fn command(&mut self, text: &str) {
+        if self.pending == 0 {
+            self.answer = Answer::default();
+        }
         self.state = State::Command;
-        self.answer = Answer::default();
+        self.pending += 1;
         self.rows_of = None;
         if let Err(too_long) = frontend::query(&mut self.output, text.as_bytes()) {
             self.fail(too_long.into());
@@ -225,6 +239,11 @@ impl Replication {
         json(&core::mem::take(&mut self.answer))
     }
 
+    /// Takes the notices that have arrived, as a JSON array.
+    pub fn take_notices(&mut self) -> String {
+        json(&core::mem::take(&mut self.notices))
+    }
+
     /// Why the connection has failed, as JSON; empty if it has not.
     pub fn failure(&self) -> String {
         let told = |failure: &Failure| {
@@ -265,7 +284,8 @@ impl Replication {
         use BackendMessage as M;
         use State as S;
         match (self.state, message) {
-            (_, M::NoticeResponse { .. } | M::ParameterStatus { .. }) => {}
+            (_, M::ParameterStatus { .. }) => {}
+            (_, M::NoticeResponse { fields }) => self.notice(fields),
             (S::Idle | S::Command | S::Streaming, M::ErrorResponse { fields }) => {
                 self.error(fields)
             }
@@ -283,8 +303,11 @@ impl Replication {
             // the process.
             (S::Streaming, M::CommandComplete { .. }) => {}
             (S::Command, M::ReadyForQuery { .. }) => {
-                self.state = S::Idle;
-                self.happened |= status::ANSWERED;
+                self.pending = self.pending.saturating_sub(1);
+                if self.pending == 0 {
+                    self.state = S::Idle;
+                    self.happened |= status::ANSWERED;
+                }
             }
             _ => self.unexpected(tag),
         }
@@ -303,16 +326,34 @@ impl Replication {
         }
     }
 
+    /// Handles NoticeResponse. From PostgreSQL 18 on, a missing publication is a warning, and the server continues
+    /// without its changes. It must end the stream: a later status update would let the server discard them. Messages
+    /// are translated, so the warning is recognised by its code and the server's function.
+    fn notice(&mut self, fields: Fields<'_>) {
+        self.notices.push(by_name(fields));
+        self.happened |= status::NOTICED;
+        let is_missing = fields.get(b'C') == Some(b"55000")
+            && fields.get(b'R') == Some(b"LoadPublications");
+        if self.state == State::Streaming && is_missing {
+            self.answer.error = Some(by_name(fields));
+            self.over();
+        }
+    }
+
     /// Handles ErrorResponse. Nothing follows a FATAL error.
     fn error(&mut self, fields: Fields<'_>) {
-        let all = fields.iter();
-        self.answer.error = Some(all.map(|(name, text)| (name, lossy(text))).collect());
+        self.answer.error = Some(by_name(fields));
         if fields.are_fatal() {
-            self.state = State::Failed;
-            self.happened |= status::ANSWERED;
+            self.over();
         } else {
             self.state = State::Command;
         }
+    }
+
+    /// Ends the connection with the error of the answer.
+    fn over(&mut self) {
+        self.state = State::Failed;
+        self.happened |= status::ANSWERED;
     }
 
     fn unexpected(&mut self, tag: u8) {
@@ -337,6 +378,11 @@ fn row(body: &[u8]) -> Result<Vec<Option<String>>, Malformed> {
         }
     });
     values.collect()
+}
+
+fn by_name(fields: Fields<'_>) -> BTreeMap<&'static str, String> {
+    let all = fields.iter();
+    all.map(|(name, text)| (name, lossy(text))).collect()
 }
 
 fn lossy(text: &[u8]) -> String {

@@ -159,7 +159,13 @@ impl ChangesCore {
         self.inner.changes_taken();
     }
 
-    /// Takes the answer to the last command, as JSON: its rows, or its error.
+    /// Takes the NoticeResponses that have arrived, as a JSON array: each by the names of its fields.
+    pub fn take_notices(&mut self) -> String {
+        self.inner.take_notices()
+    }
+
+    /// Takes the answer to the last command, as JSON: its rows, or its error. Commands that were sent together have one
+    /// answer.
     pub fn take_answer(&mut self) -> String {
         self.inner.take_answer()
     }

@@ -311,6 +311,38 @@ export const cases: Record<string, Case> = {
     assert.equal(feed.stats().state, "over");
   },
 
+  async "a publication that does not exist is refused before a slot is made"(world) {
+    const { changes, name, options, pool } = world;
+    await world.table("id int4 primary key");
+    const feed = changes(pool, { ...options, publication: [name, `${name}_serach`] });
+    const missing = await assert.rejects(feed[Symbol.asyncIterator]().next(), { code: "42704" });
+    assert.match(missing.message, new RegExp(`"${name}_serach"`));
+    assert.match(String((missing as unknown as driver.PgzError).advice), /create publication/);
+    assert.equal(await world.slots(), 0);
+  },
+
+  /** Changes are decoded with the catalog of their time. From PostgreSQL 18 on the server only warns. */
+  async "a publication that is newer than the changes ends the stream before they are lost"(world) {
+    const { changes, name, options, pgz, url } = world;
+    await world.pool.exec(`create table ${name} (id int4 primary key)`);
+    await world.pool.query(`select from pg_create_logical_replication_slot('${name}', 'pgoutput')`);
+    await world.insert(1);
+    const before = await world.flushed();
+    await world.pool.exec(`create publication ${name} for table ${name}`);
+    const notices: (string | undefined)[] = [];
+    const observer = { onNotice: ({ routine }: driver.Notice) => void notices.push(routine) };
+    await using pool = pgz.createPool(url, { observer });
+    const late = await assert.rejects(changes(pool, options)[Symbol.asyncIterator]().next(), { code: "42704" });
+    assert.match(late.message, new RegExp(`"${name}"`));
+    assert.match(String((late as unknown as driver.PgzError).advice), /position of the slot/);
+    await world.free();
+    assert.equal(await world.flushed(), before);
+    const [{ newer }] = (
+      await world.pool.query("select current_setting('server_version_num')::int4 >= 180000 as newer")
+    ).rows as [{ newer: boolean }];
+    assert.deepEqual(notices, newer ? ["LoadPublications"] : []);
+  },
+
   async "invalid options and missing objects are refused at once"(world) {
     const { changes, name, pool } = world;
     await world.table("id int4 primary key");

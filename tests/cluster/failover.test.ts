@@ -2,8 +2,10 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { positionOf } from "../../js/adapters/cluster/position.ts";
 import type { RouteEvent } from "../../js/index.ts";
-import type { ClusterOfServers } from "../servers/standbys.mjs";
+import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
 import { pause, until } from "../support/until.ts";
+import { Gate } from "../replication/gate.ts";
+import { changes } from "../replication/replication.ts";
 import { clusterOf, driver, majors, PORT, start, type Answered, type Options } from "./world.ts";
 
 const { sql } = driver;
@@ -82,6 +84,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     await cluster.exec("create table ledger (id int primary key)");
     await cluster.look();
     for (const standby of standbys) await standby.catchUp(primary);
+    await using follower = await Follower.start(primary);
     // The old primary stays alive and continues to write, and the second standby follows it.
     await first.promote();
     await using promoted = clusterOf({ primary: first, standbys: [] });
@@ -93,8 +96,82 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     expect(routes.at(-1)).toMatchObject({ role: "primary" });
     // From now on the newer server is the primary of this cluster too.
     expect((await cluster.query<Answered>(PORT)).rows).toMatchObject([{ port: first.descriptor.port }]);
+
+    // The reader of changes has all rows of the old primary. The new one lacks them, and has a row of its own below the
+    // acknowledged position: the reader must not pass over it in silence.
+    await until(async () => follower.ids.at(-1) === 199, "all changes come");
+    await follower.moveTo(first);
+    await promoted.exec("insert into ledger values (3)");
+    await until(async () => follower.error !== undefined, "the stream ends");
+    const lost = follower.error;
+    expect(lost).toMatchObject({ code: "CHANGES_LOST", retryable: false });
+    expect((lost as Error).message).toMatch(/timeline 1 .*timeline 2/);
+    expect(follower.ids.at(-1)).toBe(199);
+    // Its slot was not acknowledged up to a position that the new server does not have.
+    const [bounds] = await first.ask(
+      "select bool_and(confirmed_flush_lsn <= pg_current_wal_lsn()) as sound from pg_replication_slots",
+    );
+    expect(bounds).toEqual({ sound: true });
   });
 });
+
+/** Reads and acknowledges changes of the ledger through a gate, which can lead to another server. */
+class Follower {
+  readonly ids: number[] = [];
+  /** The error that has ended the stream. */
+  error: unknown;
+  readonly #over: Promise<void>;
+  readonly #leaving = new AbortController();
+  readonly #gate: Gate;
+  readonly #db: InstanceType<typeof driver.Pool>;
+  readonly #feed: ReturnType<typeof changes<{ id: number }>>;
+
+  private constructor(gate: Gate, port: number, url: string) {
+    this.#gate = gate;
+    const there = new URL(url);
+    there.port = String(port);
+    there.hostname = "127.0.0.1";
+    this.#db = driver.createPool(there.href, { sslmode: "disable", max: 1 });
+    const { signal } = this.#leaving;
+    const options = { slot: "follower", publication: "ledger", createSlot: "permanent", signal } as const;
+    this.#feed = changes<{ id: number }>(this.#db, options);
+    this.#over = this.#read();
+  }
+
+  static async start(node: ClusterNode): Promise<Follower> {
+    await node.ask("create publication ledger for table ledger", "app");
+    const gate = new Gate();
+    gate.port = node.descriptor.port;
+    const follower = new Follower(gate, await gate.open(), node.descriptor.superuserUrl!);
+    await until(() => follower.#feed.stats().state === "streaming", "it streams");
+    return follower;
+  }
+
+  async #read(): Promise<void> {
+    try {
+      for await (const change of this.#feed) {
+        if (change.kind === "insert") this.ids.push(change.new.id);
+        if (change.kind === "commit") await change.acknowledge();
+      }
+    } catch (error) {
+      this.error = error;
+    }
+  }
+
+  /** Makes the slot there, and leads the next connection there. */
+  async moveTo(node: ClusterNode): Promise<void> {
+    await node.ask("select pg_create_logical_replication_slot('follower', 'pgoutput')", "app");
+    this.#gate.port = node.descriptor.port;
+    this.#gate.cut();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#leaving.abort();
+    await this.#over;
+    await this.#db.close();
+    this.#gate.close();
+  }
+}
 
 test(
   "when standbys die, other standbys answer, then the primary, and no call after a position fails",

@@ -228,6 +228,7 @@ function columns(body: Buffer): string {
 
 function plainText(text: string): string {
   return text
+    .replace(/\b\d{19}\b(\W+\d+\W).*/, "SYSTEM $1")
     .replace(/\b[0-9A-F]+\/[0-9A-F]+\b/g, "POSITION")
     .replace(/PID \d+/, "PID")
     .replace(/\b[0-9A-F]{8}-[0-9A-F]{8}-\d+/g, "SNAPSHOT");

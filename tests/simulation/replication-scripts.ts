@@ -27,6 +27,13 @@ async function reading(talk: Talk, slot: string): Promise<Line> {
 
 export const scripts: readonly Script[] = [
   {
+    name: "which system it is",
+    async run(talk) {
+      const line = await talk.connect();
+      await line.ask("IDENTIFY_SYSTEM");
+    },
+  },
+  {
     name: "a slot is made in each form, and asked for",
     async run(talk) {
       const line = await talk.connect();

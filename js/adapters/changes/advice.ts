@@ -32,7 +32,12 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
   ],
   [/^42501$/, /for table|for view/, "The role needs SELECT on the publication's tables for a snapshot."],
   [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],
-  [/^42704$/, /^publication/, "Make it first: create publication … for table …"],
+  [
+    /^42704$/,
+    /^publication/,
+    "Make it first: create publication … for table … If it exists now, it was made after the position of the slot, " +
+      "and the changes before it cannot be read: drop the slot and make it anew.",
+  ],
   [/^53400$/, /slots/, "Raise max_replication_slots, or drop an unused slot."],
   [/^53300$/, /./, "Raise max_wal_senders: each stream of changes takes one."],
   [

@@ -144,6 +144,18 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     return this.#feed?.stats() ?? NOT_BEGUN;
   }
 
+  /**
+   * Returns a position of these changes as a text that also names the system and the timeline, for option `from` of a
+   * later run: that run is refused if its server's log does not have the position. It is of the same form as a position
+   * of `pgz-edge/cluster`.
+   *
+   * @throws UsageError `INVALID_OPTION` before the first change
+   */
+  fullPosition(position: string): string {
+    if (!this.#feed) throw new UsageError("INVALID_OPTION", "No change has been read, so there is no position.");
+    return this.#feed.fullPosition(position);
+  }
+
   #open(form: "objects" | "lines"): Feed {
     if (this.#feed) throw new UsageError("STREAM_OPEN", "These changes are being read already: call changes() again.");
     return (this.#feed = new Feed(this.#db, this.#options, rowForm(this.#options, form)));

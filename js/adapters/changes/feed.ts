@@ -1,8 +1,8 @@
 // A stream of changes over all its connections: changes from the server, and acknowledgements back to it.
 //
-//   connect ── [snapshot] ── START_REPLICATION ──> read ── changes ──> the consumer, which requests the next ones
-//      ^                                            │
-//      └──────────────── pause <──────────── lost ──┘
+//   connect ── whose log? ── [snapshot] ── START_REPLICATION ──> read ── changes ──> the consumer, which requests the next ones
+//      ^                                                          │
+//      └──────────────────── pause <────────────────────── lost ──┘
 //
 // A new connection starts after the last acknowledged position. The core drops whole transactions that the consumer has
 // already received.
@@ -19,18 +19,14 @@ import {
   CHANGES_TYPES_WANTED,
 } from "../../wasm/numbers.ts";
 import { advised } from "./advice.ts";
-import { configOf } from "./config.ts";
+import { configOf, tell } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
-import {
-  createSlotCommand,
-  identifier,
-  literal,
-  lsnOf,
-  lsnText,
-  startCommand,
-  type ChangesOptions,
-} from "./options.ts";
+import { changesLost, decide } from "./log-check.ts";
+import { ReadLog } from "./log-read.ts";
+import { askForLog } from "./log-question.ts";
+import { missingPublication, ofWarning } from "./missing-publication.ts";
+import { createSlotCommand, identifier, lsnOf, lsnText, startCommand, type ChangesOptions } from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
@@ -66,6 +62,12 @@ const PASSING_AT_FIRST = /^(57P0[1235]|53300)$/;
  * 13 to 25 s in total: a crashed server restarts in that time, and a proxy that ends each connection is reported.
  */
 const LOST_AT_FIRST = 8;
+
+/** Milliseconds between two questions to a standby that lags, doubled each time, up to the longest. */
+const FIRST_STANDBY_PAUSE = 50;
+const LONGEST_STANDBY_PAUSE = 1_000;
+/** Older standbys do not decode changes, and say so. */
+const OLDEST_STANDBY = 16;
 
 /** Milliseconds to connect, and then again to drop the slot of a snapshot that broke off, or the publication. */
 const LONGEST_DROP = 5_000;
@@ -108,6 +110,8 @@ export class Feed {
   #happened = 0;
   /** Whether bytes wait in the core until the types of a table's description are known. */
   #waits = false;
+  /** The log that the stream reads, or that `from` names. */
+  readonly #log: ReadLog;
   /** The position up to which the server need not keep WAL. */
   #flushed: bigint;
   /** The position after the last commit that the consumer has acknowledged. */
@@ -117,7 +121,8 @@ export class Feed {
     this.#db = db;
     this.#options = options;
     this.#core = new Core(configOf(db).maxMessageBytes, rowForm);
-    this.#flushed = lsnOf(options.from ?? "0/0");
+    this.#log = new ReadLog(options.from);
+    this.#flushed = this.#log.from;
     const { slot, publication = [], tables, signal } = options;
     this.#ownPublication = tables && new OwnPublication(slot, tables);
     this.#publications = this.#ownPublication ? [this.#ownPublication.name] : [publication].flat();
@@ -147,7 +152,7 @@ export class Feed {
         return this.#take();
       } catch (error) {
         this.#over.signal.throwIfAborted();
-        await this.#comeBack(advised(error));
+        await this.#comeBack(advised(ofWarning(error, this.#publications)));
       }
     }
   }
@@ -159,7 +164,7 @@ export class Feed {
 
   stats(): ChangesStats {
     const isOver = this.#over.signal.aborted;
-    const end = isOver ? this.#flushed : this.#core.call((handle) => handle.end());
+    const end = isOver ? this.#flushed : this.#end;
     const behind = end - this.#flushed;
     return {
       state: isOver ? "over" : this.#snapshot ? "snapshot" : this.#isStreaming ? "streaming" : "connecting",
@@ -169,6 +174,11 @@ export class Feed {
       lagBytes: behind > 0n ? Number(behind) : 0,
       lagSeconds: this.#lag.seconds(Date.now()),
     };
+  }
+
+  /** Returns a position of this stream as a text that also names its log. */
+  fullPosition(position: string): string {
+    return this.#log.fullPosition(lsnOf(position));
   }
 
   /** Acknowledges all commits that the core has read. The consumer has received them all, because it requests more. */
@@ -213,12 +223,40 @@ export class Feed {
     this.#waits = false;
     const { createSlot, snapshot } = this.#options;
     if (this.#ownPublication) await this.#publish(this.#ownPublication, connection);
+    await this.#checkLog(connection);
     if (snapshot && !this.#hasStreamed) await this.#begin(connection);
     else {
       if (createSlot && !this.#hasStreamed) await this.#create(connection);
       await this.#stream(connection);
     }
     return connection;
+  }
+
+  /**
+   * Checks that the server's log has everything that this stream has read, and that the publications exist. Waits for a
+   * standby that lags.
+   *
+   * @throws PgzError `CHANGES_LOST`
+   */
+  async #checkLog(connection: Replication): Promise<void> {
+    const { slot } = this.#options;
+    const { connectTimeout } = configOf(this.#db);
+    for (let pause = FIRST_STANDBY_PAUSE; ; pause = Math.min(pause * 2, LONGEST_STANDBY_PAUSE)) {
+      const found = await askForLog(connection, slot, this.#publications, this.#log.read, connectTimeout);
+      if (found.log.isStandby && connection.serverVersion < OLDEST_STANDBY) return;
+      const committed = this.#core.call((handle) => handle.committed());
+      const yielded = committed > this.#acknowledged ? committed : this.#acknowledged;
+      const progress = this.#log.progress(yielded, this.#flushed);
+      const decision = decide(progress, found.log);
+      if (decision.kind === "lost") throw changesLost(slot, progress.needed, decision.why);
+      if (decision.kind === "start") {
+        if (found.missing !== undefined) throw missingPublication(found.missing);
+        this.#flushed = decision.flushed;
+        return this.#log.found(found);
+      }
+      await this.#pause(pause);
+      this.#over.signal.throwIfAborted();
+    }
   }
 
   /** Makes the publication before the slot, because changes are decoded with the catalog of their own time. */
@@ -241,22 +279,30 @@ export class Feed {
   /** Makes the slot, or continues with a permanent one that exists. */
   async #create(connection: Replication): Promise<void> {
     try {
-      await connection.run(createSlotCommand(this.#options, connection.serverVersion));
+      const [slot] = await connection.run(createSlotCommand(this.#options, connection.serverVersion));
+      this.#slotBegins(lsnOf(slot![1]!));
     } catch (error) {
       if (!isThere(error) || this.#options.createSlot === "temporary") throw error;
+      // Another connection has made it meanwhile.
+      if (!this.#log.knowsSlot) await this.#checkLog(connection);
     }
   }
 
+  /** A new slot begins at the end of the log. */
+  #slotBegins(position: bigint): void {
+    this.#log.reaches(position);
+    if (position > this.#flushed) this.#flushed = position;
+  }
+
   async #stream(connection: Replication): Promise<void> {
+    if (this.#snapshot) this.#slotBegins(this.#snapshot.position);
     this.#snapshot = undefined;
     this.#madeForSnapshot = false;
     this.#hasStreamed ||= this.#options.snapshot === true;
     const { connectTimeout } = configOf(this.#db);
-    const [slot] = await connection.runWithin(connectTimeout, confirmed(this.#options.slot));
-    const known = lsnOf(slot?.[0] ?? "0/0");
-    if (known > this.#flushed) this.#flushed = known;
     const command = startCommand(this.#options, this.#publications, lsnText(this.#flushed));
     await connection.runWithin(connectTimeout, command);
+    this.#log.streams();
     this.#isStreaming = true;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
     this.#hasStreamed = true;
@@ -272,11 +318,7 @@ export class Feed {
 
   #tick(): void {
     this.#heedSilence();
-    try {
-      configOf(this.#db).observer?.onChanges?.({ slot: this.#options.slot, ...this.stats() });
-    } catch {
-      // An error that an observer throws is dropped, as everywhere.
-    }
+    tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
   }
 
   async #attend(): Promise<void> {
@@ -328,8 +370,17 @@ export class Feed {
   }
 
   async #report(wantsAnswer = false): Promise<void> {
+    // The server does not check the position: beyond the end of its log, it would pass over commits to come.
+    const end = this.#end;
+    const flushed = this.#flushed < end ? this.#flushed : end;
     // The reader of the connection gets its errors.
-    await this.#connection?.updateStatus(this.#flushed, wantsAnswer).catch(() => {});
+    await this.#connection?.updateStatus(flushed, wantsAnswer).catch(() => {});
+  }
+
+  /** The end of the server's log, as far as is known. */
+  get #end(): bigint {
+    const end = this.#core.call((handle) => handle.end());
+    return end > this.#log.end ? end : this.#log.end;
   }
 
   /** Returns when another connection may be tried, or throws the error that ends the stream. */
@@ -453,8 +504,3 @@ function brokeOff(cause: unknown, slot: string): PgzError {
   const message = `The snapshot broke off, and ${slot}. ${(cause as Error).message}`;
   return new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause });
 }
-
-/** A query for the position up to which the server need not keep WAL for the slot. */
-export const confirmed = (slot: string) =>
-  "select confirmed_flush_lsn from pg_catalog.pg_replication_slots " +
-  `where slot_name operator(pg_catalog.=) ${literal(slot)}`;

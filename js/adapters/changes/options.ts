@@ -3,6 +3,7 @@
 // Knows names and the replication commands. Must not know connections.
 import { UsageError } from "../../index.ts";
 import type { Query } from "../../index.ts";
+import { positionOf, UNKNOWN } from "../cluster/position.ts";
 
 export interface ChangesOptions {
   /** The replication slot. The server keeps WAL until it has been acknowledged on this slot. */
@@ -32,7 +33,8 @@ export interface ChangesOptions {
   readonly tables?: readonly (string | Query)[] | undefined;
   /**
    * Starts after this position, such as that of the last `commit` that was stored. Default: the last position that was
-   * acknowledged on the slot. A position before that one has no effect.
+   * acknowledged on the slot. A position before that one has no effect. A position of `fullPosition`, or of a cluster,
+   * also names the log: a server whose log does not have it is refused.
    */
   readonly from?: string | undefined;
   /** Yields messages of `pg_logical_emit_message` too. Default false. PostgreSQL 14 or later. */
@@ -111,7 +113,10 @@ const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string
     "a list of names, or of sql.identifier(…)",
     (value) => Array.isArray(value) && value.length > 0 && value.every((one) => isText(one) || isFragment(one)),
   ],
-  from: ["a position such as 0/16B3748", (value) => POSITION.test(String(value))],
+  from: [
+    "a position such as 0/16B3748, or one of fullPosition",
+    (value) => POSITION.test(String(value)) || positionOf(value) !== UNKNOWN,
+  ],
   messages: ["a boolean", isFlag],
   origin: ['"any" or "none"', oneOf("any", "none")],
   streaming: ["a boolean", isFlag],

@@ -4,8 +4,9 @@
 import { logIn, PostgresError, ProtocolError, ConnectionError, TimeoutError } from "../../index.ts";
 import type { Client, Pool } from "../../index.ts";
 import type { Handover } from "../../index.ts";
-import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
+import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_NOTICED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
 import { withDeadline } from "../../util/deadline.ts";
+import { tell } from "./config.ts";
 import type { Core } from "./core.ts";
 
 /** Milliseconds that the server has to close the connection. */
@@ -20,6 +21,8 @@ const SETTINGS = {
   extra_float_digits: "1",
   // For names that are quoted as literals, in commands and in a snapshot's queries.
   standard_conforming_strings: "on",
+  // From PostgreSQL 18 on a warning says that a publication is missing.
+  client_min_messages: "notice",
   // A reader of a snapshot may be slow.
   statement_timeout: "0",
   idle_in_transaction_session_timeout: "0",
@@ -31,6 +34,7 @@ interface Answer {
 }
 
 export class Replication {
+  readonly #db: Client | Pool;
   readonly #core: Core;
   readonly #handover: Handover;
   #reading: Promise<Uint8Array | null> | undefined;
@@ -40,13 +44,14 @@ export class Replication {
   #beside = 0;
   #closing: Promise<void> | undefined;
 
-  private constructor(core: Core, handover: Handover) {
+  private constructor(db: Client | Pool, core: Core, handover: Handover) {
+    this.#db = db;
     this.#core = core;
     this.#handover = handover;
   }
 
   static async open(db: Client | Pool, core: Core, signal: AbortSignal): Promise<Replication> {
-    return new Replication(core, await logIn(db, { replication: "database", startup: SETTINGS, signal }));
+    return new Replication(db, core, await logIn(db, { replication: "database", startup: SETTINGS, signal }));
   }
 
   /** The server's major version. NaN if the server does not report it. */
@@ -54,9 +59,11 @@ export class Replication {
     return Number.parseInt(this.#handover.parameters.get("server_version") ?? "", 10);
   }
 
-  /** Runs a command and returns its rows. START_REPLICATION has no rows; changes follow it. */
-  async run(text: string): Promise<Answer["rows"]> {
-    this.#core.call((handle) => handle.command(text));
+  /**
+   * Runs commands in one flight, and returns the rows of all of them. START_REPLICATION has no rows; changes follow it.
+   */
+  async run(...texts: string[]): Promise<Answer["rows"]> {
+    for (const text of texts) this.#core.call((handle) => handle.command(text));
     await this.#flush();
     for (;;) {
       const happened = await this.read();
@@ -75,16 +82,16 @@ export class Replication {
    *
    * @throws TimeoutError
    */
-  async runWithin(milliseconds: number, text: string): Promise<Answer["rows"]> {
+  async runWithin(milliseconds: number, ...texts: string[]): Promise<Answer["rows"]> {
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
       void this.close();
     }, milliseconds);
     try {
-      return await this.run(text);
+      return await this.run(...texts);
     } catch (error) {
-      throw isLate ? unanswered(text, milliseconds) : error;
+      throw isLate ? unanswered(texts[0]!, milliseconds) : error;
     } finally {
       clearTimeout(timer);
     }
@@ -120,9 +127,20 @@ export class Replication {
   /** Passes bytes to the core. Without bytes the core continues with those that wait in it. */
   received(chunk: Uint8Array): number {
     const happened = this.#core.receive(chunk);
-    if (!(happened & CHANGES_FAILED)) return happened;
+    if (happened & CHANGES_NOTICED) this.#tellNotices();
+    if (!(happened & CHANGES_FAILED)) return happened & ~CHANGES_NOTICED;
     const { code, message, detail } = JSON.parse(this.#core.call((handle) => handle.failure())) as Failure;
     throw new ProtocolError(code, detail ? `${message} (${detail})` : message);
+  }
+
+  #tellNotices(): void {
+    const notices = JSON.parse(this.#core.call((handle) => handle.take_notices())) as Record<string, string>[];
+    for (const fields of notices) {
+      // Without statements that may contain a password, as in an error.
+      const shown = new PostgresError(fields) as unknown as Record<string, string>;
+      const notice = Object.fromEntries(Object.keys(fields).map((name) => [name, shown[name]!]));
+      tell(this.#db, { notice });
+    }
   }
 
   /**

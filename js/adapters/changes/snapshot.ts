@@ -33,7 +33,7 @@ export class Snapshot {
   readonly #learn: () => Promise<void>;
   readonly #tables: Table[];
   /** The position at which the slot starts. */
-  readonly #position: bigint;
+  readonly position: bigint;
   #isReading = false;
   #isOver = false;
 
@@ -48,7 +48,7 @@ export class Snapshot {
     this.#core = core;
     this.#learn = learn;
     this.#tables = tables;
-    this.#position = position;
+    this.position = position;
   }
 
   /** Makes the slot. @throws PostgresError, also if the slot exists */
@@ -92,7 +92,7 @@ export class Snapshot {
 
   async #end(): Promise<boolean> {
     await this.#connection.run("COMMIT");
-    this.#core.call((handle) => handle.snapshot_over(this.#position));
+    this.#core.call((handle) => handle.snapshot_over(this.position));
     this.#isOver = true;
     return true;
   }
@@ -101,7 +101,7 @@ export class Snapshot {
     const names = [schema, name, ...columns.map(([column]) => column)].map((text) => `${text}\0`).join("");
     const numbers = columns.flatMap(([, typeOid, modifier, isKey]) => [Number(isKey), typeOid, modifier]);
     this.#core.call((handle) =>
-      handle.snapshot_table(oid, identity.charCodeAt(0), names, Uint32Array.from(numbers), this.#position),
+      handle.snapshot_table(oid, identity.charCodeAt(0), names, Uint32Array.from(numbers), this.position),
     );
     await this.#learn();
     const list = columns.map(([column]) => identifier(column)).join(", ");

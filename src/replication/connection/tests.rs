@@ -89,6 +89,64 @@ fn an_error_is_an_answer_by_its_fields() {
 }
 
 #[test]
+fn commands_that_are_sent_together_have_one_answer() {
+    let mut replication = replication();
+    replication.command("select 1");
+    replication.command("IDENTIFY_SYSTEM");
+    assert_eq!(
+        replication.take_output(),
+        [
+            message(b'Q', b"select 1\0"),
+            message(b'Q', b"IDENTIFY_SYSTEM\0")
+        ]
+        .concat()
+    );
+    let row = |value: u8| {
+        let row = message(b'D', &[b"\0\x01\0\0\0\x01".as_slice(), &[value]].concat());
+        [row, READY.into()].concat()
+    };
+    assert_eq!(receive(&mut replication, &row(b'1')), 0);
+    assert_eq!(receive(&mut replication, &row(b'2')), status::ANSWERED);
+    assert_eq!(replication.take_answer(), r#"{"rows":[["1"],["2"]]}"#);
+}
+
+#[test]
+fn a_notice_is_kept_until_it_is_taken() {
+    let mut replication = streaming();
+    let notice = message(b'N', b"SHINWEIS\0VNOTICE\0C00000\0Mhi\0\0");
+    let bytes = [notice, keepalive(0)].concat();
+    let happened = status::NOTICED | status::KEEPALIVE;
+    assert_eq!(receive(&mut replication, &bytes), happened);
+    let notices = r#"[{"code":"00000","message":"hi","severity":"NOTICE"}]"#;
+    assert_eq!(replication.take_notices(), notices);
+    assert_eq!(replication.take_notices(), "[]");
+}
+
+/// The changes before the warning can still be taken. Nothing is acknowledged after it.
+#[test]
+fn a_warning_of_a_missing_publication_ends_the_stream() {
+    let mut replication = streaming();
+    let warning = b"SWARNUNG\0VWARNING\0C55000\0Much\0RLoadPublications\0\0";
+    let bytes = [logical(), message(b'N', warning), keepalive(1), logical()].concat();
+    let happened = receive(&mut replication, &bytes);
+    assert_eq!(happened, status::LINES | status::NOTICED | status::ANSWERED);
+    replication.take_output();
+    replication.update_status(0x500, 0, false);
+    assert_eq!(replication.take_output(), b"");
+    assert!(replication.take_answer().contains("LoadPublications"));
+}
+
+/// The next server's log may be shorter than the last one's.
+#[test]
+fn a_new_connection_forgets_the_end_of_the_log() {
+    let mut replication = streaming();
+    receive(&mut replication, &keepalive(0));
+    assert_eq!(replication.end(), 0x500);
+    replication.restart(0x20);
+    assert_eq!(replication.end(), 0);
+}
+
+#[test]
 fn nothing_follows_an_error_that_is_fatal() {
     let mut replication = streaming();
     let error = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mgoing\0\0");

@@ -32,6 +32,19 @@ fn table() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("ErrorResponse", error(b"ERROR"), "CCC"),
         ("ErrorResponse, fatal", error(b"FATAL"), "fff"),
         ("NoticeResponse", message(b'N', b"SNOTICE\0Mhi\0\0"), "ICS"),
+        (
+            "NoticeResponse, a missing publication",
+            message(
+                b'N',
+                b"SWARNUNG\0VWARNING\0C55000\0Much\0RLoadPublications\0\0",
+            ),
+            "ICf",
+        ),
+        (
+            "NoticeResponse, the same code elsewhere",
+            message(b'N', b"VWARNING\0C55000\0Mhi\0Rother\0\0"),
+            "ICS",
+        ),
         ("ParameterStatus", message(b'S', b"a\0b\0"), "ICS"),
         ("ParseComplete", message(b'1', b""), "xxx"),
         ("CopyOutResponse", message(b'H', b"\0\0\0"), "xxx"),

@@ -1,5 +1,6 @@
 // The commands of a replication connection, as far as the model has them, and pgoutput's options.
 //
+//   IDENTIFY_SYSTEM
 //   CREATE_REPLICATION_SLOT name [TEMPORARY] LOGICAL plugin (SNAPSHOT 'nothing', …) | NOEXPORT_SNAPSHOT | USE_SNAPSHOT
 //   DROP_REPLICATION_SLOT name [WAIT]
 //   START_REPLICATION SLOT name LOGICAL position (proto_version '1', publication_names '"a","b"')
@@ -11,6 +12,7 @@ import { positionOf } from "./log.ts";
 export type Options = ReadonlyMap<string, string>;
 
 export type Command =
+  | { readonly kind: "identify" }
   | { readonly kind: "create"; readonly slot: string; readonly isTemporary: boolean; readonly options: Options }
   | { readonly kind: "drop"; readonly slot: string; readonly waits: boolean }
   | { readonly kind: "start"; readonly slot: string; readonly position: number; readonly options: Options };
@@ -34,6 +36,8 @@ export function parseCommand(text: string): Command | undefined {
 
 function parse(word: string, words: Words): Command {
   switch (word) {
+    case "IDENTIFY_SYSTEM":
+      return { kind: "identify" };
     case "CREATE_REPLICATION_SLOT":
       return parseCreate(words);
     case "DROP_REPLICATION_SLOT":

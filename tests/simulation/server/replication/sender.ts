@@ -165,7 +165,8 @@ export class Sender {
       const where = this.#callback("change", at);
       const detail = "The publication does not exist at this point in the WAL.";
       const hint = "Create the publication if it does not exist.";
-      this.#session.notice(warning("55000", `skipped loading publication "${name}"`, { detail, hint, where }));
+      const routine = "LoadPublications";
+      this.#session.notice(warning("55000", `skipped loading publication "${name}"`, { detail, hint, where, routine }));
       return undefined;
     }
     throw new PgError("42704", `publication "${name}" does not exist`, { where: this.#callback("change", at) });

@@ -8,7 +8,8 @@ import type { Doing } from "../process.ts";
 import type { Session } from "../session.ts";
 import { describe } from "../statements/statement.ts";
 import type { Transaction } from "../transactions.ts";
-import { text } from "../values.ts";
+import { SYSTEM } from "../standing.ts";
+import { int4, int8, text } from "../values.ts";
 import { publicationsOf, snapshotAction, type Command, type SnapshotAction } from "./commands.ts";
 import { textOf } from "./log.ts";
 import { Sender, type Standby } from "./sender.ts";
@@ -21,6 +22,9 @@ export function* runCommand(command: Command, session: Session, standby: Standby
   session.checkNotFailed();
   try {
     switch (command.kind) {
+      case "identify":
+        identify(session, standby);
+        return true;
       case "create":
         yield* create(command, session, standby);
         return true;
@@ -33,6 +37,17 @@ export function* runCommand(command: Command, session: Session, standby: Standby
   } finally {
     session.world.slots.release(session.processId, false);
   }
+}
+
+// -- IDENTIFY_SYSTEM --------------------------------------------------------------------------------------------------
+
+function identify({ world, database }: Session, standby: Standby): void {
+  const { standing, log, around } = world;
+  const timeline = { name: "timeline", type: around.version >= 16 ? int8 : int4 };
+  const [systemid, xlogpos, dbname] = ["systemid", "xlogpos", "dbname"].map((name) => ({ name, type: text }));
+  standby.send(rowDescription(describe([systemid!, timeline, xlogpos!, dbname!]), []));
+  standby.send(dataRow([String(SYSTEM), String(standing.timeline), textOf(log.end), database].map(utf8)));
+  standby.send(commandComplete("IDENTIFY_SYSTEM"));
 }
 
 // -- CREATE_REPLICATION_SLOT ------------------------------------------------------------------------------------------

@@ -1,11 +1,23 @@
-// The driver's own queries that are too large for the model's SQL: the guard before a first run, and the composition of
-// types. The model recognises them by their text.
+// The driver's own queries that are too large for the model's SQL: the guard before a first run, the composition of
+// types, and the question before changes. The model recognises them by their text.
 //
-// Knows what these texts ask. Must be kept in step with js/session/first-run.ts and js/session/catalog.ts: if their
-// texts change, the server counts an unknown statement, and a test reports it.
+// Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts and
+// js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown statement, and a test reports it.
 import { invalidText } from "../errors.ts";
 import type { Session } from "../session.ts";
-import { byOid, int4, json, text as textType, typeNamed, type Type, type Value } from "../values.ts";
+import { textOf } from "../replication/log.ts";
+import {
+  bool,
+  byOid,
+  int4,
+  json,
+  lsn,
+  name as nameType,
+  text as textType,
+  typeNamed,
+  type Type,
+  type Value,
+} from "../values.ts";
 import type { Column, ParameterTypes, Plan, Prepared, Rows, Statement } from "./statement.ts";
 
 const statement = (text: string, analyse: Statement["analyse"]): Statement => ({ text, tables: [], analyse });
@@ -13,6 +25,7 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 /** Returns the statement, or `undefined` if the text is not the driver's. */
 export function driversOwn(text: string): Statement | undefined {
   if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from (")) return check(text);
+  if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.pg_postmaster_start_time()")) return log(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
   return undefined;
@@ -89,6 +102,33 @@ function fits(session: Session, text: string, rules: readonly TypeRule[]): boole
       rule.parameters.every((number) => rule.types.includes(parameters[number - 1]?.oid ?? 0) !== rule.isNot),
     );
   return found.length > 0 && found.every(holds);
+}
+
+// -- the question before changes --------------------------------------------------------------------------------------
+
+function log(text: string): Statement {
+  const [, slotName] = /operator\(pg_catalog\.=\) '([^']*)'::pg_catalog\.name$/.exec(text) ?? [];
+  const publications = [...text.matchAll(/\('([^']*)'::pg_catalog\.name\)/g)].map(([, name]) => name!);
+  const columns = [
+    { name: "pg_is_in_recovery", type: bool },
+    { name: "pg_postmaster_start_time", type: textType },
+    { name: "confirmed_flush_lsn", type: lsn },
+    { name: "active", type: bool },
+    { name: "pubname", type: nameType },
+  ];
+  return statement(text, () => ({
+    kind: "select",
+    columns,
+    *run({ session }): Rows {
+      session.see();
+      const { world } = session;
+      const slot = world.slots.all.find(({ name }) => name === slotName);
+      const confirmed = slot && !slot.isBeingMade ? textOf(slot.confirmed) : null;
+      const missing = publications.find((name) => !world.publications.find(name)) ?? null;
+      yield [world.standing.isStandby, "the start", confirmed, slot ? slot.processId !== undefined : null, missing];
+      return "SELECT";
+    },
+  }));
 }
 
 // -- types ------------------------------------------------------------------------------------------------------------

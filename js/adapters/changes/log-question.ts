@@ -1,0 +1,93 @@
+// Asks a server for its log, for the slot, and for publications that it does not have.
+//
+//   question ; IDENTIFY_SYSTEM ───>            one flight
+//   TIMELINE_HISTORY n ───────────>            only if a server was promoted before, and the stream does not know it
+//
+// The question is first: a log never gets shorter while its server runs, so the slot cannot seem to be ahead of the
+// end.
+//
+// Knows the statements and their rows. Must not know what follows from the answers (log-check.ts).
+import { PostgresError } from "../../index.ts";
+import type { Branch, LogName, ServerLog } from "./log-check.ts";
+import { literal, lsnOf } from "./options.ts";
+import type { Replication } from "./replication.ts";
+
+export interface Found {
+  readonly log: ServerLog;
+  /** Another connection uses the slot. */
+  readonly isSlotActive: boolean;
+  /** The first of the publications that does not exist. */
+  readonly missing: string | undefined;
+}
+
+/** `known`: the log that the stream has read last. */
+export async function askForLog(
+  connection: Replication,
+  slot: string,
+  publications: readonly string[],
+  known: (LogName & { readonly instance?: string | undefined }) | undefined,
+  milliseconds: number,
+): Promise<Found> {
+  const answer = await connection.runWithin(milliseconds, logQuestion(slot, publications), "IDENTIFY_SYSTEM");
+  const [[isStandby, instance, confirmed, isActive, missing], [system, timelineText, end]] = answer as Answer;
+  const timeline = Number(timelineText);
+  const isSame = known?.instance === instance && known.timeline === timeline;
+  const branches = isSame ? known.branches : await branchesOf(connection, timeline, milliseconds);
+  const log = {
+    system: BigInt(system),
+    timeline,
+    branches,
+    end: lsnOf(end),
+    isStandby: isStandby === "t",
+    instance,
+    confirmed: confirmed === null ? undefined : lsnOf(confirmed),
+  };
+  return { log, isSlotActive: isActive === "t", missing: missing ?? undefined };
+}
+
+type Answer = readonly [
+  readonly [
+    isStandby: string,
+    instance: string,
+    confirmed: string | null,
+    isActive: string | null,
+    missing: string | null,
+  ],
+  readonly [system: string, timeline: string, end: string],
+];
+
+/** Returns the question, which has one row. Its names are qualified, because the role's search_path applies to it. */
+export function logQuestion(slot: string, publications: readonly string[]): string {
+  const names = publications.map((name) => `(${literal(name)}::pg_catalog.name)`).join(", ");
+  return (
+    "select pg_catalog.pg_is_in_recovery(), pg_catalog.pg_postmaster_start_time()::pg_catalog.text, " +
+    `s.confirmed_flush_lsn, s.active, (select p.pubname from (values ${names}) p(pubname) where not exists ` +
+    "(select from pg_catalog.pg_publication e where e.pubname operator(pg_catalog.=) p.pubname) limit 1) " +
+    "from (select true) one left join pg_catalog.pg_replication_slots s " +
+    `on s.slot_name operator(pg_catalog.=) ${literal(slot)}::pg_catalog.name`
+  );
+}
+
+/** Returns `undefined` if the server does not have the history of its timeline. */
+async function branchesOf(
+  connection: Replication,
+  timeline: number,
+  milliseconds: number,
+): Promise<readonly Branch[] | undefined> {
+  if (timeline === 1) return [];
+  try {
+    const [[, content]] = (await connection.runWithin(milliseconds, `TIMELINE_HISTORY ${timeline}`)) as [
+      [string, string],
+    ];
+    return branchesIn(content);
+  } catch (error) {
+    if (error instanceof PostgresError && !/^(57|08)/.test(error.code)) return undefined;
+    throw error;
+  }
+}
+
+/** Reads a history file: a line for each older timeline, with the position where the next one began, and a reason. */
+export function branchesIn(content: string): Branch[] {
+  const lines = content.split("\n").map((line) => /^\s*(\d+)\s+([0-9A-F]+\/[0-9A-F]+)/i.exec(line));
+  return lines.flatMap((found) => (found ? [{ timeline: Number(found[1]), end: lsnOf(found[2]!) }] : []));
+}

@@ -332,8 +332,8 @@ impl Replication {
     fn notice(&mut self, fields: Fields<'_>) {
         self.notices.push(by_name(fields));
         self.happened |= status::NOTICED;
-        let is_missing = fields.get(b'C') == Some(b"55000")
-            && fields.get(b'R') == Some(b"LoadPublications");
+        let is_missing =
+            fields.get(b'C') == Some(b"55000") && fields.get(b'R') == Some(b"LoadPublications");
         if self.state == State::Streaming && is_missing {
             self.answer.error = Some(by_name(fields));
             self.over();

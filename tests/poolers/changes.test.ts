@@ -37,6 +37,12 @@ async function refusal(url: string) {
   return feed.stats().state === "over" ? await outcome : await reader.cancel();
 }
 
+/** Makes the publication, so that it is not what is refused. */
+async function publish({ superuserUrl }: ServerDescriptor): Promise<void> {
+  await using db = driver.createPool(plain(superuserUrl), { max: 1 });
+  await db.exec("create publication refused");
+}
+
 test("a role without REPLICATION is refused with advice", async () => {
   expect(await refusal(server.appUrl)).toEqual({
     name: "PostgresError",
@@ -49,6 +55,7 @@ test("a standby before 16 is refused, and pgpool-II in front of one times out", 
   pair = await startReplicated({ major: 15, log: logFile("changes-standby") });
   const recovery = { code: "0A000", advice: expect.stringMatching(/connect to the primary/) };
   expect(await refusal(pair.standby.superuserUrl!)).toMatchObject(recovery);
+  await publish(pair.primary);
   const pooler = await startPgpool({ ...pair, log: logFile("changes-pgpool") });
   try {
     // pgpool-II accepts the login, and never answers START_REPLICATION.
@@ -61,6 +68,7 @@ test("a standby before 16 is refused, and pgpool-II in front of one times out", 
 
 test("a server without wal_level = logical is refused with advice", { timeout: 60_000 }, async () => {
   pair = await startReplicated({ log: logFile("changes-wal-level"), settings: { wal_level: "replica" } });
+  await publish(pair.primary);
   expect(await refusal(pair.primary.superuserUrl!)).toMatchObject({
     code: "55000",
     advice: expect.stringMatching(/wal_level = logical/),

@@ -10,6 +10,7 @@ import {
   fakeClock,
   isPending,
   letIn,
+  newClient,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
@@ -55,15 +56,47 @@ async function another(clock: ReturnType<typeof fakeClock>, settings?: Record<st
   return coming;
 }
 
-/** Answers the queries up to the position that the slot has acknowledged. */
-async function asked(session: Session): Promise<void> {
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(
-    wire.rowDescription([{ name: "confirmed_flush_lsn", oid: 3220 }]),
-    wire.dataRow([Buffer.from("0/10")]),
+interface Server {
+  readonly system?: string;
+  readonly timeline?: string;
+  readonly end?: string;
+  readonly isStandby?: boolean;
+  readonly confirmed?: string;
+  readonly missing?: string;
+  /** The content of its history file. */
+  readonly history?: string;
+}
+
+const row = (...values: readonly (string | undefined)[]) =>
+  Buffer.concat([
+    wire.rowDescription(values.map((_, at) => ({ name: `c${at}`, oid: 25 }))),
+    wire.dataRow(values.map((value) => (value === undefined ? null : Buffer.from(value)))),
     ended(1),
+  ]);
+
+/** Answers the first flight: where the slot is, and whose log it is. */
+async function answered(session: Session, server: Server = {}): Promise<void> {
+  const { system = "7", timeline = "1", end = "0/40", confirmed = "0/10", missing, history } = server;
+  expect([...(await session.flight()), ...(await session.flight())]).toEqual(["Query", "Query"]);
+  session.send(
+    row(server.isStandby ? "t" : "f", "some time", confirmed, "f", missing),
+    row(system, timeline, end, "d"),
   );
+  if (history === undefined) return;
   expect(await session.flight()).toEqual(["Query"]);
+  session.send(row("00000002.history", history));
+}
+
+/** The same, up to START_REPLICATION. Returns its text. */
+async function asked(session: Session, server: Server = {}): Promise<string> {
+  await answered(session, server);
+  return await command(session);
+}
+
+async function command(session: Session): Promise<string> {
+  const message = await session.message();
+  expect(message!.name).toBe("Query");
+  return Buffer.from(message!.body).toString().replace("\0", "");
 }
 
 const ends: Record<string, (session: Session) => unknown> = {
@@ -153,6 +186,7 @@ test("the error names a slot that was made with a snapshot and may belong to ano
   const { next } = first({ createSlot: "permanent", snapshot: true });
   for (const isLost of [true, false]) {
     const session = await another(clock, newest);
+    await answered(session);
     expect(await session.flight()).toEqual(["Query"]);
     session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
     expect(await session.flight()).toEqual(["Query"]);
@@ -170,6 +204,7 @@ test("the error names a slot that was made with a snapshot and may belong to ano
 test("rows of a snapshot that may have been yielded do not come again", async () => {
   const { feed, next } = first({ createSlot: "temporary", snapshot: true });
   const session = await letIn(newest);
+  await answered(session);
   expect(await session.flight()).toEqual(["Query"]);
   session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
   await session.flight();
@@ -201,3 +236,105 @@ test("rows of a snapshot that may have been yielded do not come again", async ()
   await expect(next).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
   expect(feed.stats().connections).toBe(1);
 });
+
+// -- whose log it is --------------------------------------------------------------------------------------------------
+
+/** A stream that has yielded the beginning of a transaction, on a server whose log ends at 0/40. */
+async function reading(clock: ReturnType<typeof fakeClock>, more: Partial<ChangesOptions> = {}) {
+  const feed = changes(client, { ...options, ...more });
+  const reader = feed[Symbol.asyncIterator]();
+  const begun = reader.next();
+  const session = await another(clock);
+  await asked(session);
+  begins(session);
+  await begun;
+  return { feed, reader, session };
+}
+
+test("a server of another system ends a stream that has read", async () => {
+  using clock = fakeClock();
+  const { reader, session } = await reading(clock);
+  for (let left = 2; left; left--) await reader.next();
+  const next = reader.next();
+  next.catch(() => {});
+  session.peer.end();
+  await answered(await another(clock), { system: "8" });
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("system 8") });
+});
+
+test("a position beyond the end of a primary's log is refused, bare or not", async () => {
+  using clock = fakeClock();
+  for (const from of ["0/41", "7-1-1t"]) {
+    const { next } = first({ from });
+    await answered(await another(clock));
+    await clock.pass(500);
+    await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("ends at 0/40") });
+  }
+});
+
+test("a position of another timeline is compared with the server's history", async () => {
+  using clock = fakeClock();
+  const history = "1\t0/20\tno recovery target specified\n";
+  const { next } = first({ from: "7-1-x" });
+  await answered(await another(clock), { timeline: "2", history });
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("after 0/20") });
+  const { feed, next: other } = first({ from: "7-1-w" });
+  const session = await another(clock);
+  await answered(session, { timeline: "2", history });
+  expect(await command(session)).toMatch("LOGICAL 0/20");
+  begins(session);
+  await other;
+  expect([feed.fullPosition("0/20"), feed.fullPosition("0/21")]).toEqual(["7-1-w", "7-2-x"]);
+});
+
+test("a standby that lags is asked until it has the position", async () => {
+  using clock = fakeClock();
+  const { feed, next } = first({ from: "0/50" });
+  const session = await another(clock, newest);
+  for (const end of ["0/40", "0/4F", "0/50"]) {
+    const answering = answered(session, { isStandby: true, end });
+    while (await isPending(answering)) await clock.pass(500);
+    expect(feed.stats().state).toBe("connecting");
+  }
+  expect(await command(session)).toMatch("LOGICAL 0/50");
+  begins(session);
+  expect(await next).toMatchObject({ value: { kind: "begin" } });
+});
+
+test("a missing publication is refused before the stream begins", async () => {
+  using clock = fakeClock();
+  const { next } = first();
+  const session = await letIn();
+  await answered(session, { missing: "p" });
+  expect(await session.flight()).toEqual(["Terminate"]);
+  await clock.pass(500);
+  const advice = expect.stringMatching("create publication");
+  const message = 'publication "p" does not exist';
+  await expect(next).rejects.toMatchObject({ name: "PostgresError", code: "42704", message, advice });
+});
+
+test("a warning of a missing publication is an error, and nothing is acknowledged after it", async () => {
+  using clock = fakeClock();
+  const notices: unknown[] = [];
+  newClient({ observer: { onNotice: (notice) => void notices.push(notice) } });
+  const { reader, session } = await reading(clock, { statusInterval: 1_000 });
+  for (let left = 2; left; left--) await reader.next();
+  const next = reader.next();
+  next.catch(() => {});
+  const warning = { S: "WARNUNG", V: "WARNING", C: "55000", M: "ohne Publikation »p«", R: "LoadPublications" };
+  const keepalive = wire.message("d", Buffer.from("k"), Buffer.alloc(7), Buffer.of(64), Buffer.alloc(8), Buffer.of(1));
+  session.send(wire.message("N", ...fieldsOf(warning)), keepalive);
+  expect(await session.flight()).toEqual(["Terminate"]);
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "42704", detail: "ohne Publikation »p«", retryable: false });
+  expect(notices).toEqual([
+    { severity: "WARNING", code: "55000", message: "ohne Publikation »p«", routine: "LoadPublications" },
+  ]);
+});
+
+const fieldsOf = (fields: Record<string, string>) => [
+  ...Object.entries(fields).map(([code, text]) => Buffer.concat([Buffer.from(code), wire.cstring(text)])),
+  Buffer.of(0),
+];

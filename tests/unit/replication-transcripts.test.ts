@@ -10,6 +10,7 @@ import {
   CHANGES_FAILED,
   CHANGES_KEEPALIVE,
   CHANGES_LINES,
+  CHANGES_NOTICED,
   CHANGES_STATUS_WANTED,
   CHANGES_STREAM_OVER,
   CHANGES_STREAMING,
@@ -34,6 +35,7 @@ const BITS = {
   streamOver: CHANGES_STREAM_OVER,
   failed: CHANGES_FAILED,
   typesWanted: CHANGES_TYPES_WANTED,
+  noticed: CHANGES_NOTICED,
 };
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

@@ -45,7 +45,7 @@ export class FeedLog {
     this.discard();
   }
 
-  /** The position after the last stored commit. PostgreSQL is asked to continue from it. */
+  /** The position after the last stored commit, with its log. PostgreSQL is asked to continue from it. */
   get position(): string | undefined {
     return this.#position;
   }

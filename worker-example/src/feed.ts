@@ -15,8 +15,8 @@
  * for 15 minutes only.
  */
 import { DurableObject } from "cloudflare:workers";
-import { createClient, sql, type Client } from "pgz-edge";
-import { changes, type AnyChange, type Update } from "pgz-edge/changes";
+import { createClient, PgzError, sql, type Client } from "pgz-edge";
+import { changes, type AnyChange, type Changes, type Update } from "pgz-edge/changes";
 import type { Context } from "./context.ts";
 import type { FeedEnv } from "./env.ts";
 import { FeedClient } from "./feed-client.ts";
@@ -118,9 +118,10 @@ export class Feed extends DurableObject<FeedEnv> {
     this.#lastRead = Date.now();
     const timer = setInterval(() => this.#tend(reading), feeding.quiet / 4);
     this.#readAll(reading.signal)
-      .catch((error: unknown) => {
+      .catch(async (error: unknown) => {
         if (reading.signal.aborted) return;
         console.error("feed:", error);
+        if (error instanceof PgzError && error.code === "CHANGES_LOST") await this.#dropSlot();
         this.#slot = undefined; // the missing slot may be the reason
         for (const client of this.#clients) this.#leave(client);
       })
@@ -142,6 +143,20 @@ export class Feed extends DurableObject<FeedEnv> {
     client.end();
   }
 
+  /**
+   * Drops the slot of a server that lacks what was read, such as a standby that was promoted too early. The next client
+   * makes it anew, with a gap in the feed.
+   */
+  async #dropSlot(): Promise<void> {
+    try {
+      await using client = this.#client();
+      await client.query(sql`
+        select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = ${this.#slotName}`);
+    } catch (error) {
+      console.error("feed: the slot could not be dropped:", error);
+    }
+  }
+
   async #readAll(signal: AbortSignal): Promise<void> {
     await using client = this.#client();
     const feed = changes<Order>(client, {
@@ -153,10 +168,10 @@ export class Feed extends DurableObject<FeedEnv> {
       numeric: "string",
       signal,
     });
-    for await (const change of feed) await this.#take(change);
+    for await (const change of feed) await this.#take(change, feed);
   }
 
-  async #take(change: AnyChange<Order>): Promise<void> {
+  async #take(change: AnyChange<Order>, feed: Changes<Order>): Promise<void> {
     this.#lastRead = Date.now();
     switch (change.kind) {
       case "begin":
@@ -170,7 +185,7 @@ export class Feed extends DurableObject<FeedEnv> {
       case "truncate":
         return this.#log.add(EVERYBODY, JSON.stringify(change));
       case "commit":
-        await this.#log.commit(change.position);
+        await this.#log.commit(feed.fullPosition(change.position));
         for (const client of this.#clients) client.wake();
         // The change is stored, so PostgreSQL need not keep it.
         return change.acknowledge();

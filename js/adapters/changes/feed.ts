@@ -1,6 +1,6 @@
 // A stream of changes over all its connections: changes from the server, and acknowledgements back to it.
 //
-//   connect ── whose log? ── [snapshot] ── START_REPLICATION ──> read ── changes ──> the consumer, which requests the next ones
+//   connect ── whose log? ── [snapshot] ── START_REPLICATION ──> read ── changes ──> the consumer, which requests more
 //      ^                                                          │
 //      └──────────────────── pause <────────────────────── lost ──┘
 //
@@ -24,7 +24,7 @@ import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
 import { changesLost, decide } from "./log-check.ts";
 import { ReadLog } from "./log-read.ts";
-import { askForLog } from "./log-question.ts";
+import { askForLog, type Found } from "./log-question.ts";
 import { missingPublication, ofWarning } from "./missing-publication.ts";
 import { createSlotCommand, identifier, lsnOf, lsnText, startCommand, type ChangesOptions } from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
@@ -251,12 +251,21 @@ export class Feed {
       if (decision.kind === "lost") throw changesLost(slot, progress.needed, decision.why);
       if (decision.kind === "start") {
         if (found.missing !== undefined) throw missingPublication(found.missing);
+        this.#checkNewSlot(found);
         this.#flushed = decision.flushed;
         return this.#log.found(found);
       }
       await this.#pause(pause);
       this.#over.signal.throwIfAborted();
     }
+  }
+
+  /** A new slot begins at the end of the log, and what was committed since `from` would be passed over. */
+  #checkNewSlot({ hasSlot }: Found): void {
+    const { slot, createSlot } = this.#options;
+    const { from } = this.#log;
+    if (hasSlot || !createSlot || this.#hasStreamed || from === 0n) return;
+    throw changesLost(slot, from, "the slot does not exist, and a new one has only later changes");
   }
 
   /** Makes the publication before the slot, because changes are decoded with the catalog of their own time. */
@@ -370,11 +379,17 @@ export class Feed {
   }
 
   async #report(wantsAnswer = false): Promise<void> {
-    // The server does not check the position: beyond the end of its log, it would pass over commits to come.
+    try {
+      await this.#connection?.updateStatus(this.#reportable, wantsAnswer);
+    } catch {
+      // The reader of the connection gets its errors.
+    }
+  }
+
+  /** The server does not check the position: beyond the end of its log, it would pass over commits to come. */
+  get #reportable(): bigint {
     const end = this.#end;
-    const flushed = this.#flushed < end ? this.#flushed : end;
-    // The reader of the connection gets its errors.
-    await this.#connection?.updateStatus(flushed, wantsAnswer).catch(() => {});
+    return this.#flushed < end ? this.#flushed : end;
   }
 
   /** The end of the server's log, as far as is known. */

@@ -14,6 +14,7 @@ import type { Replication } from "./replication.ts";
 
 export interface Found {
   readonly log: ServerLog;
+  readonly hasSlot: boolean;
   /** Another connection uses the slot. */
   readonly isSlotActive: boolean;
   /** The first of the publications that does not exist. */
@@ -42,7 +43,7 @@ export async function askForLog(
     instance,
     confirmed: confirmed === null ? undefined : lsnOf(confirmed),
   };
-  return { log, isSlotActive: isActive === "t", missing: missing ?? undefined };
+  return { log, hasSlot: isActive !== null, isSlotActive: isActive === "t", missing: missing ?? undefined };
 }
 
 type Answer = readonly [

@@ -1,5 +1,5 @@
-// A publication that does not exist. Up to PostgreSQL 17 that is an error when the first change is decoded. From 18 on it
-// is a warning, and the server passes over the changes. Here it is the same error on each version.
+// A publication that does not exist. Up to PostgreSQL 17 that is an error when the first change is decoded. From 18 on
+// it is a warning, and the server passes over the changes. Here it is the same error on each version.
 //
 // Knows the error and the warning. Must not know connections.
 import { PostgresError, type ErrorFields } from "../../index.ts";

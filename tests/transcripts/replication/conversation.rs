@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Bits of what happened, by name.
-const BITS: [(&str, u32); 8] = [
+const BITS: [(&str, u32); 9] = [
     ("answered", status::ANSWERED),
     ("streaming", status::STREAMING),
     ("lines", status::LINES),
@@ -22,6 +22,7 @@ const BITS: [(&str, u32); 8] = [
     ("streamOver", status::STREAM_OVER),
     ("failed", status::FAILED),
     ("typesWanted", status::TYPES_WANTED),
+    ("noticed", status::NOTICED),
 ];
 
 /// One call.

@@ -2,7 +2,8 @@
 // types, and the question before changes. The model recognises them by their text.
 //
 // Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts and
-// js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown statement, and a test reports it.
+// js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown statement, and a test
+// reports it.
 import { invalidText } from "../errors.ts";
 import type { Session } from "../session.ts";
 import { textOf } from "../replication/log.ts";

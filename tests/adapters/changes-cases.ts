@@ -311,6 +311,41 @@ export const cases: Record<string, Case> = {
     assert.equal(feed.stats().state, "over");
   },
 
+  async "a stream that cannot have all changes after its position is refused"(world) {
+    const { changes, name, options, pool } = world;
+    await world.table("id int4 primary key");
+    const first = async (more: object) =>
+      changes(pool, { ...options, ...more })
+        [Symbol.asyncIterator]()
+        .next();
+    const lost = async (from: string, why: RegExp) => {
+      const error = await assert.rejects(first({ from }), { code: "CHANGES_LOST" });
+      assert.match(error.message, why);
+    };
+    // A new slot would have only later changes.
+    await lost("0/1", /does not exist/);
+    assert.equal(await world.slots(), 0);
+    await pool.query(`select from pg_create_logical_replication_slot('${name}', 'pgoutput')`);
+    await world.insert(1);
+    await lost("FFFF/0", /log ends at/);
+    await lost("1-1-1", /system 1 was read/);
+    const feed = changes(pool, options);
+    let full = "";
+    for await (const { kind, position } of feed) {
+      full = feed.fullPosition(position);
+      if (kind === "commit") break;
+    }
+    await world.free();
+    await lost(full.replace(/-.*-/, "-zz-"), /timeline 1295 was read/);
+    await world.insert(2);
+    const rows = [];
+    for await (const change of changes(pool, { ...options, from: full })) {
+      if (change.kind === "insert") rows.push(change.new);
+      if (change.kind === "commit") break;
+    }
+    assert.deepEqual(rows, [{ id: 2 }]);
+  },
+
   async "a publication that does not exist is refused before a slot is made"(world) {
     const { changes, name, options, pool } = world;
     await world.table("id int4 primary key");

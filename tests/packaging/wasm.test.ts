@@ -16,9 +16,10 @@ const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_b
  * are advice for common mistakes, and the names of URL parameters of other drivers; 500 carry a scope's settings to the
  * nodes of Citus, and find conflicts among causes; 300 are what each server means by the names of parsers, and longer
  * names of properties. The other two are the package, packed and installed: without source maps, with one core for all
- * runtimes. 85,000 of its bytes are `pgz-edge/testing`, which is in it twice.
+ * runtimes. 85,000 of its bytes are `pgz-edge/testing`, which is in it twice, and 8,500 decide on which server a stream
+ * of changes may continue.
  */
-const BOUNDS = { readme_worker_gzip_bytes: 147_700, tarball_bytes: 1_030_000, unpacked_bytes: 3_620_000 };
+const BOUNDS = { readme_worker_gzip_bytes: 147_700, tarball_bytes: 1_037_000, unpacked_bytes: 3_640_000 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();

@@ -159,6 +159,33 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(references(await again.take(1))).toEqual(numbered(prefix, 3, 3));
   });
 
+  test("when the slot is further than the feed, it is made anew, and clients are told", async () => {
+    const follower = await follow(worker.acme);
+    await follower.next();
+    const prefix = newPrefix();
+    await insert(prefix, 1, 1);
+    await follower.next();
+    const moving = async () => {
+      await cut();
+      const names = [worker.feedSlot];
+      const free = "from pg_replication_slots where slot_name = $1 and not active";
+      if (!(await demo.admin.query(`select ${free}`, names)).rowCount) return false;
+      // A slot moves within what has been flushed.
+      await demo.admin.query(
+        "begin; set local synchronous_commit = on; select pg_logical_emit_message(true, 'a', 'b'); commit",
+      );
+      // It fails if the feed has connected again.
+      const moved = `select pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) ${free}`;
+      return (await demo.admin.query(moved, names).catch(() => ({ rowCount: 0 }))).rowCount === 1;
+    };
+    await until(moving, "the slot is moved between two reads");
+    await expect(follower.next()).rejects.toThrow();
+    const again = await follow(worker.acme, follower.last);
+    expect((await again.take(2)).map(({ name }) => name)).toEqual(["missed", "ready"]);
+    await insert(prefix, 2, 2);
+    expect(references(await again.take(1))).toEqual(numbered(prefix, 2, 2));
+  });
+
   test("a wrong number is a 400, and a wrong token is a 401", async () => {
     for (const from of ["x", "-1", "1.5", ""]) {
       const refused = await worker.acme(`/changes?from=${from}`);

@@ -8,7 +8,7 @@
 // A text in js/ that is not part of a statement here fails sources.test.ts.
 import * as cluster from "../../../js/adapters/cluster/questions.ts";
 import type { Position } from "../../../js/adapters/cluster/position.ts";
-import { confirmed } from "../../../js/adapters/changes/feed.ts";
+import { logQuestion } from "../../../js/adapters/changes/log-question.ts";
 import { createSlotCommand, startCommand } from "../../../js/adapters/changes/options.ts";
 import * as snapshot from "../../../js/adapters/changes/snapshot.ts";
 import { VALUES_OF } from "../../../js/adapters/testing/calls.ts";
@@ -126,7 +126,8 @@ const clusters: OwnStatement[] = [
 const changes: OwnStatement[] = [
   names("adapters/changes/snapshot.ts", snapshot.SETTINGS),
   names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"])),
-  names("adapters/changes/feed.ts", confirmed("s")),
+  names("adapters/changes/log-question.ts", logQuestion("s", ["p", "q"])),
+  ...words("adapters/changes/log-question.ts", "IDENTIFY_SYSTEM", "TIMELINE_HISTORY 2"),
   names(
     "adapters/changes/own-publication.ts",
     "select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('p', 0))",

@@ -11,6 +11,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } fro
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { npmPack } from "./own-caches.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
@@ -38,9 +39,7 @@ export function makePackages(folder) {
 
 /** Returns the files that npm takes from a folder: `[name in the package, file here]`. */
 function packed(folder) {
-  const words = ["pack", "--dry-run", "--json", "--ignore-scripts", "--loglevel=error"];
-  const [{ files }] = JSON.parse(execFileSync("npm", words, { cwd: folder, encoding: "utf8" }));
-  return files.map(({ path: name }) => [name, path.join(folder, name)]);
+  return npmPack(folder).files.map(({ path: name }) => [name, path.join(folder, name)]);
 }
 
 function commandLine() {

@@ -2,12 +2,12 @@
 // them. All but the package's are minified and gzipped.
 //
 // Knows dist/ and README's Worker. `scripts/build` must have made dist/.
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
+import { npmPack } from "./own-caches.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
@@ -60,11 +60,7 @@ export async function peerSizes() {
 
 /** The package that npm would publish. */
 export function packageSizes() {
-  const told = execFileSync("npm", ["pack", "--dry-run", "--json", "--loglevel=error"], {
-    cwd: root,
-    encoding: "utf8",
-  });
-  const [{ size, unpackedSize }] = JSON.parse(told);
+  const { size, unpackedSize } = npmPack(root);
   return { tarball_bytes: size, unpacked_bytes: unpackedSize };
 }
 

@@ -7,7 +7,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { workerd } from "../../scripts/node/index.mjs";
-import { bin, Project, root } from "../packaging/project.ts";
+import { bin, npmInstall, Project, root } from "../packaging/project.ts";
 
 const run = promisify(execFile);
 let project: Project;
@@ -21,9 +21,8 @@ beforeAll(() => {
 }, 60_000);
 afterAll(() => project.remove());
 
-test("`npm install` of the driver replaces the link to the folder above", async () => {
-  const words = ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", project.tarball];
-  await run("npm", words, { cwd: project.folder });
+test("`npm install` of the driver replaces the link to the folder above", () => {
+  npmInstall(project.folder, [project.tarball]);
   const { dependencies } = JSON.parse(readFileSync(project.at("package.json"), "utf8")) as { dependencies: object };
   expect(dependencies).toEqual({ "pgz-edge": expect.stringMatching(/^file:pgz-edge-.*\.tgz$/) as unknown });
 }, 60_000);

@@ -11,6 +11,7 @@ import pg from "pg";
 import ts from "typescript";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { workerd } from "../../scripts/node/index.mjs";
+import { ownCaches } from "../../scripts/own-caches.mjs";
 import { testServers } from "../integration/servers.ts";
 import { Project, root } from "../packaging/project.ts";
 import { startWorker } from "../workerd/host.mjs";
@@ -73,7 +74,10 @@ beforeAll(async () => {
   for (const name of ["package.json", "package-lock.json"])
     copyFileSync(path.join(root, "tests/ecosystem/next", name), project.at(name));
   const quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-  await promisify(execFile)("npm", ["install", ...quiet, project.tarball], { cwd: project.folder });
+  await promisify(execFile)("npm", ["install", ...quiet, project.tarball], {
+    cwd: project.folder,
+    env: { ...process.env, ...ownCaches(project.at(".caches"), { registry: null }) },
+  });
   for (const [name, text] of files) project.write(name, text);
   project.write("app/layout.jsx", LAYOUT);
   project.write("app/api/kept/route.ts", KEPT);

@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { npmPack } from "../../scripts/own-caches.mjs";
 import { makePackages } from "../../scripts/packages.mjs";
 import { root } from "./project.ts";
 
@@ -31,9 +32,7 @@ test("both packages have one version, and the command line requires exactly that
 test("the tarball of the command line has its built files, and not the driver", () => {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-cli-"));
   try {
-    const cwd = makePackages(folder)["@pgz-edge/cli"]!;
-    const told = execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd, encoding: "utf8", stdio: "pipe" });
-    const [{ files, unpackedSize }] = JSON.parse(told) as [{ files: { path: string }[]; unpackedSize: number }];
+    const { files, unpackedSize } = npmPack(makePackages(folder)["@pgz-edge/cli"]!);
     const names = files.map(({ path: name }) => name);
     expect(names).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist/main.js", "package.json"]));
     expect(names.filter((name) => !/^(dist\/[\w-]+\.js|LICENSE|README\.md|package\.json)$/.test(name))).toEqual([]);

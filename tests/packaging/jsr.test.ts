@@ -1,9 +1,10 @@
 // The package for JSR: `deno publish` accepts it with its types, and a Deno program that uses it type-checks and runs.
-import { execFileSync, type ExecFileSyncOptions } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { ownCaches } from "../../scripts/own-caches.mjs";
 import { testServers } from "../integration/servers.ts";
 import { bin, root } from "./project.ts";
 
@@ -13,14 +14,17 @@ interface Manifest {
   readonly license: string;
   readonly exports: Record<string, string>;
 }
-const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-jsr-"));
+const temporary = mkdtempSync(path.join(tmpdir(), "pgz-edge-jsr-"));
+const folder = path.join(temporary, "package");
 const read = (name: string) => JSON.parse(readFileSync(path.join(root, name), "utf8")) as Manifest;
 const manifest = read("jsr.json");
-const deno = (words: string[], options: ExecFileSyncOptions = {}) =>
-  execFileSync(bin("deno"), words, { cwd: folder, encoding: "utf8", stdio: "pipe", ...options }) as string;
+const deno = (words: string[], more: NodeJS.ProcessEnv = {}) => {
+  const env = { ...process.env, ...ownCaches(path.join(temporary, "caches")), ...more };
+  return execFileSync(bin("deno"), words, { cwd: folder, env, encoding: "utf8", stdio: "pipe" });
+};
 
 beforeAll(() => execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), folder]));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(temporary, { recursive: true, force: true }));
 
 test("the JSR package has the version of the npm package", () => {
   const { version, license } = read("package.json");
@@ -56,5 +60,5 @@ test("a program with the JSR package passes Deno's type check and runs", { timeo
   );
   const URL = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
   const words = ["run", "--check", "--import-map", "map.json", "--allow-net", "--allow-env=URL", "app.ts"];
-  expect(deno(words, { env: { ...process.env, URL } })).toBe("21 true true\n");
+  expect(deno(words, { URL })).toBe("21 true true\n");
 });

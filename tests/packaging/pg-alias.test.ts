@@ -21,6 +21,7 @@ import ts from "typescript";
 import { build as vite } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import webpack from "webpack";
+import { npmPack, ownCaches } from "../../scripts/own-caches.mjs";
 import { testServers } from "../integration/servers.ts";
 import { bin, root } from "./project.ts";
 
@@ -61,10 +62,7 @@ beforeAll(async () => {
   write("packages/pg/index.js", "exports.isReal = true;");
   const tarballs = new Map<string, Buffer>();
   for (const source of [root, path.join(root, "js/adapters/pg-alias"), at("packages/old-library"), at("packages/pg")]) {
-    const parameters = ["pack", "--pack-destination", folder, "--loglevel=error", "--json"];
-    const [packed] = JSON.parse(execFileSync("npm", parameters, { cwd: source, encoding: "utf8" })) as [
-      { filename: string; name: string },
-    ];
+    const packed = npmPack(source, folder);
     tarballs.set(packed.name, readFileSync(at(packed.filename)));
   }
   registry = createServer(({ url: asked, headers }, response) => {
@@ -83,7 +81,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
   const address = `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`;
-  npm = { ...process.env, URL: url, npm_config_registry: address, NPM_CONFIG_REGISTRY: address, DENO_DIR: at("deno") };
+  npm = { ...process.env, URL: url, ...ownCaches(at("caches"), { registry: address }) };
 }, 120_000);
 afterAll(() => {
   registry.close();
@@ -105,7 +103,7 @@ const install = ["install", "--no-audit", "--no-fund", "--loglevel=error"];
 async function installed(name: string): Promise<string> {
   write(`${name}/package.json`, manifest(name, "1.0.0", { dependencies, overrides: { pg: ALIAS } }));
   write(`${name}/app.cjs`, APP);
-  await run(name, "npm", ...install, "--cache", at("npm-cache"));
+  await run(name, "npm", ...install);
   return name;
 }
 
@@ -127,7 +125,7 @@ test(
     expect(await run(project, process.execPath, "--no-experimental-require-module", "facade.cjs")).toBe("true true");
     // Without the override the library would get pg itself.
     write("without/package.json", manifest("without", "1.0.0", { dependencies: { "old-library": "1.0.0" } }));
-    await run("without", "npm", ...install, "--cache", at("npm-cache"));
+    await run("without", "npm", ...install);
     expect(await run("without", process.execPath, "-p", 'require("pg").isReal')).toBe("true");
   },
 );
@@ -165,14 +163,13 @@ test("npm installs the packed files while no registry has them", minutes, async 
   const files = { pg: `file:../${alias}`, "pgz-edge": `file:../${driver}`, "old-library": "1.0.0" };
   write("by-file/package.json", manifest("by-file", "1.0.0", { dependencies: files, overrides: { pg: "$pg" } }));
   write("by-file/app.cjs", APP);
-  await run("by-file", "npm", ...install, "--cache", at("npm-cache"));
+  await run("by-file", "npm", ...install);
   expect(await run("by-file", process.execPath, "app.cjs")).toBe(ANSWER);
 });
 
 test("Bun's own install accepts the same lines", minutes, async () => {
   write("by-bun/package.json", manifest("by-bun", "1.0.0", { dependencies, overrides: { pg: ALIAS } }));
   write("by-bun/app.cjs", APP);
-  write("by-bun/bunfig.toml", `[install]\nregistry = "${npm["npm_config_registry"]}"\ncache = "${at("bun-cache")}"\n`);
   await run("by-bun", bin("bun"), "install");
   expect(await run("by-bun", bin("bun"), "app.cjs")).toBe(ANSWER);
 });
@@ -201,7 +198,7 @@ async function unaliased(name: string, library: string): Promise<string> {
   if (!hasBundled) {
     const own = { "pgz-edge": "*", "pgz-edge-pg": "^8.23.0", "old-library": "1.0.0" };
     write("bundled/package.json", manifest("bundled", "1.0.0", { dependencies: own }));
-    await run("bundled", "npm", ...install, "--cache", at("npm-cache"));
+    await run("bundled", "npm", ...install);
     hasBundled = true;
   }
   return write(`bundled/${name}.mjs`, module(library));

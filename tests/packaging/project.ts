@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { npmPack, ownCaches } from "../../scripts/own-caches.mjs";
 import { makePackages } from "../../scripts/packages.mjs";
 
 export const root = fileURLToPath(new URL("../../", import.meta.url));
@@ -31,11 +32,10 @@ function installed(hasCommandLine: boolean): string {
   const folder = `${done}-${process.pid}`;
   const packages = makePackages(path.join(folder, "packages"));
   const names = ["pgz-edge", ...(hasCommandLine ? ["@pgz-edge/cli"] : [])];
-  const tarballs = names.map((name) => packed(packages[name]!, folder));
+  const tarballs = names.map((name) => npmPack(packages[name]!, folder).filename);
   rmSync(path.join(folder, "packages"), { recursive: true });
   writeFileSync(path.join(folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  const words = ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", ...tarballs];
-  execFileSync("npm", words, { cwd: folder, stdio: "pipe" });
+  npmInstall(folder, tarballs);
   try {
     renameSync(folder, done);
   } catch (error) {
@@ -44,19 +44,29 @@ function installed(hasCommandLine: boolean): string {
   return done;
 }
 
-/** Packs the package into the folder. Returns the tarball's name. */
-function packed(cwd: string, folder: string): string {
-  const words = ["pack", "--json", "--pack-destination", folder, "--loglevel=error"];
-  const [{ filename }] = JSON.parse(execFileSync("npm", words, { cwd, encoding: "utf8" })) as [{ filename: string }];
-  return filename;
+/**
+ * Installs tarballs of ours in the project, as a user does in an empty project: npm resolves our peers, and so would
+ * refuse a command line for another driver. `--legacy-peer-deps` would not. Optional peers are not installed: npm looks
+ * for their descriptions, and the empty cache has none.
+ */
+export function npmInstall(cwd: string, tarballs: readonly string[]): void {
+  const caches = mkdtempSync(path.join(tmpdir(), "pgz-npm-"));
+  const words = ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", ...tarballs];
+  try {
+    execFileSync("npm", words, { cwd, env: { ...process.env, ...ownCaches(caches) }, stdio: "pipe" });
+  } finally {
+    rmSync(caches, { recursive: true, force: true });
+  }
 }
 
 export class Project {
-  readonly folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-pack-"));
+  readonly folder: string;
   readonly tarball: string;
 
   constructor({ hasCommandLine = false } = {}) {
-    cpSync(installed(hasCommandLine), this.folder, { recursive: true, verbatimSymlinks: true });
+    const from = installed(hasCommandLine); // first, because no test removes the folder of a constructor that throws
+    this.folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-pack-"));
+    cpSync(from, this.folder, { recursive: true, verbatimSymlinks: true });
     this.tarball = this.at(readdirSync(this.folder).find((name) => /^pgz-edge-\d.*\.tgz$/.test(name))!);
   }
 

@@ -6,11 +6,15 @@
 // Knows the order of all parts and the report about them. Must not know what a suite is (run/suites.mjs), or how a
 // command runs (run/command.mjs).
 //
+// All commands of a run share a temporary folder that no other run has. What is left there at the end, and a process
+// that still runs, is a failure (run/leftovers.mjs).
+//
 // Nothing is skipped silently: a skipped test, and a suite that cannot start, runs out of time or finds no test, are
 // failures with a reason. The last line is always `N passed, M failed`; the exit status is 1 when M is not 0.
 import { cpus, loadavg } from "node:os";
 import { wanted } from "./run/arguments.mjs";
-import { at, killAll, LAST, minutes, run, timeLeft } from "./run/command.mjs";
+import { at, environment, killAll, LAST, minutes, run, timeLeft } from "./run/command.mjs";
+import { begin, leftBy, remove, removeFiles, variablesOf } from "./run/leftovers.mjs";
 import { plannedQuick } from "./run/quick.mjs";
 import { failure, table, time } from "./run/rows.mjs";
 import { startServersOfAll } from "./run/servers.mjs";
@@ -24,6 +28,9 @@ const parts = [];
 /** Missing prerequisites of suites: name -> reason. */
 const unmet = {};
 let leftOut = [];
+const theRun = begin();
+Object.assign(environment, variablesOf(theRun));
+Object.assign(process.env, variablesOf(theRun));
 
 async function main() {
   const suites = chosen();
@@ -98,6 +105,14 @@ async function runSuite(name, { needs = [], run: suite }) {
   rows.push(...(await part(name, work).catch((error) => [failure(name, error.message)])));
 }
 
+/** Counts what the run has left on the machine, and removes it. */
+async function cleanUp() {
+  const { foldersOfServers } = await import("./servers/home.mjs");
+  const lines = await leftBy(theRun, [foldersOfServers()]);
+  remove(theRun);
+  rows.push({ label: "left behind", passed: 0, failed: lines.length, reasons: lines });
+}
+
 /** Runs one part and records its time. */
 async function part(name, work) {
   process.stdout.write(`\n[test] ===== ${name} =====\n`);
@@ -150,9 +165,11 @@ function report() {
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => {
     killAll();
+    removeFiles(theRun);
     process.exit(130); // the servers notice that this process has ended
   });
 }
 
 await main().catch((error) => rows.push(failure("run", error.stack)));
+await cleanUp().catch((error) => rows.push(failure("left behind", error.stack)));
 report();

@@ -1,7 +1,6 @@
 // The tables of docs/from-postgres.md as code for both libraries: under a row's left cell are the code for postgres.js,
 // the code for this driver, and the result of both. from-postgres.test.ts runs them.
 import { readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -36,7 +35,7 @@ async function settled(sending: PromiseLike<unknown>): Promise<string> {
 }
 
 function fileOf(text: string): string {
-  const file = path.join(tmpdir(), `pgz-from-postgres-${process.pid}.sql`);
+  const file = path.join(process.env["PGZ_TEST_RUN_FOLDER"]!, `from-postgres-${process.pid}.sql`);
   writeFileSync(file, text);
   return file;
 }

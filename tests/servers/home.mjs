@@ -30,14 +30,19 @@ export const identity = uid === 0 ? unprivileged() : {};
 
 /** Makes a new empty folder that the servers own, in a folder that they also own (they delete it at the end). */
 export function scratch(prefix) {
-  const run = path.join(world(), "run");
+  const run = foldersOfServers();
   mkdirSync(run, { recursive: true });
   give(run);
   sweep(run);
-  const folder = mkdtempSync(path.join(run, `${prefix}-${process.pid}-`));
+  // tests/run/leftovers.mjs finds by the mark what a run has left.
+  const mark = process.env.PGZ_TEST_RUN ?? "by-hand";
+  const folder = mkdtempSync(path.join(run, `${prefix}-${process.pid}-${mark}.`));
   give(folder);
   return folder;
 }
+
+/** The folder in which each server has a folder. */
+export const foldersOfServers = () => path.join(world(), "run");
 
 /** Deletes the folders of a run that was killed in its first half second, before the supervisor had the folder. */
 function sweep(run) {
@@ -92,9 +97,12 @@ function runs(native) {
   return spawnSync(path.join(native, "bin", "postgres"), ["--version"], { ...identity, cwd: "/" }).status === 0;
 }
 
-/** Returns /var/tmp/pgz-edge-<uid>. We own it, and other users may pass through it. */
+/**
+ * Returns /var/tmp/pgz-edge-<uid>, or the folder that run/fresh.mjs names. We own it, and other users may pass through
+ * it.
+ */
 export function world() {
-  const folder = `/var/tmp/pgz-edge-${uid}`;
+  const folder = process.env.PGZ_TEST_SERVERS_FOLDER ?? `/var/tmp/pgz-edge-${uid}`;
   mkdirSync(folder, { recursive: true, mode: 0o755 });
   const found = lstatSync(folder);
   if (!found.isDirectory() || found.uid !== uid) throw new Error(`${folder} belongs to someone else`);

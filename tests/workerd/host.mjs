@@ -56,7 +56,8 @@ export async function startWorker({
     scriptPath: await bundled(outbound.entry, "outbound.js", outbound.options),
   };
   const { execPath, miniflare } = workerd(which);
-  const env = { ...process.env, ...(caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: caFile }) };
+  // Miniflare leaves files in TMPDIR: its `dispose` does not wait until it has removed them.
+  const env = { ...process.env, TMPDIR: folder, ...(caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: caFile }) };
   const child = fork(self, { env, execPath, detached: true, execArgv: [] });
   const gone = new Promise((resolve) => child.once("exit", resolve)).then(() =>
     rmSync(folder, { recursive: true, force: true }),
@@ -65,7 +66,7 @@ export async function startWorker({
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ scriptPath, built, options, outbound: second, miniflare });
+  child.send({ folder, scriptPath, built, options, outbound: second, miniflare });
   const answer = await new Promise((resolve) => {
     child.once("message", resolve);
     child.once("exit", (code) => resolve({ failure: `workerd's process ended with status ${code}` }));
@@ -75,7 +76,7 @@ export async function startWorker({
   throw new Error(answer.failure);
 }
 
-async function run({ scriptPath, built, options, outbound, miniflare: file }) {
+async function run({ folder, scriptPath, built, options, outbound, miniflare: file }) {
   let miniflare;
   let isEnding = false;
   const end = async (status) => {
@@ -83,6 +84,7 @@ async function run({ scriptPath, built, options, outbound, miniflare: file }) {
     if (isEnding) process.exit(1);
     isEnding = true;
     await miniflare?.dispose();
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 }); // the parent does too, unless it has ended
     process.exit(status);
   };
   process.once("disconnect", () => void end(0));

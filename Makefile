@@ -1,6 +1,6 @@
 # The commands of the project. Each only calls a script. Variables given to make reach the scripts through the
 # environment: `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`.
-.PHONY: demo quick test test-release test-ecosystem verify simulate check docs mutants fuzz random
+.PHONY: demo quick test test-release test-fresh test-ecosystem verify simulate check docs mutants fuzz random
 .PHONY: soak bench setup build clean
 
 demo:
@@ -20,6 +20,11 @@ test:
 # release runs them.
 test-release:
 	@node tests/run.mjs release
+
+# `make demo ONCE=1` and `make test` in a clone of HEAD, where HOME and all caches are empty: `make test-fresh`, or `make
+# test-fresh ORDER=test-first`. `make test-release` runs it last.
+test-fresh:
+	@node tests/run/fresh.mjs
 
 # Runs sessions against a simulated server, network and clock that a seed determines: `make simulate MINUTES=10`; `make
 # simulate SEED=7` prints its timeline.

@@ -51,13 +51,18 @@ export async function reproducible() {
   return [await countedBy("reproducible", ["scripts/verify.mjs"], minutes(20))];
 }
 
+/** Runs `make demo ONCE=1` and `make test` on a machine that has never seen this project (fresh.mjs). */
+export async function fresh() {
+  return [await countedBy("fresh", ["tests/run/fresh.mjs"], minutes(110))];
+}
+
 /** Runs a Node script whose last line is `N passed, M failed`. */
 async function countedBy(label, script, timeout, env = {}) {
   const { output, status, timedOut } = await run([process.execPath, ...script.map((part) => at(part))], {
     timeout,
     env,
   });
-  const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [];
+  const [, passed, failed] = [...output.matchAll(/^(\d+) passed, (\d+) failed$/gm)].at(-1) ?? [];
   const row = { label, passed: Number(passed ?? 0), failed: Number(failed ?? 0), reasons: [] };
   for (const [, name] of output.matchAll(/^\[simulation\] FAILED (.*)$/gm)) row.reasons.push(name);
   if (timedOut) fail(row, "out of time");

@@ -5,6 +5,7 @@
 import { spawn } from "node:child_process";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { wanted } from "./arguments.mjs";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 export const at = (...parts) => path.join(root, ...parts);
@@ -13,9 +14,9 @@ export const minutes = (n) => n * 60_000;
 
 /**
  * The time after which no part continues or begins. If many red tests run out of time, the run must still end with a
- * report that names them, before its caller kills it without a report.
+ * report that names them, before its caller kills it without a report. A release takes hours.
  */
-export const LAST = minutes(75);
+export const LAST = minutes(wanted.join() === "release" ? 480 : 75);
 export const timeLeft = () => Math.max(0, LAST - performance.now());
 
 /** The environment of every command. The servers' addresses are added once they run (servers.mjs). */

@@ -5,7 +5,7 @@
 // response, so only "node" runs against the older server, and all others against the newest.
 import { readdirSync } from "node:fs";
 import { nodeBinary } from "../../scripts/node/index.mjs";
-import { lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
+import { fresh, lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
 import { postgres19 } from "../servers/postgres-19.mjs";
 import { at, bin, say } from "./command.mjs";
 import { plainAndTlsByTurns, onlyNewestServer, onlyOldestServer } from "./servers.mjs";
@@ -138,4 +138,6 @@ export const releaseSuites = {
   "older-server": inVitest("older-server", node, ["tests/integration", "tests/cli/mcp.test.ts"], onlyOldestServer),
   reproducible: { needs: ["build"], run: reproducible },
   "long-simulation": { needs: ["build"], run: longSimulation },
+  // All of `make test` once more, in a fresh clone with an empty HOME.
+  fresh: { run: fresh },
 };

@@ -3,9 +3,12 @@ import { spawnSync } from "node:child_process";
 import { at, bin, minutes, run, say } from "./command.mjs";
 import { fail } from "./rows.mjs";
 
+/** scripts/setup has fetched the crates. */
+const OFFLINE = { CARGO_NET_OFFLINE: "true" };
+
 export async function rust(...options) {
   const command = ["cargo", "test", "--no-fail-fast", "--all-features", ...options];
-  const { output, status, timedOut } = await run(command, { timeout: minutes(20) });
+  const { output, status, timedOut } = await run(command, { env: OFFLINE, timeout: minutes(20) });
   const row = { label: "rust native", passed: 0, failed: 0, reasons: [] };
   for (const [, passed, failed, ignored] of output.matchAll(
     /^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored/gm,
@@ -102,7 +105,7 @@ export async function lint() {
   };
   const row = { label: "lint", passed: 0, failed: 0, reasons: [] };
   const check = async ([name, command]) => {
-    const { status, timedOut } = await run(command, { timeout: minutes(10) });
+    const { status, timedOut } = await run(command, { env: OFFLINE, timeout: minutes(10) });
     say(`${name} ${status === 0 ? "passed" : "FAILED"}`);
     if (status === 0) row.passed++;
     else fail(row, timedOut ? `${name} ran out of time` : name);

@@ -2,6 +2,7 @@
 // (suites.mjs).
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
+import { withoutCaches } from "../../scripts/own-caches.mjs";
 import { forVitest } from "./arguments.mjs";
 import { at, minutes, root, run } from "./command.mjs";
 import { fail, failure } from "./rows.mjs";
@@ -38,7 +39,7 @@ export async function runVitest(label, runtime, allFolders, env = {}) {
   ];
   const host = ["deno", "bun"].includes(label) ? label : "node";
   const { status, timedOut } = await run([...runtime, vitest, ...options], {
-    env: { ...env, PGZ_TEST_RUNTIME: host },
+    env: { ...withoutCaches(process.env), ...env, PGZ_TEST_RUNTIME: host },
     timeout: longestOf(label),
   });
   const result = new Map();

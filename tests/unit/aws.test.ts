@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { DsqlSigner } from "@aws-sdk/dsql-signer";
 import { Signer } from "@aws-sdk/rds-signer";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { dsqlPassword, rdsPassword, type AwsCredentials } from "../../js/adapters/aws.ts";
 import { resolveConfig } from "../../js/config/config.ts";
 
@@ -167,7 +167,7 @@ test("a container of ECS gets its credentials from the relative URI", async () =
 
 test("a container of EKS reads its token file each time, because EKS replaces the file", async () => {
   const folder = mkdtempSync(path.join(tmpdir(), "eks-"));
-  afterAll(() => rmSync(folder, { recursive: true }));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, "token");
   const answers = { "GET /v1/credentials": [200, given("EKS", 1)] as [number, unknown] };
   const { url, asked } = await service(answers);

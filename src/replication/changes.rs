@@ -5,12 +5,8 @@
 //! keepalive 'k' | int64 end of WAL | int64 clock | byte: 1 = answer immediately
 //! status    'r' | int64 written | int64 flushed | int64 applied | int64 clock | byte
 //! ```
-//! Knows the transaction to which a message belongs. Must not know sockets, or which lines have been read.
-//!
-//! ```text
-//! outside ── Begin, BeginPrepare ──> transaction ── Commit, Prepare ──> outside
-//! outside ── StreamStart ──────────> part ───────── StreamStop ───────> outside
-//! ```
+//! Knows which transactions were yielded on an earlier connection. Must not know sockets, which message may come when
+//! (place.rs), or which lines have been read.
 
 mod snapshot;
 
@@ -19,14 +15,16 @@ pub use snapshot::Table;
 use super::batch::{Batch, Head};
 use super::line::{Begun, COMMITTED_AT, Lines};
 use super::message::{Message, Old, Position, Prepared, RelationMessage, Timestamp, Tuple};
+use super::place::{Inside, Place};
 use super::relation::{Relation, RowOptions, Which};
+use super::yielded::Yielded;
 use crate::boundary::change_kinds as kind;
 use crate::error::{Failure, Reason};
 use crate::protocol::frontend;
 use crate::protocol::reader::{Malformed, Reader};
 use crate::types::{AsStrings, Types};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// How changes are written.
@@ -38,6 +36,8 @@ pub struct Options {
     pub strings: AsStrings,
     /// `created_at` becomes `createdAt`.
     pub camel_case: bool,
+    /// Parts of open transactions are asked for.
+    pub streams: bool,
 }
 
 /// A keepalive: the server's message between changes.
@@ -49,30 +49,18 @@ pub struct Keepalive {
     pub wants_status: bool,
 }
 
-/// The position in the stream, relative to transactions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Outside,
-    /// Between Begin and Commit.
-    Transaction {
-        xid: u32,
-    },
-    /// Inside a transaction that was yielded earlier: its messages are read and dropped.
-    Known,
-    /// Between StreamStart and StreamStop.
-    Part {
-        xid: u32,
-    },
-}
-
 /// Reads changes and writes their lines.
 #[derive(Debug)]
 pub struct Changes {
     options: RowOptions,
+    streams: bool,
     types: Types,
     relations: BTreeMap<u32, Relation>,
     /// Each table's description as it arrived, by the table's OID.
     described: BTreeMap<u32, Box<[u8]>>,
+    /// Other descriptions that came with transactions that were yielded earlier. They are reported only if a change
+    /// follows that has them.
+    unreported: BTreeMap<u32, Box<[u8]>>,
     /// Types of recently described tables that are not described yet: until then their values stay text.
     wanted: Vec<u32>,
     lines: Lines,
@@ -86,8 +74,12 @@ pub struct Changes {
     begun: Option<Begun>,
     /// Position of the last line. Used for a table's description, for which the server gives no position.
     last: Position,
-    /// Commits up to here were yielded earlier.
-    yielded: Position,
+    /// Commits up to here were yielded on earlier connections.
+    yielded_to: Position,
+    /// Transactions that are recognised by their id.
+    yielded: Yielded,
+    /// Transactions of which parts were yielded, and no end.
+    open: BTreeSet<u32>,
     /// Position after the last commit that was read.
     committed: Position,
     /// The end of the server's WAL, as last reported.
@@ -101,15 +93,18 @@ impl Changes {
             objects,
             strings,
             camel_case,
+            streams,
         } = options;
         Changes {
             options: RowOptions {
                 strings,
                 camel_case,
             },
+            streams,
             types: Types::default(),
             relations: BTreeMap::new(),
             described: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             wanted: Vec::new(),
             lines: Lines::new(),
             batch: objects.then(Batch::new),
@@ -117,21 +112,44 @@ impl Changes {
             place: Place::Outside,
             begun: None,
             last: 0,
-            yielded: 0,
+            yielded_to: 0,
+            yielded: Yielded::default(),
+            open: BTreeSet::new(),
             committed: 0,
             end: 0,
         }
     }
 
-    /// Restarts the stream on a new connection. Transactions whose commit ends at or before `yielded` are dropped.
-    /// Tables stay known, and unchanged ones are not reported again.
+    /// Restarts the stream on a new connection. Transactions that were yielded are dropped: those whose commit ends at
+    /// or before `yielded`, and those that are recognised by their id. Tables stay known, and unchanged ones are not
+    /// reported again.
     pub fn restart(&mut self, yielded: Position) {
         self.place = Place::Outside;
         self.begun = None;
         self.wanted.clear();
         // Another server's log may be shorter.
         self.end = 0;
-        self.yielded = yielded;
+        self.unreported.clear();
+        self.yielded_to = yielded;
+        self.take_back_parts();
+    }
+
+    /// Reports open transactions as rolled back. The server sends nothing more of one that was rolled back meanwhile,
+    /// and may send another one whole.
+    fn take_back_parts(&mut self) {
+        let at = Where {
+            start: self.last,
+            subxid: None,
+        };
+        for xid in core::mem::take(&mut self.open) {
+            self.abort(xid, xid, at);
+            self.line_is_over();
+        }
+    }
+
+    /// The server need not send transactions again that ended at or before `acknowledged`.
+    pub fn acknowledged(&mut self, acknowledged: Position) {
+        self.yielded.forget(acknowledged);
     }
 
     /// Takes new descriptions of types, which apply from now on.
@@ -229,9 +247,8 @@ impl Changes {
         self.end = self.end.max(end);
         let body = reader.remaining();
         let tag = body.first().copied().unwrap_or_default();
-        let is_streamed = matches!(self.place, Place::Part { .. });
         let (message, subxid) =
-            Message::parse(body, is_streamed).map_err(|Malformed| malformed(tag))?;
+            Message::parse(body, self.place.is_part()).map_err(|Malformed| malformed(tag))?;
         self.message_bytes = body.len();
         let since = self.lines.out.len();
         let before = self.batch.as_ref().map(Batch::end);
@@ -258,6 +275,9 @@ impl Changes {
     }
 
     fn message(&mut self, message: Message<'_>, at: Where, body: &[u8]) -> Result<(), Failure> {
+        if !self.place.admits(&message, self.streams) {
+            return Err(out_of_order(message.name()));
+        }
         if let Some(begun) = self.begun.take() {
             self.begun(&begun, &message);
         }
@@ -266,95 +286,81 @@ impl Changes {
                 final_position,
                 committed_at,
                 xid,
-            } => self.begin(xid, final_position, committed_at, &[]),
-            Message::BeginPrepare(Prepared {
-                end_position,
-                at,
-                xid,
-                gid,
-            }) => self.begin(xid, end_position.saturating_sub(1), at, gid),
-            Message::Relation(relation) => self.relation(&relation, at, body),
-            Message::Type { .. } | Message::Origin { .. } => Ok(()),
+            } => self.begin(xid, final_position, committed_at),
+            Message::BeginPrepare(prepared) => self.begin_prepare(&prepared),
             Message::StreamStart { xid, is_first } => self.part(xid, is_first, at),
-            Message::StreamStop => {
-                self.place = Place::Outside;
-                Ok(())
-            }
+            Message::StreamStop => self.place = Place::Outside,
             Message::Commit {
                 end_position,
                 committed_at,
                 ..
             } => self.commit(end_position, committed_at),
             Message::StreamCommit {
-                xid, end_position, ..
-            }
-            | Message::StreamPrepare(Prepared {
-                xid, end_position, ..
-            }) if end_position <= self.yielded => {
-                // Its parts have been yielded again.
-                self.abort(xid, xid, at)
-            }
-            Message::StreamCommit {
                 xid,
                 end_position,
                 committed_at,
-            } => self.ends("commit", xid, end_position, |lines| {
-                lines.time(COMMITTED_AT, committed_at)
-            }),
-            Message::StreamAbort { xid, subxid } => self.abort(xid, subxid, at),
+            } => self.stream_commit(xid, end_position, committed_at),
+            Message::StreamAbort { xid, subxid } => self.stream_abort(xid, subxid, at),
             Message::Prepare(prepared) | Message::StreamPrepare(prepared) => {
-                self.two_phase("prepare", &prepared)
+                self.prepare(&prepared);
             }
-            Message::CommitPrepared(prepared) => self.two_phase("commitPrepared", &prepared),
-            Message::RollbackPrepared(prepared) => self.two_phase("rollbackPrepared", &prepared),
-            _ if self.place == Place::Known => Ok(()),
-            Message::Insert { relation, new } => self.insert(relation, &new, at),
-            Message::Update { relation, old, new } => self.update(relation, old.as_ref(), &new, at),
-            Message::Delete { relation, old } => self.delete(relation, &old, at),
+            Message::CommitPrepared(prepared) => self.outcome("commitPrepared", &prepared),
+            Message::RollbackPrepared(prepared) => self.outcome("rollbackPrepared", &prepared),
+            Message::Relation(relation) => self.relation_or_later(&relation, at, body),
+            Message::Type { .. } | Message::Origin { .. } => {}
+            _ if self.place.is_known() => {}
+            Message::Insert { relation, new } => self.insert(relation, &new, at)?,
+            Message::Update { relation, old, new } => {
+                self.update(relation, old.as_ref(), &new, at)?;
+            }
+            Message::Delete { relation, old } => self.delete(relation, &old, at)?,
             Message::Truncate {
                 relations,
                 cascade,
                 restart_identity,
-            } => self.truncate(relations, cascade, restart_identity, at),
+            } => self.truncate(relations, cascade, restart_identity, at)?,
             Message::Logical {
                 is_transactional,
                 position,
                 prefix,
                 content,
             } => {
-                self.logical(
-                    is_transactional,
-                    Where {
-                        start: position,
-                        ..at
-                    },
-                    prefix,
-                    content,
-                );
-                Ok(())
+                let at = Where {
+                    start: position,
+                    ..at
+                };
+                self.logical(is_transactional, at, prefix, content);
             }
         }
+        Ok(())
     }
 
     // -- transactions ------------------------------------------------------------------------------------------------
 
     /// `final_position` is where the commit record begins, so the end position of the commit is higher. The transaction
-    /// was yielded earlier if `final_position` is below `yielded`.
-    fn begin(
-        &mut self,
-        xid: u32,
-        final_position: Position,
-        at: Timestamp,
-        gid: &[u8],
-    ) -> Result<(), Failure> {
-        if self.place != Place::Outside {
-            return Err(out_of_order("Begin"));
+    /// was yielded earlier if `final_position` is below `yielded_to`.
+    fn begin(&mut self, xid: u32, final_position: Position, at: Timestamp) {
+        let is_known = final_position < self.yielded_to;
+        self.place = Place::Transaction(Inside { xid, is_known });
+        self.begins(xid, final_position, at, &[]);
+    }
+
+    fn begin_prepare(&mut self, prepared: &Prepared<'_>) {
+        let &Prepared {
+            end_position,
+            at,
+            xid,
+            gid,
+        } = prepared;
+        let is_known = self.yielded.has(xid);
+        self.place = Place::Prepared(Inside { xid, is_known });
+        self.begins(xid, end_position.saturating_sub(1), at, gid);
+    }
+
+    fn begins(&mut self, xid: u32, final_position: Position, at: Timestamp, gid: &[u8]) {
+        if self.place.is_known() {
+            return;
         }
-        if final_position < self.yielded {
-            self.place = Place::Known;
-            return Ok(());
-        }
-        self.place = Place::Transaction { xid };
         self.last = final_position;
         self.begun = Some(Begun {
             final_position,
@@ -362,7 +368,6 @@ impl Changes {
             xid,
             gid: gid.into(),
         });
-        Ok(())
     }
 
     /// Writes the beginning of a transaction. An Origin after Begin is a member of its line.
@@ -385,109 +390,156 @@ impl Changes {
         }
     }
 
-    fn commit(&mut self, end_position: Position, committed_at: Timestamp) -> Result<(), Failure> {
-        match core::mem::replace(&mut self.place, Place::Outside) {
-            Place::Transaction { xid } => {
-                let Some(batch) = &mut self.batch else {
-                    return self.ends("commit", xid, end_position, |lines| {
-                        lines.time(COMMITTED_AT, committed_at)
-                    });
-                };
-                self.committed = self.committed.max(end_position);
-                if end_position > self.yielded {
-                    let head = Head {
-                        position: end_position,
-                        xid,
-                        subxid: 0,
-                        bytes: self.message_bytes,
-                    };
-                    batch.of_transaction(kind::COMMIT, &committed_at, head);
-                }
-                Ok(())
-            }
-            Place::Known => Ok(()),
-            _ => Err(out_of_order("Commit")),
+    fn commit(&mut self, end_position: Position, committed_at: Timestamp) {
+        let xid = self.place.xid();
+        self.place = Place::Outside;
+        if let Some(xid) = xid {
+            self.has_committed(xid, end_position, committed_at);
         }
     }
 
-    fn part(&mut self, xid: u32, is_first: bool, at: Where) -> Result<(), Failure> {
-        if self.place != Place::Outside {
-            return Err(out_of_order("StreamStart"));
+    /// Writes the end of a transaction that has committed.
+    fn has_committed(&mut self, xid: u32, end_position: Position, committed_at: Timestamp) {
+        if self.streams {
+            self.yielded.ended(xid, end_position);
         }
-        self.place = Place::Part { xid };
+        let Some(batch) = &mut self.batch else {
+            return self.ends("commit", xid, end_position, |lines| {
+                lines.time(COMMITTED_AT, committed_at);
+            });
+        };
+        self.committed = self.committed.max(end_position);
+        let head = Head {
+            position: end_position,
+            xid,
+            subxid: 0,
+            bytes: self.message_bytes,
+        };
+        batch.of_transaction(kind::COMMIT, &committed_at, head);
+    }
+
+    fn part(&mut self, xid: u32, is_first: bool, at: Where) {
+        let is_known = self.yielded.has(xid);
+        self.place = Place::Part(Inside { xid, is_known });
+        if is_known {
+            return;
+        }
+        self.open.insert(xid);
         self.lines.begin("stream", at.start);
         self.lines.xid(xid);
         self.lines.boolean(b",\"first\":", is_first);
         self.lines.end();
-        Ok(())
     }
 
-    fn abort(&mut self, xid: u32, subxid: u32, at: Where) -> Result<(), Failure> {
+    fn stream_commit(&mut self, xid: u32, end_position: Position, committed_at: Timestamp) {
+        if self.yielded.has(xid) {
+            return;
+        }
+        self.open.remove(&xid);
+        self.has_committed(xid, end_position, committed_at);
+    }
+
+    fn stream_abort(&mut self, xid: u32, subxid: u32, at: Where) {
+        if self.yielded.has(xid) {
+            return;
+        }
+        if subxid == xid {
+            self.open.remove(&xid);
+        }
+        self.abort(xid, subxid, at);
+    }
+
+    fn abort(&mut self, xid: u32, subxid: u32, at: Where) {
         self.lines.begin("abort", at.start);
         self.lines.xid(xid);
         if subxid != xid {
             self.lines.number(SUBXID, subxid);
         }
         self.lines.end();
-        Ok(())
     }
 
-    fn two_phase(&mut self, kind: &'static str, prepared: &Prepared<'_>) -> Result<(), Failure> {
-        let &Prepared {
-            end_position,
-            at,
-            xid,
-            gid,
-        } = prepared;
-        if core::mem::replace(&mut self.place, Place::Outside) == Place::Known {
-            return Ok(());
+    fn prepare(&mut self, prepared: &Prepared<'_>) {
+        let xid = prepared.xid;
+        self.place = Place::Outside;
+        if self.yielded.has(xid) {
+            return;
         }
-        self.ends(kind, xid, end_position, |lines| {
-            lines.text(GID, gid);
-            lines.time(b",\"at\":", at);
-        })
+        self.open.remove(&xid);
+        self.yielded.prepared(xid);
+        self.two_phase("prepare", prepared);
     }
 
-    /// Writes the line that ends a transaction, unless it was yielded earlier.
+    /// COMMIT PREPARED and ROLLBACK PREPARED come in the order of their positions, as commits do.
+    fn outcome(&mut self, kind: &'static str, prepared: &Prepared<'_>) {
+        if prepared.end_position <= self.yielded_to {
+            return;
+        }
+        self.yielded.ended(prepared.xid, prepared.end_position);
+        self.two_phase(kind, prepared);
+    }
+
+    fn two_phase(&mut self, kind: &'static str, prepared: &Prepared<'_>) {
+        self.ends(kind, prepared.xid, prepared.end_position, |lines| {
+            lines.text(GID, prepared.gid);
+            lines.time(b",\"at\":", prepared.at);
+        });
+    }
+
+    /// Writes the line that ends a transaction.
     fn ends(
         &mut self,
         kind: &'static str,
         xid: u32,
         end_position: Position,
         more: impl FnOnce(&mut Lines),
-    ) -> Result<(), Failure> {
+    ) {
         self.committed = self.committed.max(end_position);
-        if end_position <= self.yielded {
-            return Ok(());
-        }
         self.lines.begin(kind, end_position);
         self.lines.xid(xid);
         more(&mut self.lines);
         self.lines.end();
-        Ok(())
     }
 
     // -- changes -----------------------------------------------------------------------------------------------------
 
     /// Takes a table's description. The server sends it once per connection, and again after a change of the table.
-    fn relation(
-        &mut self,
-        message: &RelationMessage<'_>,
-        at: Where,
-        body: &[u8],
-    ) -> Result<(), Failure> {
-        let oid = message.oid;
+    fn relation_or_later(&mut self, message: &RelationMessage<'_>, at: Where, body: &[u8]) {
         // In a part of a transaction, the transaction's id comes first.
         let described = body
             .get(1 + 4 * usize::from(at.subxid.is_some())..)
             .unwrap_or_default();
+        if self.place.is_known() {
+            // It may be older than the one that was reported last.
+            self.unreported.insert(message.oid, described.into());
+            return;
+        }
+        self.unreported.remove(&message.oid);
+        self.relation(message, at, described);
+    }
+
+    /// Reports the description of a table that came with a transaction that was yielded earlier.
+    fn report(&mut self, oid: u32, at: Where) -> Result<(), Failure> {
+        let Some(described) = self.unreported.remove(&oid) else {
+            return Ok(());
+        };
+        match Message::parse(&[b"R", &*described].concat(), false) {
+            Ok((Message::Relation(message), _)) => self.relation(&message, at, &described),
+            _ => return Err(malformed(b'R')),
+        }
+        self.line_is_over();
+        Ok(())
+    }
+
+    /// Reports a table, unless its description is the last one. `described`: the message after its tag.
+    fn relation(&mut self, message: &RelationMessage<'_>, at: Where, described: &[u8]) {
+        let oid = message.oid;
         if self
             .described
             .get(&oid)
             .is_some_and(|known| **known == *described)
         {
             self.want_types(oid);
-            return Ok(());
+            return;
         }
         self.described.insert(oid, described.into());
         let relation = Relation::new(message, self.options, &self.types);
@@ -497,7 +549,6 @@ impl Changes {
         self.lines.end();
         self.relations.insert(oid, relation);
         self.want_types(oid);
-        Ok(())
     }
 
     /// Requests the table's unknown types, even if they were requested before: the last connection may have been lost
@@ -513,7 +564,7 @@ impl Changes {
 
     /// Puts a row into slots. `false`: it needs a line.
     fn row(&mut self, kind: u32, oid: u32, new: &Tuple<'_>, at: Where) -> Result<bool, Failure> {
-        let (position, xid) = (self.position(at), self.xid());
+        let (position, xid) = (self.position(at), self.place.xid());
         let (Some(batch), Some(xid)) = (&mut self.batch, xid) else {
             return Ok(false);
         };
@@ -528,6 +579,7 @@ impl Changes {
     }
 
     fn insert(&mut self, oid: u32, new: &Tuple<'_>, at: Where) -> Result<(), Failure> {
+        self.report(oid, at)?;
         if self.row(kind::INSERT, oid, new, at)? {
             return Ok(());
         }
@@ -547,6 +599,7 @@ impl Changes {
         new: &Tuple<'_>,
         at: Where,
     ) -> Result<(), Failure> {
+        self.report(oid, at)?;
         if old.is_none() && self.row(kind::UPDATE, oid, new, at)? {
             return Ok(());
         }
@@ -567,6 +620,7 @@ impl Changes {
     }
 
     fn delete(&mut self, oid: u32, old: &Old<'_>, at: Where) -> Result<(), Failure> {
+        self.report(oid, at)?;
         self.head("delete", at);
         let relation = found(&self.relations, oid)?;
         self.lines.place(relation);
@@ -583,6 +637,9 @@ impl Changes {
         restart: bool,
         at: Where,
     ) -> Result<(), Failure> {
+        for oid in oids {
+            self.report(u32::from_be_bytes(*oid), at)?;
+        }
         self.head("truncate", at);
         let known = oids
             .iter()
@@ -611,19 +668,11 @@ impl Changes {
         self.last
     }
 
-    /// The id of the transaction to which a change belongs.
-    fn xid(&self) -> Option<u32> {
-        match self.place {
-            Place::Transaction { xid } | Place::Part { xid } => Some(xid),
-            Place::Outside | Place::Known => None,
-        }
-    }
-
     /// Writes the beginning of a change's line.
     fn head(&mut self, kind: &'static str, at: Where) {
         let position = self.position(at);
         self.lines.begin(kind, position);
-        let xid = self.xid();
+        let xid = self.place.xid();
         if let Some(xid) = xid {
             self.lines.xid(xid);
         }

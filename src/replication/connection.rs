@@ -150,6 +150,7 @@ impl Replication {
 
     /// Sends a status update: the server may discard WAL before `flushed`.
     pub fn update_status(&mut self, flushed: Position, clock: i64, wants_answer: bool) {
+        self.changes.acknowledged(flushed);
         if self.state == State::Streaming {
             status_update(&mut self.output, flushed, clock, wants_answer);
         }

@@ -208,6 +208,31 @@ pub enum Value<'a> {
 }
 
 impl<'a> Message<'a> {
+    /// Its name in the protocol chapter.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Message::Begin { .. } => "Begin",
+            Message::Commit { .. } => "Commit",
+            Message::Origin { .. } => "Origin",
+            Message::Logical { .. } => "Message",
+            Message::Relation(_) => "Relation",
+            Message::Type { .. } => "Type",
+            Message::Insert { .. } => "Insert",
+            Message::Update { .. } => "Update",
+            Message::Delete { .. } => "Delete",
+            Message::Truncate { .. } => "Truncate",
+            Message::StreamStart { .. } => "StreamStart",
+            Message::StreamStop => "StreamStop",
+            Message::StreamCommit { .. } => "StreamCommit",
+            Message::StreamAbort { .. } => "StreamAbort",
+            Message::BeginPrepare(_) => "BeginPrepare",
+            Message::Prepare(_) => "Prepare",
+            Message::StreamPrepare(_) => "StreamPrepare",
+            Message::CommitPrepared(_) => "CommitPrepared",
+            Message::RollbackPrepared(_) => "RollbackPrepared",
+        }
+    }
+
     /// Reads a whole message, except the values of its last row ([`Tuple::values`]). `is_streamed`: the message belongs
     /// to a transaction that is still running, so a transaction id comes in front of each change.
     pub fn parse(

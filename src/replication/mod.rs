@@ -7,6 +7,8 @@
 //! relation.rs   a table as the server has described it, and its rows as JSON objects
 //! line.rs       one message as one line
 //! batch.rs      changes in slots, from which JavaScript makes objects
+//! place.rs      which message may come where
+//! yielded.rs    transactions that a server sends again on the next connection
 //! changes.rs    XLogData, keepalives and status updates, and the transaction to which a message belongs
 //!   snapshot.rs the rows of tables that come before the changes
 //! connection.rs commands and their answers, and the stream
@@ -21,8 +23,10 @@ mod changes;
 mod connection;
 mod line;
 mod message;
+mod place;
 mod position;
 mod relation;
+mod yielded;
 
 pub use changes::{Changes, Keepalive, Options, Table, status_update};
 pub use connection::Replication;

@@ -40,8 +40,9 @@ impl ChangesCore {
     /// - `max_message_bytes`: the longest message accepted from the server.
     /// - `row_form`: ROWS_COLUMNS for objects, ROWS_NDJSON for lines, and the bits INT8_AS_STRING, NUMERIC_AS_STRING,
     ///   JSON_AS_STRING, CAMEL_CASE.
+    /// - `streams`: START_REPLICATION will ask for parts of open transactions.
     #[wasm_bindgen(constructor)]
-    pub fn new(max_message_bytes: u32, row_form: u32) -> ChangesCore {
+    pub fn new(max_message_bytes: u32, row_form: u32, streams: bool) -> ChangesCore {
         let has = |bit| row_form & bit != 0;
         let options = Options {
             objects: row_form & form::ROWS_FORMAT == rows::COLUMNS,
@@ -51,13 +52,15 @@ impl ChangesCore {
                 json: has(form::JSON_AS_STRING),
             },
             camel_case: has(form::CAMEL_CASE),
+            streams,
         };
         ChangesCore {
             inner: Replication::new(max_message_bytes as usize, options),
         }
     }
 
-    /// Starts the next connection of the stream. Transactions whose commit ends at or before `yielded` are dropped.
+    /// Starts the next connection of the stream. Transactions that were yielded are dropped: those whose commit ends at or
+    /// before `yielded`, and those that are recognised by their id.
     pub fn restart(&mut self, yielded: u64) {
         self.inner.restart(yielded);
     }

@@ -105,4 +105,80 @@ export const openCases: Record<string, Case> = {
     assertAcknowledged(await world.flushed(), { from: committed.position, next: prepared!.position });
     await assert.rejects(world.changes(pool, options).transactions().next(), { code: "INVALID_OPTION" });
   },
+
+  async "with streaming, what was yielded and not acknowledged comes once when the link breaks"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, body text");
+    await using db = world.pgz.createPool(world.url, { options: smallMemory });
+    const copy = new Copy();
+    const working = started(world.streaming().then(() => pool.simple(rows(name, 1, 2_000))));
+    for await (const change of world.changes(db, { ...world.options, streaming: true })) {
+      copy.take(change);
+      if (change.kind !== "commit") continue;
+      if (copy.ended.length === 2) break;
+      await working;
+      await world.cut();
+      await pool.simple(rows(name, 3_001, 1));
+    }
+    assert.deepEqual(copy.ended, ["commit", "commit"]);
+    assert.deepEqual(copy.undone, []);
+    assert.equal(copy.stored.length, 2_001);
+  },
+
+  async "with twoPhase, what was prepared and not acknowledged comes once when the link breaks"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, body text");
+    await using db = world.pgz.createPool(world.url, { options: smallMemory });
+    for (const streaming of [true, false]) {
+      const copy = new Copy();
+      const from = streaming ? 1 : 10_001;
+      const prepare = `begin; ${rows(name, from, 3_000)}; prepare transaction '${name}'`;
+      const working = started(world.streaming().then(() => pool.simple(prepare)));
+      for await (const change of world.changes(db, { ...world.options, streaming, twoPhase: true })) {
+        copy.take(change);
+        if (change.kind === "commitPrepared") await change.acknowledge();
+        if (change.kind === "commitPrepared") break;
+        if (change.kind !== "prepare") continue;
+        await working;
+        await world.cut();
+        await pool.simple(`commit prepared '${name}'`);
+      }
+      assert.deepEqual(copy.ended, ["prepare", "commitPrepared"]);
+      assert.deepEqual(copy.undone, []);
+      assert.equal(copy.stored.length, 3_000);
+      await world.free();
+    }
+  },
 };
+
+/** The server decodes so many changes before it sends a part. */
+const smallMemory = "-c logical_decoding_work_mem=64kB";
+
+const rows = (name: string, from: number, count: number): string =>
+  `insert into ${name} select i, repeat('x', 100) from generate_series(${from}, ${from + count - 1}) i`;
+
+/** Rows of a table as a consumer keeps them that follows docs/changes.md. */
+class Copy {
+  /** The ids of committed transactions. */
+  stored: unknown[] = [];
+  /** The kinds of the changes that ended a transaction, and the transactions that were rolled back. */
+  readonly ended: string[] = [];
+  readonly undone: unknown[] = [];
+  readonly #open = new Map<number | undefined, { id: unknown; subxid: number | undefined }[]>();
+
+  take(change: AnyChange): void {
+    const { kind, xid, subxid } = change;
+    const open = this.#open.get(xid) ?? [];
+    if (kind === "begin" || kind === "beginPrepare" || (kind === "stream" && change.first)) this.#open.set(xid, []);
+    if (kind === "insert") (this.#open.set(xid, open), open.push({ id: change.new["id"], subxid }));
+    if (kind === "abort") {
+      this.undone.push(xid);
+      this.#open.set(xid, subxid === undefined ? [] : open.filter((row) => row.subxid !== subxid));
+    }
+    if (kind === "commit" || kind === "commitPrepared") {
+      this.stored.push(...open.map(({ id }) => id));
+      this.#open.delete(xid);
+    }
+    if ("acknowledge" in change) this.ended.push(kind);
+  }
+}

@@ -26,7 +26,7 @@ class Session {
   lines = [];
   /** Lines of changes that have come. */
   told = "";
-  #core = new ChangesCore(1 << 30, 0);
+  #core = new ChangesCore(1 << 30, 0, true);
   #socket;
   #sql;
 

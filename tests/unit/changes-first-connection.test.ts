@@ -4,6 +4,8 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { changes, type ChangesOptions } from "../../js/adapters/changes.ts";
 import { provide } from "../../js/adapters/changes/core.ts";
+import type { AnyChange } from "../../js/adapters/changes/kinds.ts";
+import { ProtocolError } from "../../js/index.ts";
 import {
   client,
   ended,
@@ -34,19 +36,27 @@ function first(more: Partial<ChangesOptions> = {}) {
 const refusal = (code: string, severity = "FATAL") =>
   wire.errorResponse({ S: severity, V: severity, C: code, M: "refused" });
 
-/** The answer to START_REPLICATION, and the beginning of a transaction with one row. */
-function begins(session: Session): void {
-  const position = (at: number) => Buffer.concat([wire.int32(0), wire.int32(at)]);
-  const data = (letter: string, ...parts: Buffer[]) =>
-    wire.message("d", Buffer.from("w"), position(16), position(64), position(0), Buffer.from(letter), ...parts);
+const position = (at: number) => Buffer.concat([wire.int32(0), wire.int32(at)]);
+const data = (letter: string, ...parts: Buffer[]) =>
+  wire.message("d", Buffer.from("w"), position(16), position(64), position(0), Buffer.from(letter), ...parts);
+const copyBoth = wire.message("W", Buffer.of(0), wire.int16(0));
+const row = data("I", wire.int32(1), Buffer.from("N"), wire.int16(1), Buffer.from("t"), wire.int32(1), Buffer.from("5"));
+
+/** The beginning of a transaction with one row, and its commit, which ends at 64. */
+function transaction(): Buffer[] {
   const column = [Buffer.of(1), wire.cstring("n"), wire.int32(23), wire.int32(-1)];
   const names = [wire.cstring("public"), wire.cstring("t"), Buffer.from("d"), wire.int16(1)];
-  session.send(
-    wire.message("W", Buffer.of(0), wire.int16(0)),
+  return [
     data("B", position(48), position(0), wire.int32(7)),
     data("R", wire.int32(1), ...names, ...column),
-    data("I", wire.int32(1), Buffer.from("N"), wire.int16(1), Buffer.from("t"), wire.int32(1), Buffer.from("5")),
-  );
+    row,
+    data("C", Buffer.of(0), position(48), position(64), position(0)),
+  ];
+}
+
+/** The answer to START_REPLICATION, and the beginning of a transaction with one row. */
+function begins(session: Session): void {
+  session.send(copyBoth, ...transaction().slice(0, -1));
 }
 
 /** The next connection, after a pause of the driver. */
@@ -338,3 +348,47 @@ const fieldsOf = (fields: Record<string, string>) => [
   ...Object.entries(fields).map(([code, text]) => Buffer.concat([Buffer.from(code), wire.cstring(text)])),
   Buffer.of(0),
 ];
+
+test.each([false, true])("a commit that was yielded does not come again, acknowledged: %s", async (isAcknowledged) => {
+  using clock = fakeClock();
+  const feed = changes(client, options)[Symbol.asyncIterator]();
+  const kinds: string[] = [];
+  const read = async () => {
+    const { value: change } = (await feed.next()) as { value: AnyChange };
+    kinds.push(change.kind);
+    return change;
+  };
+  const begin = read();
+  const first = await letIn();
+  await asked(first);
+  first.send(copyBoth, ...transaction());
+  await begin;
+  for (let change; change?.kind !== "commit";) {
+    change = await read();
+    if (change.kind === "commit" && isAcknowledged) await change.acknowledge();
+  }
+  first.peer.end();
+  const next = read();
+  const second = await another(clock);
+  await asked(second);
+  // Whatever the slot says: an acknowledgement may have been lost on its way.
+  second.send(copyBoth, ...transaction(), data("B", position(64), position(0), wire.int32(8)), row);
+  expect(await next).toMatchObject({ kind: "begin", xid: 8 });
+  expect(kinds).toEqual(["begin", "schema", "insert", "commit", "begin"]);
+});
+
+test.each([
+  ["a row outside a transaction", [row]],
+  ["a part of a transaction, unasked", [data("S", wire.int32(7), Buffer.of(1))]],
+  ["the end of a part that has not begun", [data("E")]],
+  ["a commit without its beginning", transaction().slice(-1)],
+])("%s is a violation of the protocol", async (_, sent) => {
+  const { next } = first();
+  const session = await letIn();
+  await asked(session);
+  session.send(copyBoth, ...sent);
+  session.peer.end();
+  const error = await next.catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(ProtocolError);
+  expect(error).toMatchObject({ code: "UNEXPECTED_MESSAGE" });
+});

@@ -66,7 +66,8 @@ const said = (position: bigint) => `${(position >> 32n).toString(16)}/${(positio
 
 /** `cut` returns whether a piece ends before the server's byte of this number. */
 function replay({ steps }: Conversation, cut: (at: number) => boolean) {
-  const core = new ChangesCore(1 << 30, 0);
+  const streams = steps.some(({ call }) => String(call?.[1]).includes("streaming '"));
+  const core = new ChangesCore(1 << 30, 0, streams);
   const outcome = { outputs: [] as string[], rows: "", events: [] as string[] };
   let at = 0;
 

@@ -21,9 +21,10 @@ export class Core {
   readonly #memory: WebAssembly.Memory;
   readonly #told = new Map<number, Definition>();
 
-  constructor(maxMessageBytes: number, rowForm: number) {
+  /** `streams`: START_REPLICATION will ask for parts of open transactions. */
+  constructor(maxMessageBytes: number, rowForm: number, streams = false) {
     this.#memory = memory ??= (initSync({ module: source!() as never }) as { memory: WebAssembly.Memory }).memory;
-    this.#handle = guarded(() => new ChangesCore(maxMessageBytes, rowForm));
+    this.#handle = guarded(() => new ChangesCore(maxMessageBytes, rowForm, streams));
   }
 
   /** Calls the core. A trap ends all streams of this isolate. */

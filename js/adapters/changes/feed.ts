@@ -120,7 +120,7 @@ export class Feed {
   constructor(db: Client | Pool, options: ChangesOptions, rowForm: number) {
     this.#db = db;
     this.#options = options;
-    this.#core = new Core(configOf(db).maxMessageBytes, rowForm);
+    this.#core = new Core(configOf(db).maxMessageBytes, rowForm, options.streaming === true);
     this.#log = new ReadLog(options.from);
     this.#flushed = this.#log.from;
     const { slot, publication = [], tables, signal } = options;

@@ -34,7 +34,9 @@ impl Changes {
             subxid: None,
         };
         match Message::parse(&body, false) {
-            Ok((Message::Relation(message), _)) => self.relation(&message, at, &body)?,
+            Ok((Message::Relation(message), _)) => {
+                self.relation(&message, at, body.get(1..).unwrap_or_default());
+            }
             _ => return Err(malformed(b'R')),
         }
         self.line_is_over();

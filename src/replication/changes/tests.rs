@@ -1,3 +1,6 @@
+mod again;
+mod walk;
+
 use super::*;
 use alloc::string::String;
 
@@ -12,6 +15,14 @@ struct Stream {
 impl Stream {
     fn new() -> Stream {
         Stream::with(Options::default())
+    }
+
+    /// Parts of open transactions are asked for.
+    fn of_parts() -> Stream {
+        Stream::with(Options {
+            streams: true,
+            ..Options::default()
+        })
     }
 
     fn with(options: Options) -> Stream {
@@ -137,36 +148,6 @@ fn a_table_is_described_once_and_again_when_it_has_changed() {
 }
 
 #[test]
-fn what_was_yielded_whole_is_not_yielded_again() {
-    let mut stream = Stream::new();
-    stream.begin(7, 0x100).users().commit(0x128).lines();
-    stream.changes.restart(0x128);
-    stream.begin(7, 0x100).users();
-    stream.receive(&[b"I\0\0\x40\x01N", ANN]).commit(0x128);
-    assert_eq!(stream.lines(), "");
-    stream.begin(8, 0x128).commit(0x150);
-    assert_eq!(stream.lines().lines().count(), 2);
-}
-
-#[test]
-fn a_transaction_that_broke_off_begins_again() {
-    let mut stream = Stream::new();
-    stream.begin(7, 0x100).users().lines();
-    stream.changes.restart(0x90);
-    stream
-        .begin(7, 0x100)
-        .users()
-        .receive(&[b"I\0\0\x40\x01N", ANN])
-        .commit(0x128);
-    let lines = stream.lines();
-    let kinds: Vec<_> = lines
-        .lines()
-        .map(|line| line.split('"').nth(3).unwrap())
-        .collect();
-    assert_eq!(kinds, ["begin", "insert", "commit"]);
-}
-
-#[test]
 fn messages_are_text_or_bytes_and_may_be_outside_of_a_transaction() {
     let mut stream = Stream::new();
     stream.receive(&[b"M\0", &0x99_u64.to_be_bytes(), b"app\0\0\0\0\x02hi"]);
@@ -184,7 +165,7 @@ fn messages_are_text_or_bytes_and_may_be_outside_of_a_transaction() {
 
 #[test]
 fn parts_of_a_transaction_say_which_and_whether_they_are_rolled_back() {
-    let mut stream = Stream::new();
+    let mut stream = Stream::of_parts();
     stream.receive(&[b"S\0\0\0\x07\x01"]);
     stream.receive(&[b"R\0\0\0\x07", USERS]);
     stream.receive(&[b"I\0\0\0\x08\0\0\x40\x01N", ANN]);
@@ -208,21 +189,6 @@ fn parts_of_a_transaction_say_which_and_whether_they_are_rolled_back() {
             r#"{"kind":"abort","position":"0/15","xid":7,"subxid":8}"#,
             r#"{"kind":"commit","position":"0/128","xid":7,"committedAt":"2000-01-01T00:00:00+00:00"}"#,
         ]
-    );
-}
-
-/// The server sends all parts again if their commit was not acknowledged.
-#[test]
-fn parts_that_were_yielded_before_are_taken_back() {
-    let mut stream = Stream::new();
-    stream.changes.restart(0x128);
-    stream.receive(&[b"S\0\0\0\x07\x01"]).receive(&[b"E"]);
-    let positions = [0x127_u64, 0x128, AT].map(u64::to_be_bytes).concat();
-    stream.receive(&[b"c\0\0\0\x07\0", &positions]);
-    let lines = stream.lines();
-    assert!(
-        lines.ends_with("{\"kind\":\"abort\",\"position\":\"0/13\",\"xid\":7}\n"),
-        "{lines}"
     );
 }
 
@@ -261,9 +227,9 @@ fn names_and_numbers_are_as_the_options_say() {
         ..AsStrings::NONE
     };
     let mut stream = Stream::with(Options {
-        objects: false,
         strings,
         camel_case: true,
+        ..Options::default()
     });
     stream.begin(7, 0x100).lines();
     stream.receive(&[b"R\0\0\x40\x01app\0t\0d\0\x01\x01order_id\0\0\0\0\x14\xff\xff\xff\xff"]);
@@ -336,6 +302,10 @@ fn what_is_wrong_is_told_and_leaves_no_half_line() {
         (&[&b"I\0\0\x40\x01N\0\x01n"[..]][..], "PROTOCOL_VIOLATION"),
         (
             &[&b"I\0\0\x40\x01N\0\x02b\0\0\0\x01xn"[..]][..],
+            "INVALID_VALUE",
+        ),
+        (
+            &[&b"I\0\0\x40\x01N\0\x02t\0\0\0\x03abcn"[..]][..],
             "INVALID_VALUE",
         ),
         (&[&b"?"[..]][..], "PROTOCOL_VIOLATION"),

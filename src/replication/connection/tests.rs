@@ -12,7 +12,11 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
 }
 
 fn replication() -> Replication {
-    Replication::new(1 << 20, Options::default())
+    let options = Options {
+        streams: true,
+        ..Options::default()
+    };
+    Replication::new(1 << 20, options)
 }
 
 fn receive(replication: &mut Replication, bytes: &[u8]) -> u32 {
@@ -244,14 +248,15 @@ fn reading_waits_for_the_types_of_a_table() {
     let head = [0x10_u64, 0x20, 0].map(u64::to_be_bytes).concat();
     let table = b"R\0\0\x40\x01app\0t\0d\0\x01\0age\0\0\0\x40\x10\xff\xff\xff\xff";
     let row = b"I\0\0\x40\x01N\0\x01t\0\0\0\x015";
-    let messages = [&table[..], row].map(|body| message(b'd', &[b"w", &*head, body].concat()));
+    let begin = [b"B", &[0; 16][..], &[0, 0, 0, 7]].concat();
+    let messages = [&*begin, table, row].map(|body| message(b'd', &[b"w", &*head, body].concat()));
     let wants = status::LINES | status::TYPES_WANTED;
     assert_eq!(receive(&mut replication, &messages.concat()), wants);
     assert_eq!(replication.take_wanted_types(), [16_400]);
     replication.changes_taken();
     // The connection is lost before the catalog has answered. The next connection asks again.
     let mut next = streaming_again(replication);
-    assert_eq!(receive(&mut next, &messages.concat()), status::TYPES_WANTED);
+    assert_eq!(receive(&mut next, &messages.concat()), wants);
     assert_eq!(next.take_wanted_types(), [16_400]);
     let mut replication = next;
     // A domain of int4.

@@ -234,9 +234,21 @@ impl Conversation {
         self.steps.iter().map(bytes).sum()
     }
 
+    /// Whether START_REPLICATION asks for parts of open transactions.
+    fn streams(&self) -> bool {
+        self.steps.iter().any(|step| match &step.action {
+            Action::Call(_, Call::Command(text)) => text.contains("streaming '"),
+            _ => false,
+        })
+    }
+
     /// Replays. `cut`: whether a piece ends before the server's byte of this number.
     pub fn replay(&self, cut: impl Fn(usize) -> bool) -> Outcome {
-        let mut replication = Replication::new(1 << 30, Options::default());
+        let options = Options {
+            streams: self.streams(),
+            ..Options::default()
+        };
+        let mut replication = Replication::new(1 << 30, options);
         let mut outcome = Outcome::default();
         let mut at = 0;
         for step in &self.steps {

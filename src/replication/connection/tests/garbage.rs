@@ -8,7 +8,7 @@ use proptest::prelude::*;
 fn stream() -> Vec<Vec<u8>> {
     let head = [0x10_u64, 0x20, 0].map(u64::to_be_bytes).concat();
     let data = |parts: &[&[u8]]| message(b'd', &[b"w", &*head, &parts.concat()].concat());
-    let nine = [0, 0, 0, 9];
+    let [seven, eight, nine] = [7, 8, 9].map(|xid| [0, 0, 0, xid]);
     let [one, two] = [1_u64, 2].map(u64::to_be_bytes);
     Vec::from([
         data(&[b"B", &two, &one, &nine]),
@@ -19,11 +19,11 @@ fn stream() -> Vec<Vec<u8>> {
         data(&[b"T\0\0\0\x01\x03\0\0\x40\x01"]),
         logical(),
         data(&[b"C\0", &one, &two, &one]),
-        data(&[b"S", &nine, b"\x01"]),
-        data(&[b"M", &nine, b"\x01", &one, b"p\0\0\0\0\x01x"]),
+        data(&[b"S", &eight, b"\x01"]),
+        data(&[b"M", &eight, b"\x01", &one, b"p\0\0\0\0\x01x"]),
         data(&[b"E"]),
-        data(&[b"c", &nine, b"\0", &one, &two, &one]),
-        data(&[b"A", &nine, &nine]),
+        data(&[b"c", &eight, b"\0", &one, &two, &one]),
+        data(&[b"A", &seven, &seven]),
         keepalive(1),
     ])
 }
@@ -31,6 +31,14 @@ fn stream() -> Vec<Vec<u8>> {
 /// Messages of a stream, some with a changed byte, some cut off, and random bytes.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let sample = || prop::sample::select(stream());
+    // Most messages have a place only inside. The samples begin with a transaction of eight.
+    let inside = |from: usize, to: usize| {
+        let all = stream();
+        let (first, last) = (all[from].clone(), all[to].clone());
+        let content = all[from + 1..to].to_vec();
+        prop::sample::subsequence(content, 0..to - from)
+            .prop_map(move |content| [first.clone(), content.concat(), last.clone()].concat())
+    };
     let spoilt =
         (sample(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut bytes, at, byte)| {
             let at = at.index(bytes.len());
@@ -39,7 +47,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
             }
             bytes
         });
-    let inside =
+    let changed =
         (sample(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(bytes, other)| {
             message(
                 b'd',
@@ -47,9 +55,11 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
             )
         });
     prop_oneof![
-        6 => sample(),
+        3 => inside(0, 7),
+        2 => inside(8, 10),
+        2 => sample(),
         3 => spoilt,
-        2 => inside,
+        2 => changed,
         1 => prop::collection::vec(any::<u8>(), 0..20),
     ]
 }
@@ -90,6 +100,7 @@ fn read_into(
 fn streaming_objects() -> Replication {
     let options = Options {
         objects: true,
+        streams: true,
         ..Options::default()
     };
     start_streaming(Replication::new(1 << 20, options))

@@ -23,6 +23,7 @@ export type Code =
   | "PARAMETERS_TOO_LARGE"
   | "INVALID_QUERY"
   | "STREAM_OPEN"
+  | "CHANGES_OVER"
   | "CLIENT_CLOSED"
   | "OTHER_REQUEST"
   | "POOL_CLOSED"

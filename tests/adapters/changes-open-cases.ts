@@ -125,6 +125,44 @@ export const openCases: Record<string, Case> = {
     assert.equal(copy.stored.length, 2_001);
   },
 
+  async "with streaming, parts without an end are taken back when the link breaks"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, body text");
+    await using db = world.pgz.createPool(world.url, { options: smallMemory });
+    const copy = new Copy();
+    const insert = (from: number, isUndone: boolean, end: Promise<void>) =>
+      pool.transaction(async (tx) => {
+        await tx.exec(rows(name, from, 2_000));
+        await end;
+        if (isUndone) throw new Error("as planned");
+      });
+    let end = () => {};
+    const ends = new Promise<void>((resolve) => (end = resolve));
+    const working = started(
+      world.streaming().then(async () => {
+        const undone = started(insert(1, true, ends));
+        const stored = started(
+          insert(
+            10_001,
+            false,
+            ends.then(() => undone.catch(() => {})),
+          ),
+        );
+        await until(() => copy.openIds.has(1) && copy.openIds.has(10_001), "parts of both have come");
+        await world.cut();
+        end();
+        await assert.rejects(undone, {});
+        await stored;
+      }),
+    );
+    for await (const change of world.changes(db, { ...world.options, streaming: true })) {
+      copy.take(change);
+      if (change.kind === "commit") break;
+    }
+    await working;
+    assert.deepEqual([copy.stored.length, copy.stored[0], copy.openIds.size], [2_000, 10_001, 0]);
+  },
+
   async "with twoPhase, what was prepared and not acknowledged comes once when the link breaks"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, body text");
@@ -149,6 +187,22 @@ export const openCases: Record<string, Case> = {
       await world.free();
     }
   },
+
+  async "transactions() refuses a slot that was changed to two-phase commit"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, body text");
+    await pool.query(world.pgz.sql`select from pg_create_logical_replication_slot(${name}, 'pgoutput', false, true)`);
+    const working = started(
+      world.streaming().then(async () => {
+        await pool.simple(`begin; insert into ${name} values (1); prepare transaction '${name}'`);
+        await pool.simple(`commit prepared '${name}'`);
+        await world.insert(2);
+      }),
+    );
+    const next = world.changes(pool, world.options).transactions().next();
+    await assert.rejects(next, { code: "INVALID_OPTION" });
+    await working;
+  },
 };
 
 /** The server decodes so many changes before it sends a part. */
@@ -165,6 +219,11 @@ class Copy {
   readonly ended: string[] = [];
   readonly undone: unknown[] = [];
   readonly #open = new Map<number | undefined, { id: unknown; subxid: number | undefined }[]>();
+
+  /** The ids of transactions without an end. */
+  get openIds(): Set<unknown> {
+    return new Set([...this.#open.values()].flatMap((open) => open.map(({ id }) => id)));
+  }
 
   take(change: AnyChange): void {
     const { kind, xid, subxid } = change;

@@ -1,7 +1,7 @@
 // The first connection of a stream of changes over sockets in memory: after which failures the stream waits and
 // connects again, and how the others are reported.
 import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { changes, type ChangesOptions } from "../../js/adapters/changes.ts";
 import { provide } from "../../js/adapters/changes/core.ts";
 import type { AnyChange } from "../../js/adapters/changes/kinds.ts";
@@ -40,7 +40,15 @@ const position = (at: number) => Buffer.concat([wire.int32(0), wire.int32(at)]);
 const data = (letter: string, ...parts: Buffer[]) =>
   wire.message("d", Buffer.from("w"), position(16), position(64), position(0), Buffer.from(letter), ...parts);
 const copyBoth = wire.message("W", Buffer.of(0), wire.int16(0));
-const row = data("I", wire.int32(1), Buffer.from("N"), wire.int16(1), Buffer.from("t"), wire.int32(1), Buffer.from("5"));
+const row = data(
+  "I",
+  wire.int32(1),
+  Buffer.from("N"),
+  wire.int16(1),
+  Buffer.from("t"),
+  wire.int32(1),
+  Buffer.from("5"),
+);
 
 /** The beginning of a transaction with one row, and its commit, which ends at 64. */
 function transaction(): Buffer[] {
@@ -391,4 +399,72 @@ test.each([
   const error = await next.catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(ProtocolError);
   expect(error).toMatchObject({ code: "UNEXPECTED_MESSAGE" });
+});
+
+type Acknowledge = () => Promise<void>;
+
+/** Reads up to a commit. Returns its `acknowledge`, and the end of the reading. */
+const readers: Record<
+  string,
+  () => Promise<{ acknowledge: Acknowledge; leave: () => Promise<unknown>; next: () => Promise<unknown> }>
+> = {
+  async changes() {
+    const iterator = changes(client, options)[Symbol.asyncIterator]();
+    for (;;) {
+      const { value: change } = (await iterator.next()) as { value: AnyChange };
+      if (change.kind !== "commit") continue;
+      return { acknowledge: change.acknowledge, leave: () => iterator.return!(), next: () => iterator.next() };
+    }
+  },
+  async transactions() {
+    const iterator = changes(client, options).transactions();
+    const { value } = await iterator.next();
+    return { acknowledge: value!.acknowledge, leave: () => iterator.return(), next: () => iterator.next() };
+  },
+};
+
+describe.each(Object.keys(readers))("an acknowledgement in the loop of %s", (name) => {
+  async function read() {
+    const reading = readers[name]!();
+    const session = await letIn();
+    await asked(session);
+    session.send(copyBoth, ...transaction());
+    return { session, ...(await reading) };
+  }
+
+  test("is refused after the loop was left", async () => {
+    const { session, acknowledge, leave } = await read();
+    const leaving = leave();
+    await session.flight();
+    session.peer.end();
+    await leaving;
+    await expect(acknowledge()).rejects.toMatchObject({
+      name: "UsageError",
+      code: "CHANGES_OVER",
+      message: expect.stringContaining('from: "0/40"'),
+      cause: { code: "ABORTED" },
+    });
+  });
+
+  test("is not refused if it was made before that", async () => {
+    const { session, acknowledge, leave } = await read();
+    void acknowledge();
+    const leaving = leave();
+    const sent: string[] = [];
+    while (sent.at(-1) !== "Terminate") sent.push(...(await session.flight()));
+    expect(sent).toContain("CopyData");
+    session.peer.end();
+    await leaving;
+    await acknowledge();
+  });
+
+  test("is refused after the stream has failed, with its error", async () => {
+    const { session, acknowledge, next } = await read();
+    const failing = next();
+    session.send(row);
+    await session.flight();
+    session.peer.end();
+    await expect(failing).rejects.toMatchObject({ code: "UNEXPECTED_MESSAGE" });
+    await expect(acknowledge()).rejects.toMatchObject({ code: "CHANGES_OVER", cause: { code: "UNEXPECTED_MESSAGE" } });
+  });
 });

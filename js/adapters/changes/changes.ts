@@ -88,6 +88,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     const reader = new ChangeReader(feed, this.#options);
     const open = new OpenTransactions<Row>(maxBytes);
     let connections = 0;
+    let failure: unknown;
     try {
       for (;;) {
         const batch = await feed.next();
@@ -97,13 +98,18 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
           const whole = open.add(change as AnyChange<Row>, sizes[at]!);
           if (!whole) continue;
           yield whole;
-          if (this.#options.acknowledge === "commit") await whole.acknowledge();
+          if (this.#options.acknowledge !== "commit") continue;
+          feed.checkOpen();
+          await whole.acknowledge();
         }
         const rows = open.takeRows();
         if (rows) yield rows;
       }
+    } catch (error) {
+      failure = error;
+      throw error;
     } finally {
-      await feed.end();
+      await feed.end(failure);
     }
   }
 
@@ -121,7 +127,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
           try {
             controller.enqueue(await feed.next());
           } catch (error) {
-            await feed.end();
+            await feed.end(error);
             throw error;
           }
         },

@@ -183,28 +183,39 @@ export class Feed {
 
   /** Acknowledges all commits that the core has read. The consumer has received them all, because it requests more. */
   acknowledgeAll(): void {
+    if (this.#over.signal.aborted) return;
     void this.acknowledge(this.#core.call((handle) => handle.committed()));
   }
 
+  /** @throws UsageError `CHANGES_OVER` if the stream has ended and the server does not know of the position */
   async acknowledge(position: bigint): Promise<void> {
     if (position <= this.#acknowledged) return;
+    if (this.#over.signal.aborted) throw tooLate(position, this.#flushed, this.#over.signal.reason);
     this.#acknowledged = position;
     this.#lag.acknowledged(position);
     if (position > this.#flushed) this.#flushed = position;
     await this.#report();
   }
 
-  /** Ends the stream. Acknowledgements reach the server before the connection ends. */
-  async end(): Promise<void> {
+  /** Throws the reason if the stream has ended. */
+  checkOpen(): void {
+    this.#over.signal.throwIfAborted();
+  }
+
+  /**
+   * Ends the stream, with the error that it has met, if any. Acknowledgements reach the server before the connection
+   * ends.
+   */
+  async end(error?: unknown): Promise<void> {
     const connection = this.#connection;
     if (!this.#over.signal.aborted) await this.#report();
-    this.#stop(new AbortError("the stream of changes was left"));
+    this.#stop(error ?? new AbortError("the stream of changes was left"));
     await connection?.close();
     await this.#undo();
     this.#core.free();
   }
 
-  #stop(reason: AbortError): void {
+  #stop(reason: unknown): void {
     if (this.#over.signal.aborted) return;
     clearInterval(this.#timer);
     this.#unhear();
@@ -511,6 +522,16 @@ function slotExists(slot: string, hasTried: boolean, cause: unknown): UsageError
     "INVALID_OPTION",
     `Slot "${slot}" exists, and a snapshot needs a new slot: leave "snapshot" out to continue ` +
       `with the slot, or drop it to start again.${again}`,
+    { cause },
+  );
+}
+
+function tooLate(position: bigint, acknowledged: bigint, cause: unknown): UsageError {
+  const [wanted, last] = [position, acknowledged].map(lsnText);
+  return new UsageError(
+    "CHANGES_OVER",
+    `The stream of changes has ended, so ${wanted} cannot be acknowledged: the slot is at ${last}, and later changes ` +
+      `come again. Acknowledge before you leave the loop. If they are stored, start the next stream with from: "${wanted}".`,
     { cause },
   );
 }

@@ -66,7 +66,7 @@ export class ChangeIterator<Row> implements AsyncIterableIterator<AnyChange<Row>
       return this.#give();
     } catch (error) {
       if (this.#ending) return DONE;
-      await this.#end();
+      await this.#end(error);
       throw error;
     }
   }
@@ -83,13 +83,15 @@ export class ChangeIterator<Row> implements AsyncIterableIterator<AnyChange<Row>
 
   async #acknowledgeOwed(): Promise<void> {
     const owed = this.#owed;
+    if (!owed) return;
     this.#owed = undefined;
-    await owed?.acknowledge();
+    this.#feed.checkOpen();
+    await owed.acknowledge();
   }
 
-  #end(): Promise<void> {
+  #end(error?: unknown): Promise<void> {
     this.#atHand = [];
     this.#given = 0;
-    return (this.#ending ??= this.#feed.end());
+    return (this.#ending ??= this.#feed.end(error));
   }
 }

@@ -97,7 +97,11 @@ export interface Commit extends Change {
   readonly kind: "commit";
   readonly xid: number;
   readonly committedAt: string;
-  /** Acknowledges this commit. The slot then continues after it, and the server need not keep earlier WAL. */
+  /**
+   * Acknowledges this commit. The slot then continues after it, and the server need not keep earlier WAL.
+   *
+   * @throws UsageError `CHANGES_OVER` if the loop was left or the stream has failed: then this commit comes again
+   */
   acknowledge(): Promise<void>;
 }
 
@@ -105,13 +109,13 @@ export interface Commit extends Change {
 export interface Stream extends Change {
   readonly kind: "stream";
   readonly xid: number;
-  /** Whether it is the first part. If so, discard changes of the transaction that arrived earlier. */
+  /** Whether it is the first part. After a lost connection a transaction without an end begins again. */
   readonly first: boolean;
 }
 
 /**
- * With option `streaming`: a transaction that arrived in parts was rolled back, or with `subxid` one of its
- * subtransactions.
+ * With option `streaming`: undo the changes of a transaction that has arrived in parts, or with `subxid` those of one of
+ * its subtransactions. It was rolled back, or the connection was lost before its end: then it may begin again.
  */
 export interface Abort extends Change {
   readonly kind: "abort";
@@ -133,7 +137,11 @@ export interface Prepared extends Change {
   readonly gid: string;
   /** The time of this event, written as timestamptz in JSON. */
   readonly at: string;
-  /** Acknowledges this event. The slot then continues after it. */
+  /**
+   * Acknowledges this event. The slot then continues after it.
+   *
+   * @throws UsageError `CHANGES_OVER` if the loop was left or the stream has failed: then this event comes again
+   */
   acknowledge(): Promise<void>;
 }
 

@@ -5,7 +5,7 @@
 //   the connection is lost ─┘  all are dropped: the server sends them again
 //
 // Knows kinds of changes. Must not know connections or lines.
-import { ProtocolError, ResponseTooLargeError } from "../../index.ts";
+import { ProtocolError, ResponseTooLargeError, UsageError } from "../../index.ts";
 import type { AnyChange, ContentOf } from "./kinds.ts";
 
 /** A transaction that has committed. */
@@ -21,6 +21,7 @@ export interface ChangesOfTransaction<Row = Record<string, unknown>> {
    * `snapshot`.
    */
   readonly changes: ContentOf<Row>[];
+  /** @throws UsageError `CHANGES_OVER` if the loop was left or the stream has failed: then it comes again */
   acknowledge(): Promise<void>;
 }
 
@@ -28,6 +29,10 @@ interface OpenTransaction<Row> {
   readonly origin?: string | undefined;
   readonly changes: { readonly change: ContentOf<Row>; readonly bytes: number }[];
 }
+
+const IS_TWO_PHASE =
+  "The slot was made for two-phase commit, or changed to it, and the server sends its prepared transactions at PREPARE. " +
+  'transactions() cannot hold them: read the changes one by one, with option "twoPhase", or make another slot.';
 
 /** Stands for a missing xid: rows of a snapshot and non-transactional messages. No transaction has the id 0. */
 const NO_TRANSACTION = 0;
@@ -62,12 +67,12 @@ export class OpenTransactions<Row> {
         const acknowledge = () => change.acknowledge();
         return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
       }
-      // These never arrive: transactions() refuses option `twoPhase`.
+      // Without the option `twoPhase` they come from a slot that was made for it.
       case "beginPrepare":
       case "prepare":
       case "commitPrepared":
       case "rollbackPrepared":
-        return undefined;
+        throw new UsageError("INVALID_OPTION", IS_TWO_PHASE);
     }
     if (xid === NO_TRANSACTION && change.kind === "message") return outsideTransaction([change]);
     this.#hold(xid, change, bytes);

@@ -282,6 +282,12 @@ fn an_old_description_of_a_table_is_not_yielded_again() {
         assert_eq!(stream.kinds(), "");
         stream.begin(9, 0x300).receive(&two).commit(0x328);
         assert_eq!(stream.kinds(), "begin insert commit");
+        // A later transaction describes its table itself.
+        stream.restart().begin(7, 0x100);
+        stream.receive(&[&columns(1)]).receive(&one).commit(0x128);
+        stream.begin(9, 0x330).receive(&[&columns(2)]);
+        stream.receive(&two).commit(0x340);
+        assert_eq!(stream.kinds(), "begin insert commit");
         // If a change needs it after all, it is yielded first.
         stream.restart();
         stream

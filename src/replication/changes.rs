@@ -24,7 +24,7 @@ use crate::protocol::frontend;
 use crate::protocol::reader::{Malformed, Reader};
 use crate::types::{AsStrings, Types};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// How changes are written.
@@ -59,7 +59,7 @@ pub struct Changes {
     /// Each table's description as it arrived, by the table's OID.
     described: BTreeMap<u32, Box<[u8]>>,
     /// Other descriptions that came with transactions that were yielded earlier. They are reported only if a change
-    /// follows that has them.
+    /// follows that has them. Empty: there is none.
     unreported: BTreeMap<u32, Box<[u8]>>,
     /// Types of recently described tables that are not described yet: until then their values stay text.
     wanted: Vec<u32>,
@@ -79,7 +79,7 @@ pub struct Changes {
     /// Transactions that are recognised by their id.
     yielded: Yielded,
     /// Transactions of which parts were yielded, and no end.
-    open: BTreeSet<u32>,
+    open: Vec<u32>,
     /// Position after the last commit that was read.
     committed: Position,
     /// The end of the server's WAL, as last reported.
@@ -114,7 +114,7 @@ impl Changes {
             last: 0,
             yielded_to: 0,
             yielded: Yielded::default(),
-            open: BTreeSet::new(),
+            open: Vec::new(),
             committed: 0,
             end: 0,
         }
@@ -424,18 +424,25 @@ impl Changes {
         if is_known {
             return;
         }
-        self.open.insert(xid);
+        if !self.open.contains(&xid) {
+            self.open.push(xid);
+        }
         self.lines.begin("stream", at.start);
         self.lines.xid(xid);
         self.lines.boolean(b",\"first\":", is_first);
         self.lines.end();
     }
 
+    /// The transaction is over, or will be by its outcome only.
+    fn has_ended(&mut self, xid: u32) {
+        self.open.retain(|open| *open != xid);
+    }
+
     fn stream_commit(&mut self, xid: u32, end_position: Position, committed_at: Timestamp) {
         if self.yielded.has(xid) {
             return;
         }
-        self.open.remove(&xid);
+        self.has_ended(xid);
         self.has_committed(xid, end_position, committed_at);
     }
 
@@ -444,7 +451,7 @@ impl Changes {
             return;
         }
         if subxid == xid {
-            self.open.remove(&xid);
+            self.has_ended(xid);
         }
         self.abort(xid, subxid, at);
     }
@@ -464,7 +471,7 @@ impl Changes {
         if self.yielded.has(xid) {
             return;
         }
-        self.open.remove(&xid);
+        self.has_ended(xid);
         self.yielded.prepared(xid);
         self.two_phase("prepare", prepared);
     }
@@ -513,21 +520,27 @@ impl Changes {
             self.unreported.insert(message.oid, described.into());
             return;
         }
-        self.unreported.remove(&message.oid);
+        self.take_unreported(message.oid);
         self.relation(message, at, described);
     }
 
     /// Reports the description of a table that came with a transaction that was yielded earlier.
     fn report(&mut self, oid: u32, at: Where) -> Result<(), Failure> {
-        let Some(described) = self.unreported.remove(&oid) else {
+        let described = self.take_unreported(oid);
+        if described.is_empty() {
             return Ok(());
-        };
+        }
         match Message::parse(&[b"R", &*described].concat(), false) {
             Ok((Message::Relation(message), _)) => self.relation(&message, at, &described),
             _ => return Err(malformed(b'R')),
         }
         self.line_is_over();
         Ok(())
+    }
+
+    fn take_unreported(&mut self, oid: u32) -> Box<[u8]> {
+        let described = self.unreported.get_mut(&oid);
+        described.map(core::mem::take).unwrap_or_default()
     }
 
     /// Reports a table, unless its description is the last one. `described`: the message after its tag.

@@ -1,8 +1,8 @@
 //! The transactions that were yielded and not acknowledged: a server sends them again on the next connection.
 //!
 //! A commit is recognised by its position, because transactions come in the order of their commits. Two kinds are
-//! recognised by their id instead. A part of a transaction does not say where the commit will be. And PREPARE may be far
-//! before the position at which it is sent, if the slot was changed to two-phase commit meanwhile.
+//! recognised by their id instead. A part of a transaction does not say where the commit will be. And PREPARE may be
+//! far before the position at which it is sent, if the slot was changed to two-phase commit meanwhile.
 //!
 //! ```text
 //! prepare yielded ──> prepared ── its outcome yielded ──> ended ── acknowledged ──> forgotten
@@ -11,15 +11,15 @@
 //! Knows ids and positions. Must not know messages.
 
 use super::message::Position;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 #[derive(Debug, Default)]
 pub(super) struct Yielded {
-    /// Yielded up to PREPARE.
-    prepared: BTreeSet<u32>,
-    /// Yielded up to their end. Key: the upper bits of their ids. A consumer that never acknowledges has many, and their
-    /// ids are dense: mostly one takes less than a byte.
-    ended: BTreeMap<u32, Ended>,
+    /// Yielded up to PREPARE. There are at most `max_prepared_transactions`.
+    prepared: Vec<u32>,
+    /// Yielded up to their end, ordered by their ids. A consumer that never acknowledges has many, and their ids are
+    /// dense: mostly one takes less than a byte. They come almost in order, so that few entries move at an insertion.
+    ended: Vec<Ended>,
     /// The server does not send transactions again that ended at or before this position.
     acknowledged: Position,
     /// Acknowledged ones are removed when there are this many entries, because that reads all of them.
@@ -30,8 +30,9 @@ pub(super) struct Yielded {
 const ROOM: usize = 64;
 
 /// Transactions whose ids have the same upper bits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ended {
+    upper: u32,
     /// A bit for each id.
     ids: u64,
     /// Position after the last of their ends.
@@ -42,30 +43,46 @@ impl Yielded {
     pub fn has(&self, xid: u32) -> bool {
         let is_ended =
             |ended: &Ended| ended.ids & bit(xid) != 0 && ended.latest > self.acknowledged;
-        self.prepared.contains(&xid) || self.ended.get(&upper(xid)).is_some_and(is_ended)
+        let place = self.place(xid).ok();
+        self.prepared.contains(&xid)
+            || place
+                .and_then(|at| self.ended.get(at))
+                .is_some_and(is_ended)
     }
 
     /// The PREPARE of a transaction was yielded.
     pub fn prepared(&mut self, xid: u32) {
-        self.prepared.insert(xid);
+        self.prepared.push(xid);
     }
 
     /// The end of a transaction was yielded.
     pub fn ended(&mut self, xid: u32, end: Position) {
-        self.prepared.remove(&xid);
+        self.prepared.retain(|prepared| *prepared != xid);
         if self.ended.len() >= self.room {
             let acknowledged = self.acknowledged;
-            self.ended.retain(|_, ended| ended.latest > acknowledged);
+            self.ended.retain(|ended| ended.latest > acknowledged);
             self.room = ROOM.max(self.ended.len().saturating_mul(2));
         }
-        let ended = self.ended.entry(upper(xid)).or_default();
-        ended.ids |= bit(xid);
-        ended.latest = ended.latest.max(end);
+        let at = self.place(xid).unwrap_or_else(|at| {
+            let (upper, ids, latest) = (upper(xid), 0, 0);
+            self.ended.insert(at, Ended { upper, ids, latest });
+            at
+        });
+        if let Some(ended) = self.ended.get_mut(at) {
+            ended.ids |= bit(xid);
+            ended.latest = ended.latest.max(end);
+        }
     }
 
     /// The server does not send transactions again that ended at or before `acknowledged`.
     pub fn forget(&mut self, acknowledged: Position) {
         self.acknowledged = acknowledged;
+    }
+
+    /// Where the entry of a transaction is, or where it would be inserted.
+    fn place(&self, xid: u32) -> Result<usize, usize> {
+        self.ended
+            .binary_search_by_key(&upper(xid), |ended| ended.upper)
     }
 }
 

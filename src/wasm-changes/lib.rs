@@ -59,8 +59,8 @@ impl ChangesCore {
         }
     }
 
-    /// Starts the next connection of the stream. Transactions that were yielded are dropped: those whose commit ends at or
-    /// before `yielded`, and those that are recognised by their id.
+    /// Starts the next connection of the stream. Transactions that were yielded are dropped: those whose commit ends at
+    /// or before `yielded`, and those that are recognised by their id.
     pub fn restart(&mut self, yielded: u64) {
         self.inner.restart(yielded);
     }

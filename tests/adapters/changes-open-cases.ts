@@ -229,7 +229,10 @@ class Copy {
     const { kind, xid, subxid } = change;
     const open = this.#open.get(xid) ?? [];
     if (kind === "begin" || kind === "beginPrepare" || (kind === "stream" && change.first)) this.#open.set(xid, []);
-    if (kind === "insert") (this.#open.set(xid, open), open.push({ id: change.new["id"], subxid }));
+    if (kind === "insert") {
+      open.push({ id: change.new["id"], subxid });
+      this.#open.set(xid, open);
+    }
     if (kind === "abort") {
       this.undone.push(xid);
       this.#open.set(xid, subxid === undefined ? [] : open.filter((row) => row.subxid !== subxid));

@@ -147,6 +147,12 @@ export const planted = [
     to: "handle.restart(0n)",
   },
   {
+    name: "changes: one acknowledgement counts for all that was read",
+    file: "js/adapters/changes/feed.ts",
+    from: "if (position > this.#flushed) this.#flushed = position;",
+    to: "this.#flushed = this.#core.call((handle) => handle.committed());",
+  },
+  {
     name: "changes: a question for a sign of life is not answered",
     file: "js/adapters/changes/feed.ts",
     from: "    if (happened & CHANGES_STATUS_WANTED) await this.#report();\n",

@@ -114,8 +114,8 @@ export interface Stream extends Change {
 }
 
 /**
- * With option `streaming`: undo the changes of a transaction that has arrived in parts, or with `subxid` those of one of
- * its subtransactions. It was rolled back, or the connection was lost before its end: then it may begin again.
+ * With option `streaming`: undo the changes of a transaction that has arrived in parts, or with `subxid` those of one
+ * of its subtransactions. It was rolled back, or the connection was lost before its end: then it may begin again.
  */
 export interface Abort extends Change {
   readonly kind: "abort";

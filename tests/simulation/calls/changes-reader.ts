@@ -1,5 +1,5 @@
-// One stream of changes with its consumer: in each form in which changes can be read, at any speed, acknowledging all,
-// some or none.
+// One stream of changes with its consumer: in each form in which changes can be read, at any speed, acknowledging at
+// once, late, partly, out of order or never.
 //
 // Knows the three forms. Must not know slots, or what is stored meanwhile.
 import { changes, type Changes, type ChangesOptions } from "../../../js/adapters/changes.ts";
@@ -10,11 +10,25 @@ import { codeOf, endOf, inTime, type Run } from "./call.ts";
 
 export interface How {
   readonly form: "changes" | "transactions" | "stream";
-  /** One transaction in this many is acknowledged. 0: none is. */
-  readonly acknowledges: number;
+  /** A stream acknowledges by itself, unless never. */
+  readonly acknowledges: keyof typeof ACKNOWLEDGING;
   /** Milliseconds that the consumer takes for each of the first transactions. */
   readonly slow: number;
 }
+
+interface Whole {
+  readonly position: string;
+  readonly acknowledge: () => Promise<void>;
+}
+
+/** Takes from the transactions that wait for it, the oldest first, those that are acknowledged now, in this order. */
+const ACKNOWLEDGING = {
+  never: () => [],
+  "at once": (waiting) => waiting.splice(0),
+  late: (waiting) => (waiting.length > 1 ? waiting.splice(0, 1) : []),
+  partly: (waiting) => (waiting.length === 2 ? waiting.splice(0).slice(1) : []),
+  "out of order": (waiting) => (waiting.length === 2 ? waiting.splice(0).reverse() : []),
+} satisfies Record<string, (waiting: Whole[]) => readonly Whole[]>;
 
 /** The time is over. Only a silent link or a frozen process may be the reason. */
 export class Late extends Error {
@@ -38,6 +52,7 @@ export class Reader {
   readonly #end: Promise<unknown>;
   #leave: (() => Promise<unknown>) | undefined;
   #isLeft = false;
+  readonly #waiting: Whole[] = [];
   /** The last transaction that was acknowledged. */
   #acknowledged: string | undefined;
 
@@ -45,7 +60,7 @@ export class Reader {
     this.run = run;
     this.#how = how;
     const signal = AbortSignal.any([this.#abort.signal, ...(options.signal ? [options.signal] : [])]);
-    const acknowledge = how.form === "stream" && how.acknowledges ? "commit" : "manual";
+    const acknowledge = how.form === "stream" && how.acknowledges !== "never" ? "commit" : "manual";
     this.feed = changes(db, { ...options, acknowledge, signal });
     this.#end = endOf(this.#read()).finally(() => (this.isOver = true));
   }
@@ -69,7 +84,7 @@ export class Reader {
   get leaves(): string | undefined {
     const { form, acknowledges } = this.#how;
     // A stream has acknowledged what it has read, except the last piece.
-    return form === "stream" && acknowledges ? this.run.seen.at(-1)?.position : this.#acknowledged;
+    return form === "stream" && acknowledges !== "never" ? this.run.seen.at(-1)?.position : this.#acknowledged;
   }
 
   /** Waits until `is` holds. Throws the reason if it never will. */
@@ -146,8 +161,17 @@ export class Reader {
     const { acknowledges, slow } = this.#how;
     seen.push({ position, numbers });
     if (slow && seen.length <= SLOW) await pause(slow);
-    if (!acknowledge || !acknowledges || seen.length % acknowledges) return;
-    this.#acknowledged = position;
-    await acknowledge();
+    if (!acknowledge) return;
+    this.#waiting.push({ position, acknowledge });
+    for (const whole of ACKNOWLEDGING[acknowledges](this.#waiting)) await this.#acknowledge(whole);
+  }
+
+  async #acknowledge({ position, acknowledge }: Whole): Promise<void> {
+    const error = await endOf(acknowledge());
+    // A stream may end while its consumer is slow. Its next change is the error.
+    if (codeOf(error) === "CHANGES_OVER") return assert.equal(this.feed.stats().state, "over");
+    if (error !== undefined) throw error;
+    const at = (one: string | undefined) => this.run.seen.findIndex((whole) => whole.position === one);
+    if (at(position) > at(this.#acknowledged)) this.#acknowledged = position;
   }
 }

@@ -188,7 +188,7 @@ async function beside(reader: Reader, how: "left" | "aborted", work: () => Promi
 
 const how = (dice: Dice): How => ({
   form: dice.pick(["changes", "transactions", "stream"] as const),
-  acknowledges: dice.pick([0, 1, 1, 2]),
+  acknowledges: dice.pick(["never", "at once", "at once", "late", "partly", "out of order"] as const),
   slow: dice.oneIn(6) ? dice.below(200) : 0,
 });
 
@@ -201,14 +201,14 @@ const follows: Make = (dice, world) => {
   const second = groups(dice.below(3), dice, world);
   const hows = [how(dice), how(dice)] as const;
   const ends = dice.pick(["left", "aborted"] as const);
-  const cuts = dice.oneIn(2);
+  const cuts = dice.pick(["not", "not", "cut", "cut when seen"] as const);
   const stores = dice.oneIn(2);
   const statusInterval = dice.pick([10_000, 1_000, 50]);
   const all = [...first, ...between, ...second];
   const said = all.map(({ way, numbers }) => `${numbers.join()} by ${way}`).join("; ");
   const forms = hows.map(({ form, acknowledges }) => `${form} ${acknowledges}`).join(", then ");
   return {
-    says: `changes of ${said} as ${forms}${cuts ? ", cut" : ""}, ${ends}${stores ? ", with its position" : ""}`,
+    says: `changes of ${said} as ${forms}, ${cuts}, ${ends}${stores ? ", with its position" : ""}`,
     kind: "client",
     isDirect: true,
     hasSeveralTurns: true,
@@ -225,13 +225,18 @@ const follows: Make = (dice, world) => {
           followed.runs.push(run);
           return new Reader(db, { ...given, ...more, signal: options.signal }, run, reads);
         };
+        // What was seen and not acknowledged must not come again on the next connection.
+        const cut = async (from: Reader, stored: readonly number[]) => {
+          if (cuts === "cut when seen") await from.saw(stored, deadline);
+          if (cuts !== "not") await writer.cut(slot);
+        };
         const one: Run = { after: undefined, isExact: true, seen: [] };
         const reader = open(one, hows[0]);
         let isMade = false;
         await beside(reader, ends, async () => {
           isMade = await begins(reader, deadline, slot, db, world);
           if (!isMade) return;
-          await writer.store(first, () => (cuts ? writer.cut(slot) : Promise.resolve()));
+          await writer.store(first, () => cut(reader, writer.stored));
           await reader.saw(writer.stored, deadline);
         });
         if (!isMade) return;
@@ -241,12 +246,12 @@ const follows: Make = (dice, world) => {
         const next = open(two, hows[1], { from });
         await beside(next, "left", async () => {
           await next.streams(deadline);
-          const known = new Set(one.seen.flatMap(({ numbers }) => numbers));
-          await writer.store(second, () => (cuts ? writer.cut(slot) : Promise.resolve()));
-          await next.saw(
-            writer.stored.filter((number) => !known.has(number)),
-            deadline,
-          );
+          // What was seen and not acknowledged comes again.
+          const begins = one.seen.findIndex(({ position }) => position === two.after) + 1;
+          const known = new Set(one.seen.slice(0, begins).flatMap(({ numbers }) => numbers));
+          const left = () => writer.stored.filter((number) => !known.has(number));
+          await writer.store(second, () => cut(next, left()));
+          await next.saw(left(), deadline);
         });
         if (writer.error !== undefined) throw writer.error;
       }),
@@ -398,7 +403,7 @@ const temporary: Make = (dice, world) => {
       const run: Run = { after: undefined, isExact: true, seen: [] };
       const followed: Followed = { slot, runs: [run] };
       world.followed?.push(followed);
-      const reader = new Reader(db, given, run, { form: "changes", acknowledges: 1, slow: 0 });
+      const reader = new Reader(db, given, run, { form: "changes", acknowledges: "at once", slow: 0 });
       const error = await endOf(
         beside(reader, "left", async () => {
           if (!(await begins(reader, deadline, slot, db, world))) return;

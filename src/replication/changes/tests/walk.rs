@@ -1,8 +1,8 @@
 //! Feeds each message to each place: the place it leads to, or that it is refused.
 //!
 //! A letter is the place afterwards: `o`utside, `t`ransaction, `p`repared, `s`tream part; `x`: the message has no place
-//! there, and the stream fails. Capital letters are places in transactions that were yielded earlier: nothing is yielded
-//! there.
+//! there, and the stream fails. Capital letters are places in transactions that were yielded earlier, where nothing is
+//! yielded.
 
 use super::*;
 
@@ -65,8 +65,8 @@ fn places() -> Vec<(char, u8, Vec<Vec<u8>>)> {
     places
 }
 
-/// Each message, and the place to which it leads from each place: outside, then a transaction, a prepared one and a part
-/// that were yielded earlier, then those that were not.
+/// Each message, and the place to which it leads from each place: outside, then a transaction, a prepared one and a
+/// part that were yielded earlier, then those that were not.
 fn table(xid: u8, is_part: bool) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let row = b"\0\x01t\0\0\0\x011";
     let of_users = |more: &[u8]| [b"\0\0\x40\x01", more, row].concat();

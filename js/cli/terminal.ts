@@ -3,6 +3,7 @@
 // Knows back-pressure, a reader that leaves and a full disk. Must not know commands.
 import { fstatSync, writeSync } from "node:fs";
 import process from "node:process";
+import { watchPipe } from "./pipe-end.ts";
 
 /**
  * The reader of standard output is gone, as with `| head`. With a `cause`, standard output fails for another reason.
@@ -67,6 +68,11 @@ export function watchReader(heard: (reason: ReaderLeft) => void): void {
   tell = heard;
   process.stdout.on("error", lost);
   process.stderr.on("error", () => {}); // messages have no reader, but data may still have one
+}
+
+/** Notices a reader that leaves also while nothing is written. */
+export function watchReaderWhileIdle(): void {
+  if (!isFile && process.stdout.isTTY !== true) watchPipe(() => lost(Object.assign(new Error(), { code: "EPIPE" })));
 }
 
 function lost(error: NodeJS.ErrnoException): ReaderLeft {

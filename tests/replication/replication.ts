@@ -10,6 +10,10 @@ export const { changes } = (await import("../../dist/changes.js" as string)) as 
 
 export const plain = (url: string): string => `${url.split("?")[0]}?sslmode=disable`;
 
+interface Row {
+  readonly n: number;
+}
+
 /**
  * Follows a publication by transactions, and keeps what it reads as a program does that stores rows and position
  * together. Now and then it ends its stream and begins another, after its stored position, or where the slot is.
@@ -26,8 +30,11 @@ export class Consumer {
   readonly #db: pgz.Client | pgz.Pool;
   readonly #options: ofChanges.ChangesOptions;
   readonly #storesPosition: boolean;
+  readonly #read: typeof whole;
 
+  /** With the option `streaming` it reads parts of transactions. */
   constructor(db: pgz.Client | pgz.Pool, options: ofChanges.ChangesOptions, storesPosition: boolean) {
+    this.#read = options.streaming ? fromParts : whole;
     this.#db = db;
     this.#options = options;
     this.#storesPosition = storesPosition;
@@ -52,10 +59,9 @@ export class Consumer {
       const transactions: number[][] = [];
       this.streams.push(transactions);
       const from = this.#storesPosition ? this.position : undefined;
-      const feed = changes<{ n: number }>(this.#db, { ...this.#options, from });
+      const feed = changes<Row>(this.#db, { ...this.#options, from });
       try {
-        for await (const { position, changes: all, acknowledge } of feed.transactions()) {
-          const numbers = all.flatMap((change) => (change.kind === "insert" ? [change.new.n] : []));
+        for await (const { position, numbers, acknowledge } of this.#read(feed)) {
           if (numbers.length) transactions.push(numbers);
           for (const number of numbers) seen.add(number);
           this.position = position;
@@ -71,6 +77,41 @@ export class Consumer {
       this.#isLeaving = false;
       this.connections += feed.stats().connections;
     }
+  }
+}
+
+interface Whole {
+  readonly position: string;
+  readonly numbers: number[];
+  readonly acknowledge: () => Promise<void>;
+}
+
+async function* whole(feed: ofChanges.Changes<Row>): AsyncGenerator<Whole> {
+  for await (const { position, changes: all, acknowledge } of feed.transactions()) {
+    const numbers = all.flatMap((change) => (change.kind === "insert" ? [change.new.n] : []));
+    yield { position, numbers, acknowledge };
+  }
+}
+
+/** Does what docs/changes.md says of parts. Acknowledges each transaction when the second after it has come. */
+async function* fromParts(feed: ofChanges.Changes<Row>): AsyncGenerator<Whole> {
+  const open = new Map<number, { n: number; subxid: number | undefined }[]>();
+  const ended = new Set<number>();
+  const late: (() => Promise<void>)[] = [];
+  for await (const change of feed) {
+    const { kind, xid = 0, subxid } = change;
+    if (ended.has(xid)) throw new Error(`transaction ${xid} has come to its commit, and ${kind} follows`);
+    const begins = kind === "begin" || (kind === "stream" && change.first);
+    const rows = begins ? [] : (open.get(xid) ?? []);
+    open.set(xid, rows);
+    if (kind === "insert") rows.push({ n: change.new.n, subxid });
+    if (kind === "abort") open.set(xid, subxid === undefined ? [] : rows.filter((row) => row.subxid !== subxid));
+    if (kind !== "commit") continue;
+    ended.add(xid);
+    open.delete(xid);
+    late.push(() => change.acknowledge());
+    const acknowledge = async () => void (late.length > 2 && (await late.shift()!()));
+    yield { position: change.position, numbers: rows.map(({ n }) => n), acknowledge };
   }
 }
 

@@ -109,7 +109,7 @@ export interface Commit extends Change {
 export interface Stream extends Change {
   readonly kind: "stream";
   readonly xid: number;
-  /** Whether it is the first part. After a lost connection a transaction without an end begins again. */
+  /** Whether it is the first part. If so, discard changes of the transaction that arrived earlier. */
   readonly first: boolean;
 }
 

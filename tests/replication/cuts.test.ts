@@ -102,7 +102,7 @@ test("no transaction is lost or doubled over many disturbances", { timeout: 15 *
 async function write(db: InstanceType<typeof driver.Pool>, isOver: () => boolean): Promise<void> {
   for (let first = 1; !isOver();) {
     const last = first + (below(10) ? below(20) : below(400));
-    const rows = `select n, repeat('x', ${below(200)}) from generate_series(${first}, ${last}) n`;
+    const rows = `select n, repeat('x', ${below(600)}) from generate_series(${first}, ${last}) n`;
     const work = db.transaction(async (tx) => {
       await tx.exec(`insert into ledger ${rows}`);
       if (!below(8)) throw new Error("rolled back");

@@ -72,12 +72,16 @@ export function watchReader(heard: (reason: ReaderLeft) => void): void {
 
 /** Notices a reader that leaves also while nothing is written. */
 export function watchReaderWhileIdle(): void {
-  if (!isFile && process.stdout.isTTY !== true) watchPipe(() => lost(Object.assign(new Error(), { code: "EPIPE" })));
+  if (!isFile && process.stdout.isTTY !== true) watchPipe(() => endOutput());
 }
 
 function lost(error: NodeJS.ErrnoException): ReaderLeft {
   // Any other error ends the output as well, for example a full disk.
-  const reason = Object.assign(new ReaderLeft(), error.code !== "EPIPE" && { cause: error });
+  return endOutput(error.code === "EPIPE" ? undefined : error);
+}
+
+function endOutput(cause?: Error): ReaderLeft {
+  const reason = Object.assign(new ReaderLeft(), cause && { cause });
   stopWriting(reason);
   tell(reason);
   return reason;

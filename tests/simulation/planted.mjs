@@ -137,7 +137,7 @@ export const planted = [
   {
     name: "changes: what was read counts as acknowledged",
     file: "js/adapters/changes/feed.ts",
-    from: "updateStatus(this.#flushed, wantsAnswer)",
+    from: "updateStatus(this.#reportable, wantsAnswer)",
     to: "updateStatus(this.#core.call((handle) => handle.committed()), wantsAnswer)",
   },
   {
@@ -149,8 +149,8 @@ export const planted = [
   {
     name: "changes: one acknowledgement counts for all that was read",
     file: "js/adapters/changes/feed.ts",
-    from: "if (position > this.#flushed) this.#flushed = position;",
-    to: "this.#flushed = this.#core.call((handle) => handle.committed());",
+    from: "this.#lag.acknowledged(position);\n    if (position > this.#flushed) this.#flushed = position;",
+    to: "this.#lag.acknowledged(position);\n    this.#flushed = this.#core.call((handle) => handle.committed());",
   },
   {
     name: "changes: a question for a sign of life is not answered",
@@ -160,9 +160,9 @@ export const planted = [
   },
   {
     name: "changes: the stored position is forgotten",
-    file: "js/adapters/changes/feed.ts",
-    from: 'lsnOf(options.from ?? "0/0")',
-    to: 'lsnOf("0/0")',
+    file: "js/adapters/changes/log-read.ts",
+    from: 'UNKNOWN ? lsnOf(from ?? "0/0")',
+    to: 'UNKNOWN ? lsnOf("0/0")',
   },
   {
     name: "changes: the slot goes on past commits that wait to be acknowledged",

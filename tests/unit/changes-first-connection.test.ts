@@ -85,7 +85,7 @@ interface Server {
   readonly history?: string;
 }
 
-const row = (...values: readonly (string | undefined)[]) =>
+const answer = (...values: readonly (string | undefined)[]) =>
   Buffer.concat([
     wire.rowDescription(values.map((_, at) => ({ name: `c${at}`, oid: 25 }))),
     wire.dataRow(values.map((value) => (value === undefined ? null : Buffer.from(value)))),
@@ -97,12 +97,12 @@ async function answered(session: Session, server: Server = {}): Promise<void> {
   const { system = "7", timeline = "1", end = "0/40", confirmed = "0/10", missing, history } = server;
   expect([...(await session.flight()), ...(await session.flight())]).toEqual(["Query", "Query"]);
   session.send(
-    row(server.isStandby ? "t" : "f", "some time", confirmed, "f", missing),
-    row(system, timeline, end, "d"),
+    answer(server.isStandby ? "t" : "f", "some time", confirmed, "f", missing),
+    answer(system, timeline, end, "d"),
   );
   if (history === undefined) return;
   expect(await session.flight()).toEqual(["Query"]);
-  session.send(row("00000002.history", history));
+  session.send(answer("00000002.history", history));
 }
 
 /** The same, up to START_REPLICATION. Returns its text. */

@@ -92,7 +92,9 @@ export class Scope extends Calls {
   protected override run<T>(...[subject, options, body, use]: CallArguments<T>): Promise<T> {
     if (isCopy(subject.text)) throw copyNeedsTransaction();
     const scoped: typeof body = (call, session, ending) => body(call, this.#sessionOf(session), ending);
-    return this.#client.run(subject, options, scoped, use);
+    // Calls that share a connection would find what the settings leave.
+    const sharing = use === "shared" && this.#settings.change !== "none" ? "alone" : use;
+    return this.#client.run(subject, options, scoped, sharing);
   }
 
   /** Returns our session for this one. Throws inside a transaction, because the settings would last until its end. */
@@ -102,6 +104,7 @@ export class Scope extends Calls {
         "TRANSACTION_OPEN",
         "A transaction begun in SQL is open: end it first, or use scope.transaction() instead of BEGIN.",
       );
+    session.sessionChanges?.add(this.#settings.change);
     const known = this.#sessions.get(session);
     if (known) return known;
     const scoped = session.scoped(this.#settings);

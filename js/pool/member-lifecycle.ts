@@ -131,8 +131,9 @@ export class MemberLifecycle implements Pick<
     const { connection, sessionChanges } = member;
     try {
       await connection.startup.done;
+      sessionChanges.preparing(true);
       await thrown("afterConnect", this.#run(member, "afterConnect", afterConnect));
-      sessionChanges.change = "none";
+      sessionChanges.preparing(false);
     } catch (cause) {
       // The hook may have failed only because its connection ended, as any call may.
       const isLost = cause instanceof HookThrew && connection.closed && this.#isTransient(cause.error);

@@ -21,7 +21,7 @@ type Place = "idle" | "lent" | "busy" | "leaving";
 export class Member {
   readonly connection: Connection;
   readonly session: Session;
-  readonly sessionChanges = new SessionChanges();
+  readonly sessionChanges: SessionChanges;
   /** Turns of the pool's calls on it. */
   readonly turns: TurnQueue;
   /** The pool's generation when the member was made. `reset()` begins a new generation. */
@@ -49,6 +49,7 @@ export class Member {
 
   constructor(connection: Connection, sharing: number, generation: number, now: number, expiresAt: number) {
     this.connection = connection;
+    this.sessionChanges = new SessionChanges(connection);
     this.session = new Session(connection);
     this.session.sessionChanges = this.sessionChanges;
     // At least 2: the previous call may be about to leave when the next one comes, and the next one need not wait for

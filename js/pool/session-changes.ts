@@ -9,12 +9,9 @@
 //
 // Knows PostgreSQL's statements and functions. Must not know connections, or how a session is reset (cleaning.ts).
 // docs/pool.md has a table of this, which tests/unit/session-changes.test.ts writes.
+import { changeOfSetting, mayMakeTemporary, worstOf, type Change } from "../session/setting-changes.ts";
 import { readings, type SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
-
-/** In the order of their severity. */
-const CHANGES = ["none", "resets", "ends"] as const;
-export type Change = (typeof CHANGES)[number];
 
 /** Statements that leave nothing by themselves, only by the functions and tables that they name. */
 const CLEAN = `
@@ -65,10 +62,6 @@ export function changeOf(text: string): Change {
 
 /** Cached, since a program has few texts. */
 let seen: TextCache<Change> | undefined;
-
-function worstOf(changes: readonly Change[]): Change {
-  return CHANGES[Math.max(0, ...changes.map((change) => CHANGES.indexOf(change)))]!;
-}
 
 /** In a loop: a dump may have any number of statements. */
 function changeOfAll(reader: SqlReader): Change {
@@ -163,7 +156,7 @@ class Statement {
     // The next borrower's random numbers would be predictable.
     if (seeds) return "ends";
     // A search_path that begins with pg_temp makes each later CREATE TABLE a temporary one.
-    const isSure = isPlain && !value.toLowerCase().includes("pg_temp");
+    const isSure = isPlain && !mayMakeTemporary(value);
     return isSure && isOfTransaction ? "none" : "resets";
   }
 
@@ -200,12 +193,78 @@ function isTemporary(name: string): boolean {
   return name === "temp" || name === "temporary" || name.startsWith("pg_temp");
 }
 
+/**
+ * Whether a statement of a hook may put pg_temp on the session's search_path: its words or its texts name it, or a text
+ * has escapes.
+ */
+function mayNameTemporary(text: string): boolean {
+  return readings(text).some((reader) => {
+    while (reader.next() !== "end") {
+      const isText = reader.kind === "text";
+      if (isText && /^[^']|\\/.test(reader.text)) return true;
+      if (mayMakeTemporary(isText ? reader.content : reader.name)) return true;
+    }
+    return false;
+  });
+}
+
+/** The parts of a connection that decide where its CREATE TABLE makes a table. */
+interface Found {
+  readonly config: { readonly options: string | undefined; readonly startup: readonly (readonly [string, string])[] };
+  /** PostgreSQL 18 and newer report search_path. */
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
 /** What the statements of one session may have left since the session was clean. */
 export class SessionChanges {
-  change: Change = "none";
+  readonly #found: Found;
+  #change: Change = "none";
+  /** Whether a statement was noted since the session was clean. */
+  #isUsed = false;
+  /** Whether every borrower finds a search_path with pg_temp, as far as the program's own words tell. */
+  #isTemporary: boolean;
+  #isPreparing = false;
+
+  constructor(connection: Found) {
+    const { options = "", startup } = connection.config;
+    this.#found = connection;
+    // In `options`, a backslash escapes the next character.
+    this.#isTemporary = [["search_path", options.replaceAll("\\", "")] as const, ...startup].some(
+      ([name, value]) => changeOfSetting(name, value) === "resets",
+    );
+  }
+
+  get change(): Change {
+    return this.#isUsed && this.makesTemporary ? worstOf([this.#change, "resets"]) : this.#change;
+  }
+
+  set change(change: Change) {
+    this.#change = change;
+    if (change === "none") this.#isUsed = false;
+  }
+
+  /**
+   * Whether any CREATE TABLE may make a temporary table here, though its words do not show it. No calls share such a
+   * session.
+   */
+  get makesTemporary(): boolean {
+    return this.#isTemporary || mayMakeTemporary(this.#found.parameters.get("search_path") ?? "");
+  }
 
   note(text: string): void {
-    const change = changeOf(text);
-    if (change !== "none" && this.change !== "ends") this.change = change;
+    this.#isUsed = true;
+    this.add(changeOf(text));
+    if (this.#isPreparing) this.#isTemporary ||= mayNameTemporary(text);
+  }
+
+  /** Notes what settings leave that the driver sends in front of a statement. */
+  add(change: Change): void {
+    this.#change = worstOf([this.#change, change]);
+  }
+
+  /** Called around `afterConnect`: every borrower finds what its statements set. */
+  preparing(isPreparing: boolean): void {
+    this.#isPreparing = isPreparing;
+    this.change = "none";
   }
 }

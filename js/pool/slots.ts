@@ -346,7 +346,7 @@ export class Slots {
     let least: Member | undefined;
     for (const member of this.#members) {
       if (member.place !== "lent" || member.isAlone || member.isDoomed || member.borrowers >= sharing) continue;
-      if (member.connection.closed || member.connection.stopping) continue;
+      if (member.connection.closed || member.connection.stopping || member.sessionChanges.makesTemporary) continue;
       if (!least || member.borrowers < least.borrowers) least = member;
     }
     return least;

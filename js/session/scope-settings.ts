@@ -10,6 +10,7 @@ import { UsageError } from "../util/errors.ts";
 import { isNoRole } from "../util/no-role.ts";
 import { isText } from "../util/text.ts";
 import { CITUS_CHECK } from "./citus.ts";
+import { changeOfSetting, worstOf, type Change } from "./setting-changes.ts";
 
 /** The context in which a scope's calls run. At least one of the two options is required. */
 export interface ScopeOptions {
@@ -34,12 +35,14 @@ export interface ScopeSettings {
    * A key of the settings that decide what a statement means: equal if the same text takes and returns the same types.
    */
   readonly meaning: string;
+  /** What the settings leave in a session, for its next borrower. */
+  readonly change: Change;
 }
 
 const SCOPE_OPTIONS = namesOf<ScopeOptions>({ settings: true, role: true });
 const roleName = rule<string>("a role's name, not empty and without NUL", (value) => value && isText(value));
-/** The setting that option `role` sets, and the one that the core relies on. */
-const RESERVED = /^(role|client_encoding)$/i;
+/** The setting that option `role` sets, the one that the core relies on, and one that outlives its transaction. */
+const RESERVED = /^(role|client_encoding|seed)$/i;
 
 export function scopeSettings(options: ScopeOptions): ScopeSettings {
   if (typeof options !== "object" || options === null)
@@ -50,7 +53,12 @@ export function scopeSettings(options: ScopeOptions): ScopeSettings {
   const entries = Object.entries(settings).map(([name, value]) => [checkName(name), textOf(name, value)] as const);
   if (role !== undefined) entries.push(["role", checkRole(role)]);
   if (!entries.length) return invalid("settings", "given, or role: a scope without both would be the client itself");
-  return { statement: statementOf(entries), citusStatement: citusStatementOf(entries), meaning: meaningOf(entries) };
+  return {
+    statement: statementOf(entries),
+    citusStatement: citusStatementOf(entries),
+    meaning: meaningOf(entries),
+    change: worstOf(entries.map(([name, value]) => changeOfSetting(name, value))),
+  };
 }
 
 /** Refuses `none`, which would mean the login's own role. */
@@ -69,6 +77,7 @@ function checkName(name: string): string {
 
 function reasonAgainst(name: string): string {
   if (/^role$/i.test(name)) return 'use option "role"';
+  if (/^seed$/i.test(name)) return "the random numbers of later calls would follow from it";
   return RESERVED.test(name) ? "client_encoding is always UTF8" : "a name is text without NUL, and not empty";
 }
 

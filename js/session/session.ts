@@ -8,6 +8,7 @@ import type { Operation } from "../connection/operation.ts";
 import { catalogOf, type Catalog } from "./catalog.ts";
 import { SchemaChanges } from "./schema-changes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
+import type { Change } from "./setting-changes.ts";
 import { scopedKey, serverKey } from "./shapes.ts";
 import { Statements } from "./statements.ts";
 import { Learned } from "./learned.ts";
@@ -22,7 +23,7 @@ export class Session {
   /** Whether settings of a scope hold for what the session runs. */
   readonly isScoped: boolean;
   /** Notes changes that may outlive a call, if the session will have other users. */
-  sessionChanges: { note(text: string): void } | undefined;
+  sessionChanges: { note(text: string): void; add(change: Change): void } | undefined;
   /**
    * Called when COMMIT of a transaction on this session has been sent. It sends a question to the server in the same
    * flight.

@@ -421,6 +421,7 @@ function fakeConnection(login: Promise<unknown>): Connection {
     isBusy: false,
     transactionStatus: "I",
     config: { host: "fake", port: 0, database: "fake", user: "fake", startup: [] },
+    parameters: new Map(),
     startup: { done: login },
     onClosed: (listener: () => void) => listeners.add(listener),
     isHeld: true,

@@ -2,8 +2,8 @@
 // rules in one place, and the test checks every combination.
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { clean, isDemoted, ping } from "../../js/pool/cleaning.ts";
-import type { Change } from "../../js/pool/session-changes.ts";
 import { Member } from "../../js/pool/member.ts";
+import type { Change } from "../../js/session/setting-changes.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { FakeConnection, LOST, type Answer } from "../support/fake-connection.ts";
 import { settle } from "../support/pool-world.ts";

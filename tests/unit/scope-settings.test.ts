@@ -66,6 +66,7 @@ const refused: [what: string, options: unknown, says: RegExp][] = [
   ["a name that is empty", { settings: { "": "a" } }, /cannot be set: a name is text without NUL, and not empty/],
   ["a name with NUL", { settings: { "a\0.b": "a" } }, /cannot be set: a name is text without NUL, and not empty/],
   ["the role among settings", { settings: { Role: "r" } }, /use option "role"/],
+  ["a seed", { settings: { Seed: 0.5 } }, /cannot be set: the random numbers of later calls would follow from it/],
   ["an encoding", { settings: { CLIENT_ENCODING: "LATIN1" } }, /cannot be set: client_encoding is always UTF8/],
   ["a value that is undefined", { settings: { "app.tenant": undefined } }, /must give "app.tenant" as text/],
   ["a value that is null", { settings: { "app.tenant": null } }, /must give "app.tenant" as text/],

@@ -3,7 +3,9 @@
 //   DOCS=write npx vitest run tests/unit/session-changes.test.ts     writes it
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { changeOf, SessionChanges, type Change } from "../../js/pool/session-changes.ts";
+import { changeOf, SessionChanges } from "../../js/pool/session-changes.ts";
+import { scopeSettings } from "../../js/session/scope-settings.ts";
+import type { Change } from "../../js/session/setting-changes.ts";
 
 /** A row of the table, with statements as examples. */
 interface Row {
@@ -230,12 +232,56 @@ test("the worst of several statements counts, in any order", () => {
   const [none, resets, ends] = ["select 1", "set a.b = 1", "load 'x'"] as const;
   expect(changeOf([none, resets].join(";"))).toBe("resets");
   expect(changeOf([ends, resets, none].join(";"))).toBe("ends");
-  const leftovers = new SessionChanges();
+  const leftovers = changesOf();
   const seen = [none, resets, none, ends, resets, none].map((text) => {
     leftovers.note(text);
     return leftovers.change;
   });
   expect(seen).toEqual(["none", "resets", "resets", "ends", "ends", "ends"]);
+});
+
+/** The changes of a session whose borrowers find these settings. */
+const changesOf = ({ options, startup = [], reported = [] }: Found = {}) =>
+  new SessionChanges({ config: { options, startup }, parameters: new Map(reported) });
+
+interface Found {
+  readonly options?: string;
+  readonly startup?: readonly (readonly [string, string])[];
+  readonly reported?: readonly (readonly [string, string])[];
+}
+
+test.each<[change: Change, name: string, value: string]>([
+  ["resets", "search_path", "pg_temp"],
+  ["resets", "Search_Path", 'tenant_7, "pg_temp"'],
+  ["resets", "search_path", "PG_TEMP_3"],
+  ["none", "search_path", "tenant_7"],
+  ["none", "app.search_path", "pg_temp"],
+  ["none", "temp_tablespaces", "pg_temp"],
+  ["none", "app.seed", "0.5"],
+])("a scope leaves %s after %s = %s", (change, name, value) => {
+  expect(scopeSettings({ settings: { "app.a": 1, [name]: value }, role: "pg_temp" }).change).toBe(change);
+});
+
+test.each<[string, Found, before: string | undefined, Change]>([
+  ["nothing", {}, undefined, "none"],
+  ["a startup with pg_temp", { startup: [["search_path", "a, PG_TEMP"]] }, undefined, "resets"],
+  ["options with pg_temp", { options: "-c search\\_path=pg\\_temp" }, undefined, "resets"],
+  ["a role with pg_temp, in PostgreSQL 18", { reported: [["search_path", "pg_temp"]] }, undefined, "resets"],
+  ["a hook with pg_temp", {}, "set search_path to pg_temp", "resets"],
+  ["a hook with escapes", {}, "select set_config('search_path', E'pg\\137temp', false)", "resets"],
+  ["a hook with another setting", {}, "set timezone = 'UTC'", "none"],
+])("where borrowers find %s, a statement leaves what it may", (_, found, before, change) => {
+  const changes = changesOf(found);
+  changes.preparing(true);
+  if (before) changes.note(before);
+  changes.preparing(false);
+  expect(changes.change).toBe("none"); // nothing ran, so there is nothing to reset
+  for (let round = 0; round < 2; round++) {
+    changes.note("create table t ()");
+    expect([changes.change, changes.makesTemporary]).toEqual([change, change !== "none"]);
+    changes.change = "none";
+    expect(changes.change).toBe("none");
+  }
 });
 
 test("a text may have any number of statements", () => {

@@ -82,7 +82,7 @@ test("sessions of one connection share the record of what has run there, and are
 
 test("a scope's session has its own transactions, and notes its changes where the client's does", () => {
   const { session } = connect();
-  session.sessionChanges = { note: () => {} };
+  session.sessionChanges = { note: () => {}, add: () => {} };
   const scoped = session.scoped(tenant);
   expect(scoped.sessionChanges).toBe(session.sessionChanges);
   scoped.transaction.begin("begin");

@@ -54,6 +54,10 @@ const LEFT: [how: string, seen: string, clean: string][] = [
   ],
 ];
 
+async function inTurn<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
+  for (const item of items) await work(item);
+}
+
 export const pools: Case[] = [
   {
     name: "calls of a pool run in parallel, on at most max connections",
@@ -180,6 +184,79 @@ export const pools: Case[] = [
           }
         },
         { max: 1, startup: { timezone: "UTC" } },
+      ),
+  },
+  {
+    name: "a search_path with pg_temp leaves no table, whether a scope, the startup or a hook sets it",
+    run: (t) => {
+      const paths = ["pg_temp", "public_no, PG_Temp", '"$user_no", "pg_temp"'];
+      const made = async (calls: Pick<Pool, "exec">) => void (await calls.exec("create table left_over as select 1"));
+      const ways: [how: string, options: PoolOptions, leave: (pool: Pool) => Promise<void>][] = [
+        ...paths.map((path): [string, PoolOptions, (pool: Pool) => Promise<void>] => [
+          `scope ${path}`,
+          {},
+          (pool) => made(pool.scope({ settings: { Search_Path: path } })),
+        ]),
+        [
+          "batch of a scope",
+          {},
+          async (pool) =>
+            void (await pool.scope({ settings: { search_path: "pg_temp" } }).batch(["create table left_over ()"])),
+        ],
+        [
+          "transaction of a scope",
+          {},
+          (pool) => pool.scope({ settings: { search_path: "pg_temp" } }).transaction((tx) => made(tx)),
+        ],
+        [
+          "scope of a lease",
+          {},
+          async (pool) => {
+            await using lease = await pool.acquire();
+            await made(lease.scope({ settings: { search_path: "pg_temp" } }));
+          },
+        ],
+        ["startup", { startup: { search_path: "pg_temp" } }, made],
+        ["options", { options: "-c search_path=pg_temp" }, made],
+        [
+          "afterConnect",
+          { afterConnect: (lease: Lease) => lease.exec("set search_path = 'pg_temp'").catch(() => {}) },
+          made,
+        ],
+      ];
+      return inTurn(ways, ([how, options, leave]) =>
+        withPool(
+          t,
+          async (pool) => {
+            await leave(pool);
+            const seen = await pool.query("select to_regclass('left_over')::text as it");
+            t.assert.deepEqual(seen.rows, [{ it: null }], how);
+            t.assert.equal(pool.stats().total, 1, how);
+          },
+          { max: 1, ...options },
+        ),
+      );
+    },
+  },
+  {
+    name: "a scope on pg_temp shares no connection, so that no other call finds its table",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const scope = pool.scope({ settings: { search_path: "pg_temp" } });
+          const table = () => pool.query("select to_regclass('left_over')::text as it");
+          const [, , ...others] = await Promise.all([
+            pool.query("select 1 from pg_sleep(0.1)"),
+            scope.exec("create table left_over ()"),
+            ...[1, 2, 3].map(table),
+          ]);
+          t.assert.deepEqual(
+            others.map(({ rows }) => rows[0]!["it"]),
+            [null, null, null],
+          );
+        },
+        { max: 1, pipelining: 8 },
       ),
   },
   {

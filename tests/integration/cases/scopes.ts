@@ -402,6 +402,7 @@ export const scopes: Case[] = [
           { settings: { "app.tenant": {} } },
           { settings: { role: "x" } },
           { settings: { Client_Encoding: "LATIN1" } },
+          { settings: { SEED: 0.5 } },
           { settings: { "": "x" } },
           { settings: "x" },
           { role: "" },

@@ -90,6 +90,11 @@ const assignedClosures = {
   message: "V8 keeps such a function until a major collection: assign an object with it, or a const (decision 0042).",
 };
 
+const writesToStandard = {
+  selector: "CallExpression[callee.property.name='write'][callee.object.property.name=/^(stdout|stderr)$/]",
+  message: "Only js/cli/terminal.ts writes to standard output and error: it makes texts printable.",
+};
+
 const imports = (files, ...patterns) => ({
   files,
   rules: { "@typescript-eslint/no-restricted-imports": ["error", { patterns }] },
@@ -140,6 +145,12 @@ export default tseslint.config(
       "no-new-func": "error",
       "no-restricted-syntax": ["error", ...readsSql],
     },
+  },
+  {
+    // A server's text must not move a terminal's cursor: terminal.ts makes every text printable.
+    files: ["js/cli/**"],
+    ignores: ["js/cli/terminal.ts"],
+    rules: { "no-restricted-syntax": ["error", ...readsSql, writesToStandard] },
   },
   {
     files: ["js/{pool,api,statement,session,rows,connection,values}/**", "js/adapters/pg/**"],

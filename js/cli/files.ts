@@ -7,8 +7,10 @@ import { constants, type Stats } from "node:fs";
 import { open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
+import { isatty } from "node:tty";
 import { Misuse } from "./misuse.ts";
 import { openPipe, piecesOf, writePipe } from "./pipes.ts";
+import { PrintableData } from "./printable.ts";
 import { write } from "./terminal.ts";
 
 /** The destination of a command's data. */
@@ -62,9 +64,10 @@ async function placeOf(path: string): Promise<string> {
 
 async function inPlace(place: string, signal: AbortSignal): Promise<Destination> {
   const pipe = await openPipe(place, constants.O_WRONLY | constants.O_TRUNC, signal);
+  const screen = isatty(pipe.fd) ? new PrintableData() : undefined;
   return {
-    isTerminal: false,
-    write: (data) => writePipe(pipe, data, signal),
+    isTerminal: screen !== undefined,
+    write: (data) => writePipe(pipe, screen?.next(data) ?? data, signal),
     finish: () => pipe.close(),
     discard: () => pipe.close().catch(() => {}),
   };

@@ -5,7 +5,7 @@
 import process from "node:process";
 import type { OptionValues } from "./command.ts";
 import { Misuse } from "./misuse.ts";
-import { beforeLines, say } from "./terminal.ts";
+import { beforeLines, CLEAR, overwrite, say } from "./terminal.ts";
 
 /** What is known in advance about the data. */
 interface Expected {
@@ -47,7 +47,7 @@ export class Progress {
   end(rows?: number | null): void {
     clearInterval(this.#timer);
     beforeLines(() => "");
-    if (this.#isTerminal) process.stderr.write(CLEAR);
+    if (this.#isTerminal) overwrite("");
     if (rows !== undefined && rows !== null)
       say(
         line({
@@ -64,16 +64,14 @@ export class Progress {
     const { rows, bytes } = this;
     const text = line({ rows, bytes, seconds: this.#seconds(), expected: this.#expected, isOver: false });
     const columns = process.stderr.columns || 80; // a terminal may not know its width
-    process.stderr.write(this.#isTerminal ? `${CLEAR}${text.slice(0, columns - 1)}` : `${text}\n`);
+    if (this.#isTerminal) overwrite(text.slice(0, columns - 1));
+    else say(text);
   }
 
   #seconds(): number {
     return (performance.now() - this.#from) / 1_000;
   }
 }
-
-/** Moves to the beginning of the line and erases the line. */
-const CLEAR = "\r\x1b[K";
 
 interface State {
   readonly rows: number | undefined;

@@ -4,6 +4,7 @@
 // Knows the columnar format, as text that arrives in pieces, and how wide a character is. Must not know where rows come
 // from. Numbers keep their digits, because no cell is read as a JavaScript number. A control character is shown as JSON
 // writes it, so that no value moves the cursor.
+import { printableWord } from "./printable.ts";
 
 interface Cell {
   readonly text: string;
@@ -38,7 +39,7 @@ class Table {
   readonly #isRecords: boolean;
 
   constructor(names: readonly string[], first: readonly Row[], columns: number) {
-    this.#names = names.map(shown);
+    this.#names = names.map(printableWord);
     this.#widths = this.#names.map((name, at) =>
       Math.max(widthOf(name), ...first.map((row) => widthOf(row[at]!.text))),
     );
@@ -140,19 +141,8 @@ class ColumnarReader {
 
 function cellOf(json: string): Cell {
   if (json === "null") return { text: "", isNumber: false };
-  if (json.startsWith('"')) return { text: shown(JSON.parse(json) as string), isNumber: false };
-  return { text: shown(json), isNumber: /^-?\d/.test(json) };
-}
-
-/** Control characters of ASCII and C1, and those that change the direction of a line. */
-// eslint-disable-next-line no-control-regex -- these are what is looked for
-const CONTROLS = /[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-
-function shown(text: string): string {
-  return text.replace(CONTROLS, (one) => {
-    const escaped = JSON.stringify(one).slice(1, -1);
-    return escaped === one ? `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}` : escaped;
-  });
+  if (json.startsWith('"')) return { text: printableWord(JSON.parse(json) as string), isNumber: false };
+  return { text: printableWord(json), isNumber: /^-?\d/.test(json) };
 }
 
 function padded(text: string, width: number, isRight = false): string {

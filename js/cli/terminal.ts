@@ -1,9 +1,12 @@
-// Standard output and standard error: data go to the first, messages about them to the second.
+// Standard output and standard error: data go to the first, messages about them to the second. Only this file writes to
+// them: messages, and data on a terminal, are made printable; in a pipe or a file data stay exact.
 //
 // Knows back-pressure, a reader that leaves and a full disk. Must not know commands.
 import { fstatSync, writeSync } from "node:fs";
 import process from "node:process";
+import { Writable } from "node:stream";
 import { watchPipe } from "./pipe-end.ts";
+import { printable, PrintableData } from "./printable.ts";
 
 /**
  * The reader of standard output is gone, as with `| head`. With a `cause`, standard output fails for another reason.
@@ -18,7 +21,7 @@ export class ReaderLeft extends Error {
 export async function write(data: Uint8Array | string): Promise<void> {
   if (stopped) throw stopped;
   if (isFile) return writeToFile(data);
-  if (process.stdout.write(data)) return;
+  if (process.stdout.write(onTerminal?.next(data) ?? data)) return;
   await new Promise<void>((resolve, reject) => {
     giveUp = reject;
     process.stdout.once("drain", resolve);
@@ -26,6 +29,9 @@ export async function write(data: Uint8Array | string): Promise<void> {
 }
 
 const STDOUT = 1;
+
+/** Set if a person sees standard output. */
+const onTerminal = process.stdout.isTTY ? new PrintableData() : undefined;
 
 /**
  * Whether standard output is a file (`> file`). There process.stdout treats a write that a full disk has cut short as a
@@ -50,6 +56,16 @@ function writeToFile(data: Uint8Array | string): void {
   } catch (error) {
     throw lost(error as NodeJS.ErrnoException);
   }
+}
+
+/** Standard output for a library that writes there itself. */
+export function protocolOutput(): Writable {
+  if (!onTerminal) return process.stdout;
+  return new Writable({
+    write(data: Uint8Array, _encoding, done) {
+      process.stdout.write(onTerminal.next(data), () => done());
+    },
+  });
 }
 
 /** The reason why writing has stopped. */
@@ -98,8 +114,16 @@ export async function flush(): Promise<void> {
 
 /** Writes one line to the user, on standard error. */
 export function say(text: string): void {
-  process.stderr.write(`${clearLine()}${text}\n`);
+  process.stderr.write(`${clearLine()}${printable(text)}\n`);
 }
+
+/** Replaces the current line of a terminal, on standard error. */
+export function overwrite(text: string): void {
+  process.stderr.write(`${CLEAR}${printable(text)}`);
+}
+
+/** Moves the cursor to the line's beginning, and clears the line. */
+export const CLEAR = "\r\x1b[K";
 
 let clearLine = () => "";
 

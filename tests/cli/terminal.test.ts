@@ -78,3 +78,60 @@ test("Ctrl-C at the keyboard cancels the query", async () => {
   expect(await isThere()).toBe(false);
   await db.close();
 });
+
+// -- texts of a server ------------------------------------------------------------------------------------------------
+
+/** Sets the window's title, moves the cursor by a C1 character, turns the line around, deletes, and returns. */
+const HOSTILE = "\r\x1b]0;owned\x07\x9b2J\u202e\u2066\x7f";
+const MADE = [...HOSTILE].map((one) => `chr(${one.codePointAt(0)})`).join("||");
+const NAME = `U&"${[...HOSTILE].map((one) => `\\${one.codePointAt(0)!.toString(16).padStart(4, "0")}`).join("")}"`;
+/** A database that does not exist. */
+const NO_DATABASE = url.replace(/\/\w+\?/, `/${encodeURIComponent(HOSTILE)}?`);
+const NO_ROLE = url.replace(/\/\/\w+/, `//${encodeURIComponent(HOSTILE)}`);
+const raising = (how: string) => `query 'do $do$ begin ${how}; end $do$'`;
+
+const LINES: Readonly<Record<string, string>> = {
+  "an error": `query 'select (${MADE})::int'`,
+  "a notice": raising(`raise notice $$%$$, ${MADE}`),
+  "detail and hint": raising(`raise $$a$$ using detail = ${MADE}, hint = ${MADE}`),
+  "a context": raising(`execute $$select 1/0 /* $$||${MADE}||$$*/$$`),
+  "an excerpt": 'query "select \\"$HOSTILE\\""',
+  "a column and a cell": `query 'select ${MADE} as ${NAME}, ${MADE}'`,
+  "csv of a query": `query 'select ${MADE} as ${NAME}' --format csv`,
+  toon: `query 'select ${MADE} as ${NAME}' --format toon`,
+  json: `query 'select ${MADE} as ${NAME}' --format json`,
+  ndjson: `query 'select ${MADE} as ${NAME}' --format ndjson`,
+  "a terminal by its name": `query 'select ${MADE} as x' --format csv -o /dev/tty`,
+  "copy-out": `copy-out 'select ${MADE} as ${NAME}'`,
+  "copy-out in text": `copy-out 'select ${MADE}' --format text`,
+  "copy-in": "copy-in terminal_n hostile.csv",
+  types: "types hostile.ts",
+  changes: `changes --slot a --publication b --url '${NO_ROLE}'`,
+  ping: `ping '${NO_DATABASE}'`,
+  doctor: `doctor '${NO_DATABASE}'`,
+  mcp: `mcp --url '${NO_DATABASE}'`,
+};
+
+test("no text of a server moves the cursor or sets the title of a terminal", { timeout: 120_000 }, async () => {
+  cli.project.link("typescript");
+  cli.project.link("@modelcontextprotocol/sdk");
+  cli.project.write("hostile.csv", `n\n"${HOSTILE}"\n`);
+  cli.project.write("hostile.ts", `import { sql } from "pgz-edge";\nsql\`select "${HOSTILE}"\`;\n`);
+  const db = await driver.connect(url);
+  await db.simple("drop table if exists terminal_n; create table terminal_n (n int)");
+  const seenIn = async ([what, line]: readonly [string, string]) => {
+    const { out } = await ended(inTerminal(`pgz-edge ${line}`, { HOSTILE }));
+    const text = out.replaceAll(/\r+\n/g, "\n").replaceAll("\r\x1b[K", "");
+    expect.soft({ what, controls: text.match(/[^\P{C}\n\t]/gu) ?? [] }, text).toEqual({ what, controls: [] });
+    expect.soft(text, what).toContain("owned");
+  };
+  await Promise.all(Object.entries(LINES).map(seenIn));
+  await db.simple("drop table terminal_n");
+  await db.close();
+});
+
+test("a pipe and a file get the exact text", async () => {
+  const line = `pgz-edge query 'select ${MADE} as x' --format csv`;
+  const exact = `x\r\n"${HOSTILE}"\r\n`;
+  expect((await cli.shell(`${line} | cat; ${line} -o hostile.csv; cat hostile.csv`)).out).toBe(exact + exact);
+});

@@ -3,7 +3,9 @@
 // Knows the Model Context Protocol by its official SDK. The SDK is loaded when the command runs, because it is the
 // user's own package. Must not know SQL. An error that a tool throws is an answer with isError, because a model can
 // correct its SQL. Only a call of an unknown tool is an error of the protocol.
+import process from "node:process";
 import type { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import { protocolOutput } from "../terminal.ts";
 import { errorAnswer, textBlock, type Answer } from "./answers.ts";
 import { toolsFor, type Context, type Tool } from "./tools.ts";
 
@@ -112,7 +114,7 @@ async function sdk() {
 /** The transport over standard input and output. */
 export async function stdio() {
   const { StdioServerTransport } = await loaded(import("@modelcontextprotocol/sdk/server/stdio.js"));
-  return new StdioServerTransport();
+  return new StdioServerTransport(process.stdin, protocolOutput());
 }
 
 async function loaded<T>(modules: Promise<T>): Promise<T> {

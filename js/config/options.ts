@@ -46,7 +46,7 @@ export interface Found {
   /** `undefined` if there is no password. */
   readonly password: string | undefined;
   /** When the server ends the session, according to the user's function. */
-  readonly expiresAt?: number | Date | undefined;
+  readonly expiresAt?: number | undefined;
 }
 
 type Secret = "password" | "key" | "environment";

@@ -38,14 +38,19 @@ export function passwordOf(password: Password | undefined, file: PasswordFile | 
 }
 
 async function answerOf(ask: Exclude<Password, string>, attempt: LoginAttempt): Promise<Found> {
-  let given: string | PasswordAnswer;
+  const { password, expiresAt } = await read(ask, attempt);
+  // A token service may return seconds, or a text.
+  if (!(expiresAt > 1e12)) invalid("expiresAt", "a Date or milliseconds");
+  return { password: passwordText(password, "password"), expiresAt };
+}
+
+/** Reads the answer once: a getter of it, or its Date, may run the user's code and throw, as the function may. */
+async function read(ask: Exclude<Password, string>, attempt: LoginAttempt) {
   try {
-    given = await ask(attempt);
+    const given = await ask(attempt);
+    const { password = given, expiresAt = Infinity } = Object(given) as Partial<PasswordAnswer>;
+    return { password, expiresAt: Number(expiresAt) };
   } catch (cause) {
     throw new AuthenticationError("PASSWORD_FUNCTION_FAILED", 'Option "password" threw.', { retryable: true, cause });
   }
-  const { password = given, expiresAt = Infinity } = Object(given) as Partial<PasswordAnswer>;
-  // A token service may return seconds, or a text.
-  if (!(Number(expiresAt) > 1e12)) invalid("expiresAt", "a Date or milliseconds");
-  return { password: passwordText(password, "password"), expiresAt };
 }

@@ -62,7 +62,7 @@ export class Connection {
    */
   staysRead = false;
   /** When the server will end the session, according to the source of the password. */
-  expiresAt: number | Date | undefined;
+  expiresAt: number | undefined;
   /** The settings that the server reports in ParameterStatus. */
   readonly parameters = new Map<string, string>();
   /** Times in binary are integers, as every PostgreSQL from 10 on reports. Known after the first ReadyForQuery. */

@@ -178,7 +178,7 @@ export class MemberLifecycle implements Pick<
 function lifetime(maxLifetime: number, { expiresAt = Infinity }: Connection): number {
   // Without the minimum, a clock that is ahead or a wrong time would let each connection expire unused, and the pool
   // would make another.
-  const left = Math.max(SHORTEST_LIFETIME, (Number(expiresAt) - Date.now()) * 0.8);
+  const left = Math.max(SHORTEST_LIFETIME, (expiresAt - Date.now()) * 0.8);
   return Math.min(maxLifetime || Infinity, left) * (1 - Math.random() / 10);
 }
 

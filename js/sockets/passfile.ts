@@ -7,6 +7,7 @@
 // wanted. A warning contains nothing from a file, only its path.
 import { readFile, stat } from "node:fs/promises";
 import process from "node:process";
+import { MOST_PASSFILE } from "../util/limits.ts";
 import { emit, type Observer } from "../util/observer.ts";
 import type { PassfileEntry, Runtime } from "./runtime.ts";
 
@@ -53,6 +54,7 @@ async function contents(path: string, { mayRead }: Surroundings): Promise<{ text
     if (!found.isFile()) return { refusal: "it is not a plain file" };
     if (process.platform !== "win32" && found.mode & 0o077)
       return { refusal: "group or others may access it; its permissions must be u=rw (0600) or less" };
+    if (found.size > MOST_PASSFILE) return { refusal: `it is larger than ${MOST_PASSFILE} bytes` };
     return { text: await readFile(path, "utf8") };
   } catch (error) {
     const { code } = error as { code?: string };
@@ -76,9 +78,16 @@ export function passwordIn(text: string, { host, port, database, user }: Passfil
     if (line.startsWith("#")) continue;
     let at: number | undefined = 0;
     for (const field of [place, String(port), database, user]) at = at === undefined ? at : afterField(line, at, field);
-    if (at !== undefined) return passwordFrom(line.replace(/\r+$/, ""), at);
+    if (at !== undefined) return passwordFrom(withoutReturns(line), at);
   }
   return undefined;
+}
+
+/** In a loop, because a regular expression would try the line's end from each return again. */
+function withoutReturns(line: string): string {
+  let end = line.length;
+  while (line[end - 1] === "\r") end--;
+  return line.slice(0, end);
 }
 
 /** Returns where the next field begins, if the field that begins at `at` is `*` or `value`. */

@@ -30,6 +30,11 @@ export const LONGEST_KNOWN_TYPES = 40;
  * Maximum number of cached salted passwords: enough for every role that an isolate uses. The oldest is dropped first.
  */
 export const MOST_PASSWORDS = 64;
+/**
+ * Maximum bytes of a password file: ten thousand lines. It is read for each login, and searched without a turn for other
+ * events: 1 MiB takes at most some 25 ms.
+ */
+export const MOST_PASSFILE = 1 << 20;
 /** Maximum number of servers in each cache that has an entry per server. */
 export const MOST_SERVERS = 10_000;
 /** workerd's WebCrypto refuses more PBKDF2 iterations than this. The core then derives the key itself. */

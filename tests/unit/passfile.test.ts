@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { ConnectInput, Options } from "../../js/config/options.ts";
 import { passfiles, passwordIn } from "../../js/sockets/passfile.ts";
+import { MOST_PASSFILE } from "../../js/util/limits.ts";
 import type { Notice } from "../../js/util/observer.ts";
 
 interface Case {
@@ -57,6 +58,26 @@ test.each(cases)("of $file libpq takes $password for $host:$port:$dbname:$user",
   const host = one.host || "127.0.0.1"; // as the recorder
   const login = { host, port: Number(one.port || 5432), database: one.dbname || one.user, user: one.user };
   expect(passwordIn(one.file, login)).toBe(one.password);
+});
+
+test("a line of any characters is read in linear time", () => {
+  const login = { host: "h", port: 1, database: "d", user: "u" };
+  const many = 1_000_000;
+  for (const one of ["\r", "\\", ":", "*", "*:", "a\n", "\n"]) {
+    passwordIn(`${one.repeat(many)}x`, login);
+    passwordIn(`*:*:*:*:${one.repeat(many)}x`, login);
+  }
+  expect(passwordIn(`*:*:*:*:a\rb\r\r`, login)).toBe("a\rb");
+});
+
+test("a file of more than MOST_PASSFILE bytes is not read", async () => {
+  const text = `*:*:*:*:x\n${"#".repeat(MOST_PASSFILE - 10)}`;
+  expect(await loginOf({ user: "ada", passfile: await fileOf(text) })).toEqual({ password: "x", told: [] });
+  const passfile = await fileOf(`${text}#`);
+  expect(await loginOf({ user: "ada", passfile })).toEqual({
+    password: undefined,
+    told: [`WARNING Password file ${passfile} is ignored: it is larger than ${MOST_PASSFILE} bytes.`],
+  });
 });
 
 test("a socket in Debian's folder counts as localhost too", () => {

@@ -11,6 +11,7 @@ import { clock, listen, newDice } from "../support/model-host.ts";
 import { until } from "../support/until.ts";
 import { of } from "./config-input.ts";
 
+const CAUSE = new Error("thrown late");
 const roles = { app: { password: "right" } };
 const place: Options = { host: "memory", user: "app", database: "app", sslmode: "disable" };
 
@@ -77,6 +78,72 @@ test.each(["throws", "rejects"])(
   },
 );
 
+test.each<[string, () => unknown]>([
+  [
+    "password",
+    () => ({
+      get password() {
+        throw CAUSE;
+      },
+    }),
+  ],
+  [
+    "expiresAt",
+    () => ({
+      password: "a",
+      get expiresAt() {
+        throw CAUSE;
+      },
+    }),
+  ],
+  [
+    "value of expiresAt",
+    () => ({
+      password: "a",
+      expiresAt: {
+        valueOf() {
+          throw CAUSE;
+        },
+      },
+    }),
+  ],
+  [
+    "proxy",
+    () =>
+      new Proxy(
+        {},
+        {
+          get(_, name) {
+            if (name === "then") return undefined;
+            throw CAUSE;
+          },
+        },
+      ),
+  ],
+  [
+    "then",
+    () => ({
+      get then() {
+        throw CAUSE;
+      },
+    }),
+  ],
+])("a result whose %s throws gives a typed error with that as cause", async (_, password) => {
+  const config = of({ user: "ada", password: password as never });
+  const error = await config.password(config).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(AuthenticationError);
+  expect(error).toMatchObject({ code: "PASSWORD_FUNCTION_FAILED", retryable: true, cause: CAUSE });
+});
+
+test("a result is read once, when it has come", async () => {
+  const expiresAt = new Date(Date.now() + 1e6);
+  const until = Number(expiresAt);
+  const config = of({ user: "ada", password: () => Promise.resolve({ password: "a", expiresAt }) });
+  const found = await config.password(config);
+  expiresAt.setTime(NaN);
+  expect(found).toEqual({ password: "a", expiresAt: until });
+});
+
 test("a function that does not answer is called again once the login that called it has given up", async () => {
   const password = vi.fn(() => new Promise<string>(() => {}));
   const config = of({ user: "ada", password });
@@ -124,7 +191,7 @@ test("the expiry is milliseconds or a Date, and seconds and texts are refused", 
     return config.password(config);
   };
   const date = new Date("2030-01-01");
-  expect(await answer(date)).toEqual({ password: "x", expiresAt: date });
+  expect(await answer(date)).toEqual({ password: "x", expiresAt: date.getTime() });
   expect(await answer(date.getTime())).toEqual({ password: "x", expiresAt: date.getTime() });
   expect(await answer(undefined)).toEqual({ password: "x", expiresAt: Infinity });
   for (const wrong of [date.getTime() / 1000, "2030-01-01", new Date("no date"), null])

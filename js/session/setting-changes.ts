@@ -1,6 +1,7 @@
 // What a setting leaves in its session although the setting itself ends with its transaction.
 //
-// Knows PostgreSQL's settings. Must not know statements (pool/session-changes.ts reads them), or how a session is reset.
+// Knows PostgreSQL's settings. Must not know statements (pool/session-changes.ts reads them), or how a session is
+// reset.
 
 /** What a session needs before its next borrower: nothing, a reset, or its end. In the order of their severity. */
 export const CHANGES = ["none", "resets", "ends"] as const;

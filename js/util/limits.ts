@@ -31,8 +31,8 @@ export const LONGEST_KNOWN_TYPES = 40;
  */
 export const MOST_PASSWORDS = 64;
 /**
- * Maximum bytes of a password file: ten thousand lines. It is read for each login, and searched without a turn for other
- * events: 1 MiB takes at most some 25 ms.
+ * Maximum bytes of a password file: ten thousand lines. It is read for each login, and searched without a turn for
+ * other events: 1 MiB takes at most some 25 ms.
  */
 export const MOST_PASSFILE = 1 << 20;
 /** Maximum number of servers in each cache that has an entry per server. */

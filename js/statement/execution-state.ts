@@ -218,7 +218,11 @@ export class ExecutionState {
       const step = this.#describedNext(error, operation);
       // It cannot be repeated here, for example because its transaction has failed too. The next call describes it
       // again.
-      if (step.do === "fail") statements.forgetShape(shape.sql);
+      if (step.do === "fail") {
+        statements.forgetShape(shape.sql);
+        // Nothing of it has run, and its transaction can only be rolled back.
+        if (isStale(error)) Object.assign(error, { retryable: true });
+      }
       return step;
     }
     return this.#conflictOrFail(operation, error);

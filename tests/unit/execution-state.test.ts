@@ -4,7 +4,7 @@
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
-import { fromFailure } from "../../js/util/errors.ts";
+import { fromFailure, PostgresError } from "../../js/util/errors.ts";
 import { limitsOf } from "../../js/wasm/boundary.ts";
 import {
   BOUND,
@@ -177,6 +177,23 @@ test("inside a transaction an outdated statement fails, and the next call descri
     ["forget", knows.id],
     ["forgetShape", "select n"],
   ]);
+});
+
+test("inside a transaction only an error that shows that the statement has not run becomes retryable", () => {
+  for (const [code, routine, isRetryable] of [
+    ["0A000", "RevalidateCachedQuery", true],
+    ["08P01", "PortalSetResultFormat", true],
+    ["26000", "FetchPreparedStatement", true],
+    ["0A000", "ExecuteQuery", false],
+    ["42P01", "parserOpenTable", false],
+  ] as const) {
+    const { state, transaction } = newState({ knows: newShape() });
+    Object.assign(transaction, { place: "inside", status: "T", isNone: false });
+    state.begin();
+    const failure = new PostgresError({ code, routine });
+    expect(state.executed(over(failure, NOT_BOUND), undefined)).toEqual({ do: "fail", error: failure });
+    expect(failure.retryable, code).toBe(isRetryable);
+  }
 });
 
 test("a description that the server has just given is not outdated, but its name may be lost", () => {

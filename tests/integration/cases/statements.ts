@@ -1,4 +1,5 @@
 // Statements other than a plain SELECT, several statements in one text, and what describe returns.
+import type { Client, PgzError, Transaction } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { abortedAt, newMark, withClient, withSchema } from "./helpers.ts";
 
@@ -437,6 +438,46 @@ export const statements: Case[] = [
           await tx.query("select 1");
           t.assert.equal(await columns(tx), "a,e");
         });
+      }),
+  },
+  {
+    name: "another session's DDL is noticed only inside a transaction, by a retryable error that has run nothing",
+    run: (t) =>
+      withSchema(t, async (owner, schema) => {
+        const table = `${schema}.t`;
+        const text = `select * from ${table}`;
+        let columns = 1;
+        await owner.exec(`create table ${table} (c1 int4)`);
+        for (const prepare of ["auto", "unnamed"] as const)
+          await withClient(
+            t,
+            async (client) => {
+              const alter = () => t.side(`alter table ${table} add column c${++columns} text`);
+              const seen = async (of: Pick<Client, "query">) => (await of.query(text)).fields.length;
+              const batched = async (tx: Transaction) => (await tx.batch([text, "select 1"]))[0]!.fields.length;
+              for (const calls of [client, client.scope({ settings: { "app.tenant": 1 } })])
+                for (const inside of [seen, batched]) {
+                  for (let round = 0; round < 3; round++) await seen(calls);
+                  await alter();
+                  t.assert.equal(await seen(calls), columns, "alone");
+                  await alter();
+                  t.assert.equal(await calls.transaction(seen), columns, "first in a transaction");
+                  await alter();
+                  const work = async (tx: Transaction) => {
+                    await tx.query("select 1");
+                    return await inside(tx);
+                  };
+                  const error = await calls.transaction(work).then(
+                    () => undefined,
+                    (thrown: PgzError) => thrown,
+                  );
+                  t.assert.equal(/^(0A000|08P01)$/.test(error?.code ?? ""), true, `${error}`);
+                  t.assert.equal(error?.retryable, true, `${prepare} ${inside.name}`);
+                  t.assert.equal(await calls.transaction(work), columns, "again");
+                }
+            },
+            { prepare },
+          );
       }),
   },
   {

@@ -300,6 +300,30 @@ test("an abort during COMMIT cancels it, and rolls back what it has not committe
   await goesOn(session);
 });
 
+test.each(["a farewell", "a cut"])(
+  "%s in place of COMMIT's answer fails the cursor, which runs nowhere else",
+  async (end) => {
+    const { session, first } = await open();
+    session.send(beginning(), begun(), rows(0, 1), atEnd(1));
+    expect(await query(session)).toBe("COMMIT");
+    const another = accepted();
+    if (end === "a cut") session.peer.reset();
+    else session.send(shutdown());
+    await expect(first).rejects.toMatchObject({ code: end === "a cut" ? "CONNECTION_LOST" : "57P01" });
+    expect(await isPending(another)).toBe(true);
+  },
+);
+
+test("a retryable end in place of COMMIT's answer does not run the cursor again, since it may have committed", async () => {
+  const { session, first } = await open();
+  session.send(beginning(), begun(), rows(0, 1), atEnd(1));
+  expect(await query(session)).toBe("COMMIT");
+  const another = accepted();
+  session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P05", M: "idle" }));
+  session.peer.end();
+  await expect(Promise.race([first, another])).rejects.toMatchObject({ code: "57P05" });
+});
+
 // -- in a user's transaction -----------------------------------------------------------------------------------------
 
 /** Runs this in a transaction that has begun with a statement. */

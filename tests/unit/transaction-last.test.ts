@@ -1,8 +1,8 @@
 // The last statement of a transaction, with which COMMIT is sent: the outcome of both, over sockets in memory, and what
 // the error says about the transaction.
 import { beforeEach, expect, test, vi } from "vitest";
-import type { Transaction } from "../../js/api/transaction.ts";
-import type { PgzError } from "../../js/util/errors.ts";
+import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
+import { PostgresError, type PgzError } from "../../js/util/errors.ts";
 import {
   accepted,
   begun,
@@ -32,12 +32,13 @@ const tagged = (tag: string) => [wire.parseComplete(), wire.bindComplete(), wire
 /** A transaction whose last statement is its second. Both have been sent when this returns. */
 async function lastOf(
   work: (tx: Transaction) => Promise<unknown>,
+  options: TransactionOptions = {},
 ): Promise<{ session: Session; call: Promise<unknown> }> {
   const session = await letInKnowing();
   const call = client.transaction(async (tx) => {
     await tx.query("select n");
     return await work(tx);
-  });
+  }, options);
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
   session.send(BEGUN, ...inside());
   expect(await texts(session)).toEqual(["select n"]);
@@ -193,6 +194,27 @@ test("an error of the callback after last() undoes nothing, and says so if it is
   expect(mine).not.toHaveProperty("transaction");
   expect(await isPending(texts(session))).toBe(true);
 });
+
+test.each(["COMMIT", "UPDATE 0"])(
+  "a conflict after last() is not retried if its transaction has committed, with %s",
+  async (tag) => {
+    const elsewhere = new PostgresError({ code: "40001", message: "of another database" });
+    let runs = 0;
+    const { session, call } = await lastOf(
+      async (tx) => {
+        runs++;
+        await tx.last("select n");
+        throw new Error("mine", { cause: elsewhere });
+      },
+      { retry: true },
+    );
+    const reason = failure(call);
+    session.send(...inside(), ...tagged(tag), wire.readyForQuery());
+    expect(await reason).toMatchObject({ message: "mine", cause: elsewhere });
+    expect(await isPending(texts(session))).toBe(true);
+    expect(runs).toBe(1);
+  },
+);
 
 test("a COMMIT that a server answers with another tag has committed", async () => {
   const { session, call } = await lastOf(async (tx) => (await tx.last("select n")).rows);

@@ -1,5 +1,6 @@
 // Cancelled calls over sockets in memory: when a CancelRequest is sent, and when the next call may be sent.
 import { expect, test } from "vitest";
+import { CANCEL_DEADLINE, CANCEL_END } from "../../js/util/limits.ts";
 import {
   accepted,
   begun,
@@ -172,3 +173,34 @@ test("a connection whose server ignores the cancel is closed after two seconds",
   session.send(begun(), rows(5, 6), ended(1));
   expect((await next).rows).toEqual([{ n: 5 }]);
 });
+
+// A cancel that is late hits the next call, unless the session ends first.
+test.each<[by: "its rows" | "the cancel", socket: "is reset" | "stays open", wait: number, isKept: boolean]>([
+  ["its rows", "is reset", 0, false],
+  ["its rows", "stays open", CANCEL_END, false],
+  ["the cancel", "is reset", 0, true],
+  ["the cancel", "stays open", CANCEL_DEADLINE, true],
+])(
+  "a call ended by %s, and the cancel's socket %s: after %d ms the session is kept: %s",
+  async (by, socket, wait, isKept) => {
+    using clock = fakeClock();
+    const session = await letInKnowing();
+    const abort = new AbortController();
+    const call = client.query("select n", { signal: abort.signal });
+    await session.flight();
+    abort.abort();
+    await expect(call).rejects.toMatchObject({ code: "ABORTED" });
+    const cancel = await accepted();
+    expect(await cancel.flight()).toEqual(["CancelRequest"]);
+    session.send(...(by === "its rows" ? [begun(), rows(0, 1), ended(1)] : [canceled(), wire.readyForQuery()]));
+    await quiet();
+    if (socket === "is reset") cancel.peer.reset();
+    else {
+      await clock.pass(wait - 1);
+      expect(client.stats().state).toBe("busy");
+      await clock.pass(1);
+    }
+    await quiet();
+    expect(client.stats().state).toBe(isKept ? "idle" : "lost");
+  },
+);

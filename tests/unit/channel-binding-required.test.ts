@@ -13,9 +13,9 @@ useMemoryServer();
 const certificate = new Uint8Array(new X509Certificate(rootCertificates[0]!).raw);
 
 const OFFERS: Readonly<Record<string, Buffer>> = {
-  "SCRAM without PLUS": wire.authenticationSasl("SCRAM-SHA-256"),
+  "SCRAM without PLUS": wire.authentication(10, Buffer.from("SCRAM-SHA-256\0\0")),
   "a cleartext password": wire.authentication(3),
-  "an MD5 hash": wire.authenticationMd5Password(wire.int32(7)),
+  "an MD5 hash": wire.authentication(5, wire.int32(7)),
   nothing: wire.authenticationOk(),
 };
 

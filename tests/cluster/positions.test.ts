@@ -1,6 +1,7 @@
 // Reads after a position, over standbys that replay late or not at all: no answer is older than the position.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { positionOf, positionText } from "../../js/adapters/cluster/position.ts";
+import { standbyGuardAlone, standbyGuardWithStatement } from "../../js/adapters/cluster/questions.ts";
 import type { RouteEvent, Transaction } from "../../js/index.ts";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
 import { clusterOf, driver, has19, majors, start, type Options } from "./world.ts";
@@ -210,6 +211,18 @@ describe.each(majors)("PostgreSQL %i", (major) => {
 
   test("no read is stale if REPEATABLE READ is the default", async () => {
     await hammer(inQuery, { startup: { default_transaction_isolation: "repeatable read" } });
+  });
+
+  test("a standby refuses a position of a timeline before its own, and of one after it", async () => {
+    await using cluster = clusterOf(servers);
+    const position = positionOf(await cluster.position());
+    const [standby] = servers.standbys;
+    await standby!.catchUp(servers.primary);
+    for (const guardAfter of [standbyGuardAlone, standbyGuardWithStatement]) {
+      await standby!.ask(guardAfter(position));
+      for (const timeline of [position.timeline - 1, position.timeline + 1])
+        await expect(standby!.ask(guardAfter({ ...position, timeline }))).rejects.toThrow("pgz-edge:unknown");
+    }
   });
 
   test("the primary answers a read after a position that cannot be compared", async () => {

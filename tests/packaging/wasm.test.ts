@@ -19,7 +19,7 @@ const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_b
  * runtimes. 85,000 of its bytes are `pgz-edge/testing`, which is in it twice, and 8,500 decide on which server a stream
  * of changes may continue.
  */
-const BOUNDS = { readme_worker_gzip_bytes: 147_700, tarball_bytes: 1_041_000, unpacked_bytes: 3_651_000 };
+const BOUNDS = { readme_worker_gzip_bytes: 147_900, tarball_bytes: 1_047_000, unpacked_bytes: 3_665_000 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();

@@ -15,11 +15,12 @@ const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_b
  * gzipped. Of these, 3,300 bytes are the course of a call as one table of decisions, with the reports of its end; 1,000
  * are advice for common mistakes, and the names of URL parameters of other drivers; 500 carry a scope's settings to the
  * nodes of Citus, and find conflicts among causes; 300 are what each server means by the names of parsers, and longer
- * names of properties. The other two are the package, packed and installed: without source maps, with one core for all
- * runtimes. 85,000 of its bytes are `pgz-edge/testing`, which is in it twice, and 8,500 decide on which server a stream
- * of changes may continue.
+ * names of properties; 250 name everything in our statements with its schema, and know which settings of a scope leave
+ * something on a session. The other two are the package, packed and installed: without source maps, with one core for
+ * all runtimes. 85,000 of its bytes are `pgz-edge/testing`, which is in it twice, and 8,500 decide on which server a
+ * stream of changes may continue.
  */
-const BOUNDS = { readme_worker_gzip_bytes: 147_900, tarball_bytes: 1_047_000, unpacked_bytes: 3_665_000 };
+const BOUNDS = { readme_worker_gzip_bytes: 148_000, tarball_bytes: 1_047_000, unpacked_bytes: 3_665_000 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();

@@ -82,8 +82,8 @@ export const planted = [
   {
     name: "a call shares a connection that has ended",
     file: "js/pool/slots.ts",
-    from: "if (member.connection.closed || member.connection.stopping) continue;",
-    to: "if (member.connection.stopping) continue;",
+    from: "if (member.connection.closed || member.connection.stopping || member.sessionChanges.makesTemporary) continue;",
+    to: "if (member.connection.stopping || member.sessionChanges.makesTemporary) continue;",
     mends: "1c06eb5",
   },
   {

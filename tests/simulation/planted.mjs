@@ -197,8 +197,8 @@ export const planted = [
   {
     name: "cluster: a primary that was left behind answers behind a newer position",
     file: "js/adapters/cluster/questions.ts",
-    from: "${own} operator(pg_catalog.<)${timeline}`",
-    to: "${own} operator(pg_catalog.>)${timeline}`",
+    from: "const isOlder = `${own} operator(pg_catalog.<)${timeline}`;",
+    to: "const isOlder = `${own} operator(pg_catalog.>)${timeline}`;",
   },
   {
     name: "cluster: the role of a server that cannot be reached is remembered",

@@ -252,8 +252,9 @@ export class After extends Routed {
   }
 
   /**
-   * Makes the call on the primary, which has everything that has committed. The exception is a stale primary, which
-   * does not know that a standby was promoted. The guard detects it, and the pool then looks for the current primary.
+   * Makes the call on the primary, which has everything that has committed. The exceptions are a stale primary, which
+   * does not know that a standby was promoted, and one that was restored. The guard detects them, and the pool then
+   * looks for the current primary.
    */
   async #onPrimary<T>(
     reason: RouteReason,
@@ -345,7 +346,8 @@ function guardedInOwnGroup<T>(body: Body<T>, guard: Guard): Body<T> {
 function leftBehind(cause: unknown): PgzError {
   return new PgzError(
     "CLUSTER_LEFT_BEHIND",
-    "The position is of a newer timeline than every primary that could be reached: a promotion has left them behind.",
+    "No primary that could be reached has the position: a promotion has left them behind, or they were restored to an " +
+      "earlier point.",
     { retryable: true, cause },
   );
 }

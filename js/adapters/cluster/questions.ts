@@ -90,7 +90,7 @@ export type Refusal =
   | "behind"
   /** It belongs to another cluster, or its timeline is another one or unknown. */
   | "unknown"
-  /** It is no longer a standby, or no longer a primary, or it is a primary of an older timeline. */
+  /** It is no longer a standby, or no longer a primary, or it is a primary whose log does not have the position. */
   | "role"
   /** The transaction's snapshot may be older than the answer of the guard. */
   | "isolation";
@@ -134,14 +134,20 @@ function notReached({ system, timeline, lsn }: Position): Check[] {
 }
 
 /**
- * The same for a primary, which has always reached the position. It must not be a primary that a promotion has left
- * behind.
+ * The same for a primary, which has reached the position. The exceptions are a primary that a promotion has left behind,
+ * and one that was restored to an earlier point of the same log.
  */
-export function primaryGuard({ system, timeline }: Position): string {
+export function primaryGuard({ system, timeline, lsn }: Position): string {
   const own = `pg_catalog.textcat('x',pg_catalog.left(${PRIMARY_FILE},8))::bit(32)::bigint`;
+  const isOlder = `${own} operator(pg_catalog.<)${timeline}`;
+  const isShorter = `pg_catalog.pg_current_wal_insert_lsn() operator(pg_catalog.<)'${lsnText(lsn)}'`;
   return guard([
     [IS_STANDBY, "role"],
-    [`${SYSTEM} operator(pg_catalog.=)'${system}' and ${own} operator(pg_catalog.<)${timeline}`, "role"],
+    [
+      `${SYSTEM} operator(pg_catalog.=)'${system}' and ` +
+        `(${isOlder} or ${own} operator(pg_catalog.=)${timeline} and ${isShorter})`,
+      "role",
+    ],
   ]);
 }
 

@@ -3,9 +3,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { changes, type ChangesOptions } from "../../js/adapters/changes.ts";
+import { advised } from "../../js/adapters/changes/advice.ts";
 import { provide } from "../../js/adapters/changes/core.ts";
 import type { AnyChange } from "../../js/adapters/changes/kinds.ts";
-import { ProtocolError } from "../../js/index.ts";
+import { PostgresError, ProtocolError } from "../../js/index.ts";
 import {
   client,
   ended,
@@ -467,4 +468,13 @@ describe.each(Object.keys(readers))("an acknowledgement in the loop of %s", (nam
     await expect(failing).rejects.toMatchObject({ code: "UNEXPECTED_MESSAGE" });
     await expect(acknowledge()).rejects.toMatchObject({ code: "CHANGES_OVER", cause: { code: "UNEXPECTED_MESSAGE" } });
   });
+});
+
+test.each([
+  'can no longer get changes from replication slot "s"',
+  'cannot read from logical replication slot "s"',
+  'can no longer access replication slot "s"',
+])("a slot whose log was removed has advice, in the words of each version: %s", (message) => {
+  const error = new PostgresError({ severity: "ERROR", code: "55000", message });
+  expect(advised(error).advice).toMatch(/^The server has removed WAL.* Drop the slot/);
 });

@@ -10,9 +10,11 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
   [/^0A000$|^55000$/, /recovery/, "A standby decodes changes only since PostgreSQL 16: connect to the primary."],
   [
     /^55000$/,
-    /can no longer|invalidated/,
-    "The server has removed WAL that was not acknowledged on this slot (max_slot_wal_keep_size). Drop the slot, make " +
-      'it anew, and read the tables again (createSlot: "permanent", snapshot: true).',
+    // PostgreSQL 18 says "can no longer access", and older versions say the others.
+    /can no longer|cannot read from logical|invalidated/,
+    "The server has removed WAL that was not acknowledged on this slot (max_slot_wal_keep_size, or " +
+      "idle_replication_slot_timeout). Drop the slot, make it anew, and read the tables again (createSlot: " +
+      '"permanent", snapshot: true).',
   ],
   [
     /^42501$/,

@@ -54,7 +54,9 @@ test("a look-up anew covers each type of the database, even if it is cached", ()
 test("a look-up asks for the attributes of composites in their order", () => {
   const question = catalog.question(typed(MOOD))!;
   for (const what of ["atttypid", "attname"])
-    expect(question).toMatch(new RegExp(`select ${what} from pg_catalog\\.pg_attribute\\s+where[^]*?\\s+order by attnum\\)`));
+    expect(question).toMatch(
+      new RegExp(`select ${what} from pg_catalog\\.pg_attribute\\s+where[^]*?\\s+order by attnum\\)`),
+    );
 });
 
 // -- cached types ----------------------------------------------------------------------------------------------------

@@ -325,6 +325,7 @@ const takesOver: Make = (dice, world) => {
         followed.runs.push(one);
         const reader = new Reader(db, given, one, hows[0]);
         const other = async () => {
+          reader.hasRival = true;
           const next = new Reader(db, given, { after: undefined, isExact: false, seen: [] }, hows[1]);
           await beside(next, "left", async () => {
             await pause(waits);

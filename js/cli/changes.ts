@@ -11,7 +11,7 @@ import { withClient } from "./connect.ts";
 import { Misuse } from "./misuse.ts";
 import { bytesText, Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./progress.ts";
 import { iterate } from "./streams.ts";
-import { say, watchReaderWhileIdle, write } from "./terminal.ts";
+import { say, write } from "./terminal.ts";
 
 export const changes: Command = {
   summary: "writes the changes of tables as they commit, by logical replication",
@@ -53,7 +53,6 @@ async function run(task: Task): Promise<void> {
   if (slot === undefined || (publication ?? tables) === undefined)
     throw new Misuse("Pass --slot, and --publication or --tables: what is read, and of which tables.");
   const createSlot = choice(task, "create-slot", ["permanent", "temporary"] as const);
-  watchReaderWhileIdle();
   await withClient(task, {}, async (client) => {
     const feed = orMisuse(() =>
       changesOf(client, {

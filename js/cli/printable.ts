@@ -27,8 +27,21 @@ function escaped(one: string): string {
 /** Makes data printable that arrive in pieces, which may be cut anywhere. Bytes that are not UTF-8 become U+FFFD. */
 export class PrintableData {
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  /** A carriage return at the end of a piece: the line feed that makes it the end of a line may follow. */
+  #held = "";
 
   next(piece: Uint8Array | string): string {
-    return printable(typeof piece === "string" ? piece : this.#decoder.decode(piece, { stream: true }));
+    return this.#next(typeof piece === "string" ? piece : this.#decoder.decode(piece, { stream: true }));
+  }
+
+  /** Returns what the pieces so far have left. */
+  end(): string {
+    return printable(this.#held + this.#decoder.decode());
+  }
+
+  #next(text: string): string {
+    const all = this.#held + text;
+    this.#held = all.endsWith("\r") ? "\r" : "";
+    return printable(this.#held ? all.slice(0, -1) : all);
   }
 }

@@ -5,7 +5,6 @@
 import { fstatSync, writeSync } from "node:fs";
 import process from "node:process";
 import { Writable } from "node:stream";
-import { watchPipe } from "./pipe-end.ts";
 import { printable, PrintableData } from "./printable.ts";
 
 /**
@@ -32,6 +31,7 @@ const STDOUT = 1;
 
 /** Set if a person sees standard output. */
 const onTerminal = process.stdout.isTTY ? new PrintableData() : undefined;
+if (onTerminal) process.once("exit", () => void process.stdout.write(onTerminal.end()));
 
 /**
  * Whether standard output is a file (`> file`). There process.stdout treats a write that a full disk has cut short as a
@@ -86,18 +86,9 @@ export function watchReader(heard: (reason: ReaderLeft) => void): void {
   process.stderr.on("error", () => {}); // messages have no reader, but data may still have one
 }
 
-/** Notices a reader that leaves also while nothing is written. */
-export function watchReaderWhileIdle(): void {
-  if (!isFile && process.stdout.isTTY !== true) watchPipe(() => endOutput());
-}
-
 function lost(error: NodeJS.ErrnoException): ReaderLeft {
   // Any other error ends the output as well, for example a full disk.
-  return endOutput(error.code === "EPIPE" ? undefined : error);
-}
-
-function endOutput(cause?: Error): ReaderLeft {
-  const reason = Object.assign(new ReaderLeft(), cause && { cause });
+  const reason = Object.assign(new ReaderLeft(), error.code !== "EPIPE" && { cause: error });
   stopWriting(reason);
   tell(reason);
   return reason;

@@ -68,7 +68,12 @@ impl Yielded {
             self.ended.insert(at, Ended { upper, ids, latest });
             at
         });
+        let acknowledged = self.acknowledged;
         if let Some(ended) = self.ended.get_mut(at) {
+            // An acknowledged entry that was not removed may be older than a wraparound of the ids.
+            if ended.latest <= acknowledged {
+                ended.ids = 0;
+            }
             ended.ids |= bit(xid);
             ended.latest = ended.latest.max(end);
         }
@@ -111,6 +116,16 @@ mod tests {
             yielded.forget(end);
             assert!(!yielded.has(xid));
         }
+    }
+
+    #[test]
+    fn an_acknowledged_id_may_be_that_of_a_later_transaction() {
+        let mut yielded = Yielded::default();
+        yielded.ended(7, 0x100);
+        yielded.forget(0x100);
+        // 2^32 transactions later, in which none was yielded.
+        yielded.ended(6, 0x9000);
+        assert!(yielded.has(6) && !yielded.has(7));
     }
 
     #[test]

@@ -93,14 +93,6 @@ test("a reader that leaves ends the command, and errors come with advice", async
   }
 });
 
-test("a reader that leaves while nothing is written ends the command", { timeout: 30_000 }, async () => {
-  await db.query(`select from pg_create_logical_replication_slot('${NAME}', 'pgoutput')`);
-  await db.exec(`insert into ${NAME} values (2, 'Ada')`);
-  const { out } = await cli.shell(`pgz-edge ${WORDS.join(" ")} | head -n 1; echo "\${PIPESTATUS[0]}"`, { env });
-  const [line, code] = out.split("\n");
-  expect([kindOf(line!), code]).toEqual(["begin", "141"]);
-});
-
 test("the doctor lists slots without a reader, and the log that they keep", async () => {
   const slots = async () => {
     const { out } = await cli.run(["doctor", url, "--json"]);

@@ -119,7 +119,10 @@ async function main() {
     const here = path.join(folder, "pgz-edge");
     clone(here);
     const env = freshEnvironment(folder);
-    for (const command of inOrder) failed += (await succeeds(command, here, env)) ? 0 : 1;
+    for (const command of inOrder) {
+      failed += (await succeeds(command, here, env)) ? 0 : 1;
+      if (process.exitCode) break; // Ctrl-C
+    }
   } finally {
     if (process.env.KEEP) console.log(`[fresh] ${folder} is kept`);
     else remove();

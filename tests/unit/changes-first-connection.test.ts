@@ -306,6 +306,11 @@ test("a position of another timeline is compared with the server's history", asy
   begins(session);
   await other;
   expect([feed.fullPosition("0/20"), feed.fullPosition("0/21")]).toEqual(["7-1-w", "7-2-x"]);
+  expect(feed.fullPosition("7-1-w")).toBe("7-1-w");
+  for (const none of ["x", "", "0/zz", "0-0-0"])
+    expect(() => feed.fullPosition(none)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+  // What a cluster says of a write whose position it could not ask for.
+  expect(() => changes(client, { ...options, from: "0-0-0" })).toThrow(/Option "from" must be a position/);
 });
 
 test("a standby that lags is asked until it has the position", async () => {

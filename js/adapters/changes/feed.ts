@@ -26,7 +26,15 @@ import { changesLost, decide } from "./log-check.ts";
 import { ReadLog } from "./log-read.ts";
 import { askForLog, type Found } from "./log-question.ts";
 import { missingPublication, ofWarning } from "./missing-publication.ts";
-import { createSlotCommand, identifier, lsnOf, lsnText, startCommand, type ChangesOptions } from "./options.ts";
+import {
+  createSlotCommand,
+  identifier,
+  isPosition,
+  lsnOf,
+  lsnText,
+  startCommand,
+  type ChangesOptions,
+} from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
 import { Snapshot } from "./snapshot.ts";
@@ -178,7 +186,9 @@ export class Feed {
 
   /** Returns a position of this stream as a text that also names its log. */
   fullPosition(position: string): string {
-    return this.#log.fullPosition(lsnOf(position));
+    if (!isPosition(position))
+      throw new UsageError("INVALID_OPTION", "fullPosition takes a position of this stream, such as 0/16B3748.");
+    return position.includes("/") ? this.#log.fullPosition(lsnOf(position)) : position;
   }
 
   /** Acknowledges all commits that the core has read. The consumer has received them all, because it requests more. */

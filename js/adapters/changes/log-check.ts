@@ -77,7 +77,7 @@ export function decide(progress: Progress, server: ServerLog): Decision {
   if (needed > shared) return isStandby && end <= shared ? WAIT : LOST(branchedOff(log!, server, shared));
   if (needed > end || confirmed > end) {
     if (isStandby) return WAIT;
-    const what = needed > end ? "was read or acknowledged" : "is acknowledged on the slot";
+    const what = needed > end ? 'was read, acknowledged or given as "from"' : "is acknowledged on the slot";
     return LOST(`${lsnText(needed > end ? needed : confirmed)} ${what}, and this server's log ends at ${lsnText(end)}`);
   }
   const common = least(flushed, shared, end);

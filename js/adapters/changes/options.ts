@@ -3,7 +3,7 @@
 // Knows names and the replication commands. Must not know connections.
 import { UsageError } from "../../index.ts";
 import type { Query } from "../../index.ts";
-import { positionOf, UNKNOWN } from "../cluster/position.ts";
+import { positionOf } from "../cluster/position.ts";
 
 export interface ChangesOptions {
   /** The replication slot. The server keeps WAL until it has been acknowledged on this slot. */
@@ -97,6 +97,11 @@ const oneOf =
 const POSITION = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/i;
 
 /** The rule of each option, in words and as a check. */
+/** A position of the server's, or one that names its log. A cluster that could not ask names none. */
+export function isPosition(value: unknown): boolean {
+  return POSITION.test(String(value)) || positionOf(value).timeline > 0;
+}
+
 const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string, holds: Check] } = {
   slot: [
     "a name of 1 to 63 lower-case letters, digits and underscores",
@@ -113,10 +118,7 @@ const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string
     "a list of names, or of sql.identifier(…)",
     (value) => Array.isArray(value) && value.length > 0 && value.every((one) => isText(one) || isFragment(one)),
   ],
-  from: [
-    "a position such as 0/16B3748, or one of fullPosition",
-    (value) => POSITION.test(String(value)) || positionOf(value) !== UNKNOWN,
-  ],
+  from: ["a position such as 0/16B3748, or one of fullPosition", isPosition],
   messages: ["a boolean", isFlag],
   origin: ['"any" or "none"', oneOf("any", "none")],
   streaming: ["a boolean", isFlag],

@@ -134,8 +134,8 @@ function notReached({ system, timeline, lsn }: Position): Check[] {
 }
 
 /**
- * The same for a primary, which has reached the position. The exceptions are a primary that a promotion has left behind,
- * and one that was restored to an earlier point of the same log.
+ * The same for a primary, which has reached the position. The exceptions are a primary that a promotion has left
+ * behind, and one that was restored to an earlier point of the same log.
  */
 export function primaryGuard({ system, timeline, lsn }: Position): string {
   const own = `pg_catalog.textcat('x',pg_catalog.left(${PRIMARY_FILE},8))::bit(32)::bigint`;

@@ -18,7 +18,7 @@ test("every statement names everything with its schema", () => {
   expect(faults).toEqual([]);
 });
 
-test("each qualification that is taken away is missed", () => {
+test("each qualification that is taken away is reported", () => {
   const all = statements.flatMap(({ text }) => [...unqualified(text)]);
   expect(all.length).toBeGreaterThan(400);
   expect(all.filter((text) => faultsOf(text).length === 0)).toEqual([]);

@@ -7,7 +7,7 @@
 // COALESCE, GREATEST, current_user) always mean PostgreSQL's own.
 //
 // Knows tokens (js/util/sql-reader.ts), and the part of the grammar that the statements of list.ts use. Whatever else
-// it meets, it refuses. Must not know what a name means: own.test.ts asks the server.
+// it meets, it refuses. Must not know what a name means: server.test.ts asks the server.
 import { SqlReader, type Kind } from "../../../js/util/sql-reader.ts";
 
 interface Token {

@@ -1,11 +1,11 @@
 // Every statement that the driver, its adapters and its command line send of their own, with the file that owns it.
 //
 // `names`: the statement looks up functions, operators, types or relations, so a stranger's schema on search_path could
-// put other ones in their place. lint.ts reads these texts; own.test.ts runs them among such strangers on each server.
-// `words`: the statement is made of key words and of names that search_path does not look up (savepoints, channels,
-// slots, publications), or of names that the caller gave.
+// put other ones in their place. lint.ts reads these texts; server.test.ts runs them among such strangers on each
+// server. `words`: the statement is made of key words and of names that search_path does not look up (savepoints,
+// channels, slots, publications), or of names that the caller gave.
 //
-// A text in js/ that is not part of a statement here fails sources.test.ts.
+// A text in js/ that is not part of a statement here fails lint.test.ts.
 import * as cluster from "../../../js/adapters/cluster/questions.ts";
 import type { Position } from "../../../js/adapters/cluster/position.ts";
 import { logQuestion } from "../../../js/adapters/changes/log-question.ts";

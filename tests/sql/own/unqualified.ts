@@ -1,4 +1,4 @@
-// Takes the qualifications of a statement away, one at a time. Tests want to see each of them missed.
+// Takes the qualifications of a statement away, one at a time. Tests want each of them reported.
 import { SqlReader } from "../../../js/util/sql-reader.ts";
 
 /** Yields the statement without one of its qualifications, for each of them. The body of DO has some, too. */

@@ -113,7 +113,7 @@ async function tracksNames(patient: Patient): Promise<boolean> {
       const areTracked = rows.some(({ name }) => /^PGBOUNCER_/i.test(name));
       // Leave nothing in a server process that other clients get. PgBouncer itself removes the statements that it has
       // named.
-      if (!areTracked) await tx.simple(rows.map(({ name }) => `deallocate "${name}";`).join(" "));
+      if (!areTracked) await tx.simple(rows.map(({ name }) => deallocation(name)).join(" "));
       return areTracked;
     });
   } catch {
@@ -121,6 +121,11 @@ async function tracksNames(patient: Patient): Promise<boolean> {
   } finally {
     await leave(client);
   }
+}
+
+/** Behind a pooler another client of the same server process may have chosen the name. */
+export function deallocation(name: string): string {
+  return `deallocate "${name.replaceAll('"', '""')}";`;
 }
 
 function modeFindings(isPgBouncer: boolean, mode: Mode, named: boolean): Finding[] {

@@ -5,6 +5,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { describe, expect, test } from "vitest";
+import { SqlReader, type Kind } from "../../../js/util/sql-reader.ts";
 import { faultsOf } from "./lint.ts";
 import { lookingUp, ownStatements } from "./list.ts";
 import { NOT_SQL } from "./not-sql.ts";
@@ -36,6 +37,8 @@ test.each([
   ["select (a, b) operator(pg_catalog.=) (1, 2)", "a comparison of rows"],
   ["select cast(a as pg_catalog.oid)", "CAST"],
   ["select date '2026-11-28'", "a type in front"],
+  ["select exists (table pg_class)", "a construct"],
+  ["with a as (delete from pg_catalog.pg_class returning oid) select oid from a", "a construct"],
   ["select 1 from pg_catalog.pg_class, pg_type", "a relation"],
   ["select 1 from only pg_class", "a relation"],
   ["select 1 from (select 1) a cross join lateral unnest(array[1]) b", "a relation"],
@@ -51,6 +54,19 @@ test.each([
 ])("%s is refused: %s", (text, fault) => {
   expect(faultsOf(text).join("\n")).toContain(fault);
 });
+
+test("no name ends a statement of our own and begins another", () => {
+  const text = ownStatements.map((each) => each.text).find((each) => each.startsWith("deallocate"))!;
+  expect(text).toBe('deallocate "s""; drop table t; --";');
+  expect(readSql(text)).toEqual(["word", "name", "semicolon"]);
+});
+
+function readSql(text: string): Kind[] {
+  const reader = new SqlReader(text);
+  const kinds: Kind[] = [];
+  for (let kind = reader.next(); kind !== "end"; kind = reader.next()) kinds.push(kind);
+  return kinds;
+}
 
 // -- the sources ------------------------------------------------------------------------------------------------------
 

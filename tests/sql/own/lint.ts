@@ -27,10 +27,12 @@ const BEFORE_PARENTHESIS = new Set(
    from join lateral on operator except intersect limit offset having by with union only group`.split(/\s+/),
 );
 
-/** Key words of expressions, and constructs that search by a bare operator or function. */
+/** Constructs that search by a bare operator or function, and commands with a relation that no FROM announces. */
 const REFUSED = new Set(
-  `nullif between like ilike similar using natural in row overlaps extract substring overlay trim position collate
-   xmlserialize xmlelement collation isnull notnull at treat normalize`.split(/\s+/),
+  `insert update delete merge truncate lock copy table nullif between like ilike similar using natural in row overlaps
+   extract substring overlay trim position collate xmlserialize xmlelement collation isnull notnull at treat normalize`.split(
+    /\s+/,
+  ),
 );
 
 /** Words that may be in front of a text. Any other word there is a type's name. */
@@ -196,7 +198,7 @@ class Linter {
 
   #readWord(at: number, name: string): void {
     if (this.#isSymbol(at - 1, ".")) return;
-    if (REFUSED.has(name)) return this.#fault(at, "a construct whose operator has no schema");
+    if (REFUSED.has(name)) return this.#fault(at, "a construct with a name without a schema");
     if (name === "distinct" && this.#isWord(at + 1, "from")) return this.#fault(at, "IS DISTINCT FROM");
     if (name === "case" && !this.#isWord(at + 1, "when")) return this.#fault(at, "a simple CASE");
     if (name === "from" || name === "join") this.#readSources(at);

@@ -16,7 +16,7 @@ import { FACTS } from "../../../js/adapters/testing/driver.ts";
 import { SETTLE } from "../../../js/adapters/testing/settle.ts";
 import { ROWS_ABOUT } from "../../../js/cli/copy-out.ts";
 import { KINDS } from "../../../js/cli/csv-arrays.ts";
-import { MARKED, NAMED, PROCESS } from "../../../js/cli/doctor/pooler.ts";
+import { deallocation, MARKED, NAMED, PROCESS } from "../../../js/cli/doctor/pooler.ts";
 import * as doctor from "../../../js/cli/doctor/server.ts";
 import { DESCRIBE_TABLE, LIST_TABLES } from "../../../js/cli/mcp/catalog.ts";
 import { TYPE_NAMES } from "../../../js/cli/mcp/guard.ts";
@@ -197,7 +197,7 @@ const commandLine: OwnStatement[] = [
   names("cli/types/row-types.ts", TYPES, { values: ["{1009,1247}"] }),
   names("cli/types/describe.ts", SETTINGS, { values: [] }),
   ...words("cli/doctor/latency.ts", "select 1 as one"),
-  ...words("cli/doctor/pooler.ts", MARKED, "select 1", "show pool_version", 'deallocate "s";'),
+  ...words("cli/doctor/pooler.ts", MARKED, "select 1", "show pool_version", deallocation('s"; drop table t; --')),
   ...words("cli/ping.ts", "select 1"),
   ...words("cli/copy-in.ts", 'copy "t" ("a") from stdin (format csv)'),
   ...words("cli/copy-text.ts", 'copy "t" ("a") to stdout (format csv)', "copy (select 1\n) to stdout (format csv)"),

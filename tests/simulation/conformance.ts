@@ -234,7 +234,8 @@ function withoutOidsOfMoods(body: Buffer): Buffer {
   const changed = Buffer.from(body);
   for (const field of FIELDS)
     for (let at = body.indexOf(field, 4); at >= 0; at = body.indexOf(field, at + 1))
-      if (body.readUInt32BE(at - 4) >= 16_384) changed.fill(0, at - 4, at);
+      // The last byte of an OID may be 255, too. A null begins with the last four of such bytes.
+      if (body[at + 4] !== 255 && body.readUInt32BE(at - 4) >= 16_384) changed.fill(0, at - 4, at);
   return changed;
 }
 

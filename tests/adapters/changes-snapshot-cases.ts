@@ -1,7 +1,7 @@
 // A snapshot of all rows before their changes: each row once, only those of the publication, and no slot left over.
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
-import { started, type AnyChange, type Case } from "./changes-world.ts";
+import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export const snapshotCases: Record<string, Case> = {
   async "a snapshot has each row as of the slot's beginning, and its changes follow"(world) {
@@ -49,6 +49,21 @@ export const snapshotCases: Record<string, Case> = {
       stored,
     );
     assert.equal(await world.slots(), 1);
+  },
+
+  async "a loop that is left at the end of a snapshot leaves its slot to the next run"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key");
+    await pool.exec(`insert into ${name} values (1)`);
+    const all = await wholeSnapshot(world.changes(pool, { ...world.options, snapshot: true }));
+    assert.deepEqual(newRows(all), [{ id: 1 }]);
+    await world.insert(2);
+    const seen: AnyChange[] = [];
+    for await (const change of world.changes(pool, world.options)) {
+      seen.push(change);
+      if (change.kind === "commit") break;
+    }
+    assert.deepEqual(newRows(seen), [{ id: 2 }]);
   },
 
   async "a snapshot refuses a table whose policies would hide rows from its role"(world) {

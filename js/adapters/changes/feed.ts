@@ -148,7 +148,10 @@ export class Feed {
         await this.#attend();
         const connection = this.#connection ?? (await this.#connect());
         if (this.#snapshot) {
-          if (await this.#snapshot.more()) return this.#take();
+          if (await this.#snapshot.more()) {
+            if (this.#snapshot.isOver) this.#keepSlot();
+            return this.#take();
+          }
           await this.#stream(connection);
         }
         this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
@@ -324,11 +327,15 @@ export class Feed {
     if (position > this.#flushed) this.#flushed = position;
   }
 
+  /** All rows have come. The consumer may leave the loop at `snapshot`, and a later run continues with the slot. */
+  #keepSlot(): void {
+    this.#madeForSnapshot = false;
+    this.#hasStreamed = true;
+  }
+
   async #stream(connection: Replication): Promise<void> {
     if (this.#snapshot) this.#slotBegins(this.#snapshot.position);
     this.#snapshot = undefined;
-    this.#madeForSnapshot = false;
-    this.#hasStreamed ||= this.#options.snapshot === true;
     const { connectTimeout } = configOf(this.#db);
     const command = startCommand(this.#options, this.#publications, lsnText(this.#flushed));
     await connection.runWithin(connectTimeout, command);

@@ -35,7 +35,8 @@ export class Snapshot {
   /** The position at which the slot starts. */
   readonly position: bigint;
   #isReading = false;
-  #isOver = false;
+  /** Whether the change `snapshot`, which comes alone, is the last one that `more` has brought. */
+  isOver = false;
 
   private constructor(
     connection: Replication,
@@ -73,7 +74,7 @@ export class Snapshot {
 
   /** Reads until lines have arrived. Resolves with `false` if all lines had arrived before. */
   async more(): Promise<boolean> {
-    while (!this.#isOver) {
+    while (!this.isOver) {
       if (this.#isReading) {
         const happened = await this.#connection.read();
         if (happened & CHANGES_ANSWERED) {
@@ -93,7 +94,7 @@ export class Snapshot {
   async #end(): Promise<boolean> {
     await this.#connection.run("COMMIT");
     this.#core.call((handle) => handle.snapshot_over(this.position));
-    this.#isOver = true;
+    this.isOver = true;
     return true;
   }
 

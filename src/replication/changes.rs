@@ -447,7 +447,8 @@ impl Changes {
     }
 
     fn stream_abort(&mut self, xid: u32, subxid: u32, at: Where) {
-        if self.yielded.has(xid) {
+        // PostgreSQL 18 sends this, unasked too, for a large transaction that was rolled back before it was decoded.
+        if !self.open.contains(&xid) {
             return;
         }
         if subxid == xid {

@@ -38,10 +38,11 @@ impl Place {
             M::Begin { .. } | M::BeginPrepare(_) => self == Place::Outside,
             // A slot for two-phase commit sends these to a client that has not asked for them, too.
             M::CommitPrepared(_) | M::RollbackPrepared(_) => self == Place::Outside,
-            M::StreamStart { .. }
-            | M::StreamCommit { .. }
-            | M::StreamAbort { .. }
-            | M::StreamPrepare(_) => streams && self == Place::Outside,
+            M::StreamStart { .. } | M::StreamCommit { .. } | M::StreamPrepare(_) => {
+                streams && self == Place::Outside
+            }
+            // PostgreSQL 18 sends it also where no part was asked for.
+            M::StreamAbort { .. } => self == Place::Outside,
             M::Commit { .. } => matches!(self, Place::Transaction(_)),
             M::Prepare(_) => matches!(self, Place::Prepared(_)),
             M::StreamStop => matches!(self, Place::Part(_)),

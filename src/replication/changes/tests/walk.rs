@@ -174,7 +174,9 @@ fn each_place_meets_each_message() {
                 }
                 assert_eq!(letter(changes.place), from);
                 taken(&mut changes);
-                let is_unasked = name.starts_with("Stream") && !options.streams;
+                // PostgreSQL 18 sends StreamAbort without being asked.
+                let is_of_parts = name.starts_with("Stream") && name != "StreamAbort";
+                let is_unasked = is_of_parts && !options.streams;
                 let expected = match expected.chars().nth(at) {
                     Some(letter) if !is_unasked => letter,
                     _ => 'x',
@@ -188,6 +190,8 @@ fn each_place_meets_each_message() {
                     }
                 };
                 assert_eq!(led, expected, "{name} in {from} with {options:?}");
+                // Of transaction 8 nothing was yielded.
+                assert!(name != "StreamAbort" || !changes.has_output());
                 let is_dropped = from.is_ascii_uppercase();
                 assert!(!is_dropped || !changes.has_output(), "{name} in {from}");
             }

@@ -158,5 +158,6 @@ proptest! {
 fn the_samples_are_a_stream() {
     let (lines, failure) = read(&stream().concat(), usize::MAX);
     assert_eq!(failure, "");
-    assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 12);
+    // StreamAbort is dropped, because nothing of its transaction was yielded.
+    assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 11);
 }

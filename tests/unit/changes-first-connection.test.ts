@@ -447,7 +447,7 @@ describe.each(Object.keys(readers))("an acknowledgement in the loop of %s", (nam
     await expect(acknowledge()).rejects.toMatchObject({
       name: "UsageError",
       code: "CHANGES_OVER",
-      message: expect.stringContaining('from: "0/40"'),
+      message: expect.stringContaining('from: "7-1-1s"'),
       cause: { code: "ABORTED" },
     });
   });

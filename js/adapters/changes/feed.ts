@@ -203,11 +203,22 @@ export class Feed {
   /** @throws UsageError `CHANGES_OVER` if the stream has ended and the server does not know of the position */
   async acknowledge(position: bigint): Promise<void> {
     if (position <= this.#acknowledged) return;
-    if (this.#over.signal.aborted) throw tooLate(position, this.#flushed, this.#over.signal.reason);
+    if (this.#over.signal.aborted) throw this.#tooLate(position);
     this.#acknowledged = position;
     this.#lag.acknowledged(position);
     if (position > this.#flushed) this.#flushed = position;
     await this.#report();
+  }
+
+  /** Names the position as `from` takes it, with its log. */
+  #tooLate(position: bigint): UsageError {
+    return new UsageError(
+      "CHANGES_OVER",
+      `The stream of changes has ended, so ${lsnText(position)} cannot be acknowledged. It has acknowledged ` +
+        `${lsnText(this.#flushed)}, and later changes come again. Acknowledge before you leave the loop. If they are ` +
+        `stored, start the next stream with from: "${this.#log.fullPosition(position)}".`,
+      { cause: this.#over.signal.reason },
+    );
   }
 
   /** Throws the reason if the stream has ended. */
@@ -539,16 +550,6 @@ function slotExists(slot: string, hasTried: boolean, cause: unknown): UsageError
     "INVALID_OPTION",
     `Slot "${slot}" exists, and a snapshot needs a new slot: leave "snapshot" out to continue ` +
       `with the slot, or drop it to start again.${again}`,
-    { cause },
-  );
-}
-
-function tooLate(position: bigint, acknowledged: bigint, cause: unknown): UsageError {
-  const [wanted, last] = [position, acknowledged].map(lsnText);
-  return new UsageError(
-    "CHANGES_OVER",
-    `The stream of changes has ended, so ${wanted} cannot be acknowledged: the slot is at ${last}, and later changes ` +
-      `come again. Acknowledge before you leave the loop. If they are stored, start the next stream with from: "${wanted}".`,
     { cause },
   );
 }

@@ -96,12 +96,12 @@ const oneOf =
 
 const POSITION = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/i;
 
-/** The rule of each option, in words and as a check. */
 /** A position of the server's, or one that names its log. A cluster that could not ask names none. */
 export function isPosition(value: unknown): boolean {
   return POSITION.test(String(value)) || positionOf(value).timeline > 0;
 }
 
+/** The rule of each option, in words and as a check. */
 const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string, holds: Check] } = {
   slot: [
     "a name of 1 to 63 lower-case letters, digits and underscores",

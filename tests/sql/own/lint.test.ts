@@ -50,6 +50,12 @@ test.each([
   ["do $$begin if a = 1 then return; end if; end$$", "a bare operator"],
   ["do $$declare a text; begin return; end$$", "a declaration"],
   ["do $$begin execute f(a); end$$", "a function"],
+  ["do $$begin return f(a); end$$", "a function"],
+  ["do $$begin foreach a in array f(b) loop null; end loop; end$$", "a function"],
+  ["do $$declare a int default f(1); begin return; end$$", "a declaration with a value"],
+  ["do $$declare a int := f(1); begin return; end$$", "a declaration with a value"],
+  ["with f as (select 1) select f(1) as (x)", "a function"],
+  ["select a from pg_catalog.f() as t(a mood)", "a list of columns with types"],
   ["do $$begin perform 1 from t; end$$", "a relation"],
 ])("%s is refused: %s", (text, fault) => {
   expect(faultsOf(text).join("\n")).toContain(fault);
@@ -104,6 +110,8 @@ function maybeSql([head = "", ...rest]: readonly string[]): boolean {
   const whole = [head, ...rest].join(" ");
   const [, command, after] = /^\s*\(?([a-z_]+|[A-Z_]+)\s+(\S)/.exec(`${head}${rest.length ? " ?" : ""}`) ?? [];
   if (command && after && COMMANDS.has(command.toLowerCase())) return true;
+  // The beginning of a statement that is put together by `+`.
+  if (!rest.length && /^(select|with|insert|update|delete|call|do)\s+$/i.test(head)) return true;
   return /pg_catalog\.|\boperator\(|(^|[\w)\]\s])::[a-z]|^\s*(from|where|and|union all|order by|case when) /.test(
     whole,
   );
@@ -112,7 +120,7 @@ function maybeSql([head = "", ...rest]: readonly string[]): boolean {
 const COMMANDS = new Set(
   `select insert update delete merge with values table begin start commit end rollback savepoint release abort prepare
    execute deallocate listen unlisten notify set reset show discard close declare fetch move copy do call create alter
-   drop lock explain wait union perform start_replication create_replication_slot drop_replication_slot identify_system
+   drop lock explain wait union perform analyze truncate comment refresh grant revoke vacuum reindex cluster security start_replication create_replication_slot drop_replication_slot identify_system
    timeline_history read_replication_slot`.split(/\s+/),
 );
 
@@ -141,6 +149,7 @@ describe("the sources", () => {
   test("a statement outside the list is found", () => {
     expect(maybeSql(["select a from b where c = ", ""])).toBe(true);
     expect(maybeSql(["c = ", "::text"])).toBe(true);
+    expect(maybeSql(["select "])).toBe(true);
     expect(maybeSql(["Select fewer columns."])).toBe(false);
   });
 });

@@ -30,9 +30,8 @@ const BEFORE_PARENTHESIS = new Set(
 /** Constructs that search by a bare operator or function, and commands with a relation that no FROM announces. */
 const REFUSED = new Set(
   `insert update delete merge truncate lock copy table nullif between like ilike similar using natural in row overlaps
-   extract substring overlay trim position collate xmlserialize xmlelement collation isnull notnull at treat normalize`.split(
-    /\s+/,
-  ),
+   extract substring overlay trim position collate xmlserialize xmlelement collation isnull notnull at treat
+   normalize`.split(/\s+/),
 );
 
 /** Words that may be in front of a text. Any other word there is a type's name. */
@@ -116,15 +115,9 @@ class Linter {
     this.#faults.push(`${what}: ${around.join(" ")}`);
   }
 
-  /** Yields `a` and `b` of WITH a AS (…), b(x) AS (…). */
+  /** Yields the names that WITH defines. */
   *#namesOfWith(): Generator<string> {
-    for (const at of this.#tokens.keys()) {
-      if (!this.#isName(at)) continue;
-      const isFirst = this.#isWord(at - 1, "with") || this.#isWord(at - 1, "recursive");
-      if (!isFirst && !(this.#isSymbol(at - 1, ",") && this.#isSymbol(at - 2, ")"))) continue;
-      const after = this.#isSymbol(at + 1, "(") ? this.#ends.get(at + 1)! + 1 : at + 1;
-      if (this.#isWord(after, "as") && this.#isSymbol(after + 1, "(")) yield this.#at(at).name;
-    }
+    for (const at of this.#tokens.keys()) if (this.#definesCte(at)) yield this.#at(at).name;
   }
 
   #readToken(at: number): void {
@@ -165,6 +158,13 @@ class Linter {
     const end = this.#ends.get(at) ?? at;
     if (this.#isWord(end + 1, "operator") && this.#isRow(at, end)) this.#fault(at, "a comparison of rows");
     if (this.#isWord(at - 1, "cast")) this.#fault(at, "CAST, which is written ::");
+    if (this.#isWord(at - 2, "as")) this.#readAliases(at, end);
+  }
+
+  /** `as t (a, b)` names columns. `as t (a mood)` would name types, too. */
+  #readAliases(from: number, end: number): void {
+    for (let at = from + 1; at < end; at++)
+      if (this.#isName(at) && this.#isName(at + 1)) this.#fault(at, "a list of columns with types");
   }
 
   #opensNoArguments(at: number, { kind, name }: Token): boolean {
@@ -173,7 +173,16 @@ class Linter {
     if (this.#isWord(at - 2, "as") || this.#isWord(at - 2, "ordinality")) return true;
     if (this.#isSymbol(at - 2, ")") && !this.#closesOperator(at - 2)) return true;
     if (this.#isSymbol(at - 2, ":") && KEYWORD_TYPES.has(name)) return true;
-    return this.#ctes.has(name) && this.#isWord((this.#ends.get(at) ?? at) + 1, "as");
+    return this.#definesCte(at - 1);
+  }
+
+  /** WITH a(x) AS (…), b(x) AS (…). */
+  #definesCte(at: number): boolean {
+    if (!this.#isName(at)) return false;
+    const isFirst = this.#isWord(at - 1, "with") || this.#isWord(at - 1, "recursive");
+    if (!isFirst && !(this.#isSymbol(at - 1, ",") && this.#isSymbol(at - 2, ")"))) return false;
+    const after = this.#isSymbol(at + 1, "(") ? this.#ends.get(at + 1)! + 1 : at + 1;
+    return this.#isWord(after, "as") && this.#isSymbol(after + 1, "(");
   }
 
   #closesOperator(end: number): boolean {
@@ -232,8 +241,8 @@ class Linter {
   }
 }
 
-/** Statements of PL/pgSQL and of control that contain no expression, by their first word. */
-const CONTROL = new Set(["set", "begin", "end", "exception", "return", "declare", "loop", "null"]);
+/** Statements of PL/pgSQL that contain no expression, by their first word. SET and SET CONSTRAINTS look up nothing. */
+const CONTROL = new Set(["set", "begin", "end", "exception", "declare", "loop", "null"]);
 
 /** Reads a body of PL/pgSQL: its declarations, and the expressions of its statements. */
 function faultsOfBody(body: string): string[] {
@@ -244,9 +253,11 @@ function faultsOfBody(body: string): string[] {
     if (statement.length > 1 && second?.kind === "word" && !KEYWORDS_OF_BODY.has(first)) {
       const isTyped = second.name === "pg_catalog" || KEYWORD_TYPES.has(second.name);
       if (!isTyped) faults.push(`a declaration without the schema of its type: ${first} ${second.name}`);
+      if (statement.some(({ name }) => [":", "=", "default"].includes(name)))
+        faults.push(`a declaration with a value: ${first}`);
       continue;
     }
-    if (CONTROL.has(first) || (first === "foreach" && statement[2]?.name === "in")) continue;
+    if (CONTROL.has(first) || (first === "return" && statement.length === 1)) continue;
     faults.push(...new Linter(expression(statement)).run());
   }
   return faults;
@@ -260,7 +271,10 @@ const KEYWORDS_OF_BODY = new Set(
 function expression(statement: readonly Token[]): Token[] {
   const into = statement.findIndex(({ kind, name }) => kind === "word" && name === "into");
   const sql = into < 0 ? [...statement] : [...statement.slice(0, into), ...statement.slice(into + 2)];
-  if (["if", "execute", "perform"].includes(sql[0]?.name ?? "")) sql[0] = { kind: "word", name: "select", content: "" };
+  const select = { kind: "word", name: "select", content: "" } as const;
+  // FOREACH name IN ARRAY value
+  if (sql[0]?.name === "foreach") sql.splice(0, 4, select);
+  if (["if", "execute", "perform", "return"].includes(sql[0]?.name ?? "")) sql[0] = select;
   // `when a or b then` of EXCEPTION names conditions.
   return sql[0]?.name === "when" ? [] : sql;
 }

@@ -1,6 +1,8 @@
 // Texts of js/ that begin like SQL and are none: words of a list, and sentences for a reader. lint.test.ts names a text
 // that is neither here nor part of a statement of list.ts.
 export const NOT_SQL: ReadonlySet<string> = new Set([
+  "analyze analyse verbose",
+  "grant revoke vacuum analyze refresh begin",
   "and the changes before it cannot be read: drop the slot and make it anew.",
   "(select pg_drop_replication_slot('…')).",
   "alter role … set idle_in_transaction_session_timeout = '60s': a lost client then holds no locks.",

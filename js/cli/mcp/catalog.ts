@@ -34,10 +34,16 @@ where ${READABLE} and not c.relispartition
     pg_catalog.lower(pg_catalog.concat_ws(' ', c.relname, ${COMMENT})), pg_catalog.lower($3)) ${GT} 0)
 order by n.nspname, c.relname`;
 
+/** The table's OID, or null. The name is read as in SQL: by search_path, and in lower case unless it is quoted. */
+export const TABLE_OID = "select pg_catalog.to_regclass($1)::pg_catalog.oid as oid";
+
 /**
- * Returns one row with `table`, or no row. The name is read as in SQL: by search_path, and in lower case unless it is
- * quoted.
+ * Comes before DESCRIBE_TABLE, in its transaction: pg_get_viewdef runs a query of its own, whose operators are looked up
+ * on search_path. Names of the answer then have their schemas, too.
  */
+export const CATALOG_PATH = "select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
+
+/** Returns one row with `table` for an OID, or no row. */
 export const DESCRIBE_TABLE = `select pg_catalog.jsonb_build_object(
   'schema', n.nspname,
   'name', c.relname,
@@ -78,5 +84,5 @@ export const DESCRIBE_TABLE = `select pg_catalog.jsonb_build_object(
     from pg_catalog.pg_index i where i.indrelid ${EQ} c.oid and i.indisvalid)
 ) as "table"
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid ${EQ} c.relnamespace
-where c.oid ${EQ} pg_catalog.to_regclass($1::pg_catalog.text) and ${READABLE}
+where c.oid ${EQ} $1::pg_catalog.oid and ${READABLE}
   and ($2::pg_catalog.text[] is null or n.nspname ${EQ} any ($2))`;

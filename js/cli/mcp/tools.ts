@@ -14,7 +14,7 @@ import {
   type Answer,
   type NamedColumn,
 } from "./answers.ts";
-import { DESCRIBE_TABLE, LIST_TABLES } from "./catalog.ts";
+import { CATALOG_PATH, DESCRIBE_TABLE, LIST_TABLES, TABLE_OID } from "./catalog.ts";
 import { described, Refusal, typeNames, type Guard } from "./guard.ts";
 import { FORMATS, namesOf, read, type Asked, type Caps, type ReadingFormat } from "./reading.ts";
 
@@ -320,12 +320,15 @@ async function describeTable(given: Record<string, unknown>, context: Context): 
   const unknown = () => new Refusal("NO_TABLE", `There is no table "${table}" that can be read here.`);
   return await guard.run(async (transaction) => {
     const options = { timeout: most.timeout, maxBytes: most.maxBytes };
-    const { rows } = await transaction
-      .query<{ table: Record<string, unknown> }>(DESCRIBE_TABLE, [table, schemas ?? null], options)
+    const named = await transaction
+      .query<{ oid: number | null }>(TABLE_OID, [table], { timeout: most.timeout })
       .catch((error: unknown) => {
         // The role may not use the table's schema. Then the answer must not reveal whether the table exists.
         throw error instanceof PostgresError && error.code === "42501" ? unknown() : error;
       });
+    await transaction.query(CATALOG_PATH);
+    const values = [named.rows[0]!.oid, schemas ?? null];
+    const { rows } = await transaction.query<{ table: Record<string, unknown> }>(DESCRIBE_TABLE, values, options);
     const found = rows[0]?.table;
     if (!found) throw unknown();
     return { content: [data(JSON.stringify(found))], structuredContent: { table: found } };

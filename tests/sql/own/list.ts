@@ -18,7 +18,7 @@ import { ROWS_ABOUT } from "../../../js/cli/copy-out.ts";
 import { KINDS } from "../../../js/cli/csv-arrays.ts";
 import { deallocation, MARKED, NAMED, PROCESS } from "../../../js/cli/doctor/pooler.ts";
 import * as doctor from "../../../js/cli/doctor/server.ts";
-import { DESCRIBE_TABLE, LIST_TABLES } from "../../../js/cli/mcp/catalog.ts";
+import { CATALOG_PATH, DESCRIBE_TABLE, LIST_TABLES, TABLE_OID } from "../../../js/cli/mcp/catalog.ts";
 import { TYPE_NAMES } from "../../../js/cli/mcp/guard.ts";
 import { ROLE } from "../../../js/cli/mcp/role.ts";
 import { SETTINGS } from "../../../js/cli/types/describe.ts";
@@ -187,7 +187,9 @@ const commandLine: OwnStatement[] = [
   names("cli/doctor/server.ts", doctor.SLOTS, { values: [] }),
   names("cli/mcp/catalog.ts", LIST_TABLES, nulls(3)),
   names("cli/mcp/catalog.ts", LIST_TABLES, { values: ["traps", "{traps}", "a"] }),
-  names("cli/mcp/catalog.ts", DESCRIBE_TABLE, { values: ["traps.orders", "{traps}"] }),
+  names("cli/mcp/catalog.ts", TABLE_OID, { values: ["traps.orders"] }),
+  names("cli/mcp/catalog.ts", CATALOG_PATH, { values: [] }),
+  names("cli/mcp/catalog.ts", DESCRIBE_TABLE, { values: ["1259", "{pg_catalog}"] }),
   names("cli/mcp/guard.ts", TYPE_NAMES, { values: ["{23,25}", "{-1,-1}"] }),
   names("cli/mcp/role.ts", ROLE, { values: ["{pg_monitor}"] }),
   names("cli/types/facts.ts", NOT_NULL, { values: ["{1247,1255}"] }),

@@ -51,6 +51,7 @@ describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
       create type traps.pair as (a int, b traps.mood);
       create table traps.rows (id int primary key, pair traps.pair, moods traps.mood[], span int4range);
       insert into traps.rows values (1, (1, 'a'), '{a}', '[1,2]');
+      create view traps.shown as select id from traps.rows;
       create publication p for table traps.rows where (id >= 0)`);
     await owner.end();
   }, 60_000);
@@ -142,25 +143,32 @@ describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
       expect(await run("copy-out", "rows", "--progress")).toContain("moods");
       expect(await run("query", "select moods from rows", "--format", "csv")).toContain("a");
       expect(await run("types", "a.ts", "--out", "b.ts")).toMatch(/^1 template/m);
-      const agent = new Agent({ name: "tests", version: "1" });
-      await agent.connect(
-        new StdioClientTransport({
-          command: process.execPath,
-          args: [main, "mcp", "--allow-superuser"],
-          env,
-          stderr: "ignore",
-        }),
-      );
-      const ask = async (name: string, given: Record<string, unknown>) =>
-        JSON.stringify(await agent.callTool({ name, arguments: given }));
-      expect(await ask("list_tables", {})).toContain("rows");
-      expect(await ask("describe_table", { table: "rows" })).toContain("moods");
-      expect(await ask("describe_query", { sql: "select pair from rows" })).toContain("pair");
-      expect(await ask("query", { sql: "select moods from rows" })).toContain("moods");
+      const agent = await agentOf(main, env);
+      expect(await agent.ask("list_tables", {})).toContain("rows");
+      expect(await agent.ask("describe_table", { table: "rows" })).toContain("moods");
+      expect(await agent.ask("describe_query", { sql: "select pair from rows" })).toContain("pair");
+      expect(await agent.ask("query", { sql: "select moods from rows" })).toContain("moods");
       await agent.close();
+      // pg_get_viewdef looks for operators on the path. Traps that come before pg_catalog win also for exact types.
+      const earlier = { ...env, DATABASE_URL: at("-c search_path=traps,pg_catalog") };
+      const other = await agentOf(main, earlier);
+      expect(await other.ask("describe_table", { table: "shown" })).toContain("SELECT");
+      await other.close();
     } finally {
       rmSync(folder, { recursive: true });
     }
     expect(fired()).toBe(0);
   }, 60_000);
 });
+
+/** The official SDK's own client of `pgz-edge mcp`. */
+async function agentOf(main: string, env: Record<string, string>) {
+  const agent = new Agent({ name: "tests", version: "1" });
+  const args = [main, "mcp", "--allow-superuser"];
+  await agent.connect(new StdioClientTransport({ command: process.execPath, args, env, stderr: "ignore" }));
+  return {
+    ask: async (name: string, given: Record<string, unknown>) =>
+      JSON.stringify(await agent.callTool({ name, arguments: given })),
+    close: () => agent.close(),
+  };
+}

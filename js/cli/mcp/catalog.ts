@@ -38,8 +38,8 @@ order by n.nspname, c.relname`;
 export const TABLE_OID = "select pg_catalog.to_regclass($1)::pg_catalog.oid as oid";
 
 /**
- * Comes before DESCRIBE_TABLE, in its transaction: pg_get_viewdef runs a query of its own, whose operators are looked up
- * on search_path. Names of the answer then have their schemas, too.
+ * Comes before DESCRIBE_TABLE, in its transaction: pg_get_viewdef runs a query of its own, whose operators are looked
+ * up on search_path. Names of the answer then have their schemas, too.
  */
 export const CATALOG_PATH = "select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
 

@@ -27,6 +27,8 @@ server's disk: pgz-edge doctor lists the slots.
                       --create-slot temporary, and a role that owns them
   --create-slot WORD  make the slot: permanent (one that exists is used) or temporary (it ends with the command)
   --snapshot          first all rows of the tables, as of the slot's beginning; needs --create-slot and a new slot
+  --trusted-owners NAME
+                      roles, with commas, whose functions a --snapshot may run: for filtered tables of theirs
   --from POSITION     begin after this position, such as 0/16B3748
   --messages          messages of pg_logical_emit_message too
   --peek              acknowledge nothing: the next run begins where this one has begun
@@ -37,6 +39,7 @@ ${PROGRESS_HELP}`,
     tables: { type: "string" },
     "create-slot": { type: "string" },
     snapshot: { type: "boolean" },
+    "trusted-owners": { type: "string" },
     from: { type: "string" },
     messages: { type: "boolean" },
     peek: { type: "boolean" },
@@ -61,6 +64,7 @@ async function run(task: Task): Promise<void> {
         tables: tables?.split(",").map((name) => sql.identifier(...name.split("."))),
         createSlot,
         snapshot: options["snapshot"] === true,
+        trustedOwners: (options["trusted-owners"] as string | undefined)?.split(","),
         from: options["from"] as string | undefined,
         messages: options["messages"] === true,
         acknowledge: options["peek"] === true ? "manual" : "commit",

@@ -13,6 +13,7 @@ mod snapshot;
 pub use snapshot::Table;
 
 use super::batch::{Batch, Head};
+use super::copy_row::CopyRow;
 use super::line::{Begun, COMMITTED_AT, Lines};
 use super::message::{Message, Old, Position, Prepared, RelationMessage, Timestamp, Tuple};
 use super::place::{Inside, Place};
@@ -66,6 +67,8 @@ pub struct Changes {
     lines: Lines,
     /// The destination of changes as objects. A change without a form of its own there is written as a line first.
     batch: Option<Batch>,
+    /// The row of a snapshot that is being read.
+    copy_row: CopyRow,
     /// Number of bytes of the message that is being read.
     message_bytes: usize,
     place: Place,
@@ -108,6 +111,7 @@ impl Changes {
             wanted: Vec::new(),
             lines: Lines::new(),
             batch: objects.then(Batch::new),
+            copy_row: CopyRow::default(),
             message_bytes: 0,
             place: Place::Outside,
             begun: None,

@@ -3,6 +3,8 @@
 //! ```text
 //! Idle ──── command ──────────> Command
 //! Command ─ ReadyForQuery ────> Idle
+//! Command ─ CopyOutResponse ──> Copying, if a table was asked for
+//! Copying ─ CopyDone, ErrorResponse ──> Command
 //! Command ─ CopyBothResponse ─> Streaming
 //! Streaming ─ CopyDone, ErrorResponse ─> Command
 //! Streaming ─ CommandComplete ─> Streaming, and the server closes the connection
@@ -34,6 +36,8 @@ const KEEP: usize = 1 << 18;
 enum State {
     Idle,
     Command,
+    /// The rows of this table arrive.
+    Copying(u32),
     Streaming,
     Failed,
 }
@@ -68,8 +72,8 @@ pub struct Replication {
     answer: Answer,
     /// NoticeResponses that JavaScript has not taken, by the names of their fields.
     notices: Vec<BTreeMap<&'static str, String>>,
-    /// The table whose rows this command returns; they become lines.
-    rows_of: Option<u32>,
+    /// The table whose rows this command copies; they become lines.
+    copied: Option<u32>,
     failure: Option<Failure>,
     output: Vec<u8>,
     /// Bits of [`status`] since the last `received`.
@@ -87,7 +91,7 @@ impl Replication {
             changes: Changes::new(options),
             answer: Answer::default(),
             notices: Vec::new(),
-            rows_of: None,
+            copied: None,
             failure: None,
             output: Vec::new(),
             happened: 0,
@@ -124,23 +128,23 @@ impl Replication {
         }
         self.state = State::Command;
         self.pending += 1;
-        self.rows_of = None;
+        self.copied = None;
         if let Err(too_long) = frontend::query(&mut self.output, text.as_bytes()) {
             self.fail(too_long.into());
         }
     }
 
-    /// Describes a table whose rows [`Replication::select`] requests next. The slot starts at `at`.
+    /// Describes a table whose rows [`Replication::copy`] requests next. The slot starts at `at`.
     pub fn snapshot_table(&mut self, table: Table<'_>, at: Position) {
         if let Err(failure) = self.changes.snapshot_table(table, at) {
             self.fail(failure);
         }
     }
 
-    /// Sends a query that returns rows of a table, which become lines.
-    pub fn select(&mut self, text: &str, relation: u32) {
+    /// Sends a COPY TO STDOUT in text format of a table's rows, which become lines.
+    pub fn copy(&mut self, text: &str, relation: u32) {
         self.command(text);
-        self.rows_of = Some(relation);
+        self.copied = Some(relation);
     }
 
     /// Ends the snapshot: all tables have been read.
@@ -259,8 +263,10 @@ impl Replication {
 
     fn frame(&mut self, frame: Frame<'_>) {
         // Most messages by far.
-        if frame.tag == b'd' && self.state == State::Streaming {
-            return self.copy_data(frame.body);
+        match (self.state, frame.tag) {
+            (State::Streaming, b'd') => return self.copy_data(frame.body),
+            (State::Copying(relation), b'd') => return self.copied_row(relation, frame.body),
+            _ => {}
         }
         match BackendMessage::parse(frame) {
             Ok(message) => self.message(message, frame.tag),
@@ -287,10 +293,15 @@ impl Replication {
         match (self.state, message) {
             (_, M::ParameterStatus { .. }) => {}
             (_, M::NoticeResponse { fields }) => self.notice(fields),
-            (S::Idle | S::Command | S::Streaming, M::ErrorResponse { fields }) => {
+            (S::Idle | S::Command | S::Copying(_) | S::Streaming, M::ErrorResponse { fields }) => {
                 self.error(fields)
             }
             (S::Command, M::DataRow { body }) => self.row(body, tag),
+            (S::Command, M::CopyOutResponse) => match self.copied.take() {
+                Some(relation) => self.state = S::Copying(relation),
+                None => self.unexpected(tag),
+            },
+            (S::Copying(_), M::CopyDone) => self.state = S::Command,
             (S::Command, M::RowDescription { .. } | M::CommandComplete { .. } | M::CopyDone) => {}
             (S::Command, M::CopyBothResponse) => {
                 self.state = S::Streaming;
@@ -314,13 +325,13 @@ impl Replication {
         }
     }
 
-    fn row(&mut self, body: &[u8], tag: u8) {
-        if let Some(relation) = self.rows_of {
-            if let Err(failure) = self.changes.snapshot_row(relation, body) {
-                self.fail(failure);
-            }
-            return;
+    fn copied_row(&mut self, relation: u32, line: &[u8]) {
+        if let Err(failure) = self.changes.snapshot_row(relation, line) {
+            self.fail(failure);
         }
+    }
+
+    fn row(&mut self, body: &[u8], tag: u8) {
         match row(body) {
             Ok(row) => self.answer.rows.push(row),
             Err(Malformed) => self.unexpected(tag),

@@ -11,6 +11,7 @@
 //! yielded.rs    transactions that a server sends again on the next connection
 //! changes.rs    XLogData, keepalives and status updates, and the transaction to which a message belongs
 //!   snapshot.rs the rows of tables that come before the changes
+//! copy_row.rs   such a row as COPY sends it
 //! connection.rs commands and their answers, and the stream
 //! ```
 //!
@@ -21,6 +22,7 @@
 mod batch;
 mod changes;
 mod connection;
+mod copy_row;
 mod line;
 mod message;
 mod place;

@@ -82,7 +82,7 @@ impl ChangesCore {
         self.inner.command(text);
     }
 
-    /// Describes a table whose rows `select` requests next. `take_wanted_types` may return types to describe before
+    /// Describes a table whose rows `copy` requests next. `take_wanted_types` may return types to describe before
     /// that.
     /// - `names`: of its schema, of the table and of its columns, each followed by a NUL.
     /// - `columns`: three numbers each: 1 if the column belongs to the replica identity, else 0; type OID; type
@@ -106,9 +106,9 @@ impl ChangesCore {
         self.inner.snapshot_table(table, at);
     }
 
-    /// Query: returns rows of table `oid`, which become lines.
-    pub fn select(&mut self, text: &str, oid: u32) {
-        self.inner.select(text, oid);
+    /// Query: a COPY TO STDOUT in text format. The rows are those of table `oid`, and become lines.
+    pub fn copy(&mut self, text: &str, oid: u32) {
+        self.inner.copy(text, oid);
     }
 
     /// Ends the snapshot: all tables have been read. Writes the line that says so; commits up to `at` count as read.

@@ -123,6 +123,80 @@ export const snapshotCases: Record<string, Case> = {
     await until(async () => (await world.slots()) === 0, "the temporary slot has ended");
   },
 
+  async "a snapshot runs no code of those who own the tables"(world) {
+    const { name, pool } = world;
+    const types = `${name}_types`;
+    await pool.simple(`create role ${name}; create schema ${types} authorization ${name}`);
+    try {
+      await pool.simple(`${trapOf(name)}; ${trappedTable(name, "a", "id int4, name text")};
+        ${trappedTable(name, "parted", "id int4, name text", "partition by range (id)")};
+        ${trappedTable(name, "part", `partition of ${types}.parted for values from (0) to (9)`)};
+        insert into ${types}.a values (1, 'x'), (2, e'\\\\N\t\n'); insert into ${types}.part values (3, ''); reset role;
+        create publication ${name} for tables in schema ${types} with (publish_via_partition_root)`);
+      const feed = world.changes(pool, { ...world.options, createSlot: "temporary", snapshot: true });
+      assert.deepEqual(newRows(await wholeSnapshot(feed)), [
+        { id: 1, name: "x" },
+        { id: 2, name: "\\N\t\n" },
+        { id: 3, name: "" },
+      ]);
+      // The schema's owner can put a view in the place of a table that is still to be read.
+      await pool.simple(`set role ${name}; insert into ${types}.a select i, repeat('x', 1000)
+        from generate_series(10, 60000) i; reset role`);
+      const swapped = (async () => {
+        for await (const change of world.changes(pool, { ...world.options, snapshot: true }))
+          if (change.kind === "insert" && change.new["id"] === 1)
+            await pool.simple(`set role ${name}; drop table ${types}.parted;
+              create view ${types}.parted as select ${types}.trap() as id; create view ${types}.part as
+              select ${types}.trap() as id, '' as name; reset role`);
+      })();
+      const { cause } = (await assert.rejects(swapped, { code: "SNAPSHOT_BROKEN_OFF" })) as { cause?: unknown };
+      assert.equal((cause as { code?: string }).code, "42809");
+    } finally {
+      await pool.simple(`drop publication if exists ${name}; drop schema ${types} cascade; drop role ${name}`);
+    }
+  },
+
+  async "a snapshot that needs a SELECT is refused unless the owners are trusted"(world) {
+    const { name, pool } = world;
+    const types = `${name}_types`;
+    await pool.simple(`create role ${name}; create schema ${types};
+      create table ${types}.t (id int4 primary key, twice int4 generated always as (id * 2) stored);
+      insert into ${types}.t values (1), (2); create publication ${name} for table ${types}.t where (id > 1)`);
+    const options = { ...world.options, createSlot: "temporary", snapshot: true } as const;
+    const read = async (more: object = {}) =>
+      newRows(await wholeSnapshot(world.changes(pool, { ...options, ...more })));
+    try {
+      // The owner of the table, and the owner of its schema, who can replace it.
+      for (const [mine, others] of [
+        [`alter table ${types}.t owner to ${name}`, `alter table ${types}.t owner to current_user`],
+        [`alter schema ${types} owner to ${name}`, `alter schema ${types} owner to current_user`],
+      ] as const) {
+        await pool.exec(mine);
+        const refused = await assert.rejects(read(), { code: "INVALID_OPTION" });
+        assert.match(refused.message, new RegExp(`row filter.*trustedOwners: \\["${name}"\\]`));
+        assert.equal(await world.slots(), 0);
+        assert.deepEqual(await read({ trustedOwners: [name] }), [{ id: 2 }]);
+        await pool.exec(others);
+      }
+      const { rows } = await pool.query("select current_setting('server_version_num')::int4 >= 180000 as is_new");
+      if (rows[0]!["is_new"] === true) {
+        await pool.simple(`alter publication ${name} set table ${types}.t; alter table ${types}.t owner to ${name};
+          alter publication ${name} set (publish_generated_columns = stored)`);
+        assert.match((await assert.rejects(read(), { code: "INVALID_OPTION" })).message, /generated columns/);
+        const all = [
+          { id: 1, twice: 2 },
+          { id: 2, twice: 4 },
+        ];
+        assert.deepEqual(await read({ trustedOwners: [name, "other"] }), all);
+        // Without filter and generated columns no SELECT is needed.
+        await pool.exec(`alter publication ${name} set table ${types}.t (id)`);
+        assert.deepEqual(await read(), [{ id: 1 }, { id: 2 }]);
+      }
+    } finally {
+      await pool.simple(`drop publication ${name}; drop schema ${types} cascade; drop role ${name}`);
+    }
+  },
+
   async "a snapshot that breaks off leaves no slot, and an existing slot is refused"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, body text");
@@ -157,6 +231,19 @@ export const snapshotCases: Record<string, Case> = {
     assert.equal(await world.slots(), 1);
   },
 };
+
+/** A function of role `name`, which becomes the current role. It fails for everybody else. */
+const trapOf = (name: string) => `set role ${name};
+  create function ${name}_types.trap() returns int4 language plpgsql immutable as
+    $$ begin if current_user <> '${name}' then raise exception 'ran as %', current_user; end if; return 1; end $$`;
+
+/** A table with the trap wherever planning would run it. */
+function trappedTable(name: string, table: string, columns: string, more = ""): string {
+  const [of, types] = columns.startsWith("partition") ? [columns, `${name}_types`] : [`(${columns})`, `${name}_types`];
+  return `create table ${types}.${table} ${of} ${more}; create index on ${types}.${table} ((${types}.trap()));
+    create index on ${types}.${table} (id) where ${types}.trap() = 1;
+    create statistics ${types}.${table}_of on (${types}.trap() + id), id from ${types}.${table}`;
+}
 
 async function wholeSnapshot(feed: AsyncIterable<AnyChange>): Promise<AnyChange[]> {
   const all: AnyChange[] = [];

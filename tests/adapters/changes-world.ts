@@ -98,7 +98,7 @@ export class World {
   /** Ends the connection that copies the table's rows. */
   async cutCopy(): Promise<void> {
     const asked = this.pgz.sql`select pg_terminate_backend(pid) as ended from pg_stat_activity
-      where backend_type = 'walsender' and query like ${`select % from only %${this.name}%`}`;
+      where backend_type = 'walsender' and query like ${`copy %${this.name}%`}`;
     assert.equal((await this.pool.query(asked)).rows.length, 1);
   }
 

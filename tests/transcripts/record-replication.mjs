@@ -53,8 +53,8 @@ class Session {
     );
   }
 
-  async select(query, oid) {
-    await this.#call(`select ${quoted(query)} ${oid}`, (core) => core.select(query, oid));
+  async copy(text, oid) {
+    await this.#call(`copy ${quoted(text)} ${oid}`, (core) => core.copy(text, oid));
     await this.#until((happened) => happened & CHANGES_ANSWERED);
   }
 

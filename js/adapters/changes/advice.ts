@@ -32,7 +32,12 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
     /row-level security/,
     "A snapshot without the rows that policies hide would be wrong: the role needs BYPASSRLS, or must own the table.",
   ],
-  [/^42501$/, /for table|for view/, "The role needs SELECT on the publication's tables for a snapshot."],
+  [
+    /^42501$/,
+    /for table|for view/,
+    "The role needs SELECT on the publication's tables for a snapshot, and on each partition of a partitioned table.",
+  ],
+  [/^42809$/, /./, "A snapshot reads tables only. Foreign tables and views have no changes either."],
   [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],
   [
     /^42704$/,

@@ -20,6 +20,13 @@ export interface ChangesOptions {
    * Default false.
    */
   readonly snapshot?: boolean | undefined;
+  /**
+   * Roles whose code may run with the rights of this connection's role, by name. A snapshot of a table with a row
+   * filter or with generated columns needs a SELECT, which can run functions in the table's indexes. It is refused
+   * unless the owners of the table, of its schema and of the database are superusers, this role, or named here.
+   * Default: none, because such a role would get the rights of this one.
+   */
+  readonly trustedOwners?: readonly string[] | undefined;
   /** Makes the slot with `failover`: standbys keep it too, so that it survives a failover. PostgreSQL 17 or later. */
   readonly failover?: boolean | undefined;
   /**
@@ -109,6 +116,7 @@ const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string
   ],
   createSlot: ['"permanent" or "temporary"', oneOf("permanent", "temporary")],
   snapshot: ["a boolean", isFlag],
+  trustedOwners: ["a list of names", (value) => Array.isArray(value) && value.every(isText)],
   failover: ["a boolean", isFlag],
   publication: [
     "a name or a list of names",

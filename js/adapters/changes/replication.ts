@@ -19,7 +19,7 @@ const SETTINGS = {
   IntervalStyle: "iso_8601",
   bytea_output: "hex",
   extra_float_digits: "1",
-  // For names that are quoted as literals, in commands and in a snapshot's queries.
+  // For names that are quoted as literals, in commands and in a snapshot's question.
   standard_conforming_strings: "on",
   // From PostgreSQL 18 on a warning says that a publication is missing.
   client_min_messages: "notice",
@@ -97,9 +97,9 @@ export class Replication {
     }
   }
 
-  /** Sends a query for rows of table `oid`. The rows become lines; the response itself is empty. */
-  async select(text: string, oid: number): Promise<void> {
-    this.#core.call((handle) => handle.select(text, oid));
+  /** Sends a COPY TO STDOUT of rows of table `oid`. The rows become lines; the response itself is empty. */
+  async copy(text: string, oid: number): Promise<void> {
+    this.#core.call((handle) => handle.copy(text, oid));
     await this.#flush();
   }
 

@@ -1,10 +1,16 @@
 // Reads all rows of a publication's tables, as of the position at which a slot starts that is made for them.
 //
-//   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── select … from each ── COMMIT
+//   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── copy each ── COMMIT
 //
 // This is one transaction of the replication connection, as in the server's own subscriptions: the slot starts where
 // the transaction's snapshot was taken, so no row is missing and none arrives twice. Nothing else in the program waits
 // for it.
+//
+// Rows are read by COPY of the table itself. A SELECT would run code of the table's owner with the rights of the role
+// that reads: the planner runs functions in expression indexes, partial indexes and expression statistics, and the
+// owner of the schema may have put a view in the table's place. COPY of a table has no plan, and refuses views. Only rows
+// of a row filter, and generated columns, need a SELECT, so there the owners must be trusted. A check that there are no
+// such indexes now would not do: an owner can make one between the check and the SELECT.
 //
 // Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
 import { UsageError } from "../../index.ts";
@@ -15,12 +21,26 @@ import type { Replication } from "./replication.ts";
 
 interface Table {
   readonly oid: number;
-  readonly kind: string;
   readonly identity: string;
   readonly schema: string;
   readonly name: string;
-  readonly columns: readonly (readonly [name: string, typeOid: number, typeModifier: number, isKey: boolean])[];
+  readonly columns: readonly (readonly [
+    name: string,
+    typeOid: number,
+    typeModifier: number,
+    isKey: boolean,
+    isGenerated: boolean,
+  ])[];
   readonly filter: string | null;
+  /** Where its rows are: the table itself, or the partitions that have rows. */
+  readonly parts: readonly Part[];
+}
+
+interface Part {
+  readonly schema: string;
+  readonly name: string;
+  /** Who can put code into a SELECT from it, besides superusers and the role that reads. */
+  readonly owners: readonly string[];
 }
 
 /** The oldest version with column lists, row filters, and the view that has both. */
@@ -31,7 +51,8 @@ export class Snapshot {
   readonly #core: Core;
   /** Looks up the types of a table in the catalog. */
   readonly #learn: () => Promise<void>;
-  readonly #tables: Table[];
+  /** What has not been read yet. */
+  readonly #parts: (readonly [Table, Part])[];
   /** The position at which the slot starts. */
   readonly position: bigint;
   #isReading = false;
@@ -42,17 +63,17 @@ export class Snapshot {
     connection: Replication,
     core: Core,
     learn: () => Promise<void>,
-    tables: Table[],
+    tables: readonly Table[],
     position: bigint,
   ) {
     this.#connection = connection;
     this.#core = core;
     this.#learn = learn;
-    this.#tables = tables;
+    this.#parts = tables.flatMap((table) => table.parts.map((part) => [table, part] as const));
     this.position = position;
   }
 
-  /** Makes the slot. @throws PostgresError, also if the slot exists */
+  /** Makes the slot. @throws PostgresError, also if the slot exists; UsageError */
   static async begin(
     connection: Replication,
     core: Core,
@@ -67,8 +88,9 @@ export class Snapshot {
     const [slot] = await connection.run(createSlotCommand(options, connection.serverVersion));
     made();
     await connection.run(SETTINGS);
-    const tables = await connection.run(question(publications));
+    const tables = await connection.run(question(publications, connection.serverVersion));
     const read = tables.map(([table]) => JSON.parse(table!) as Table);
+    for (const table of read) checkOwners(table, options.trustedOwners ?? []);
     return new Snapshot(connection, core, learn, read, lsnOf(slot![1]!));
   }
 
@@ -84,9 +106,9 @@ export class Snapshot {
         if (happened & CHANGES_LINES) return true;
         continue;
       }
-      const table = this.#tables.shift();
-      if (!table) return await this.#end();
-      await this.#select(table);
+      const next = this.#parts.shift();
+      if (!next) return await this.#end();
+      await this.#copy(...next);
     }
     return false;
   }
@@ -98,20 +120,44 @@ export class Snapshot {
     return true;
   }
 
-  async #select({ oid, kind, identity, schema, name, columns, filter }: Table): Promise<void> {
+  async #copy(table: Table, part: Part): Promise<void> {
+    const { oid, identity, schema, name, columns } = table;
     const names = [schema, name, ...columns.map(([column]) => column)].map((text) => `${text}\0`).join("");
     const numbers = columns.flatMap(([, typeOid, modifier, isKey]) => [Number(isKey), typeOid, modifier]);
     this.#core.call((handle) =>
       handle.snapshot_table(oid, identity.charCodeAt(0), names, Uint32Array.from(numbers), this.position),
     );
     await this.#learn();
-    const list = columns.map(([column]) => identifier(column)).join(", ");
-    // `only`, because inherited rows belong to the inheriting tables. A partitioned table has only the rows of its
-    // partitions.
-    const from = `from ${kind === "p" ? "" : "only "}${identifier(schema)}.${identifier(name)}`;
-    await this.#connection.select(`select ${list} ${from}${filter === null ? "" : ` where ${filter}`}`, oid);
+    await this.#connection.copy(copyCommand(table, part), oid);
     this.#isReading = true;
   }
+}
+
+const needsSelect = ({ filter, columns }: Table): boolean =>
+  filter !== null || columns.some(([, , , , isGenerated]) => isGenerated);
+
+/** @throws UsageError */
+function checkOwners(table: Table, trusted: readonly string[]): void {
+  if (!needsSelect(table)) return;
+  const owners = new Set(table.parts.flatMap((part) => part.owners));
+  const others = [...owners].filter((owner) => !trusted.includes(owner));
+  if (others.length === 0) return;
+  const what = table.filter === null ? "generated columns" : "a row filter";
+  throw new UsageError(
+    "INVALID_OPTION",
+    `Table "${table.schema}"."${table.name}" is published with ${what}. Its snapshot needs a SELECT, which can run ` +
+      "functions of those who own the table, its schema or the database, as the role of this connection. If you " +
+      `trust them, give trustedOwners: ${JSON.stringify(others)}. Otherwise publish the table without ${what}.`,
+  );
+}
+
+/** As `only`: rows of inheriting tables belong to those. */
+export function copyCommand(table: Pick<Table, "columns" | "filter">, part: Pick<Part, "schema" | "name">): string {
+  const from = `${identifier(part.schema)}.${identifier(part.name)}`;
+  const list = table.columns.map(([column]) => identifier(column)).join(", ");
+  if (!needsSelect(table as Table)) return `copy ${from}${list && ` (${list})`} to stdout`;
+  const where = table.filter === null ? "" : ` where ${table.filter}`;
+  return `copy (select ${list} from only ${from}${where}) to stdout`;
 }
 
 /**
@@ -127,23 +173,55 @@ export const SETTINGS = `select pg_catalog.set_config('search_path', 'pg_catalog
   pg_catalog.set_config('row_security', 'off', true)`;
 
 /**
+ * The parts of table `c`. Partitions are looked up in `pg_inherits`, because that is read as of the transaction's
+ * snapshot: a partition that is detached meanwhile is still read, and one that is attached later is not.
+ *
+ * The owner of the schema or of the database can put another table in the place of this one: by DROP, or by new names
+ * of schemas. The owner of the schema `public` is often `pg_database_owner`, which stands for the database's.
+ */
+const PARTS = `
+  with recursive parts as (
+    select c.oid as part, c.relkind as kind
+    union all
+    select i.inhrelid, t.relkind from parts
+    join pg_catalog.pg_inherits i on i.inhparent operator(pg_catalog.=) parts.part
+      and parts.kind operator(pg_catalog.=) 'p' and not i.inhdetachpending
+    join pg_catalog.pg_class t on t.oid operator(pg_catalog.=) i.inhrelid
+  )
+  select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+    'schema', s.nspname, 'name', t.relname, 'owners', (
+      select coalesce(pg_catalog.json_agg(r.rolname), '[]') from pg_catalog.pg_roles r
+      where r.oid operator(pg_catalog.=) any(array[t.relowner, s.nspowner, d.datdba]) and not r.rolsuper
+        and r.rolname operator(pg_catalog.<>) current_user and r.rolname operator(pg_catalog.<>) 'pg_database_owner'
+    )
+  ) order by t.oid), '[]')
+  from parts
+  join pg_catalog.pg_class t on t.oid operator(pg_catalog.=) parts.part
+  join pg_catalog.pg_namespace s on s.oid operator(pg_catalog.=) t.relnamespace
+  join pg_catalog.pg_database d on d.datname operator(pg_catalog.=) pg_catalog.current_database()
+  where parts.kind operator(pg_catalog.<>) 'p'`;
+
+/**
  * Returns a query with a row per table, as JSON: the description that pgoutput would send, and the rows that it would
  * send.
  */
-export function question(publications: readonly string[]): string {
+export function question(publications: readonly string[], serverVersion: number): string {
+  // Before 18, generated columns are never sent, but the first releases of 15 list them.
+  const isSent = serverVersion < 18 ? "a.attgenerated operator(pg_catalog.=) ''" : "true";
   return `
     select pg_catalog.json_build_object(
-      'oid', c.oid::bigint, 'kind', c.relkind, 'identity', c.relreplident, 'schema', n.nspname, 'name', c.relname,
-      'filter', p.filter,
+      'oid', c.oid::bigint, 'identity', c.relreplident, 'schema', n.nspname, 'name', c.relname, 'filter', p.filter,
+      'parts', (${PARTS}),
       'columns', (
         select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
           a.attname, a.atttypid::bigint, a.atttypmod,
           c.relreplident operator(pg_catalog.=) 'f' or coalesce(a.attnum operator(pg_catalog.=) any(
-            (i.indkey::pg_catalog.int2[])[0:i.indnkeyatts operator(pg_catalog.-) 1]), false)
+            (i.indkey::pg_catalog.int2[])[0:i.indnkeyatts operator(pg_catalog.-) 1]), false),
+          a.attgenerated operator(pg_catalog.<>) ''
         ) order by a.attnum), '[]')
         from pg_catalog.pg_attribute a
         where a.attrelid operator(pg_catalog.=) c.oid and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
-          and a.attname operator(pg_catalog.=) any(p.attnames)
+          and a.attname operator(pg_catalog.=) any(p.attnames) and ${isSent}
       )
     )
     from (

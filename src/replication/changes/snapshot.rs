@@ -1,14 +1,14 @@
-//! The rows that tables had when a slot began. A query returns them, and they come before the slot's changes.
+//! The rows that tables had when a slot began. COPY returns them, and they come before the slot's changes.
 //!
-//! Knows the lines of such rows. Must not know queries, or how a snapshot is taken.
+//! Knows the lines of such rows. Must not know commands, or how a snapshot is taken.
 
-use super::{Changes, NEW, Where, found, malformed, unknown_table};
+use super::{Changes, NEW, Where, malformed, unknown_table};
 use crate::boundary::change_kinds as kind;
 use crate::error::Failure;
-use crate::protocol::reader::{Malformed, Reader};
+use crate::protocol::reader::Malformed;
 use crate::replication::batch::Head;
 use crate::replication::line::Lines;
-use crate::replication::message::{Message, Position, Value};
+use crate::replication::message::{Message, Position};
 use crate::replication::relation::Which;
 use alloc::vec::Vec;
 
@@ -43,27 +43,29 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes a row of that table: the body of a DataRow whose values are text.
-    pub fn snapshot_row(&mut self, oid: u32, body: &[u8]) -> Result<(), Failure> {
-        let (count, values) = values(body).map_err(|Malformed| malformed(b'D'))?;
+    /// Takes a row of that table: a line of COPY.
+    pub fn snapshot_row(&mut self, oid: u32, line: &[u8]) -> Result<(), Failure> {
+        let relation = self.relations.get_mut(&oid).ok_or_else(unknown_table)?;
+        let row = &mut self.copy_row;
+        row.read(line, relation.columns.len())
+            .map_err(|Malformed| malformed(b'd'))?;
         if let Some(batch) = &mut self.batch {
-            let relation = self.relations.get_mut(&oid).ok_or_else(unknown_table)?;
             let head = Head {
                 position: self.last,
                 xid: 0,
                 subxid: 0,
-                bytes: body.len(),
+                bytes: line.len(),
             };
             // All values are text, so the row always fits into slots.
-            batch.row(kind::INSERT, relation, (count, values), head)?;
+            batch.row(kind::INSERT, relation, (row.count(), row.values()), head)?;
             return Ok(());
         }
-        let relation = found(&self.relations, oid)?;
         let since = self.lines.out.len();
         self.lines.begin("insert", self.last);
         self.lines.place(relation);
         self.lines.put(NEW);
-        let outcome = relation.append_row(count, values, Which::All, &mut self.lines.out);
+        let outcome =
+            relation.append_row(row.count(), row.values(), Which::All, &mut self.lines.out);
         if let Err(error) = outcome {
             self.lines.out.truncate(since);
             return Err(error.into());
@@ -103,31 +105,4 @@ fn relation(table: Table<'_>) -> Vec<u8> {
         body.extend_from_slice(&type_modifier.to_be_bytes());
     }
     body
-}
-
-/// The number of values of a DataRow, and the values.
-fn values(
-    body: &[u8],
-) -> Result<(usize, impl Iterator<Item = Result<Value<'_>, Malformed>>), Malformed> {
-    let mut reader = Reader::new(body);
-    let count: usize = reader.u16()?.into();
-    let mut left = count;
-    let values = core::iter::from_fn(move || match left.checked_sub(1) {
-        Some(behind) => {
-            left = behind;
-            Some(value(&mut reader))
-        }
-        None => (!reader.remaining().is_empty()).then_some(Err(Malformed)),
-    });
-    Ok((count, values))
-}
-
-fn value<'a>(reader: &mut Reader<'a>) -> Result<Value<'a>, Malformed> {
-    match reader.i32()? {
-        -1 => Ok(Value::Null),
-        length => {
-            let length = usize::try_from(length).map_err(|_| Malformed)?;
-            Ok(Value::Text(reader.bytes(length)?))
-        }
-    }
 }

@@ -341,8 +341,7 @@ const USERS_NOW: Table<'_> = Table {
 fn rows_of_a_snapshot_are_inserts_in_front_of_it() {
     let mut stream = Stream::new();
     stream.changes.snapshot_table(USERS_NOW, 0x100).unwrap();
-    let row = b"\0\x02\0\0\0\x011\xff\xff\xff\xff";
-    stream.changes.snapshot_row(0x4001, row).unwrap();
+    stream.changes.snapshot_row(0x4001, b"1\t\\N\n").unwrap();
     stream.changes.snapshot_over(0x100);
     let place = r#""position":"0/100","schema":"app","table":"users""#;
     let lines = stream.lines();
@@ -367,11 +366,11 @@ fn a_row_of_a_snapshot_that_cannot_be_read_leaves_no_line() {
     stream.changes.snapshot_table(USERS_NOW, 0x100).unwrap();
     stream.lines();
     for (oid, row) in [
-        (0x4001, b"\0\x01\0\0\0\x011".as_slice()),
-        (0x4001, b"\0\x02\0\0\0\x011"),
-        (0x4001, b"\0\x01\0\0\0\x011?"),
-        (0x4001, b"\0\x01\xff\xff\xff\xfe"),
-        (0x4002, b"\0\0"),
+        (0x4001, b"1\n".as_slice()),
+        (0x4001, b"1\ta\tb\n"),
+        (0x4001, b"1\ta"),
+        (0x4001, b"1\t\\x\n"),
+        (0x4002, b"\n"),
     ] {
         assert!(stream.changes.snapshot_row(oid, row).is_err(), "{row:?}");
         assert_eq!(stream.lines(), "");

@@ -291,11 +291,13 @@ fn rows_of_a_table_that_is_read_are_lines() {
     replication.snapshot_table(table, 0x100);
     assert_eq!(replication.take_wanted_types(), [16_400]);
     replication.define_types(Types::new(&[16_400, 0, 23, 0], &[], ""));
-    replication.select("select age from app.t", 0x4001);
+    replication.copy("copy app.t (age) to stdout", 0x4001);
     let rows = [
-        message(b'D', b"\0\x01\0\0\0\x015"),
-        message(b'D', b"\0\x01\xff\xff\xff\xff"),
-        message(b'C', b"SELECT 2\0"),
+        message(b'H', b"\0\0\x01\0\0"),
+        message(b'd', b"5\n"),
+        message(b'd', b"\\N\n"),
+        message(b'c', b""),
+        message(b'C', b"COPY 2\0"),
         READY.into(),
     ];
     let happened = receive(&mut replication, &rows.concat());
@@ -316,10 +318,62 @@ fn rows_of_a_table_that_is_read_are_lines() {
     assert_eq!(replication.take_answer(), r#"{"rows":[["5"]]}"#);
 }
 
+/// A table that is being copied, without columns.
+fn copying() -> Replication {
+    let mut replication = replication();
+    let table = Table {
+        oid: 0x4001,
+        replica_identity: b'd',
+        names: "app\0t\0",
+        columns: &[],
+    };
+    replication.snapshot_table(table, 0x100);
+    replication.copy("copy app.t to stdout", 0x4001);
+    replication
+}
+
 #[test]
 fn a_row_of_a_table_that_cannot_be_read_ends_the_connection() {
+    let mut replication = copying();
+    let rows = [message(b'H', b"\0\0\0"), message(b'd', b"5\n")];
+    let happened = receive(&mut replication, &rows.concat());
+    assert_eq!(happened & status::FAILED, status::FAILED);
+}
+
+#[test]
+fn a_refused_copy_leaves_the_connection_usable() {
+    let mut replication = copying();
+    let refused = [
+        message(b'E', b"SERROR\0VERROR\0C42809\0Mno\0\0"),
+        READY.into(),
+    ]
+    .concat();
+    receive(&mut replication, &refused);
+    assert!(replication.take_answer().contains("42809"));
+    // It may also break off between two rows.
+    replication.copy("copy app.t to stdout", 0x4001);
+    let broken = [message(b'H', b"\0\0\0"), message(b'd', b"\n"), refused].concat();
+    assert_ne!(receive(&mut replication, &broken) & status::ANSWERED, 0);
+    assert!(replication.take_answer().contains("42809"));
+    assert_eq!(replication.failure(), "");
+}
+
+#[test]
+fn rows_of_a_copy_come_only_where_one_was_asked_for() {
+    let response = message(b'H', b"\0\0\0");
+    let done = message(b'c', b"");
+    for unasked in [
+        message(b'd', b"\n"),
+        [&*response, &*response].concat(),
+        [&*response, &*done, &*response].concat(),
+        [&*response, READY].concat(),
+        [&*response, &*message(b'D', b"\0\0")].concat(),
+    ] {
+        let mut replication = copying();
+        let happened = receive(&mut replication, &unasked);
+        assert_eq!(happened & status::FAILED, status::FAILED, "{unasked:?}");
+    }
     let mut replication = replication();
-    replication.select("select", 0x4001);
-    let happened = receive(&mut replication, &message(b'D', b"\0\0"));
-    assert_eq!(happened, status::FAILED);
+    replication.command("select 1");
+    assert_eq!(receive(&mut replication, &response), status::FAILED);
 }

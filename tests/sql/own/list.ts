@@ -123,9 +123,12 @@ const clusters: OwnStatement[] = [
   ...words("adapters/cluster/questions.ts", cluster.waitFor(position, 5)),
 ];
 
+const ownTable = (filter: string | null) => ({ columns: [["a", 23, -1, true, false] as const], filter });
+
 const changes: OwnStatement[] = [
   names("adapters/changes/snapshot.ts", snapshot.SETTINGS),
-  names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"])),
+  names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 15)),
+  names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 18)),
   names("adapters/changes/log-question.ts", logQuestion("s", ["p", "q"])),
   ...words("adapters/changes/log-question.ts", "IDENTIFY_SYSTEM", "TIMELINE_HISTORY 2"),
   names(
@@ -135,7 +138,8 @@ const changes: OwnStatement[] = [
   ...words(
     "adapters/changes/snapshot.ts",
     "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ",
-    'select "a" from only "s"."t" where (f)',
+    snapshot.copyCommand(ownTable(null), { schema: "s", name: "t" }),
+    snapshot.copyCommand(ownTable("(f)"), { schema: "s", name: "t" }),
   ),
   ...words(
     "adapters/changes/own-publication.ts",

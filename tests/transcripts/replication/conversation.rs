@@ -33,7 +33,7 @@ pub enum Call {
     /// The OID, the replica identity, the names, each ended by a NUL, then three numbers for each column, and where the
     /// slot begins.
     SnapshotTable(u32, u8, String, Vec<u32>, u64),
-    Select(String, u32),
+    Copy(String, u32),
     SnapshotOver(u64),
     /// The position, the clock, and whether an answer is wanted.
     UpdateStatus(u64, i64, bool),
@@ -96,7 +96,7 @@ impl Call {
                 }
                 Call::SnapshotTable(oid, identity, names, columns, at)
             }
-            "select" => Call::Select(text(&mut tokens)?, tokens.number()?),
+            "copy" => Call::Copy(text(&mut tokens)?, tokens.number()?),
             "snapshot_over" => Call::SnapshotOver(position(&mut tokens)?),
             "update_status" => {
                 let (at, clock) = (position(&mut tokens)?, tokens.number()?);
@@ -123,7 +123,7 @@ impl Call {
                 };
                 replication.snapshot_table(table, *at);
             }
-            Call::Select(text, oid) => replication.select(text, *oid),
+            Call::Copy(text, oid) => replication.copy(text, *oid),
             Call::SnapshotOver(at) => replication.snapshot_over(*at),
             Call::UpdateStatus(at, clock, wants_answer) => {
                 replication.update_status(*at, *clock, *wants_answer);
@@ -141,7 +141,7 @@ impl Call {
                 let (columns, at) = (json!({ "u32": columns }), json!({ "u64": at.to_string() }));
                 json!(["snapshot_table", oid, identity, names, columns, at])
             }
-            Call::Select(text, oid) => json!(["select", text, oid]),
+            Call::Copy(text, oid) => json!(["copy", text, oid]),
             Call::SnapshotOver(at) => json!(["snapshot_over", { "u64": at.to_string() }]),
             Call::UpdateStatus(at, clock, wants_answer) => {
                 let (at, clock) = (at.to_string(), clock.to_string());

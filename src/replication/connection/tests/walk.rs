@@ -1,11 +1,16 @@
 //! Feeds each message to each state: the state it leads to, and what is reported.
 //!
-//! A letter is the state afterwards: `I`dle, `C`ommand, `S`treaming; `x`: the connection has failed, because the
-//! message has no place there; `f`: a fatal error, after which nothing comes.
+//! A letter is the state afterwards: `I`dle, `C`ommand, copying `R`ows, `S`treaming; `x`: the connection has failed,
+//! because the message has no place there; `f`: a fatal error, after which nothing comes.
 
 use super::*;
 
-const STATES: [State; 3] = [State::Idle, State::Command, State::Streaming];
+const STATES: [State; 4] = [
+    State::Idle,
+    State::Command,
+    State::Copying(0x4001),
+    State::Streaming,
+];
 
 /// Each kind of server message, and the result for each state.
 fn table() -> Vec<(&'static str, Vec<u8>, &'static str)> {
@@ -16,44 +21,45 @@ fn table() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         b"\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0",
     ];
     Vec::from([
-        ("ReadyForQuery", READY.to_vec(), "xIx"),
-        ("CommandComplete", message(b'C', b"SELECT 1\0"), "xCS"),
+        ("ReadyForQuery", READY.to_vec(), "xIxx"),
+        ("CommandComplete", message(b'C', b"SELECT 1\0"), "xCxS"),
         (
             "RowDescription",
             message(b'T', &description.concat()),
-            "xCx",
+            "xCxx",
         ),
-        ("DataRow", message(b'D', b"\0\x01\0\0\0\x01x"), "xCx"),
-        ("CopyBothResponse", message(b'W', b"\0\0\0"), "xSx"),
-        ("CopyDone", message(b'c', b""), "xCC"),
-        ("CopyData", keepalive(1), "xxS"),
-        ("CopyData without a message", message(b'd', b""), "xxx"),
-        ("CopyData of another kind", message(b'd', b"?"), "xxx"),
-        ("ErrorResponse", error(b"ERROR"), "CCC"),
-        ("ErrorResponse, fatal", error(b"FATAL"), "fff"),
-        ("NoticeResponse", message(b'N', b"SNOTICE\0Mhi\0\0"), "ICS"),
+        ("DataRow", message(b'D', b"\0\x01\0\0\0\x01x"), "xCxx"),
+        ("CopyBothResponse", message(b'W', b"\0\0\0"), "xSxx"),
+        ("CopyDone", message(b'c', b""), "xCCC"),
+        ("CopyData", keepalive(1), "xxxS"),
+        ("CopyData, a row", message(b'd', b"\n"), "xxRx"),
+        ("CopyData without a message", message(b'd', b""), "xxxx"),
+        ("CopyData of another kind", message(b'd', b"?"), "xxxx"),
+        ("ErrorResponse", error(b"ERROR"), "CCCC"),
+        ("ErrorResponse, fatal", error(b"FATAL"), "ffff"),
+        ("NoticeResponse", message(b'N', b"SNOTICE\0Mhi\0\0"), "ICRS"),
         (
             "NoticeResponse, a missing publication",
             message(
                 b'N',
                 b"SWARNUNG\0VWARNING\0C55000\0Much\0RLoadPublications\0\0",
             ),
-            "ICf",
+            "ICRf",
         ),
         (
             "NoticeResponse, the same code elsewhere",
             message(b'N', b"VWARNING\0C55000\0Mhi\0Rother\0\0"),
-            "ICS",
+            "ICRS",
         ),
-        ("ParameterStatus", message(b'S', b"a\0b\0"), "ICS"),
-        ("ParseComplete", message(b'1', b""), "xxx"),
-        ("CopyOutResponse", message(b'H', b"\0\0\0"), "xxx"),
-        ("no message of the protocol", message(b'?', b""), "xxx"),
-        ("a length that is none", b"Z\0\0\0\x03".to_vec(), "xxx"),
+        ("ParameterStatus", message(b'S', b"a\0b\0"), "ICRS"),
+        ("ParseComplete", message(b'1', b""), "xxxx"),
+        ("CopyOutResponse", message(b'H', b"\0\0\0"), "xxxx"),
+        ("no message of the protocol", message(b'?', b""), "xxxx"),
+        ("a length that is none", b"Z\0\0\0\x03".to_vec(), "xxxx"),
         (
             "a message that is too long",
             b"D\x7f\xff\xff\xff".to_vec(),
-            "xxx",
+            "xxxx",
         ),
     ])
 }
@@ -66,6 +72,11 @@ fn in_state(state: State) -> Replication {
             replication.command("IDENTIFY_SYSTEM");
             replication
         }
+        State::Copying(_) => {
+            let mut replication = copying();
+            receive(&mut replication, &message(b'H', b"\0\0\0"));
+            replication
+        }
         State::Idle | State::Failed => replication(),
     }
 }
@@ -74,6 +85,7 @@ fn letter(replication: &Replication, happened: u32) -> char {
     match replication.state {
         State::Idle => 'I',
         State::Command => 'C',
+        State::Copying(_) => 'R',
         State::Streaming => 'S',
         State::Failed if happened & status::FAILED == 0 => 'f',
         State::Failed => 'x',

@@ -72,7 +72,7 @@ pub struct Replication {
     answer: Answer,
     /// NoticeResponses that JavaScript has not taken, by the names of their fields.
     notices: Vec<BTreeMap<&'static str, String>>,
-    /// The table whose rows this command copies; they become lines.
+    /// The table whose rows this command copies, until the server begins to send them.
     copied: Option<u32>,
     failure: Option<Failure>,
     output: Vec<u8>,
@@ -194,7 +194,8 @@ impl Replication {
         let unread = frames.unread();
         self.deframer = deframer;
         self.deframer.leave(unread, 0);
-        if self.changes.has_output() {
+        // The description of a table is reported with its rows, or not at all if the server refuses the table.
+        if self.changes.has_output() && self.copied.is_none() {
             self.happened |= status::LINES;
         }
         if self.changes.wants_types() {

@@ -346,6 +346,29 @@ export const cases: Record<string, Case> = {
     assert.deepEqual(rows, [{ id: 2 }]);
   },
 
+  async "a slot that is dropped while a stream reads it ends the stream"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key");
+    const { sql } = world.pgz;
+    const drop = sql`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = ${name}`;
+    const seen: AnyChange[] = [];
+    const reading = started(
+      (async () => {
+        for await (const change of world.changes(pool, world.options)) seen.push(change);
+      })(),
+    );
+    await world.streaming();
+    await world.insert(1);
+    await until(() => seen.some(({ kind }) => kind === "commit"), "a commit has come");
+    // The stream connects again at once, so the slot is dropped between the two connections.
+    await until(async () => {
+      await world.cut();
+      return (await pool.query(drop).catch(() => ({ rows: [] }))).rows.length === 1;
+    }, "the slot is gone");
+    const lost = await assert.rejects(reading, { code: "CHANGES_LOST" });
+    assert.match(lost.message, /does not exist any more/);
+  },
+
   async "a publication that does not exist is refused before a slot is made"(world) {
     const { changes, name, options, pool } = world;
     await world.table("id int4 primary key");

@@ -1,4 +1,5 @@
 // A snapshot of all rows before their changes: each row once, only those of the publication, and no slot left over.
+import type * as driver from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.ts";
 import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
@@ -76,10 +77,11 @@ export const snapshotCases: Record<string, Case> = {
     [url.username, url.password] = [name, "secret"];
     const db = world.pgz.createClient(url.href);
     try {
-      const feed = world.changes(db, { ...world.options, createSlot: "temporary", snapshot: true });
+      const feed = world.changes(db, { ...world.options, snapshot: true });
       const refused = await assert.rejects(wholeSnapshot(feed), { code: "42501" });
       const { advice } = refused as { advice?: string };
       assert(advice?.includes("BYPASSRLS"), String(advice));
+      assert.equal(await world.slots(), 0);
     } finally {
       await pool.simple(`drop policy own on ${name}; revoke all on ${name} from ${name}; drop role ${name}`);
       await db.close();
@@ -149,8 +151,9 @@ export const snapshotCases: Record<string, Case> = {
               create view ${types}.parted as select ${types}.trap() as id; create view ${types}.part as
               select ${types}.trap() as id, '' as name; reset role`);
       })();
-      const { cause } = (await assert.rejects(swapped, { code: "SNAPSHOT_BROKEN_OFF" })) as { cause?: unknown };
-      assert.equal((cause as { code?: string }).code, "42809");
+      const broken = (await assert.rejects(swapped, { code: "SNAPSHOT_BROKEN_OFF" })) as unknown as driver.PgzError;
+      assert.equal((broken.cause as driver.PgzError).code, "42809");
+      assert.match(String(broken.advice), /reads tables only/);
     } finally {
       await pool.simple(`drop publication if exists ${name}; drop schema ${types} cascade; drop role ${name}`);
     }

@@ -238,12 +238,12 @@ test("rows of a snapshot that may have been yielded do not come again", async ()
   await session.flight();
   const table = {
     oid: 1,
-    kind: "r",
     identity: "d",
     schema: "public",
     name: "t",
-    columns: [["n", 23, -1, true]],
+    columns: [["n", 23, -1, true, false]],
     filter: null,
+    parts: [{ schema: "public", name: "t", owners: [] }],
   };
   session.send(
     wire.rowDescription([{ name: "j", oid: 114 }]),

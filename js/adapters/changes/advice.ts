@@ -1,7 +1,7 @@
 // Advice on what to change when a server, or a pooler before it, refuses a stream of changes.
 //
 // Knows the server's errors around replication. Must not know when they arise.
-import { PostgresError, UsageError, type Client, type Pool } from "../../index.ts";
+import { PostgresError, UsageError, type PgzError, type Client, type Pool } from "../../index.ts";
 import { configOf } from "./config.ts";
 
 /** Advice by SQLSTATE, and by the server's message where a code has several meanings. The first match is used. */
@@ -34,8 +34,9 @@ const ADVICE: readonly (readonly [code: RegExp, words: RegExp, advice: string])[
   ],
   [
     /^42501$/,
-    /for table|for view/,
-    "The role needs SELECT on the publication's tables for a snapshot, and on each partition of a partitioned table.",
+    /for (?:table|view|schema)/,
+    "For a snapshot the role needs SELECT on the publication's tables, on each partition of a partitioned table, and " +
+      "USAGE on their schemas.",
   ],
   [/^42809$/, /./, "A snapshot reads tables only. Foreign tables and views have no changes either."],
   [/^42704$/, /^replication slot/, 'Make it first, or with createSlot: "permanent".'],
@@ -60,7 +61,12 @@ export function advised<E>(error: E): E {
   if (!(error instanceof PostgresError) || error.advice !== undefined) return error;
   const found = ADVICE.find(([code, words]) => code.test(error.code) && words.test(error.message));
   if (!found) return error;
-  const [, , advice] = found;
+  return withAdvice(error, found[2]);
+}
+
+/** Gives the error this advice, as errors of calls have theirs. */
+export function withAdvice<E extends PgzError>(error: E, advice: string | undefined): E {
+  if (advice === undefined) return error;
   const hide = (name: string, value: string) =>
     Object.defineProperty(error, name, { value, configurable: true, writable: true });
   hide("advice", advice);

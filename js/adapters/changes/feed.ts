@@ -18,7 +18,7 @@ import {
   CHANGES_STATUS_WANTED,
   CHANGES_TYPES_WANTED,
 } from "../../wasm/numbers.ts";
-import { advised } from "./advice.ts";
+import { advised, withAdvice } from "./advice.ts";
 import { configOf, tell } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
@@ -103,7 +103,7 @@ export class Feed {
   /** Whether that publication was made and has not been dropped. */
   #hasOwn = false;
   readonly #publications: readonly string[];
-  #undoing: Promise<string> | undefined;
+  #undoing: Promise<Error | undefined> | undefined;
   readonly #lag = new Lag();
   /** Whether a connection has streamed. From then on the stream connects again after a failure. */
   #hasStreamed = false;
@@ -286,7 +286,7 @@ export class Feed {
       if (decision.kind === "lost") throw changesLost(slot, progress.needed, decision.why);
       if (decision.kind === "start") {
         if (found.missing !== undefined) throw missingPublication(found.missing);
-        this.#checkNewSlot(found);
+        this.#checkSlot(found, progress.needed);
         this.#flushed = decision.flushed;
         return this.#log.found(found);
       }
@@ -295,12 +295,14 @@ export class Feed {
     }
   }
 
-  /** A new slot begins at the end of the log, and what was committed since `from` would be passed over. */
-  #checkNewSlot({ hasSlot }: Found): void {
+  /** A new slot begins at the end of the log. What was committed since `needed` would be passed over. */
+  #checkSlot({ hasSlot }: Found, needed: bigint): void {
+    if (hasSlot) return;
     const { slot, createSlot } = this.#options;
     const { from } = this.#log;
-    if (hasSlot || !createSlot || this.#hasStreamed || from === 0n) return;
-    throw changesLost(slot, from, "the slot does not exist, and a new one has only later changes");
+    if (this.#hasStreamed) throw changesLost(slot, needed, "the slot does not exist any more");
+    if (createSlot && from !== 0n)
+      throw changesLost(slot, from, "the slot does not exist, and a new one has only later changes");
   }
 
   /** Makes the publication before the slot, because changes are decoded with the catalog of their own time. */
@@ -445,7 +447,11 @@ export class Feed {
     this.#heard = undefined;
     this.#isStreaming = false;
     await connection?.close();
-    if (this.#madeForSnapshot) throw brokeOff(error, await this.#undo());
+    if (this.#madeForSnapshot) {
+      const hasBegun = this.#snapshot?.hasBegun === true;
+      const why = await this.#undo();
+      throw hasBegun || why ? brokeOff(error, this.#options.slot, why) : error;
+    }
     if (!this.#mayPass(error)) throw this.#truthful(error);
     const pause =
       Math.min(FIRST_RECONNECT_PAUSE * 2 ** this.#failures++, LONGEST_RECONNECT_PAUSE) * (1 + Math.random());
@@ -467,15 +473,15 @@ export class Feed {
   }
 
   /**
-   * Drops the slot and the publication that belong to this stream alone. Resolves with a text on what happened to the
-   * slot of a snapshot that broke off. Never rejects.
+   * Drops the slot and the publication that belong to this stream alone. Resolves with the reason if that failed. Never
+   * rejects.
    */
-  #undo(): Promise<string> {
-    if (!this.#madeForSnapshot && !this.#hasOwn) return this.#undoing ?? Promise.resolve("");
-    return (this.#undoing ??= this.#undone());
+  async #undo(): Promise<Error | undefined> {
+    if (!this.#madeForSnapshot && !this.#hasOwn) return await this.#undoing;
+    return await (this.#undoing ??= this.#undone());
   }
 
-  async #undone(): Promise<string> {
+  async #undone(): Promise<Error | undefined> {
     const { slot } = this.#options;
     const [hasSlot, own] = [this.#madeForSnapshot, this.#hasOwn && this.#ownPublication];
     this.#madeForSnapshot = this.#hasOwn = false;
@@ -494,9 +500,9 @@ export class Feed {
         clearTimeout(timer);
         await connection.close();
       }
-      return `slot "${slot}", which was made for it, was dropped`;
+      return undefined;
     } catch (error) {
-      return `slot "${slot}", which was made for it, could not be dropped (${(error as Error).message}): drop it`;
+      return error as Error;
     } finally {
       core.free();
     }
@@ -554,7 +560,9 @@ function slotExists(slot: string, hasTried: boolean, cause: unknown): UsageError
   );
 }
 
-function brokeOff(cause: unknown, slot: string): PgzError {
-  const message = `The snapshot broke off, and ${slot}. ${(cause as Error).message}`;
-  return new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause });
+/** `why`: the reason if the slot could not be dropped. */
+function brokeOff(cause: unknown, slot: string, why: Error | undefined): PgzError {
+  const outcome = why ? `could not be dropped (${why.message}): drop it` : "was dropped";
+  const message = `The snapshot broke off, and slot "${slot}", which was made for it, ${outcome}. ${(cause as Error).message}`;
+  return withAdvice(new PgzError("SNAPSHOT_BROKEN_OFF", message, { cause }), (cause as Partial<PgzError>).advice);
 }

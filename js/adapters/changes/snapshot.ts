@@ -56,6 +56,8 @@ export class Snapshot {
   /** The position at which the slot starts. */
   readonly position: bigint;
   #isReading = false;
+  /** Whether `more` has brought something. */
+  hasBegun = false;
   /** Whether the change `snapshot`, which comes alone, is the last one that `more` has brought. */
   isOver = false;
 
@@ -103,7 +105,7 @@ export class Snapshot {
           this.#connection.answer();
           this.#isReading = false;
         }
-        if (happened & CHANGES_LINES) return true;
+        if (happened & CHANGES_LINES) return (this.hasBegun = true);
         continue;
       }
       const next = this.#parts.shift();

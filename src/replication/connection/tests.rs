@@ -348,7 +348,7 @@ fn a_refused_copy_leaves_the_connection_usable() {
         READY.into(),
     ]
     .concat();
-    receive(&mut replication, &refused);
+    assert_eq!(receive(&mut replication, &refused), status::ANSWERED);
     assert!(replication.take_answer().contains("42809"));
     // It may also break off between two rows.
     replication.copy("copy app.t to stdout", 0x4001);

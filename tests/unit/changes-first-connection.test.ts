@@ -81,6 +81,7 @@ interface Server {
   readonly end?: string;
   readonly isStandby?: boolean;
   readonly confirmed?: string;
+  readonly isActive?: boolean;
   readonly missing?: string;
   /** The content of its history file. */
   readonly history?: string;
@@ -98,7 +99,7 @@ async function answered(session: Session, server: Server = {}): Promise<void> {
   const { system = "7", timeline = "1", end = "0/40", confirmed = "0/10", missing, history } = server;
   expect([...(await session.flight()), ...(await session.flight())]).toEqual(["Query", "Query"]);
   session.send(
-    answer(server.isStandby ? "t" : "f", "some time", confirmed, "f", missing),
+    answer(server.isStandby ? "t" : "f", "some time", confirmed, server.isActive ? "t" : "f", missing),
     answer(system, timeline, end, "d"),
   );
   if (history === undefined) return;
@@ -325,6 +326,21 @@ test("a standby that lags is asked until it has the position", async () => {
   expect(await command(session)).toMatch("LOGICAL 0/50");
   begins(session);
   expect(await next).toMatchObject({ value: { kind: "begin" } });
+});
+
+test("a slot that another connection reads is asked about again: that reader may still move it", async () => {
+  using clock = fakeClock();
+  const { reader, session } = await reading(clock);
+  for (let left = 2; left; left--) await reader.next();
+  const next = reader.next();
+  next.catch(() => {});
+  session.peer.end();
+  const second = await another(clock);
+  await answered(second, { isActive: true });
+  const answering = answered(second, { confirmed: "0/30" });
+  while (await isPending(answering)) await clock.pass(500);
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("slot is at 0/30") });
 });
 
 test("a missing publication is refused before the stream begins", async () => {

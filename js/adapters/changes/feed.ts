@@ -71,9 +71,9 @@ const PASSING_AT_FIRST = /^(57P0[1235]|53300)$/;
  */
 const LOST_AT_FIRST = 8;
 
-/** Milliseconds between two questions to a standby that lags, doubled each time, up to the longest. */
-const FIRST_STANDBY_PAUSE = 50;
-const LONGEST_STANDBY_PAUSE = 1_000;
+/** Milliseconds between two questions about the log, doubled each time, up to the longest. */
+const FIRST_LOG_PAUSE = 50;
+const LONGEST_LOG_PAUSE = 1_000;
 /** Older standbys do not decode changes, and say so. */
 const OLDEST_STANDBY = 16;
 
@@ -269,14 +269,15 @@ export class Feed {
 
   /**
    * Checks that the server's log has everything that this stream has read, and that the publications exist. Waits for a
-   * standby that lags.
+   * standby that lags, and for a slot that another connection reads, such as one that was lost and whose end the server
+   * has not noticed.
    *
    * @throws PgzError `CHANGES_LOST`
    */
   async #checkLog(connection: Replication): Promise<void> {
     const { slot } = this.#options;
     const { connectTimeout } = configOf(this.#db);
-    for (let pause = FIRST_STANDBY_PAUSE; ; pause = Math.min(pause * 2, LONGEST_STANDBY_PAUSE)) {
+    for (let pause = FIRST_LOG_PAUSE; ; pause = Math.min(pause * 2, LONGEST_LOG_PAUSE)) {
       const found = await askForLog(connection, slot, this.#publications, this.#log.read, connectTimeout);
       if (found.log.isStandby && connection.serverVersion < OLDEST_STANDBY) return;
       const committed = this.#core.call((handle) => handle.committed());
@@ -287,8 +288,11 @@ export class Feed {
       if (decision.kind === "start") {
         if (found.missing !== undefined) throw missingPublication(found.missing);
         this.#checkSlot(found, progress.needed);
-        this.#flushed = decision.flushed;
-        return this.#log.found(found);
+        // Its reader may still move the slot, so what was found would not be true any more.
+        if (!found.isSlotActive) {
+          this.#flushed = decision.flushed;
+          return this.#log.found(found);
+        }
       }
       await this.#pause(pause);
       this.#over.signal.throwIfAborted();

@@ -54,11 +54,11 @@ export class ReadLog {
     if (position > this.#end) this.#end = position;
   }
 
-  /** The stream has begun. If another connection used the slot just before, it may have moved the slot since. */
+  /** The stream has begun. Nobody has read the slot since the server was asked. */
   streams(): void {
     if (!this.#found) return;
     this.#read = this.#found.log;
-    this.#ownsSlot = !this.#found.isSlotActive;
+    this.#ownsSlot = true;
   }
 
   fullPosition(lsn: bigint): string {

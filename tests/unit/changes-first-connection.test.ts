@@ -257,6 +257,20 @@ test("rows of a snapshot that may have been yielded do not come again", async ()
   expect(feed.stats().connections).toBe(1);
 });
 
+test.each([
+  ["13.9", { streaming: true }, 14],
+  ["14.2", { twoPhase: true }, 15],
+  ["15.1", { origin: "any" }, 16],
+  ["16beta1", { createSlot: "temporary", failover: true }, 17],
+] as const)("a server of version %s is too old for %o", async (version, more, oldest) => {
+  const { next } = first(more);
+  const session = await letIn({ server_version: version });
+  expect(await session.flight()).toEqual(["Terminate"]);
+  session.peer.end();
+  const message = expect.stringMatching(`needs PostgreSQL ${oldest} or newer, not ${Number.parseInt(version, 10)}`);
+  await expect(next).rejects.toMatchObject({ code: "INVALID_OPTION", message });
+});
+
 // -- whose log it is --------------------------------------------------------------------------------------------------
 
 /** A stream that has yielded the beginning of a transaction, on a server whose log ends at 0/40. */

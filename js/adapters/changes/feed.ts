@@ -27,6 +27,7 @@ import { ReadLog } from "./log-read.ts";
 import { askForLog, type Found } from "./log-question.ts";
 import { missingPublication, ofWarning } from "./missing-publication.ts";
 import {
+  checkVersion,
   createSlotCommand,
   identifier,
   isPosition,
@@ -254,6 +255,7 @@ export class Feed {
     const connection = (this.#connection = await Replication.open(this.#db, this.#core, this.#over.signal));
     this.#over.signal.throwIfAborted();
     this.#connections++;
+    checkVersion(this.#options, connection.serverVersion);
     this.#core.call((handle) => handle.restart(handle.committed()));
     this.#waits = false;
     const { createSlot, snapshot } = this.#options;

@@ -54,7 +54,7 @@ export class ReadLog {
     if (position > this.#end) this.#end = position;
   }
 
-  /** The stream has begun. Nobody has read the slot since the server was asked. */
+  /** The stream has begun. No other connection has read the slot since the server was asked. */
   streams(): void {
     if (!this.#found) return;
     this.#read = this.#found.log;

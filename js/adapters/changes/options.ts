@@ -173,6 +173,24 @@ export function checkOptions(options: ChangesOptions): void {
     throw new UsageError("INVALID_OPTION", 'Option "snapshot" says where the changes begin: leave "from" out.');
 }
 
+/** The oldest major version of PostgreSQL with what these options ask for. */
+const OLDEST_SERVERS: Partial<Record<keyof ChangesOptions, number>> = {
+  messages: 14,
+  streaming: 14,
+  twoPhase: 15,
+  // Column lists, row filters, and the view that has both.
+  snapshot: 15,
+  origin: 16,
+  failover: 17,
+};
+
+/** @throws UsageError if this server is too old for one of the options */
+export function checkVersion(options: ChangesOptions, version: number): void {
+  for (const [name, oldest] of Object.entries(OLDEST_SERVERS))
+    if (version < oldest && options[name as keyof ChangesOptions])
+      throw new UsageError("INVALID_OPTION", `Option "${name}" needs PostgreSQL ${oldest} or newer, not ${version}.`);
+}
+
 export const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 /**

@@ -8,9 +8,9 @@
 //
 // Rows are read by COPY of the table itself. A SELECT would run code of the table's owner with the rights of the role
 // that reads: the planner runs functions in expression indexes, partial indexes and expression statistics, and the
-// owner of the schema may have put a view in the table's place. COPY of a table has no plan, and refuses views. Only rows
-// of a row filter, and generated columns, need a SELECT, so there the owners must be trusted. A check that there are no
-// such indexes now would not do: an owner can make one between the check and the SELECT.
+// owner of the schema may have put a view in the table's place. COPY of a table has no plan, and refuses views. Only
+// row filters and generated columns need a SELECT, so there the owners must be trusted. A check that there are no such
+// indexes now would not do: an owner can make one between the check and the SELECT.
 //
 // Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
 import { UsageError } from "../../index.ts";
@@ -42,9 +42,6 @@ interface Part {
   /** Who can put code into a SELECT from it, besides superusers and the role that reads. */
   readonly owners: readonly string[];
 }
-
-/** The oldest version with column lists, row filters, and the view that has both. */
-const OLDEST_SERVER = 15;
 
 export class Snapshot {
   readonly #connection: Replication;
@@ -84,8 +81,6 @@ export class Snapshot {
     learn: () => Promise<void>,
     made: () => void,
   ): Promise<Snapshot> {
-    if (connection.serverVersion < OLDEST_SERVER)
-      throw new UsageError("INVALID_OPTION", 'Option "snapshot" needs PostgreSQL 15 or newer.');
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
     const [slot] = await connection.run(createSlotCommand(options, connection.serverVersion));
     made();

@@ -112,7 +112,9 @@ export function portsOf(pid) {
   const listening = lines
     .map((line) => line.trim().split(/\s+/))
     .filter((fields) => fields[3] === "0A" && sockets.has(`socket:[${fields[9]}]`));
-  return [...new Set(listening.map(([, address]) => Number.parseInt(address.split(":").at(-1), 16)))].sort();
+  return [...new Set(listening.map(([, address]) => Number.parseInt(address.split(":").at(-1), 16)))].sort(
+    (one, other) => one - other,
+  );
 }
 
 function linkOf(file) {

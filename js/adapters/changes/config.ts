@@ -1,5 +1,6 @@
 // What a client or pool was configured with, as far as changes need it.
 import type { ChangesEvent, Client, Notice, Observer, Pool } from "../../index.ts";
+import { emit } from "../../util/observer.ts";
 
 interface Config {
   readonly connectTimeout: number;
@@ -8,16 +9,10 @@ interface Config {
   readonly observer?: Observer | undefined;
 }
 
-/** Calls the observer. An error that it throws or rejects with is dropped, as everywhere. */
 export function tell(db: Client | Pool, event: { readonly changes: ChangesEvent } | { readonly notice: Notice }): void {
   const { observer } = configOf(db);
-  try {
-    const result: unknown =
-      "changes" in event ? observer?.onChanges?.(event.changes) : observer?.onNotice?.(event.notice);
-    (result as Promise<void> | undefined)?.catch(() => {});
-  } catch {
-    // Dropped.
-  }
+  if ("changes" in event) emit(observer, "onChanges", event.changes);
+  else emit(observer, "onNotice", event.notice);
 }
 
 export const configOf = (db: Client | Pool): Config => (db as unknown as { readonly config: Config }).config;

@@ -1,18 +1,17 @@
 // A man in the middle with his own certificate, in front of a real server: the attack that channel binding
 // prevents. Runs on Node, Deno and Bun; Workers always verify, and refuse to require channel binding.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import net from "node:net";
-import { tmpdir } from "node:os";
+import process from "node:process";
 import path from "node:path";
 import tls from "node:tls";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { Options } from "../../js/index.ts";
 import { runtime, testServers } from "./servers.ts";
 
 const { connect } = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
-const folder = mkdtempSync(path.join(tmpdir(), "pgz-middle-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = mkdtempSync(path.join(process.env["PGZ_TEST_RUN_FOLDER"]!, "middle-"));
 
 function certificate(name: string, ...options: string[]): { cert: string; key: string } {
   const file = (ending: string) => path.join(folder, `${name}.${ending}`);

@@ -1,15 +1,13 @@
 // Password files with a real server, on the runtimes that have files: Node, Deno and Bun. tests/unit/passfile.test.ts
 // has the meaning of a line.
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { runtime, testServers } from "./servers.ts";
 
 const { connect } = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
-const folder = mkdtempSync(path.join(tmpdir(), "pgz-passfile-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = mkdtempSync(path.join(process.env["PGZ_TEST_RUN_FOLDER"]!, "passfile-"));
 
 const file = path.join(folder, "file");
 const { HOME } = process.env;

@@ -1,9 +1,9 @@
 // The package for JSR: `deno publish` accepts it with its types, and a Deno program that uses it type-checks and runs.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import process from "node:process";
+import { beforeAll, expect, test } from "vitest";
 import { ownCaches } from "../../scripts/own-caches.mjs";
 import { testServers } from "../integration/servers.ts";
 import { bin, root } from "./project.ts";
@@ -14,7 +14,7 @@ interface Manifest {
   readonly license: string;
   readonly exports: Record<string, string>;
 }
-const temporary = mkdtempSync(path.join(tmpdir(), "pgz-edge-jsr-"));
+const temporary = mkdtempSync(path.join(process.env["PGZ_TEST_RUN_FOLDER"]!, "jsr-"));
 const folder = path.join(temporary, "package");
 const read = (name: string) => JSON.parse(readFileSync(path.join(root, name), "utf8")) as Manifest;
 const manifest = read("jsr.json");
@@ -24,7 +24,6 @@ const deno = (words: string[], more: NodeJS.ProcessEnv = {}) => {
 };
 
 beforeAll(() => execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), folder]));
-afterAll(() => rmSync(temporary, { recursive: true, force: true }));
 
 test("the JSR package has the version of the npm package", () => {
   const { version, license } = read("package.json");

@@ -1,21 +1,20 @@
 // No test depends on this machine's caches or on a registry: each tool fails when it is called without `ownCaches`, by
 // whatever file and in whatever process, because it inherits the environment of tests/support/run-folder.ts.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, expect, test } from "vitest";
+import process from "node:process";
+import { expect, test } from "vitest";
 import { npmPack, ownCaches } from "../../scripts/own-caches.mjs";
 import { bin } from "./project.ts";
 
-const folder = mkdtempSync(path.join(tmpdir(), "pgz-caches-"));
+const folder = mkdtempSync(path.join(process.env["PGZ_TEST_RUN_FOLDER"]!, "caches-"));
 const at = (...names: string[]) => path.join(folder, ...names);
 mkdirSync(at("package"));
 writeFileSync(at("package/package.json"), '{ "name": "one", "version": "1.0.0" }');
 npmPack(at("package"), folder);
 mkdirSync(at("project"));
 writeFileSync(at("project/package.json"), '{ "private": true, "dependencies": { "left-pad": "1.3.0" } }');
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function run(words: string[], project: string, env: NodeJS.ProcessEnv = {}): { status: number | null; text: string } {
   const options = { cwd: at(project), env: { ...process.env, ...env }, encoding: "utf8" } as const;

@@ -1,15 +1,14 @@
 // The hash that channel binding sends: for certificates with each kind of signature, as OpenSSL makes them.
 import { execFileSync } from "node:child_process";
 import { createHash, X509Certificate } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import process from "node:process";
+import { expect, test } from "vitest";
 import { channelBinding, hashFunction } from "../../js/connection/channel-binding.ts";
 import { of } from "./config-input.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "pgz-certificates-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = mkdtempSync(join(process.env["PGZ_TEST_RUN_FOLDER"]!, "certificates-"));
 
 function certificate(...options: string[]): Uint8Array {
   const file = join(folder, "one.crt");

@@ -106,7 +106,8 @@ function textsOf(file: string): Text[] {
  * Whether a text may be SQL: it begins with a command in one case of letters and has more than a word, or it has what
  * only SQL has.
  */
-function maybeSql([head = "", ...rest]: readonly string[]): boolean {
+function maybeSql([beginning = "", ...rest]: readonly string[]): boolean {
+  const head = beginning.replace(/^(\s|--[^\n]*\n|\/\*[^]*?\*\/)+/, "");
   const whole = [head, ...rest].join(" ");
   const [, command, after] = /^\s*\(?([a-z_]+|[A-Z_]+)\s+(\S)/.exec(`${head}${rest.length ? " ?" : ""}`) ?? [];
   if (command && after && COMMANDS.has(command.toLowerCase())) return true;
@@ -150,6 +151,8 @@ describe("the sources", () => {
     expect(maybeSql(["select a from b where c = ", ""])).toBe(true);
     expect(maybeSql(["c = ", "::text"])).toBe(true);
     expect(maybeSql(["select "])).toBe(true);
+    expect(maybeSql(["select ", ""])).toBe(true);
+    expect(maybeSql(["/* why */ -- so\n select 1"])).toBe(true);
     expect(maybeSql(["Select fewer columns."])).toBe(false);
   });
 });

@@ -52,7 +52,7 @@ const allButDeeper = {
 /** Values, numbers and types, of which `pgz-edge/changes` bundles a copy; and the wasm, since it has one of its own. */
 const allButCopies = {
   regex:
-    "^\\.\\./(?!cluster/position\\.ts$|\\.\\./(index|util/deadline|values/(converters|objects)|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
+    "^\\.\\./(?!cluster/position\\.ts$|\\.\\./(index|util/(deadline|observer)|values/(converters|objects)|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
   message: "Adapters use the public API only.",
 };
 

@@ -159,6 +159,25 @@ export const snapshotCases: Record<string, Case> = {
     }
   },
 
+  /** A rewritten table is empty for a snapshot that is older, and the rewritten rows are no changes. */
+  async "a snapshot ends if a table was rewritten before it was read"(world) {
+    const { name, pool } = world;
+    const types = `${name}_types`;
+    await pool.simple(`create schema ${types}; create table ${types}.first (id int4, body text);
+      create table ${types}.later (id int4); insert into ${types}.later values (1), (2);
+      insert into ${types}.first select i, repeat('x', 1000) from generate_series(1, 60000) i;
+      create publication ${name} for tables in schema ${types}`);
+    const reading = (async () => {
+      for await (const change of world.changes(pool, { ...world.options, snapshot: true }))
+        if (change.kind === "insert" && change.new["id"] === 1 && change.table === "first")
+          await pool.exec(`alter table ${types}.later alter id type int8`);
+        else if (change.kind === "snapshot") break;
+    })();
+    const broken = await assert.rejects(reading, { code: "SNAPSHOT_BROKEN_OFF" });
+    assert.match(broken.message, new RegExp(`"${types}"."later" was rewritten`));
+    assert.equal(await world.slots(), 0);
+  },
+
   async "a snapshot that needs a SELECT is refused unless the owners are trusted"(world) {
     const { name, pool } = world;
     const types = `${name}_types`;

@@ -1,6 +1,6 @@
 // Reads all rows of a publication's tables, as of the position at which a slot starts that is made for them.
 //
-//   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── copy each ── COMMIT
+//   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── copy each ── which were rewritten ── COMMIT
 //
 // This is one transaction of the replication connection, as in the server's own subscriptions: the slot starts where
 // the transaction's snapshot was taken, so no row is missing and none arrives twice. Nothing else in the program waits
@@ -13,7 +13,7 @@
 // indexes now would not do: an owner can make one between the check and the SELECT.
 //
 // Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
-import { UsageError } from "../../index.ts";
+import { PgzError, UsageError } from "../../index.ts";
 import { CHANGES_ANSWERED, CHANGES_LINES } from "../../wasm/numbers.ts";
 import type { Core } from "./core.ts";
 import { createSlotCommand, identifier, literal, lsnOf, type ChangesOptions } from "./options.ts";
@@ -37,6 +37,9 @@ interface Table {
 }
 
 interface Part {
+  readonly oid: number;
+  /** Its file as of the snapshot: another one has the rows after they were rewritten, or removed by TRUNCATE. */
+  readonly file: number;
   readonly schema: string;
   readonly name: string;
   /** Who can put code into a SELECT from it, besides superusers and the role that reads. */
@@ -48,8 +51,9 @@ export class Snapshot {
   readonly #core: Core;
   /** Looks up the types of a table in the catalog. */
   readonly #learn: () => Promise<void>;
-  /** What has not been read yet. */
-  readonly #parts: (readonly [Table, Part])[];
+  readonly #parts: readonly (readonly [Table, Part])[];
+  /** Number of parts that have been read, or are being read. */
+  #read = 0;
   /** The position at which the slot starts. */
   readonly position: bigint;
   #isReading = false;
@@ -103,7 +107,7 @@ export class Snapshot {
         if (happened & CHANGES_LINES) return (this.hasBegun = true);
         continue;
       }
-      const next = this.#parts.shift();
+      const next = this.#parts[this.#read++];
       if (!next) return await this.#end();
       await this.#copy(...next);
     }
@@ -111,10 +115,31 @@ export class Snapshot {
   }
 
   async #end(): Promise<boolean> {
+    await this.#checkFiles();
     await this.#connection.run("COMMIT");
     this.#core.call((handle) => handle.snapshot_over(this.position));
     this.isOver = true;
     return true;
+  }
+
+  /**
+   * Checks that every part still had the rows of the snapshot when it was read. ALTER TABLE that rewrites a table
+   * leaves it empty for older snapshots, and the rewritten rows are no changes (the manual's "Caveats" of MVCC). The
+   * locks of what was read last until the end of the transaction, so one look there is enough.
+   *
+   * @throws PgzError
+   */
+  async #checkFiles(): Promise<void> {
+    const parts = this.#parts.map(([, part]) => part);
+    if (parts.length === 0) return;
+    const [rewritten] = await this.#connection.run(rewrittenQuestion(parts));
+    const found = parts.find(({ oid }) => oid === Number(rewritten?.[0]));
+    if (!found) return;
+    const { schema, name } = found;
+    throw new PgzError(
+      "SNAPSHOT_BROKEN_OFF",
+      `Table "${schema}"."${name}" was rewritten, emptied or dropped before the snapshot had read it.`,
+    );
   }
 
   async #copy(table: Table, part: Part): Promise<void> {
@@ -169,6 +194,16 @@ export function copyCommand(table: Pick<Table, "columns" | "filter">, part: Pick
 export const SETTINGS = `select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
   pg_catalog.set_config('row_security', 'off', true)`;
 
+/** Returns a query for the first of the parts that has another file now. Functions see the catalog of now. */
+export function rewrittenQuestion(parts: readonly Pick<Part, "oid" | "file">[]): string {
+  const values = parts.map(({ oid, file }) => `(${oid}::pg_catalog.oid, ${file}::pg_catalog.oid)`).join(", ");
+  return (
+    `select p.part::bigint from (values ${values}) p(part, file) where coalesce(` +
+    "pg_catalog.pg_relation_filenode(p.part::pg_catalog.regclass), 0::pg_catalog.oid) operator(pg_catalog.<>) p.file " +
+    "limit 1"
+  );
+}
+
 /**
  * The parts of table `c`. Partitions are looked up in `pg_inherits`, because that is read as of the transaction's
  * snapshot: a partition that is detached meanwhile is still read, and one that is attached later is not.
@@ -186,7 +221,7 @@ const PARTS = `
     join pg_catalog.pg_class t on t.oid operator(pg_catalog.=) i.inhrelid
   )
   select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-    'schema', s.nspname, 'name', t.relname, 'owners', (
+    'oid', t.oid::bigint, 'file', t.relfilenode::bigint, 'schema', s.nspname, 'name', t.relname, 'owners', (
       select coalesce(pg_catalog.json_agg(r.rolname), '[]') from pg_catalog.pg_roles r
       where r.oid operator(pg_catalog.=) any(array[t.relowner, s.nspowner, d.datdba]) and not r.rolsuper
         and r.rolname operator(pg_catalog.<>) current_user and r.rolname operator(pg_catalog.<>) 'pg_database_owner'

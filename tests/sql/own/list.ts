@@ -129,6 +129,7 @@ const changes: OwnStatement[] = [
   names("adapters/changes/snapshot.ts", snapshot.SETTINGS),
   names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 15)),
   names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 18)),
+  names("adapters/changes/snapshot.ts", snapshot.rewrittenQuestion([{ oid: 1259, file: 1 }])),
   names("adapters/changes/log-question.ts", logQuestion("s", ["p", "q"])),
   ...words("adapters/changes/log-question.ts", "IDENTIFY_SYSTEM", "TIMELINE_HISTORY 2"),
   names(

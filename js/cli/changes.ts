@@ -27,8 +27,7 @@ server's disk: pgz-edge doctor lists the slots.
                       --create-slot temporary, and a role that owns them
   --create-slot WORD  make the slot: permanent (one that exists is used) or temporary (it ends with the command)
   --snapshot          first all rows of the tables, as of the slot's beginning; needs --create-slot and a new slot
-  --trusted-owners NAME
-                      roles, with commas, whose functions a --snapshot may run: for filtered tables of theirs
+  --trust-tables      let a --snapshot of tables with row filters run functions in their indexes, whoever wrote them
   --from POSITION     begin after this position, such as 0/16B3748
   --messages          messages of pg_logical_emit_message too
   --peek              acknowledge nothing: the next run begins where this one has begun
@@ -39,7 +38,7 @@ ${PROGRESS_HELP}`,
     tables: { type: "string" },
     "create-slot": { type: "string" },
     snapshot: { type: "boolean" },
-    "trusted-owners": { type: "string" },
+    "trust-tables": { type: "boolean" },
     from: { type: "string" },
     messages: { type: "boolean" },
     peek: { type: "boolean" },
@@ -64,7 +63,7 @@ async function run(task: Task): Promise<void> {
         tables: tables?.split(",").map((name) => sql.identifier(...name.split("."))),
         createSlot,
         snapshot: options["snapshot"] === true,
-        trustedOwners: (options["trusted-owners"] as string | undefined)?.split(","),
+        trustTables: options["trust-tables"] === true,
         from: options["from"] as string | undefined,
         messages: options["messages"] === true,
         acknowledge: options["peek"] === true ? "manual" : "commit",

@@ -244,7 +244,7 @@ test("rows of a snapshot that may have been yielded do not come again", async ()
     name: "t",
     columns: [["n", 23, -1, true, false]],
     filter: null,
-    parts: [{ oid: 1, file: 1, schema: "public", name: "t", owners: [] }],
+    parts: [{ oid: 1, kind: "r", file: 1, schema: "public", name: "t" }],
   };
   session.send(
     wire.rowDescription([{ name: "j", oid: 114 }]),

@@ -21,12 +21,11 @@ export interface ChangesOptions {
    */
   readonly snapshot?: boolean | undefined;
   /**
-   * Roles whose code may run with the rights of this connection's role, by name. A snapshot of a table with a row
-   * filter or with generated columns needs a SELECT, which can run functions in the table's indexes. It is refused
-   * unless the owners of the table, of its schema and of the database are superusers, this role, or named here.
-   * Default: none, because such a role would get the rights of this one.
+   * Allows a snapshot of tables that are published with a row filter or with generated columns. They need a SELECT, and
+   * that can run functions in the tables' indexes, statistics and constraints with the rights of this connection's
+   * role. Their authors may be other users, who would get those rights. Default false.
    */
-  readonly trustedOwners?: readonly string[] | undefined;
+  readonly trustTables?: boolean | undefined;
   /** Makes the slot with `failover`: standbys keep it too, so that it survives a failover. PostgreSQL 17 or later. */
   readonly failover?: boolean | undefined;
   /**
@@ -116,7 +115,7 @@ const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string
   ],
   createSlot: ['"permanent" or "temporary"', oneOf("permanent", "temporary")],
   snapshot: ["a boolean", isFlag],
-  trustedOwners: ["a list of names", (value) => Array.isArray(value) && value.every(isText)],
+  trustTables: ["a boolean", isFlag],
   failover: ["a boolean", isFlag],
   publication: [
     "a name or a list of names",

@@ -6,11 +6,12 @@
 // the transaction's snapshot was taken, so no row is missing and none arrives twice. Nothing else in the program waits
 // for it.
 //
-// Rows are read by COPY of the table itself. A SELECT would run code of the table's owner with the rights of the role
-// that reads: the planner runs functions in expression indexes, partial indexes and expression statistics, and the
-// owner of the schema may have put a view in the table's place. COPY of a table has no plan, and refuses views. Only
-// row filters and generated columns need a SELECT, so there the owners must be trusted. A check that there are no such
-// indexes now would not do: an owner can make one between the check and the SELECT.
+// Rows are read by COPY of the table itself. A SELECT would run code of other users with the rights of the role that
+// reads: the planner runs functions in expression indexes, partial indexes, expression statistics and constraints, and
+// the owner of the schema may have put a view in the table's place. COPY of a table has no plan, and refuses views. Row
+// filters and generated columns need a SELECT, so they need the user's consent. No look into the catalog can replace
+// it: code may come from the owners of the table, of its schema, of each partitioned table above it, and of every
+// function that is used, and it may come after the look.
 //
 // Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
 import { PgzError, UsageError } from "../../index.ts";
@@ -32,19 +33,22 @@ interface Table {
     isGenerated: boolean,
   ])[];
   readonly filter: string | null;
-  /** Where its rows are: the table itself, or the partitions that have rows. */
+  /** The table and all its partitions. A partitioned table itself has no rows. */
   readonly parts: readonly Part[];
 }
 
 interface Part {
   readonly oid: number;
+  /** `pg_class.relkind` */
+  readonly kind: string;
   /** Its file as of the snapshot: another one has the rows after they were rewritten, or removed by TRUNCATE. */
   readonly file: number;
   readonly schema: string;
   readonly name: string;
-  /** Who can put code into a SELECT from it, besides superusers and the role that reads. */
-  readonly owners: readonly string[];
 }
+
+const ORDINARY = "r";
+const PARTITIONED = "p";
 
 export class Snapshot {
   readonly #connection: Replication;
@@ -72,7 +76,9 @@ export class Snapshot {
     this.#connection = connection;
     this.#core = core;
     this.#learn = learn;
-    this.#parts = tables.flatMap((table) => table.parts.map((part) => [table, part] as const));
+    this.#parts = tables.flatMap((table) =>
+      table.parts.filter(({ kind }) => kind !== PARTITIONED).map((part) => [table, part] as const),
+    );
     this.position = position;
   }
 
@@ -90,8 +96,8 @@ export class Snapshot {
     made();
     await connection.run(SETTINGS);
     const tables = await connection.run(question(publications, connection.serverVersion));
-    const read = tables.map(([table]) => JSON.parse(table!) as Table);
-    for (const table of read) checkOwners(table, options.trustedOwners ?? []);
+    const read = withoutPartitions(tables.map(([table]) => JSON.parse(table!) as Table));
+    for (const table of read) checkTable(table, options.trustTables === true);
     return new Snapshot(connection, core, learn, read, lsnOf(slot![1]!));
   }
 
@@ -115,7 +121,7 @@ export class Snapshot {
   }
 
   async #end(): Promise<boolean> {
-    await this.#checkFiles();
+    await this.#check(this.#parts.map(([, part]) => part));
     await this.#connection.run("COMMIT");
     this.#core.call((handle) => handle.snapshot_over(this.position));
     this.isOver = true;
@@ -123,23 +129,21 @@ export class Snapshot {
   }
 
   /**
-   * Checks that every part still had the rows of the snapshot when it was read. ALTER TABLE that rewrites a table
-   * leaves it empty for older snapshots, and the rewritten rows are no changes (the manual's "Caveats" of MVCC). The
-   * locks of what was read last until the end of the transaction, so one look there is enough.
+   * Checks that these tables are still those of the snapshot. ALTER TABLE that rewrites a table leaves it empty for
+   * older snapshots, and the rewritten rows are no changes (the manual's "Caveats" of MVCC). The locks of what was read
+   * last until the end of the transaction, so for all of them one look there is enough.
    *
    * @throws PgzError
    */
-  async #checkFiles(): Promise<void> {
-    const parts = this.#parts.map(([, part]) => part);
+  async #check(parts: readonly Part[], ...before: string[]): Promise<void> {
     if (parts.length === 0) return;
-    const [rewritten] = await this.#connection.run(rewrittenQuestion(parts));
-    const found = parts.find(({ oid }) => oid === Number(rewritten?.[0]));
-    if (!found) return;
-    const { schema, name } = found;
-    throw new PgzError(
-      "SNAPSHOT_BROKEN_OFF",
-      `Table "${schema}"."${name}" was rewritten, emptied or dropped before the snapshot had read it.`,
-    );
+    const [other] = await this.#connection.run(...before, otherQuestion(parts));
+    const found = parts.find(({ oid }) => oid === Number(other?.[0]));
+    if (found)
+      throw new PgzError(
+        "SNAPSHOT_BROKEN_OFF",
+        `Table ${nameOf(found)} was rewritten, emptied, renamed or dropped before the snapshot had read it.`,
+      );
   }
 
   async #copy(table: Table, part: Part): Promise<void> {
@@ -150,36 +154,54 @@ export class Snapshot {
       handle.snapshot_table(oid, identity.charCodeAt(0), names, Uint32Array.from(numbers), this.position),
     );
     await this.#learn();
+    // What the user trusts is this table, and nothing that has taken its name.
+    if (needsSelect(table)) await this.#check([part], `lock table only ${nameOf(part)} in access share mode`);
     await this.#connection.copy(copyCommand(table, part), oid);
     this.#isReading = true;
   }
 }
 
-const needsSelect = ({ filter, columns }: Table): boolean =>
+const needsSelect = ({ filter, columns }: Pick<Table, "columns" | "filter">): boolean =>
   filter !== null || columns.some(([, , , , isGenerated]) => isGenerated);
 
+const nameOf = ({ schema, name }: Pick<Part, "schema" | "name">): string => `${identifier(schema)}.${identifier(name)}`;
+
+/**
+ * Leaves out tables whose changes come as those of a partitioned table above them. Two publications list both, if only
+ * one of them has publish_via_partition_root.
+ */
+function withoutPartitions(tables: readonly Table[]): readonly Table[] {
+  const inside = new Set(tables.flatMap((table) => table.parts.filter(({ oid }) => oid !== table.oid)).map(oidOf));
+  return tables.filter(({ oid }) => !inside.has(oid));
+}
+
+const oidOf = ({ oid }: Part): number => oid;
+
 /** @throws UsageError */
-function checkOwners(table: Table, trusted: readonly string[]): void {
-  if (!needsSelect(table)) return;
-  const owners = new Set(table.parts.flatMap((part) => part.owners));
-  const others = [...owners].filter((owner) => !trusted.includes(owner));
-  if (others.length === 0) return;
+function checkTable(table: Table, trusts: boolean): void {
+  const other = table.parts.find(({ kind }) => kind !== ORDINARY && kind !== PARTITIONED);
+  if (other)
+    throw new UsageError(
+      "INVALID_OPTION",
+      `${nameOf(other)}, a partition of ${nameOf(table)}, is a foreign table: it has no changes, and a snapshot cannot ` +
+        "read it.",
+    );
+  if (!needsSelect(table) || trusts) return;
   const what = table.filter === null ? "generated columns" : "a row filter";
   throw new UsageError(
     "INVALID_OPTION",
-    `Table "${table.schema}"."${table.name}" is published with ${what}. Its snapshot needs a SELECT, which can run ` +
-      "functions of those who own the table, its schema or the database, as the role of this connection. If you " +
-      `trust them, give trustedOwners: ${JSON.stringify(others)}. Otherwise publish the table without ${what}.`,
+    `Table ${nameOf(table)} is published with ${what}. Its snapshot needs a SELECT, and that can run functions in the ` +
+      "table's indexes, statistics and constraints, whoever wrote them, as the role of this connection. If you trust " +
+      `them, give trustTables: true. Otherwise publish the table without ${what}.`,
   );
 }
 
 /** As `only`: rows of inheriting tables belong to those. */
 export function copyCommand(table: Pick<Table, "columns" | "filter">, part: Pick<Part, "schema" | "name">): string {
-  const from = `${identifier(part.schema)}.${identifier(part.name)}`;
   const list = table.columns.map(([column]) => identifier(column)).join(", ");
-  if (!needsSelect(table as Table)) return `copy ${from}${list && ` (${list})`} to stdout`;
+  if (!needsSelect(table)) return `copy ${nameOf(part)}${list && ` (${list})`} to stdout`;
   const where = table.filter === null ? "" : ` where ${table.filter}`;
-  return `copy (select ${list} from only ${from}${where}) to stdout`;
+  return `copy (select ${list} from only ${nameOf(part)}${where}) to stdout`;
 }
 
 /**
@@ -189,27 +211,33 @@ export function copyCommand(table: Pick<Table, "columns" | "filter">, part: Pick
  * operator of a filter would be looked up in the user's schemas too. Without row_security the server refuses a table
  * whose policies would hide rows: the policies are code, and the changes after the snapshot have those rows.
  *
+ * The other settings are those of new servers: views and foreign tables are refused, whatever took a table's name, and
+ * a slow reader has its time.
+ *
  * The slot must be made before, as the first statement of its transaction.
  */
 export const SETTINGS = `select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-  pg_catalog.set_config('row_security', 'off', true)`;
+  pg_catalog.set_config('row_security', 'off', true), pg_catalog.set_config('constraint_exclusion', 'off', true),
+  (select pg_catalog.count(pg_catalog.set_config(s.name, v.value, true)) from (values
+    ('restrict_nonsystem_relation_kind', 'view, foreign-table'), ('transaction_timeout', '0')) v(name, value)
+    join pg_catalog.pg_settings s on s.name operator(pg_catalog.=) v.name)`;
 
-/** Returns a query for the first of the parts that has another file now. Functions see the catalog of now. */
-export function rewrittenQuestion(parts: readonly Pick<Part, "oid" | "file">[]): string {
-  const values = parts.map(({ oid, file }) => `(${oid}::pg_catalog.oid, ${file}::pg_catalog.oid)`).join(", ");
+/** Returns a query for the first of the parts that is another table now, or has another file. Functions see the now. */
+export function otherQuestion(parts: readonly Pick<Part, "oid" | "file" | "schema" | "name">[]): string {
+  const values = parts.map((part) => `(${literal(nameOf(part))}, ${oidText(part.oid)}, ${oidText(part.file)})`);
   return (
-    `select p.part::bigint from (values ${values}) p(part, file) where coalesce(` +
-    "pg_catalog.pg_relation_filenode(p.part::pg_catalog.regclass), 0::pg_catalog.oid) operator(pg_catalog.<>) p.file " +
-    "limit 1"
+    `select p.oid::bigint from (values ${values.join(", ")}) p(name, oid, file) where ` +
+    `coalesce(pg_catalog.to_regclass(p.name)::pg_catalog.oid, ${oidText(0)}) operator(pg_catalog.<>) p.oid or ` +
+    `coalesce(pg_catalog.pg_relation_filenode(p.oid::pg_catalog.regclass), ${oidText(0)}) ` +
+    "operator(pg_catalog.<>) p.file limit 1"
   );
 }
 
+const oidText = (oid: number): string => `${oid}::pg_catalog.oid`;
+
 /**
- * The parts of table `c`. Partitions are looked up in `pg_inherits`, because that is read as of the transaction's
+ * Table `c` and all its partitions. These are looked up in `pg_inherits`, because that is read as of the transaction's
  * snapshot: a partition that is detached meanwhile is still read, and one that is attached later is not.
- *
- * The owner of the schema or of the database can put another table in the place of this one: by DROP, or by new names
- * of schemas. The owner of the schema `public` is often `pg_database_owner`, which stands for the database's.
  */
 const PARTS = `
   with recursive parts as (
@@ -220,18 +248,11 @@ const PARTS = `
       and parts.kind operator(pg_catalog.=) 'p' and not i.inhdetachpending
     join pg_catalog.pg_class t on t.oid operator(pg_catalog.=) i.inhrelid
   )
-  select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-    'oid', t.oid::bigint, 'file', t.relfilenode::bigint, 'schema', s.nspname, 'name', t.relname, 'owners', (
-      select coalesce(pg_catalog.json_agg(r.rolname), '[]') from pg_catalog.pg_roles r
-      where r.oid operator(pg_catalog.=) any(array[t.relowner, s.nspowner, d.datdba]) and not r.rolsuper
-        and r.rolname operator(pg_catalog.<>) current_user and r.rolname operator(pg_catalog.<>) 'pg_database_owner'
-    )
-  ) order by t.oid), '[]')
+  select pg_catalog.json_agg(pg_catalog.json_build_object('oid', t.oid::bigint, 'kind', t.relkind,
+    'file', t.relfilenode::bigint, 'schema', s.nspname, 'name', t.relname) order by t.oid)
   from parts
   join pg_catalog.pg_class t on t.oid operator(pg_catalog.=) parts.part
-  join pg_catalog.pg_namespace s on s.oid operator(pg_catalog.=) t.relnamespace
-  join pg_catalog.pg_database d on d.datname operator(pg_catalog.=) pg_catalog.current_database()
-  where parts.kind operator(pg_catalog.<>) 'p'`;
+  join pg_catalog.pg_namespace s on s.oid operator(pg_catalog.=) t.relnamespace`;
 
 /**
  * Returns a query with a row per table, as JSON: the description that pgoutput would send, and the rows that it would
@@ -268,7 +289,7 @@ export function question(publications: readonly string[], serverVersion: number)
     join pg_catalog.pg_class c
       on c.relnamespace operator(pg_catalog.=) n.oid and c.relname operator(pg_catalog.=) p.tablename
     left join pg_catalog.pg_index i on i.indrelid operator(pg_catalog.=) c.oid and case
-      when c.relreplident operator(pg_catalog.=) 'd' then i.indisprimary
+      when c.relreplident operator(pg_catalog.=) 'd' then i.indisprimary and i.indimmediate
       when c.relreplident operator(pg_catalog.=) 'i' then i.indisreplident end
     order by n.nspname, c.relname`;
 }

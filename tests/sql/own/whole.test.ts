@@ -116,7 +116,13 @@ describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
 
     const slot = database.slice(0, 20);
     const kinds: string[] = [];
-    for await (const change of changes(pool, { slot, publication: "p", createSlot: "temporary", snapshot: true })) {
+    for await (const change of changes(pool, {
+      slot,
+      publication: "p",
+      createSlot: "temporary",
+      snapshot: true,
+      trustTables: true,
+    })) {
       kinds.push(change.kind);
       if (change.kind === "snapshot") break;
     }

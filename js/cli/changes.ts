@@ -3,7 +3,7 @@
 // Knows that written lines are acknowledged, because the reader of the pipe then has them. Must not know what is in a
 // line.
 import process from "node:process";
-import { changes as changesOf, type Changes } from "../adapters/changes.ts";
+import { changes as changesOf, type Changes, type ChangesStats } from "../adapters/changes.ts";
 import { sql, UsageError } from "../index.ts";
 import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
@@ -59,8 +59,8 @@ async function run(task: Task): Promise<void> {
     const feed = orMisuse(() =>
       changesOf(client, {
         slot,
-        publication: publication?.split(","),
-        tables: tables?.split(",").map((name) => sql.identifier(...name.split("."))),
+        publication: namesIn(publication),
+        tables: namesIn(tables)?.map((name) => sql.identifier(...name.split("."))),
         createSlot,
         snapshot: options["snapshot"] === true,
         trustTables: options["trust-tables"] === true,
@@ -72,18 +72,28 @@ async function run(task: Task): Promise<void> {
     );
     const isShown = wantsProgress(options, process.stdout.isTTY !== true);
     const progress = isShown ? new Progress({ unit: "change", more: () => behind(feed) }) : undefined;
+    let last = feed.stats().state;
     try {
-      await writeAll(feed, progress);
+      await writeAll(feed, progress, (state) => (last = state));
     } finally {
       progress?.end(progress.rows);
+      if (last === "snapshot" && signal?.aborted)
+        say("The snapshot broke off, and its slot was dropped: discard the rows, and start again.");
       const { acknowledged } = feed.stats();
       if (acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
     }
   });
 }
 
-async function writeAll(feed: Changes, progress: Progress | undefined): Promise<void> {
+const namesIn = (list: string | undefined) => list?.split(",").map((name) => name.trim());
+
+async function writeAll(
+  feed: Changes,
+  progress: Progress | undefined,
+  tell: (state: ChangesStats["state"]) => void,
+): Promise<void> {
   for await (const lines of iterate(feed.stream())) {
+    tell(feed.stats().state);
     await write(lines);
     if (!progress) continue;
     progress.bytes += lines.length;

@@ -421,6 +421,7 @@ export const cases: Record<string, Case> = {
       [{ from: "12" }, "INVALID_OPTION"],
       [{ slots: "x" }, "UNKNOWN_OPTION"],
       [{ snapshot: true }, "INVALID_OPTION"],
+      [{ trustTables: true }, "INVALID_OPTION"],
       [{ failover: true }, "INVALID_OPTION"],
       [{ snapshot: true, createSlot: "permanent", from: "0/1" }, "INVALID_OPTION"],
     ];

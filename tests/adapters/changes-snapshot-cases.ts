@@ -30,7 +30,13 @@ export const snapshotCases: Record<string, Case> = {
     let behind = 0;
     const feed = world.changes(pool, { ...world.options, snapshot: true });
     for await (const change of feed) {
-      if (rows === 0 && change.kind === "insert") assert.equal(feed.stats().state, "snapshot");
+      if (rows === 0 && change.kind === "insert") {
+        assert.equal(feed.stats().state, "snapshot");
+        assert.equal(feed.stats().lagBytes, 0);
+        // A later run from there would be without the rest of the rows.
+        const asked = (async () => feed.fullPosition(change.position))();
+        await assert.rejects(asked, { code: "INVALID_OPTION" });
+      }
       if (change.kind === "insert") {
         if (change.xid === undefined) rows++;
         assert(!replica.has(change.new["id"]), "no row comes twice");
@@ -212,6 +218,19 @@ export const snapshotCases: Record<string, Case> = {
       await pool.simple(`drop publication ${name}_middle; drop publication ${name}_root`);
     }
     assert.deepEqual(tables, ["root", "root"]);
+  },
+
+  async "a table of which two publications list different columns is refused before its rows come"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, body text");
+    await pool.simple(`insert into ${name} values (1); create publication ${name}_ids for table ${name} (id)`);
+    const options = { ...world.options, publication: [name, `${name}_ids`], snapshot: true };
+    try {
+      await assert.rejects(wholeSnapshot(world.changes(pool, options)), { code: "INVALID_OPTION" });
+      assert.equal(await world.slots(), 0);
+    } finally {
+      await pool.exec(`drop publication ${name}_ids`);
+    }
   },
 
   async "a snapshot that needs a SELECT is refused unless the tables are trusted"(world) {

@@ -216,7 +216,8 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
     for (const sql of left) expect((await one.query(sql)).isError).toBe(false);
     const { data } = await one.query(`select current_setting('transaction_read_only') as read_only,
       current_setting('statement_timeout') as timeout, current_setting('search_path') as path,
-      current_setting('application_name') as name, (select count(*)::int4 from pg_locks where locktype = 'advisory') as locks`);
+      current_setting('application_name') as name, 
+      (select count(*)::int4 from pg_locks where locktype = 'advisory' and objid = 77) as locks`);
     expect(data["rows"]).toEqual([
       { read_only: "on", timeout: "31s", path: '"$user", public', name: "pgz-edge mcp", locks: 0 },
     ]);

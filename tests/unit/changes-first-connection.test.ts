@@ -244,6 +244,7 @@ test("rows of a snapshot that may have been yielded do not come again", async ()
     name: "t",
     columns: [["n", 23, -1, true, false]],
     filter: null,
+    hasLists: false,
     parts: [{ oid: 1, kind: "r", file: 1, schema: "public", name: "t" }],
   };
   session.send(

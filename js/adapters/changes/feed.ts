@@ -192,6 +192,11 @@ export class Feed {
   fullPosition(position: string): string {
     if (!isPosition(position))
       throw new UsageError("INVALID_OPTION", "fullPosition takes a position of this stream, such as 0/16B3748.");
+    if (this.#snapshot?.isOver === false)
+      throw new UsageError(
+        "INVALID_OPTION",
+        "Until the change `snapshot` has come, no later run can continue: there is no position to store.",
+      );
     return position.includes("/") ? this.#log.fullPosition(lsnOf(position)) : position;
   }
 
@@ -323,6 +328,7 @@ export class Feed {
     const [options, publications] = [this.#options, this.#publications];
     try {
       this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, made);
+      this.#slotBegins(this.#snapshot.position);
     } catch (error) {
       throw isThere(error) ? slotExists(this.#options.slot, this.#connections > 1, error) : error;
     }
@@ -353,7 +359,6 @@ export class Feed {
   }
 
   async #stream(connection: Replication): Promise<void> {
-    if (this.#snapshot) this.#slotBegins(this.#snapshot.position);
     this.#snapshot = undefined;
     const { connectTimeout } = configOf(this.#db);
     const command = startCommand(this.#options, this.#publications, lsnText(this.#flushed));
@@ -560,8 +565,9 @@ function slotExists(slot: string, hasTried: boolean, cause: unknown): UsageError
     : "";
   return new UsageError(
     "INVALID_OPTION",
-    `Slot "${slot}" exists, and a snapshot needs a new slot: leave "snapshot" out to continue ` +
-      `with the slot, or drop it to start again.${again}`,
+    `Slot "${slot}" exists, and a snapshot needs a new slot. If the snapshot that made it had come whole, up to the ` +
+      'change "snapshot", leave "snapshot" out to continue. Otherwise rows are missing: drop the slot, discard the ' +
+      `rows, and start again.${again}`,
     { cause },
   );
 }

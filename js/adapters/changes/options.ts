@@ -157,10 +157,12 @@ export function checkOptions(options: ChangesOptions): void {
     if (isMissing || (value !== undefined && !holds(value)))
       throw new UsageError("INVALID_OPTION", `Option "${name}" must be ${must}.`);
   }
-  const { createSlot, snapshot, failover, from, tables, publication } = options;
+  const { createSlot, snapshot, trustTables, failover, from, tables, publication } = options;
   for (const [name, isGiven] of Object.entries({ snapshot, failover }))
     if (isGiven && !createSlot)
       throw new UsageError("INVALID_OPTION", `Option "${name}" needs a new slot: give "createSlot" too.`);
+  if (trustTables && !snapshot)
+    throw new UsageError("INVALID_OPTION", 'Option "trustTables" is for a snapshot: give "snapshot" too.');
   if (tables && publication !== undefined)
     throw new UsageError("INVALID_OPTION", 'Option "tables" takes the place of "publication": leave one of them out.');
   if (tables && createSlot !== "temporary")

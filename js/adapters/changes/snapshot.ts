@@ -33,6 +33,8 @@ interface Table {
     isGenerated: boolean,
   ])[];
   readonly filter: string | null;
+  /** Publications list different columns of it, which the server refuses when the stream begins. */
+  readonly hasLists: boolean;
   /** The table and all its partitions. A partitioned table itself has no rows. */
   readonly parts: readonly Part[];
 }
@@ -186,6 +188,11 @@ function checkTable(table: Table, trusts: boolean): void {
       `${nameOf(other)}, a partition of ${nameOf(table)}, is a foreign table: it has no changes, and a snapshot cannot ` +
         "read it.",
     );
+  if (table.hasLists)
+    throw new UsageError(
+      "INVALID_OPTION",
+      `The publications list different columns of table ${nameOf(table)}: the server sends no changes of such a table.`,
+    );
   if (!needsSelect(table) || trusts) return;
   const what = table.filter === null ? "generated columns" : "a row filter";
   throw new UsageError(
@@ -264,7 +271,7 @@ export function question(publications: readonly string[], serverVersion: number)
   return `
     select pg_catalog.json_build_object(
       'oid', c.oid::bigint, 'identity', c.relreplident, 'schema', n.nspname, 'name', c.relname, 'filter', p.filter,
-      'parts', (${PARTS}),
+      'hasLists', p.has_lists, 'parts', (${PARTS}),
       'columns', (
         select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
           a.attname, a.atttypid::bigint, a.atttypmod,
@@ -279,6 +286,7 @@ export function question(publications: readonly string[], serverVersion: number)
     )
     from (
       select schemaname, tablename, pg_catalog.min(attnames) as attnames,
+        coalesce(pg_catalog.min(attnames) operator(pg_catalog.<>) pg_catalog.max(attnames), false) as has_lists,
         case when pg_catalog.bool_and(rowfilter is not null)
           then pg_catalog.string_agg(pg_catalog.concat('(', rowfilter, ')'), ' or ') end as filter
       from pg_catalog.pg_publication_tables

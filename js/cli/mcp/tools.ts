@@ -102,7 +102,7 @@ export function toolsFor(most: Caps): Tool[] {
       title: "Describe a query",
       description:
         "Says which columns and parameters a statement has, with their types, and how the server would run it " +
-        "(EXPLAIN). The statement does not run. It may be one that writes.",
+        "(EXPLAIN). The statement is planned and does not run. It may be one that writes.",
       inputSchema: { type: "object", properties: { sql, parameters }, required: ["sql"], additionalProperties: false },
       outputSchema: DESCRIPTION_SCHEMA,
       run: describeQuery,

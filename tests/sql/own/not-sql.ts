@@ -40,6 +40,5 @@ export const NOT_SQL: ReadonlySet<string> = new Set([
   "with channel binding",
   "with its time zone",
   "with max: 1: a call inside a transaction must be made on the transaction itself.",
-  "with the slot, or drop it to start again.…",
   "… from nothing",
 ]);

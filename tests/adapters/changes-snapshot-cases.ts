@@ -73,6 +73,20 @@ export const snapshotCases: Record<string, Case> = {
     assert.deepEqual(newRows(seen), [{ id: 2 }]);
   },
 
+  async "a slot that is moved before the stream after a snapshot has begun ends it"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key");
+    const reading = (async () => {
+      for await (const change of world.changes(pool, { ...world.options, snapshot: true })) {
+        if (change.kind !== "snapshot") continue;
+        // A slot is advanced only over what has reached the disk.
+        await pool.simple(`begin; set local synchronous_commit = on; insert into ${name} values (1); commit`);
+        await pool.query(`select from pg_replication_slot_advance('${name}', pg_current_wal_lsn())`);
+      }
+    })();
+    await assert.rejects(reading, { code: "CHANGES_LOST" });
+  },
+
   async "a snapshot refuses a table whose policies would hide rows from its role"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, owner text");

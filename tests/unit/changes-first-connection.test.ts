@@ -82,6 +82,8 @@ interface Server {
   readonly isStandby?: boolean;
   readonly confirmed?: string;
   readonly isActive?: boolean;
+  readonly hasSlot?: boolean;
+  readonly instance?: string;
   readonly missing?: string;
   /** The content of its history file. */
   readonly history?: string;
@@ -96,12 +98,9 @@ const answer = (...values: readonly (string | undefined)[]) =>
 
 /** Answers the first flight: where the slot is, and whose log it is. */
 async function answered(session: Session, server: Server = {}): Promise<void> {
-  const { system = "7", timeline = "1", end = "0/40", confirmed = "0/10", missing, history } = server;
+  const { system = "7", timeline = "1", end = "0/40", history } = server;
   expect([...(await session.flight()), ...(await session.flight())]).toEqual(["Query", "Query"]);
-  session.send(
-    answer(server.isStandby ? "t" : "f", "some time", confirmed, server.isActive ? "t" : "f", missing),
-    answer(system, timeline, end, "d"),
-  );
+  session.send(firstRow(server), answer(system, timeline, end, "d"));
   if (history === undefined) return;
   expect(await session.flight()).toEqual(["Query"]);
   session.send(answer("00000002.history", history));
@@ -110,14 +109,22 @@ async function answered(session: Session, server: Server = {}): Promise<void> {
 /** The same, up to START_REPLICATION. Returns its text. */
 async function asked(session: Session, server: Server = {}): Promise<string> {
   await answered(session, server);
-  return await command(session);
+  return await command(session, server);
 }
 
-async function command(session: Session): Promise<string> {
-  const message = await session.message();
-  expect(message!.name).toBe("Query");
-  return Buffer.from(message!.body).toString().replace("\0", "");
+/** Answers the question where the slot is, which comes again in the flight of START_REPLICATION. Returns its text. */
+async function command(session: Session, server: Server = {}): Promise<string> {
+  const [question, start] = [await session.message(), await session.message()];
+  expect([question!.name, start!.name]).toEqual(["Query", "Query"]);
+  session.send(firstRow(server));
+  return Buffer.from(start!.body).toString().replace("\0", "");
 }
+
+const firstRow = (server: Server) => {
+  const { isStandby, instance = "some time", confirmed = "0/10", isActive, hasSlot = true, missing } = server;
+  const slot = hasSlot ? [confirmed, isActive ? "t" : "f"] : [undefined, undefined];
+  return answer(isStandby ? "t" : "f", instance, ...slot, missing);
+};
 
 const ends: Record<string, (session: Session) => unknown> = {
   "right behind its login": (session) => session.peer.end(),
@@ -356,6 +363,110 @@ test("a slot that another connection reads is asked about again: that reader may
   while (await isPending(answering)) await clock.pass(500);
   await clock.pass(500);
   await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("slot is at 0/30") });
+});
+
+test("a slot that is moved between the question and the beginning of the stream ends it", async () => {
+  using clock = fakeClock();
+  const { next } = first();
+  const session = await letIn();
+  await answered(session);
+  await command(session, { confirmed: "0/30" });
+  session.send(copyBoth);
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("moved .* 0/30") });
+});
+
+test("what a server said before the stream began does not hold for the next one", async () => {
+  using clock = fakeClock();
+  const { next } = first();
+  const session = await letIn();
+  expect(await asked(session, { confirmed: "0/30" })).toMatch("LOGICAL 0/30");
+  session.peer.end();
+  const second = await another(clock);
+  expect(await asked(second, { confirmed: "0/10" })).toMatch("LOGICAL 0/10");
+  begins(second);
+  expect(await next).toMatchObject({ value: { kind: "begin" } });
+});
+
+test("a slot that vanishes before the stream has begun is not made anew", async () => {
+  using clock = fakeClock();
+  const { next } = first({ createSlot: "permanent" });
+  const session = await letIn();
+  await answered(session);
+  session.peer.end();
+  await answered(await another(clock), { hasSlot: false });
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("any more") });
+});
+
+test("a run that has read nothing needs what earlier runs have acknowledged", async () => {
+  using clock = fakeClock();
+  const { feed, next } = first();
+  const session = await letIn();
+  await asked(session, { confirmed: "0/30" });
+  session.send(copyBoth);
+  while (feed.stats().state !== "streaming") await clock.pass(1);
+  session.peer.end();
+  const history = "1\t0/20\tno recovery target specified\n";
+  await answered(await another(clock), { timeline: "2", history, instance: "another time" });
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("after 0/20") });
+});
+
+test("a standby without the slot is left for another server", async () => {
+  using clock = fakeClock();
+  const { reader, session } = await reading(clock);
+  for (let left = 2; left; left--) await reader.next();
+  const next = reader.next();
+  session.peer.end();
+  const second = await another(clock, newest);
+  await answered(second, { isStandby: true, hasSlot: false });
+  second.peer.end();
+  const third = await another(clock, newest);
+  expect(await asked(third)).toMatch("LOGICAL 0/10");
+  begins(third);
+  expect(await next).toMatchObject({ value: { kind: "begin", xid: 7 } });
+});
+
+test("a standby that is too old is refused before the stream begins: it may be promoted meanwhile", async () => {
+  using clock = fakeClock();
+  const { next } = first();
+  await answered(await letIn({ server_version: "15.2" }), { isStandby: true });
+  await clock.pass(500);
+  const advice = expect.stringMatching("connect to the primary");
+  await expect(next).rejects.toMatchObject({ code: "0A000", advice });
+});
+
+test("a temporary slot that another connection uses is refused by the server, not waited for", async () => {
+  using clock = fakeClock();
+  const { next } = first({ createSlot: "temporary" });
+  const session = await letIn();
+  await answered(session, { isActive: true });
+  expect(Buffer.from((await session.message())!.body).toString()).toMatch("CREATE_REPLICATION_SLOT");
+  session.send(refusal("42710", "ERROR"), wire.readyForQuery());
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "42710" });
+});
+
+test("an abort while the server makes the slot of a snapshot drops it", async () => {
+  const controller = new AbortController();
+  const { next } = first({ createSlot: "permanent", snapshot: true, signal: controller.signal });
+  const session = await letIn(newest);
+  await answered(session, { hasSlot: false });
+  await session.flight();
+  session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
+  await session.flight();
+  controller.abort();
+  session.send(
+    wire.rowDescription(["slot_name", "consistent_point"].map((name) => ({ name, oid: 25 }))),
+    wire.dataRow([Buffer.from("s"), Buffer.from("0/10")]),
+    ended(1),
+  );
+  session.peer.end();
+  const other = await letIn(newest);
+  expect(Buffer.from((await other.message())!.body).toString()).toMatch('DROP_REPLICATION_SLOT "s" WAIT');
+  other.send(wire.commandComplete("DROP_REPLICATION_SLOT"), wire.readyForQuery());
+  await expect(next).rejects.toMatchObject({ code: "ABORTED" });
 });
 
 test("a missing publication is refused before the stream begins", async () => {

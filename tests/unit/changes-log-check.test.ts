@@ -51,6 +51,13 @@ const full: readonly Case[] = [
   ["a full position before a promotion", { log: unknown(1), ownsSlot: false }, promoted, "start 50"],
   ["a full position at a promotion", { log: unknown(1), needed: 60n, ownsSlot: false }, promoted, "start 60"],
   ["a full position after a promotion", { log: unknown(1), needed: 61n, ownsSlot: false }, promoted, "lost"],
+  [
+    "a full position where its timeline begins",
+    { log: unknown(2), needed: 61n, ownsSlot: false },
+    promoted,
+    "start 61",
+  ],
+  ["a full position before its timeline begins", { log: unknown(2), needed: 60n, ownsSlot: false }, promoted, "lost"],
   ["a full position of a newer timeline", { log: unknown(2), ownsSlot: false }, {}, "lost"],
   ["the same on a standby", { log: unknown(2), ownsSlot: false }, { isStandby: true }, "wait"],
   ["a full position of a timeline that is not there", { log: unknown(2), ownsSlot: false }, log(3), "lost"],
@@ -161,10 +168,10 @@ test("a read log begins at `from`, and names positions once it has begun", () =>
   const text = positionText({ system: 7n, timeline: 1, lsn: 0x50n });
   const read = new ReadLog(text);
   expect(read).toMatchObject({ from: 0x50n, read: { system: 7n, timeline: 1 } });
-  expect(read.progress(0x40n, 0x60n)).toMatchObject({ needed: 0x50n, flushed: 0x60n, ownsSlot: false });
+  expect(read.progress(0x40n, 0x60n)).toMatchObject({ needed: 0x50n, flushed: 0x50n, ownsSlot: false });
   expect(() => read.fullPosition(0x50n)).toThrow("No change has been read");
   read.found({ log: server(promoted), hasSlot: true, isSlotActive: false, missing: undefined });
-  read.streams();
+  read.begins(60n);
   expect(read.fullPosition(50n)).toBe("7-1-1e");
   expect(read.fullPosition(70n)).toBe("7-2-1y");
   expect(read.progress(70n, 70n)).toMatchObject({ needed: 80n, ownsSlot: true });

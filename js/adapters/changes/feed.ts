@@ -18,13 +18,14 @@ import {
   CHANGES_STATUS_WANTED,
   CHANGES_TYPES_WANTED,
 } from "../../wasm/numbers.ts";
+import { withDeadline } from "../../util/deadline.ts";
 import { advised, withAdvice } from "./advice.ts";
 import { configOf, tell } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
 import { changesLost, decide } from "./log-check.ts";
 import { ReadLog } from "./log-read.ts";
-import { askForLog, type Found } from "./log-question.ts";
+import { askForLog, confirmedIn, logQuestion, STANDBY_QUESTION, type Found } from "./log-question.ts";
 import { missingPublication, ofWarning } from "./missing-publication.ts";
 import {
   checkVersion,
@@ -38,7 +39,7 @@ import {
 } from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
-import { Snapshot } from "./snapshot.ts";
+import { Snapshot, workQuestion } from "./snapshot.ts";
 
 /** Maximum message size for a connection that only receives responses to commands. */
 const MAX_MESSAGE_BYTES = 1 << 20;
@@ -80,6 +81,8 @@ const OLDEST_STANDBY = 16;
 
 /** Milliseconds to connect, and then again to drop the slot of a snapshot that broke off, or the publication. */
 const LONGEST_DROP = 5_000;
+/** Milliseconds for the answer of a server that has made a slot, when the stream ends meanwhile. */
+const LONGEST_CREATION = 500;
 
 /** The progress of a stream of changes. */
 export type ChangesStats = Omit<ChangesEvent, "slot">;
@@ -99,12 +102,15 @@ export class Feed {
   #snapshot: Snapshot | undefined;
   /** Whether the slot was made for a snapshot whose rows have not all been yielded. */
   #madeForSnapshot = false;
+  /** Settles when the server has said whether that slot was made. */
+  #creation: Promise<void> | undefined;
   /** The publication for option `tables`. */
   readonly #ownPublication: OwnPublication | undefined;
   /** Whether that publication was made and has not been dropped. */
   #hasOwn = false;
   readonly #publications: readonly string[];
   #undoing: Promise<Error | undefined> | undefined;
+  #leaving: Promise<void> | undefined;
   readonly #lag = new Lag();
   /** Whether a connection has streamed. From then on the stream connects again after a failure. */
   #hasStreamed = false;
@@ -153,6 +159,8 @@ export class Feed {
             if (this.#snapshot.isOver) this.#keepSlot();
             return this.#take();
           }
+          // While rows were read the slot was free, so it may have been moved, or made anew.
+          await this.#checkLog(connection);
           await this.#stream(connection);
         }
         this.#happened |= this.#waits ? connection.received(NOTHING) : await connection.read();
@@ -237,11 +245,9 @@ export class Feed {
    * ends.
    */
   async end(error?: unknown): Promise<void> {
-    const connection = this.#connection;
     if (!this.#over.signal.aborted) await this.#report();
     this.#stop(error ?? new AbortError("the stream of changes was left"));
-    await connection?.close();
-    await this.#undo();
+    await this.#leaving;
     this.#core.free();
   }
 
@@ -250,8 +256,15 @@ export class Feed {
     clearInterval(this.#timer);
     this.#unhear();
     this.#over.abort(reason);
-    void this.#connection?.close();
-    void this.#undo();
+    this.#leaving = this.#leave();
+  }
+
+  /** Never rejects. */
+  async #leave(): Promise<void> {
+    // A slot whose answer is on its way must be dropped, too. A server that waits for transactions has not made it.
+    if (this.#creation) await withDeadline(LONGEST_CREATION, this.#creation);
+    await this.#connection?.close();
+    await this.#undo();
   }
 
   async #connect(): Promise<Replication> {
@@ -286,7 +299,7 @@ export class Feed {
     const { connectTimeout } = configOf(this.#db);
     for (let pause = FIRST_LOG_PAUSE; ; pause = Math.min(pause * 2, LONGEST_LOG_PAUSE)) {
       const found = await askForLog(connection, slot, this.#publications, this.#log.read, connectTimeout);
-      if (found.log.isStandby && connection.serverVersion < OLDEST_STANDBY) return;
+      if (found.log.isStandby && connection.serverVersion < OLDEST_STANDBY) throw onOldStandby();
       const committed = this.#core.call((handle) => handle.committed());
       const yielded = committed > this.#acknowledged ? committed : this.#acknowledged;
       const progress = this.#log.progress(yielded, this.#flushed);
@@ -295,8 +308,9 @@ export class Feed {
       if (decision.kind === "start") {
         if (found.missing !== undefined) throw missingPublication(found.missing);
         this.#checkSlot(found, progress.needed);
-        // Its reader may still move the slot, so what was found would not be true any more.
-        if (!found.isSlotActive) {
+        // Its reader may still move the slot, so what was found would not be true any more. A slot that must be new is
+        // refused instead.
+        if (!found.isSlotActive || this.#needsNewSlot) {
           this.#flushed = decision.flushed;
           return this.#log.found(found);
         }
@@ -307,13 +321,20 @@ export class Feed {
   }
 
   /** A new slot begins at the end of the log. What was committed since `needed` would be passed over. */
-  #checkSlot({ hasSlot }: Found, needed: bigint): void {
+  #checkSlot({ hasSlot, log }: Found, needed: bigint): void {
     if (hasSlot) return;
     const { slot, createSlot } = this.#options;
-    const { from } = this.#log;
-    if (this.#hasStreamed) throw changesLost(slot, needed, "the slot does not exist any more");
+    const { from, last } = this.#log;
+    const hadSlot = last?.hasSlot === true && createSlot !== "temporary";
+    if (this.#hasStreamed && log.isStandby) throw lost(`standby without slot "${slot}"`);
+    if (this.#hasStreamed || hadSlot) throw changesLost(slot, needed, "the slot does not exist any more");
     if (createSlot && from !== 0n)
       throw changesLost(slot, from, "the slot does not exist, and a new one has only later changes");
+  }
+
+  get #needsNewSlot(): boolean {
+    const { createSlot, snapshot } = this.#options;
+    return createSlot === "temporary" || (snapshot === true && !this.#hasStreamed);
   }
 
   /** Makes the publication before the slot, because changes are decoded with the catalog of their own time. */
@@ -323,12 +344,15 @@ export class Feed {
   }
 
   async #begin(connection: Replication): Promise<void> {
-    const made = () => (this.#madeForSnapshot = this.#options.createSlot === "permanent");
+    const made = () => void (this.#madeForSnapshot = this.#options.createSlot === "permanent");
+    const making = (slot: Promise<unknown>) => void (this.#creation = slot.then(made, () => {}));
     const learn = () => this.#learn();
     const [options, publications] = [this.#options, this.#publications];
     try {
-      this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, made);
+      this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, making);
       this.#slotBegins(this.#snapshot.position);
+      this.#log.begins(this.#snapshot.position);
+      this.#keepTime();
     } catch (error) {
       throw isThere(error) ? slotExists(this.#options.slot, this.#connections > 1, error) : error;
     }
@@ -361,11 +385,17 @@ export class Feed {
   async #stream(connection: Replication): Promise<void> {
     this.#snapshot = undefined;
     const { connectTimeout } = configOf(this.#db);
+    const { slot } = this.#options;
+    // In one flight, so that what the first says of the slot is true when the second begins to read it.
+    const question = logQuestion(slot, this.#publications);
     const command = startCommand(this.#options, this.#publications, lsnText(this.#flushed));
-    await connection.runWithin(connectTimeout, command);
-    this.#log.streams();
+    const [row] = await connection.runWithin(connectTimeout, question, command);
+    const confirmed = row && confirmedIn(row);
+    if (confirmed !== undefined && confirmed > this.#flushed)
+      throw changesLost(slot, this.#flushed, `another reader has moved the slot to ${lsnText(confirmed)}`);
+    this.#log.begins(this.#flushed);
     this.#isStreaming = true;
-    this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
+    this.#keepTime();
     this.#hasStreamed = true;
     this.#failures = 0;
   }
@@ -377,8 +407,13 @@ export class Feed {
     return this.#core.take();
   }
 
+  #keepTime(): void {
+    this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
+  }
+
   #tick(): void {
     this.#heedSilence();
+    if (this.#isStreaming && this.#log.read?.isStandby) void this.#heedPromotion();
     tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
   }
 
@@ -419,15 +454,39 @@ export class Feed {
 
   /**
    * Sends a status update, asks a silent server for a keepalive, and at last gives the connection up: a dead link
-   * reports no error.
+   * reports no error. While rows of a snapshot are read, another connection asks what the server does.
    */
   #heedSilence(): void {
-    // Before it streams, an unanswered command has a deadline of its own.
-    const heard = this.#isStreaming ? this.#connection?.heard : undefined;
+    // Before that, an unanswered command has a deadline of its own, or waits for other transactions.
+    const reads = this.#isStreaming || this.#snapshot !== undefined;
+    const heard = reads ? this.#connection?.heard : undefined;
     this.#silentLooks = heard !== undefined && heard === this.#heard ? this.#silentLooks + 1 : 0;
     this.#heard = heard;
     if (this.#silentLooks >= GIVEN_UP_AFTER) void this.#connection!.close();
-    else void this.#report(this.#silentLooks >= ASKED_AFTER);
+    else if (this.#isStreaming) void this.#report(this.#silentLooks >= ASKED_AFTER);
+    else if (this.#silentLooks >= ASKED_AFTER) void this.#heedWork();
+  }
+
+  /** A standby that was promoted has a timeline of its own from then on, which the next connection learns. */
+  async #heedPromotion(): Promise<void> {
+    const connection = this.#connection;
+    try {
+      const { rows } = await this.#db.query<{ isStandby: boolean; instance: string }>(STANDBY_QUESTION);
+      const [server] = rows;
+      if (server?.isStandby === false && server.instance === this.#log.read?.instance) void connection?.close();
+    } catch {
+      // It is asked again.
+    }
+  }
+
+  /** A server that is looking for the rows of a snapshot may be silent. */
+  async #heedWork(): Promise<void> {
+    try {
+      const { rows } = await this.#db.query(workQuestion(this.#connection!.processId));
+      if (rows.length > 0) this.#silentLooks = 0;
+    } catch {
+      // It cannot be asked, so the silence counts.
+    }
   }
 
   async #report(wantsAnswer = false): Promise<void> {
@@ -553,6 +612,12 @@ export class Feed {
       !this.#hasStreamed && !this.#snapshot && ["CONNECTION_LOST", "CONNECT_TIMEOUT"].includes(codeOf(error));
     return isSafe ? Object.assign(error as PgzError, { retryable: true }) : error;
   }
+}
+
+/** Older servers refuse the command on a standby. One that is promoted just before it would run it, unchecked. */
+function onOldStandby(): PostgresError {
+  const message = `logical decoding on a standby needs PostgreSQL ${OLDEST_STANDBY}: it is in recovery`;
+  return new PostgresError({ severity: "ERROR", code: "0A000", message });
 }
 
 const codeOf = (error: unknown) => (error instanceof PgzError ? error.code : "");

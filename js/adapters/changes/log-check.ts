@@ -41,7 +41,7 @@ export interface ServerLog extends LogName {
 /** What the stream has. */
 export interface Progress {
   /** The log that it has read, or that `from` names. `undefined`: `from` is bare, or nothing has been read. */
-  readonly log: (LogName & { readonly instance?: string | undefined }) | undefined;
+  readonly log: (LogName & Partial<Pick<ServerLog, "instance" | "isStandby">>) | undefined;
   /** Everything up to this position was yielded or acknowledged. */
   readonly needed: bigint;
   /**
@@ -72,6 +72,7 @@ export function decide(progress: Progress, server: ServerLog): Decision {
   const { end, isStandby, confirmed = 0n } = server;
   if (log && log.system !== 0n && log.system !== server.system)
     return LOST(`the log of system ${log.system} was read, and this server belongs to system ${server.system}`);
+  if (log && needed <= beginning(log, server)) return LOST(beforeTimeline(log, server, needed));
   const shared = log ? sharedEnd(log, server) : ENDLESS;
   if (shared === undefined) return isStandby ? WAIT : LOST(branchedOff(log!, server));
   if (needed > shared) return isStandby && end <= shared ? WAIT : LOST(branchedOff(log!, server, shared));
@@ -117,6 +118,17 @@ function sharedEnd(log: NonNullable<Progress["log"]>, server: ServerLog): bigint
   return shared;
 }
 
+/**
+ * Returns where the server's log has begun the timeline that a position names: on another timeline of this number the
+ * position may lie before that. -1: the server's log has no such timeline, or the history of the stream's is known.
+ */
+function beginning({ timeline, branches }: LogName, server: ServerLog): bigint {
+  if (branches || !server.branches) return -1n;
+  const theirs = pathOf(server);
+  const at = theirs.findIndex((branch) => branch.timeline === timeline);
+  return at > 0 ? theirs[at - 1]!.end : -1n;
+}
+
 /** Returns the log's timelines, the oldest first. The last one has no end. */
 function pathOf({ timeline, branches = [] }: LogName): Branch[] {
   return [...branches, { timeline, end: ENDLESS }];
@@ -131,6 +143,13 @@ function branchedOff(log: LogName, { timeline }: LogName, shared?: bigint): stri
   return (
     `timeline ${log.timeline} was read, and this server's timeline ${timeline} does not have it${where}: a server was ` +
     "promoted that had not received everything"
+  );
+}
+
+function beforeTimeline({ timeline }: LogName, server: ServerLog, needed: bigint): string {
+  return (
+    `timeline ${timeline} was read at ${lsnText(needed)}, and that of this server begins after ` +
+    `${lsnText(beginning({ timeline, system: 0n, branches: undefined }, server))}: it is another one of this number`
   );
 }
 

@@ -8,7 +8,7 @@
 //
 // Knows the statements and their rows. Must not know what follows from the answers (log-check.ts).
 import { PostgresError } from "../../index.ts";
-import type { Branch, LogName, ServerLog } from "./log-check.ts";
+import type { Branch, Progress, ServerLog } from "./log-check.ts";
 import { literal, lsnOf } from "./options.ts";
 import type { Replication } from "./replication.ts";
 
@@ -26,11 +26,12 @@ export async function askForLog(
   connection: Replication,
   slot: string,
   publications: readonly string[],
-  known: (LogName & { readonly instance?: string | undefined }) | undefined,
+  known: Progress["log"],
   milliseconds: number,
 ): Promise<Found> {
   const answer = await connection.runWithin(milliseconds, logQuestion(slot, publications), "IDENTIFY_SYSTEM");
-  const [[isStandby, instance, confirmed, isActive, missing], [system, timelineText, end]] = answer as Answer;
+  const [first, [system, timelineText, end]] = answer as Answer;
+  const [isStandby, instance, , isActive, missing] = first;
   const timeline = Number(timelineText);
   const isSame = known?.instance === instance && known.timeline === timeline;
   const branches = isSame ? known.branches : await branchesOf(connection, timeline, milliseconds);
@@ -41,28 +42,37 @@ export async function askForLog(
     end: lsnOf(end),
     isStandby: isStandby === "t",
     instance,
-    confirmed: confirmed === null ? undefined : lsnOf(confirmed),
+    confirmed: confirmedIn(first),
   };
   return { log, hasSlot: isActive !== null, isSlotActive: isActive === "t", missing: missing ?? undefined };
 }
 
-type Answer = readonly [
-  readonly [
-    isStandby: string,
-    instance: string,
-    confirmed: string | null,
-    isActive: string | null,
-    missing: string | null,
-  ],
-  readonly [system: string, timeline: string, end: string],
+type FirstRow = readonly [
+  isStandby: string,
+  instance: string,
+  confirmed: string | null,
+  isActive: string | null,
+  missing: string | null,
 ];
+type Answer = readonly [FirstRow, readonly [system: string, timeline: string, end: string]];
+
+/** The slot's position in the answer to {@link logQuestion}; `undefined`: there is no slot, or it is being made. */
+export function confirmedIn(row: readonly (string | null)[]): bigint | undefined {
+  const [, , confirmed] = row as FirstRow;
+  return confirmed === null ? undefined : lsnOf(confirmed);
+}
+
+/** When the server was started, in a form that no setting changes. */
+const INSTANCE = "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text";
+
+/** Asks any connection to the server whether it is still a standby. */
+export const STANDBY_QUESTION = `select pg_catalog.pg_is_in_recovery() as "isStandby", ${INSTANCE} as instance`;
 
 /** Returns the question, which has one row. Its names are qualified, because the role's search_path applies to it. */
 export function logQuestion(slot: string, publications: readonly string[]): string {
   const names = publications.map((name) => `(${literal(name)}::pg_catalog.name)`).join(", ");
   return (
-    "select pg_catalog.pg_is_in_recovery(), pg_catalog.pg_postmaster_start_time()::pg_catalog.text, " +
-    `s.confirmed_flush_lsn, s.active, (select p.pubname from (values ${names}) p(pubname) where not exists ` +
+    `select pg_catalog.pg_is_in_recovery(), ${INSTANCE}, s.confirmed_flush_lsn, s.active, (select p.pubname from (values ${names}) p(pubname) where not exists ` +
     "(select from pg_catalog.pg_publication e where e.pubname operator(pg_catalog.=) p.pubname) limit 1) " +
     "from (select true) one left join pg_catalog.pg_replication_slots s " +
     `on s.slot_name operator(pg_catalog.=) ${literal(slot)}::pg_catalog.name`

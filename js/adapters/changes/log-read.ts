@@ -16,7 +16,8 @@ export class ReadLog {
   /** The last answer of a server. */
   #found: Found | undefined;
   #end = 0n;
-  #ownsSlot = false;
+  /** Where the slot was when this run began to read it: an earlier run has everything before. */
+  #begun: bigint | undefined;
 
   constructor(from: string | undefined) {
     const named = positionOf(from);
@@ -33,10 +34,18 @@ export class ReadLog {
     return this.#end;
   }
 
-  /** `yielded`: everything up to this position was yielded or acknowledged. */
+  /**
+   * - `yielded`: everything up to this position was yielded or acknowledged.
+   * - `flushed`: what the server was told. Before the stream has begun, it belongs to a server that may be another one.
+   */
   progress(yielded: bigint, flushed: bigint): Progress {
-    const needed = yielded > this.from ? yielded : this.from;
-    return { log: this.#read, needed, flushed, ownsSlot: this.#ownsSlot };
+    const needed = [yielded, this.from, this.#begun ?? 0n].reduce((one, other) => (one > other ? one : other));
+    return { log: this.#read, needed, flushed: this.hasBegun ? flushed : this.from, ownsSlot: this.hasBegun };
+  }
+
+  /** Whether the slot is this stream's, and where it left it. */
+  get hasBegun(): boolean {
+    return this.#begun !== undefined;
   }
 
   /** The stream begins on a server, whose log has everything. */
@@ -54,11 +63,16 @@ export class ReadLog {
     if (position > this.#end) this.#end = position;
   }
 
-  /** The stream has begun. No other connection has read the slot since the server was asked. */
-  streams(): void {
+  /** The server's last answer: what another one says must fit it. */
+  get last(): Found | undefined {
+    return this.#found;
+  }
+
+  /** The stream reads this server's log from here on. */
+  begins(position: bigint): void {
     if (!this.#found) return;
     this.#read = this.#found.log;
-    this.#ownsSlot = true;
+    this.#begun ??= position;
   }
 
   fullPosition(lsn: bigint): string {

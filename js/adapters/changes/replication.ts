@@ -59,6 +59,12 @@ export class Replication {
     return Number.parseInt(this.#handover.parameters.get("server_version") ?? "", 10);
   }
 
+  /** The server's process for this connection; 0: the server did not say. */
+  get processId(): number {
+    const { backendKey } = this.#handover;
+    return backendKey.length < 4 ? 0 : new DataView(backendKey.buffer, backendKey.byteOffset).getUint32(0);
+  }
+
   /**
    * Runs commands in one flight, and returns the rows of all of them. START_REPLICATION has no rows; changes follow it.
    */
@@ -70,7 +76,7 @@ export class Replication {
       if (happened & CHANGES_STREAMING) {
         // The first changes may have arrived in the same chunk, and no other chunk may follow.
         this.#beside = happened & ~CHANGES_STREAMING;
-        return [];
+        return this.answer();
       }
       if (happened & CHANGES_ANSWERED) return this.answer();
     }

@@ -91,11 +91,12 @@ export class Snapshot {
     options: ChangesOptions,
     publications: readonly string[],
     learn: () => Promise<void>,
-    made: () => void,
+    making: (slot: Promise<unknown>) => void,
   ): Promise<Snapshot> {
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
-    const [slot] = await connection.run(createSlotCommand(options, connection.serverVersion));
-    made();
+    const creation = connection.run(createSlotCommand(options, connection.serverVersion));
+    making(creation);
+    const [slot] = await creation;
     await connection.run(SETTINGS);
     const tables = await connection.run(question(publications, connection.serverVersion));
     const read = withoutPartitions(tables.map(([table]) => JSON.parse(table!) as Table));
@@ -228,6 +229,17 @@ export const SETTINGS = `select pg_catalog.set_config('search_path', 'pg_catalog
   (select pg_catalog.count(pg_catalog.set_config(s.name, v.value, true)) from (values
     ('restrict_nonsystem_relation_kind', 'view, foreign-table'), ('transaction_timeout', '0')) v(name, value)
     join pg_catalog.pg_settings s on s.name operator(pg_catalog.=) v.name)`;
+
+/**
+ * Returns a query with a row if that process is at work. A server that looks for the next row sends nothing; one that
+ * waits for its client, while the client waits for it, has a dead link.
+ */
+export function workQuestion(processId: number): string {
+  return (
+    `select 1 as n from pg_catalog.pg_stat_activity a where a.pid operator(pg_catalog.=) ${processId} and ` +
+    "coalesce(a.wait_event, '') operator(pg_catalog.<>) 'ClientWrite'"
+  );
+}
 
 /** Returns a query for the first of the parts that is another table now, or has another file. Functions see the now. */
 export function otherQuestion(parts: readonly Pick<Part, "oid" | "file" | "schema" | "name">[]): string {

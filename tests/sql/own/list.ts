@@ -8,7 +8,7 @@
 // A text in js/ that is not part of a statement here fails lint.test.ts.
 import * as cluster from "../../../js/adapters/cluster/questions.ts";
 import type { Position } from "../../../js/adapters/cluster/position.ts";
-import { logQuestion } from "../../../js/adapters/changes/log-question.ts";
+import { logQuestion, STANDBY_QUESTION } from "../../../js/adapters/changes/log-question.ts";
 import { createSlotCommand, startCommand } from "../../../js/adapters/changes/options.ts";
 import * as snapshot from "../../../js/adapters/changes/snapshot.ts";
 import { VALUES_OF } from "../../../js/adapters/testing/calls.ts";
@@ -133,8 +133,10 @@ const changes: OwnStatement[] = [
     "adapters/changes/snapshot.ts",
     snapshot.otherQuestion([{ oid: 1259, file: 1, schema: "traps", name: "orders" }]),
   ),
+  names("adapters/changes/snapshot.ts", snapshot.workQuestion(1)),
   ...words("adapters/changes/snapshot.ts", 'lock table only "s"."t" in access share mode'),
   names("adapters/changes/log-question.ts", logQuestion("s", ["p", "q"])),
+  names("adapters/changes/log-question.ts", STANDBY_QUESTION),
   ...words("adapters/changes/log-question.ts", "IDENTIFY_SYSTEM", "TIMELINE_HISTORY 2"),
   names(
     "adapters/changes/own-publication.ts",

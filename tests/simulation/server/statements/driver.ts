@@ -26,7 +26,7 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 /** Returns the statement, or `undefined` if the text is not the driver's. */
 export function driversOwn(text: string): Statement | undefined {
   if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from (")) return check(text);
-  if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.pg_postmaster_start_time()")) return log(text);
+  if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.date_part('epoch',")) return log(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
   return undefined;
@@ -112,7 +112,7 @@ function log(text: string): Statement {
   const publications = [...text.matchAll(/\('([^']*)'::pg_catalog\.name\)/g)].map(([, name]) => name!);
   const columns = [
     { name: "pg_is_in_recovery", type: bool },
-    { name: "pg_postmaster_start_time", type: textType },
+    { name: "date_part", type: textType },
     { name: "confirmed_flush_lsn", type: lsn },
     { name: "active", type: bool },
     { name: "pubname", type: nameType },

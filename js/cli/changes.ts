@@ -78,7 +78,7 @@ async function run(task: Task): Promise<void> {
     } finally {
       progress?.end(progress.rows);
       if (last === "snapshot" && signal?.aborted)
-        say("The snapshot broke off, and its slot was dropped: discard the rows, and start again.");
+        say("The snapshot broke off: discard the rows. Its slot was dropped, if the server could be reached.");
       const { acknowledged } = feed.stats();
       if (acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
     }

@@ -104,6 +104,7 @@ impl Replication {
         self.pending = 0;
         self.deframer.clear();
         self.answer = Answer::default();
+        self.copied = None;
         self.notices.clear();
         self.failure = None;
         self.output.clear();
@@ -353,9 +354,12 @@ impl Replication {
         }
     }
 
-    /// Handles ErrorResponse. Nothing follows a FATAL error.
+    /// Handles ErrorResponse. Nothing follows a FATAL error. Of several commands in one flight the first error is told:
+    /// in a transaction it is the reason for the others.
     fn error(&mut self, fields: Fields<'_>) {
-        self.answer.error = Some(by_name(fields));
+        if self.answer.error.is_none() || fields.are_fatal() {
+            self.answer.error = Some(by_name(fields));
+        }
         if fields.are_fatal() {
             self.over();
         } else {

@@ -94,7 +94,7 @@ export class Feed {
   readonly #core: Core;
   readonly #over = new AbortController();
   readonly #unhear: () => void;
-  /** Sends status updates, once the first connection streams. */
+  /** Sends status updates and looks for silence, once a snapshot or a stream has begun. */
   #timer: ReturnType<typeof setInterval> | undefined;
   #connection: Replication | undefined;
   #connections = 0;
@@ -102,7 +102,8 @@ export class Feed {
   #snapshot: Snapshot | undefined;
   /** Whether the slot was made for a snapshot whose rows have not all been yielded. */
   #madeForSnapshot = false;
-  /** Settles when the server has said whether that slot was made. */
+  #isAsking = false;
+  /** Settles when the server has said whether the slot of a snapshot was made. */
   #creation: Promise<void> | undefined;
   /** The publication for option `tables`. */
   readonly #ownPublication: OwnPublication | undefined;
@@ -187,7 +188,13 @@ export class Feed {
     const end = isOver ? this.#flushed : this.#end;
     const behind = end - this.#flushed;
     return {
-      state: isOver ? "over" : this.#snapshot ? "snapshot" : this.#isStreaming ? "streaming" : "connecting",
+      state: isOver
+        ? "over"
+        : this.#snapshot?.isOver === false
+          ? "snapshot"
+          : this.#isStreaming
+            ? "streaming"
+            : "connecting",
       connections: this.#connections,
       acknowledged: lsnText(this.#flushed),
       end: lsnText(end > this.#flushed ? end : this.#flushed),
@@ -324,10 +331,10 @@ export class Feed {
   #checkSlot({ hasSlot, log }: Found, needed: bigint): void {
     if (hasSlot) return;
     const { slot, createSlot } = this.#options;
-    const { from, last } = this.#log;
-    const hadSlot = last?.hasSlot === true && createSlot !== "temporary";
-    if (this.#hasStreamed && log.isStandby) throw lost(`standby without slot "${slot}"`);
-    if (this.#hasStreamed || hadSlot) throw changesLost(slot, needed, "the slot does not exist any more");
+    const { from, hadSlot } = this.#log;
+    const isKnown = this.#hasStreamed || (hadSlot && createSlot !== "temporary");
+    if (isKnown && log.isStandby) throw lost(`standby without slot "${slot}"`);
+    if (isKnown) throw changesLost(slot, needed, "the slot does not exist any more");
     if (createSlot && from !== 0n)
       throw changesLost(slot, from, "the slot does not exist, and a new one has only later changes");
   }
@@ -345,11 +352,11 @@ export class Feed {
 
   async #begin(connection: Replication): Promise<void> {
     const made = () => void (this.#madeForSnapshot = this.#options.createSlot === "permanent");
-    const making = (slot: Promise<unknown>) => void (this.#creation = slot.then(made, () => {}));
+    const onCreation = (slot: Promise<unknown>) => void (this.#creation = slot.then(made, () => {}));
     const learn = () => this.#learn();
     const [options, publications] = [this.#options, this.#publications];
     try {
-      this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, making);
+      this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, onCreation);
       this.#slotBegins(this.#snapshot.position);
       this.#log.begins(this.#snapshot.position);
       this.#keepTime();
@@ -408,12 +415,15 @@ export class Feed {
   }
 
   #keepTime(): void {
+    if (this.#over.signal.aborted) return;
     this.#timer ??= setInterval(() => this.#tick(), this.#options.statusInterval ?? STATUS_INTERVAL);
   }
 
   #tick(): void {
     this.#heedSilence();
-    if (this.#isStreaming && this.#log.read?.isStandby) void this.#heedPromotion();
+    // A temporary slot ends with its connection.
+    const mayConnectAgain = this.#isStreaming && this.#options.createSlot !== "temporary";
+    if (mayConnectAgain && this.#log.read?.isStandby) void this.#heedPromotion();
     tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
   }
 
@@ -457,7 +467,7 @@ export class Feed {
    * reports no error. While rows of a snapshot are read, another connection asks what the server does.
    */
   #heedSilence(): void {
-    // Before that, an unanswered command has a deadline of its own, or waits for other transactions.
+    // Before a snapshot or a stream has begun, a command has a deadline of its own, or waits for other transactions.
     const reads = this.#isStreaming || this.#snapshot !== undefined;
     const heard = reads ? this.#connection?.heard : undefined;
     this.#silentLooks = heard !== undefined && heard === this.#heard ? this.#silentLooks + 1 : 0;
@@ -470,23 +480,27 @@ export class Feed {
   /** A standby that was promoted has a timeline of its own from then on, which the next connection learns. */
   async #heedPromotion(): Promise<void> {
     const connection = this.#connection;
+    const [server] = await this.#ask<{ isStandby: boolean; instance: string }>(STANDBY_QUESTION);
+    if (server?.isStandby === false && server.instance === this.#log.read?.instance) void connection?.close();
+  }
+
+  /** Asks over `db`, one question at a time. Returns no row if that fails: it is asked again. */
+  async #ask<Row>(question: string): Promise<readonly Row[]> {
+    if (this.#isAsking) return [];
+    this.#isAsking = true;
     try {
-      const { rows } = await this.#db.query<{ isStandby: boolean; instance: string }>(STANDBY_QUESTION);
-      const [server] = rows;
-      if (server?.isStandby === false && server.instance === this.#log.read?.instance) void connection?.close();
+      return (await this.#db.query<Row>(question)).rows;
     } catch {
-      // It is asked again.
+      return [];
+    } finally {
+      this.#isAsking = false;
     }
   }
 
   /** A server that is looking for the rows of a snapshot may be silent. */
   async #heedWork(): Promise<void> {
-    try {
-      const { rows } = await this.#db.query(workQuestion(this.#connection!.processId));
-      if (rows.length > 0) this.#silentLooks = 0;
-    } catch {
-      // It cannot be asked, so the silence counts.
-    }
+    const rows = await this.#ask(workQuestion(this.#connection!.processId));
+    if (rows.length > 0) this.#silentLooks = 0;
   }
 
   async #report(wantsAnswer = false): Promise<void> {
@@ -520,7 +534,7 @@ export class Feed {
     if (this.#madeForSnapshot) {
       const hasBegun = this.#snapshot?.hasBegun === true;
       const why = await this.#undo();
-      throw hasBegun || why ? brokeOff(error, this.#options.slot, why) : error;
+      throw hasBegun || why ? brokeOff(error, this.#options.slot, why) : this.#truthful(error);
     }
     if (!this.#mayPass(error)) throw this.#truthful(error);
     const pause =
@@ -531,6 +545,7 @@ export class Feed {
   /** Waits. Ends early if the stream is over. */
   async #pause(milliseconds: number): Promise<void> {
     const { signal } = this.#over;
+    if (signal.aborted) return;
     await new Promise<void>((resolve) => {
       const over = () => {
         clearTimeout(timer);
@@ -609,7 +624,7 @@ export class Feed {
    */
   #truthful(error: unknown): unknown {
     const isSafe =
-      !this.#hasStreamed && !this.#snapshot && ["CONNECTION_LOST", "CONNECT_TIMEOUT"].includes(codeOf(error));
+      !this.#hasStreamed && !this.#snapshot?.hasBegun && ["CONNECTION_LOST", "CONNECT_TIMEOUT"].includes(codeOf(error));
     return isSafe ? Object.assign(error as PgzError, { retryable: true }) : error;
   }
 }

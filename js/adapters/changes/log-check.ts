@@ -72,7 +72,8 @@ export function decide(progress: Progress, server: ServerLog): Decision {
   const { end, isStandby, confirmed = 0n } = server;
   if (log && log.system !== 0n && log.system !== server.system)
     return LOST(`the log of system ${log.system} was read, and this server belongs to system ${server.system}`);
-  if (log && needed <= beginning(log, server)) return LOST(beforeTimeline(log, server, needed));
+  const begins = log && beginning(log, server);
+  if (begins !== undefined && needed <= begins) return LOST(beforeTimeline(log!, begins, needed));
   const shared = log ? sharedEnd(log, server) : ENDLESS;
   if (shared === undefined) return isStandby ? WAIT : LOST(branchedOff(log!, server));
   if (needed > shared) return isStandby && end <= shared ? WAIT : LOST(branchedOff(log!, server, shared));
@@ -120,13 +121,14 @@ function sharedEnd(log: NonNullable<Progress["log"]>, server: ServerLog): bigint
 
 /**
  * Returns where the server's log has begun the timeline that a position names: on another timeline of this number the
- * position may lie before that. -1: the server's log has no such timeline, or the history of the stream's is known.
+ * position may lie before that. `undefined`: the server's log has no such timeline, or the history of the stream's is
+ * known.
  */
-function beginning({ timeline, branches }: LogName, server: ServerLog): bigint {
-  if (branches || !server.branches) return -1n;
+function beginning({ timeline, branches }: LogName, server: ServerLog): bigint | undefined {
+  if (branches || !server.branches) return undefined;
   const theirs = pathOf(server);
   const at = theirs.findIndex((branch) => branch.timeline === timeline);
-  return at > 0 ? theirs[at - 1]!.end : -1n;
+  return theirs[at - 1]?.end;
 }
 
 /** Returns the log's timelines, the oldest first. The last one has no end. */
@@ -146,11 +148,9 @@ function branchedOff(log: LogName, { timeline }: LogName, shared?: bigint): stri
   );
 }
 
-function beforeTimeline({ timeline }: LogName, server: ServerLog, needed: bigint): string {
-  return (
-    `timeline ${timeline} was read at ${lsnText(needed)}, and that of this server begins after ` +
-    `${lsnText(beginning({ timeline, system: 0n, branches: undefined }, server))}: it is another one of this number`
-  );
+function beforeTimeline({ timeline }: LogName, begins: bigint, needed: bigint): string {
+  const there = `that of this server begins after ${lsnText(begins)}`;
+  return `timeline ${timeline} was read at ${lsnText(needed)}, and ${there}: it is another one of this number`;
 }
 
 /** The error that ends the stream. */

@@ -72,7 +72,8 @@ export const STANDBY_QUESTION = `select pg_catalog.pg_is_in_recovery() as "isSta
 export function logQuestion(slot: string, publications: readonly string[]): string {
   const names = publications.map((name) => `(${literal(name)}::pg_catalog.name)`).join(", ");
   return (
-    `select pg_catalog.pg_is_in_recovery(), ${INSTANCE}, s.confirmed_flush_lsn, s.active, (select p.pubname from (values ${names}) p(pubname) where not exists ` +
+    `select pg_catalog.pg_is_in_recovery(), ${INSTANCE}, s.confirmed_flush_lsn, s.active, ` +
+    `(select p.pubname from (values ${names}) p(pubname) where not exists ` +
     "(select from pg_catalog.pg_publication e where e.pubname operator(pg_catalog.=) p.pubname) limit 1) " +
     "from (select true) one left join pg_catalog.pg_replication_slots s " +
     `on s.slot_name operator(pg_catalog.=) ${literal(slot)}::pg_catalog.name`

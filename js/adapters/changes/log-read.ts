@@ -43,7 +43,7 @@ export class ReadLog {
     return { log: this.#read, needed, flushed: this.hasBegun ? flushed : this.from, ownsSlot: this.hasBegun };
   }
 
-  /** Whether the slot is this stream's, and where it left it. */
+  /** Whether this run has read from the slot: it must be where the run has left it. */
   get hasBegun(): boolean {
     return this.#begun !== undefined;
   }
@@ -63,9 +63,9 @@ export class ReadLog {
     if (position > this.#end) this.#end = position;
   }
 
-  /** The server's last answer: what another one says must fit it. */
-  get last(): Found | undefined {
-    return this.#found;
+  /** Whether a server of this run had the slot. */
+  get hadSlot(): boolean {
+    return this.#found?.hasSlot === true;
   }
 
   /** The stream reads this server's log from here on. */

@@ -91,11 +91,11 @@ export class Snapshot {
     options: ChangesOptions,
     publications: readonly string[],
     learn: () => Promise<void>,
-    making: (slot: Promise<unknown>) => void,
+    onCreation: (slot: Promise<unknown>) => void,
   ): Promise<Snapshot> {
     await connection.run("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
     const creation = connection.run(createSlotCommand(options, connection.serverVersion));
-    making(creation);
+    onCreation(creation);
     const [slot] = await creation;
     await connection.run(SETTINGS);
     const tables = await connection.run(question(publications, connection.serverVersion));
@@ -140,7 +140,7 @@ export class Snapshot {
    */
   async #check(parts: readonly Part[], ...before: string[]): Promise<void> {
     if (parts.length === 0) return;
-    const [other] = await this.#connection.run(...before, otherQuestion(parts));
+    const [other] = await this.#connection.run(...before, replacedQuestion(parts));
     const found = parts.find(({ oid }) => oid === Number(other?.[0]));
     if (found)
       throw new PgzError(
@@ -231,18 +231,18 @@ export const SETTINGS = `select pg_catalog.set_config('search_path', 'pg_catalog
     join pg_catalog.pg_settings s on s.name operator(pg_catalog.=) v.name)`;
 
 /**
- * Returns a query with a row if that process is at work. A server that looks for the next row sends nothing; one that
- * waits for its client, while the client waits for it, has a dead link.
+ * Returns a query with a row if that process is at work. A server that looks for the next row sends nothing. One that
+ * waits for its client, to read or to write, while the client waits for it, has a dead link.
  */
 export function workQuestion(processId: number): string {
   return (
     `select 1 as n from pg_catalog.pg_stat_activity a where a.pid operator(pg_catalog.=) ${processId} and ` +
-    "coalesce(a.wait_event, '') operator(pg_catalog.<>) 'ClientWrite'"
+    "coalesce(a.wait_event, '') operator(pg_catalog.<>) all(array['ClientRead', 'ClientWrite'])"
   );
 }
 
 /** Returns a query for the first of the parts that is another table now, or has another file. Functions see the now. */
-export function otherQuestion(parts: readonly Pick<Part, "oid" | "file" | "schema" | "name">[]): string {
+export function replacedQuestion(parts: readonly Pick<Part, "oid" | "file" | "schema" | "name">[]): string {
   const values = parts.map((part) => `(${literal(nameOf(part))}, ${oidText(part.oid)}, ${oidText(part.file)})`);
   return (
     `select p.oid::bigint from (values ${values.join(", ")}) p(name, oid, file) where ` +

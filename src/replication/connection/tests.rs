@@ -359,6 +359,26 @@ fn a_refused_copy_leaves_the_connection_usable() {
 }
 
 #[test]
+fn the_first_error_of_a_flight_is_told() {
+    let mut replication = replication();
+    replication.command("lock table t");
+    replication.command("select 1");
+    let refused = |code: &str| {
+        let fields = alloc::format!("SERROR\0VERROR\0C{code}\0Mno\0\0");
+        [message(b'E', fields.as_bytes()), READY.into()].concat()
+    };
+    receive(
+        &mut replication,
+        &[refused("42501"), refused("25P02")].concat(),
+    );
+    let answer = replication.take_answer();
+    assert!(
+        answer.contains("42501") && !answer.contains("25P02"),
+        "{answer}"
+    );
+}
+
+#[test]
 fn rows_of_a_copy_come_only_where_one_was_asked_for() {
     let response = message(b'H', b"\0\0\0");
     let done = message(b'c', b"");

@@ -131,7 +131,7 @@ const changes: OwnStatement[] = [
   names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 18)),
   names(
     "adapters/changes/snapshot.ts",
-    snapshot.otherQuestion([{ oid: 1259, file: 1, schema: "traps", name: "orders" }]),
+    snapshot.replacedQuestion([{ oid: 1259, file: 1, schema: "traps", name: "orders" }]),
   ),
   names("adapters/changes/snapshot.ts", snapshot.workQuestion(1)),
   ...words("adapters/changes/snapshot.ts", 'lock table only "s"."t" in access share mode'),

@@ -113,6 +113,34 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     );
     expect(bounds).toEqual({ sound: true });
   });
+
+  // Older standbys do not decode.
+  const decodes = test.runIf(major >= 16);
+  decodes(
+    "a stream of a standby that is promoted does not take the old primary's log",
+    { timeout: 40_000 },
+    async () => {
+      servers = await start(`read-${major}`, { major });
+      const { primary, standbys } = servers;
+      const standby = standbys[0]!;
+      await primary.ask("create table ledger (id int primary key)", "app");
+      await standby.catchUp(primary);
+      await using follower = await Follower.start(standby, primary);
+      await primary.ask("insert into ledger values (1)", "app");
+      await until(async () => follower.ids.length === 1, "the change of the primary comes");
+      await standby.promote();
+      // It connects again by itself, to learn the timeline.
+      await until(async () => follower.connections === 2 && follower.isStreaming, "the stream has noticed");
+      await standby.ask("insert into ledger values (2)", "app");
+      await until(async () => follower.ids.length === 2, "the change of the new primary comes");
+      await primary.ask("insert into ledger select generate_series(100, 300)", "app");
+      await follower.moveTo(primary);
+      await until(async () => follower.error !== undefined, "the stream ends");
+      expect(follower.error).toMatchObject({ code: "CHANGES_LOST" });
+      expect((follower.error as Error).message).toMatch(/timeline 2 .*timeline 1/);
+      expect(follower.ids).toEqual([1, 2]);
+    },
+  );
 });
 
 /** Reads and acknowledges changes of the ledger through a gate, which can lead to another server. */
@@ -133,18 +161,32 @@ class Follower {
     there.hostname = "127.0.0.1";
     this.#db = driver.createPool(there.href, { sslmode: "disable", max: 1 });
     const { signal } = this.#leaving;
-    const options = { slot: "follower", publication: "ledger", createSlot: "permanent", signal } as const;
-    this.#feed = changes<{ id: number }>(this.#db, options);
+    const options = { slot: "follower", publication: "ledger", createSlot: "permanent", statusInterval: 200 } as const;
+    this.#feed = changes<{ id: number }>(this.#db, { ...options, signal });
     this.#over = this.#read();
   }
 
-  static async start(node: ClusterNode): Promise<Follower> {
-    await node.ask("create publication ledger for table ledger", "app");
+  /** `primary`: of `node`, if that is a standby. */
+  static async start(node: ClusterNode, primary = node): Promise<Follower> {
+    await primary.ask("create publication ledger for table ledger", "app");
+    if (node !== primary) await node.catchUp(primary);
     const gate = new Gate();
     gate.port = node.descriptor.port;
     const follower = new Follower(gate, await gate.open(), node.descriptor.superuserUrl!);
-    await until(() => follower.#feed.stats().state === "streaming", "it streams");
+    await until(async () => {
+      // A standby begins a slot at the next report of the primary's transactions.
+      if (node !== primary) await primary.ask("select pg_log_standby_snapshot()");
+      return follower.isStreaming;
+    }, "it streams");
     return follower;
+  }
+
+  get isStreaming(): boolean {
+    return this.#feed.stats().state === "streaming";
+  }
+
+  get connections(): number {
+    return this.#feed.stats().connections;
   }
 
   async #read(): Promise<void> {

@@ -157,7 +157,8 @@ export class Snapshot {
       handle.snapshot_table(oid, identity.charCodeAt(0), names, Uint32Array.from(numbers), this.position),
     );
     await this.#learn();
-    // What the user trusts is this table, and nothing that has taken its name.
+    // What the user trusts is this table, and no other that has taken its name. The lock does not hold the name of the
+    // schema: its owner is trusted, too.
     if (needsSelect(table)) await this.#check([part], `lock table only ${nameOf(part)} in access share mode`);
     await this.#connection.copy(copyCommand(table, part), oid);
     this.#isReading = true;
@@ -241,14 +242,20 @@ export function workQuestion(processId: number): string {
   );
 }
 
-/** Returns a query for the first of the parts that is another table now, or has another file. Functions see the now. */
+/**
+ * Returns a query for the first of the parts that is another table now, has another file, or was not read: COPY locks
+ * what it reads. Names alone would not do, because two schemas can change their names and change them back. Functions
+ * see the catalog of now.
+ */
 export function replacedQuestion(parts: readonly Pick<Part, "oid" | "file" | "schema" | "name">[]): string {
   const values = parts.map((part) => `(${literal(nameOf(part))}, ${oidText(part.oid)}, ${oidText(part.file)})`);
   return (
     `select p.oid::bigint from (values ${values.join(", ")}) p(name, oid, file) where ` +
     `coalesce(pg_catalog.to_regclass(p.name)::pg_catalog.oid, ${oidText(0)}) operator(pg_catalog.<>) p.oid or ` +
     `coalesce(pg_catalog.pg_relation_filenode(p.oid::pg_catalog.regclass), ${oidText(0)}) ` +
-    "operator(pg_catalog.<>) p.file limit 1"
+    "operator(pg_catalog.<>) p.file or not exists (select from pg_catalog.pg_locks l where " +
+    "l.pid operator(pg_catalog.=) pg_catalog.pg_backend_pid() and l.locktype operator(pg_catalog.=) 'relation' " +
+    "and l.relation operator(pg_catalog.=) p.oid and l.granted) limit 1"
   );
 }
 

@@ -95,9 +95,25 @@ export interface Login {
 
 const GOODBYE = new Uint8Array([TERMINATE, 0, 0, 0, 4]);
 
+/** Milliseconds for the server to end a session. */
+const LONGEST_END = 2_000;
+
+/** Waits until the server has ended the session: before that, a role with a limit of connections cannot log in. */
+async function ended(socket: Handover["socket"]): Promise<void> {
+  const timer = setTimeout(() => void socket.close(), LONGEST_END);
+  try {
+    while ((await socket.read()) !== null);
+  } catch {
+    // It has ended.
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 async function goodbye({ socket, encrypted, parameters, backendKey }: Handover): Promise<Login> {
   await Promise.resolve(socket.write(GOODBYE)).catch(() => {});
   await socket.flushed?.();
+  await ended(socket);
   await socket.close();
   const view = new DataView(backendKey.buffer, backendKey.byteOffset, backendKey.byteLength);
   const processId = backendKey.length >= 4 ? view.getUint32(0) : undefined;

@@ -333,7 +333,7 @@ export class Feed {
     const { slot, createSlot } = this.#options;
     const { from, hadSlot } = this.#log;
     const isKnown = this.#hasStreamed || (hadSlot && createSlot !== "temporary");
-    if (isKnown && log.isStandby) throw lost(`standby without slot "${slot}"`);
+    if (isKnown && log.isStandby) throw lost(`this standby does not have slot "${slot}"`);
     if (isKnown) throw changesLost(slot, needed, "the slot does not exist any more");
     if (createSlot && from !== 0n)
       throw changesLost(slot, from, "the slot does not exist, and a new one has only later changes");

@@ -49,10 +49,10 @@ const allButDeeper = {
   message: "Adapters use the public API only.",
 };
 
-/** Values, numbers and types, of which `pgz-edge/changes` bundles a copy; and the wasm, since it has one of its own. */
+/** Values, numbers, types and the queue of writes, of which `pgz-edge/changes` bundles a copy; and its own wasm. */
 const allButCopies = {
   regex:
-    "^\\.\\./(?!cluster/position\\.ts$|\\.\\./(index|util/(deadline|observer)|values/(converters|objects)|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
+    "^\\.\\./(?!cluster/position\\.ts$|\\.\\./(index|util/(deadline|observer)|values/(converters|objects)|session/catalog|connection/outbox|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
   message: "Adapters use the public API only.",
 };
 

@@ -11,9 +11,11 @@ import {
   client,
   ended,
   fakeClock,
+  install,
   isPending,
   letIn,
   newClient,
+  server,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
@@ -531,6 +533,42 @@ test.each([false, true])("a commit that was yielded does not come again, acknowl
   second.send(copyBoth, ...transaction(), data("B", position(64), position(0), wire.int32(8)), row);
   expect(await next).toMatchObject({ kind: "begin", xid: 8 });
   expect(kinds).toEqual(["begin", "schema", "insert", "commit", "begin"]);
+});
+
+const writes: Record<string, () => Promise<void>> = {
+  // The workerd for Node 20, if the server closes the connection at that moment.
+  "never settles": () => new Promise<void>(() => {}),
+  fails: () => Promise.reject(new Error("broken pipe")),
+};
+
+test.each(Object.keys(writes))("an acknowledgement whose write %s holds nothing up", async (how) => {
+  using clock = fakeClock();
+  let breaks = false;
+  let sockets = 0;
+  install(async (target) => {
+    const socket = await server.connect(target);
+    const isFirst = sockets++ === 0;
+    return { ...socket, write: (bytes) => (isFirst && breaks ? writes[how]!() : socket.write(bytes)) };
+  });
+  const feed = changes(client, options)[Symbol.asyncIterator]();
+  const read = async () => ((await feed.next()) as { value: AnyChange }).value;
+  const begin = read();
+  const first = await letIn();
+  await asked(first);
+  first.send(copyBoth, ...transaction());
+  await begin;
+  breaks = true;
+  for (let change; change?.kind !== "commit";) {
+    change = await read();
+    if (change.kind === "commit") await change.acknowledge();
+  }
+  const next = read();
+  // A write that fails is an end by itself.
+  if (how !== "fails") first.peer.end();
+  const second = await another(clock);
+  expect(await asked(second)).toContain(" 0/40 ");
+  second.send(copyBoth, data("B", position(64), position(0), wire.int32(8)), row);
+  expect(await next).toMatchObject({ kind: "begin", xid: 8 });
 });
 
 test.each([

@@ -169,7 +169,7 @@ export class Feed {
         // Changes are returned before other bits are handled, so that they are not mixed with those of the next
         // connection.
         if (!(this.#happened & CHANGES_LINES)) continue;
-        if (this.#happened & CHANGES_STATUS_WANTED) await this.#report(); // the next call may come late
+        if (this.#happened & CHANGES_STATUS_WANTED) this.#report(); // the next call may come late
         return this.#take();
       } catch (error) {
         this.#over.signal.throwIfAborted();
@@ -228,7 +228,7 @@ export class Feed {
     this.#acknowledged = position;
     this.#lag.acknowledged(position);
     if (position > this.#flushed) this.#flushed = position;
-    await this.#report();
+    this.#report();
   }
 
   /** Names the position as `from` takes it, with its log. */
@@ -252,7 +252,7 @@ export class Feed {
    * ends.
    */
   async end(error?: unknown): Promise<void> {
-    if (!this.#over.signal.aborted) await this.#report();
+    if (!this.#over.signal.aborted) this.#report();
     this.#stop(error ?? new AbortError("the stream of changes was left"));
     await this.#leaving;
     this.#core.free();
@@ -439,7 +439,7 @@ export class Feed {
       throw lost("the server ended the stream");
     }
     if (happened & CHANGES_KEEPALIVE && !(happened & CHANGES_LINES)) this.#heedEnd();
-    if (happened & CHANGES_STATUS_WANTED) await this.#report();
+    if (happened & CHANGES_STATUS_WANTED) this.#report();
   }
 
   /** If no commit waits for an acknowledgement, the server need not keep WAL that has no table of the publication. */
@@ -473,7 +473,7 @@ export class Feed {
     this.#silentLooks = heard !== undefined && heard === this.#heard ? this.#silentLooks + 1 : 0;
     this.#heard = heard;
     if (this.#silentLooks >= GIVEN_UP_AFTER) void this.#connection!.close();
-    else if (this.#isStreaming) void this.#report(this.#silentLooks >= ASKED_AFTER);
+    else if (this.#isStreaming) this.#report(this.#silentLooks >= ASKED_AFTER);
     else if (this.#silentLooks >= ASKED_AFTER) void this.#heedWork();
   }
 
@@ -503,9 +503,9 @@ export class Feed {
     if (rows.length > 0) this.#silentLooks = 0;
   }
 
-  async #report(wantsAnswer = false): Promise<void> {
+  #report(wantsAnswer = false): void {
     try {
-      await this.#connection?.updateStatus(this.#reportable, wantsAnswer);
+      this.#connection?.updateStatus(this.#reportable, wantsAnswer);
     } catch {
       // The reader of the connection gets its errors.
     }

@@ -4,12 +4,13 @@
 import { logIn, PostgresError, ProtocolError, ConnectionError, TimeoutError } from "../../index.ts";
 import type { Client, Pool } from "../../index.ts";
 import type { Handover } from "../../index.ts";
+import { Outbox } from "../../connection/outbox.ts";
 import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_NOTICED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
 import { withDeadline } from "../../util/deadline.ts";
 import { tell } from "./config.ts";
 import type { Core } from "./core.ts";
 
-/** Milliseconds that the server has to close the connection. */
+/** Milliseconds in which the last bytes are written and the server closes the connection. */
 const LONGEST_END = 500;
 
 /** Gives values the text forms that JSON needs, whatever the settings of the server and the role are. */
@@ -28,6 +29,11 @@ const SETTINGS = {
   idle_in_transaction_session_timeout: "0",
 };
 
+interface Status {
+  readonly flushed: bigint;
+  readonly wantsAnswer: boolean;
+}
+
 interface Answer {
   readonly rows: readonly (readonly (string | null)[])[];
   readonly error?: Readonly<Record<string, string>>;
@@ -37,17 +43,32 @@ export class Replication {
   readonly #db: Client | Pool;
   readonly #core: Core;
   readonly #handover: Handover;
+  /**
+   * Reading never waits for a write: the workerd for Node 20 leaves a write pending forever if the server closes the
+   * connection at that moment. Only reading shows the end then.
+   */
+  readonly #outbox: Outbox;
+  /** The status update that has not been written yet: one at a time, however slow the server reads. */
+  #status: Status | undefined;
   #reading: Promise<Uint8Array | null> | undefined;
   #isWaiting = false;
   #chunks = 0;
   /** Bits that arrived together with the beginning of the stream. The next `read` returns them. */
   #beside = 0;
   #closing: Promise<void> | undefined;
+  /** Why a write failed. */
+  #failure: unknown;
 
   private constructor(db: Client | Pool, core: Core, handover: Handover) {
     this.#db = db;
     this.#core = core;
     this.#handover = handover;
+    const failed = (cause: unknown) => {
+      this.#failure ??= cause;
+      // What the server said before is read first.
+      setTimeout(() => void this.close(), LONGEST_END);
+    };
+    this.#outbox = new Outbox((bytes) => handover.socket.write(bytes), failed);
   }
 
   static async open(db: Client | Pool, core: Core, signal: AbortSignal): Promise<Replication> {
@@ -70,7 +91,7 @@ export class Replication {
    */
   async run(...texts: string[]): Promise<Answer["rows"]> {
     for (const text of texts) this.#core.call((handle) => handle.command(text));
-    await this.#flush();
+    this.#flush();
     for (;;) {
       const happened = await this.read();
       if (happened & CHANGES_STREAMING) {
@@ -104,9 +125,9 @@ export class Replication {
   }
 
   /** Sends a COPY TO STDOUT of rows of table `oid`. The rows become lines; the response itself is empty. */
-  async copy(text: string, oid: number): Promise<void> {
+  copy(text: string, oid: number): void {
     this.#core.call((handle) => handle.copy(text, oid));
-    await this.#flush();
+    this.#flush();
   }
 
   /** Returns the rows of the response that has arrived, or throws its error. */
@@ -118,7 +139,7 @@ export class Replication {
 
   /** Reads once, unless bits are already pending. Returns what happened, as bits `CHANGES_…`. */
   async read(): Promise<number> {
-    if (this.#closing) throw lost("it was closed");
+    if (this.#closing) throw this.#failure ?? lost("it was closed");
     const beside = this.#beside;
     this.#beside = 0;
     if (beside) return beside;
@@ -126,7 +147,7 @@ export class Replication {
     const chunk = await (this.#reading = this.#handover.socket.read());
     this.#isWaiting = false;
     this.#chunks++;
-    if (!chunk) throw lost("the server closed it");
+    if (!chunk) throw this.#failure ?? lost("the server closed it");
     return this.received(chunk);
   }
 
@@ -160,14 +181,25 @@ export class Replication {
   /**
    * Tells the server up to which position it need not keep WAL. With `wantsAnswer` it sends a keepalive immediately.
    */
-  async updateStatus(flushed: bigint, wantsAnswer: boolean): Promise<void> {
-    this.#core.call((handle) => handle.update_status(flushed, clock(), wantsAnswer));
-    await this.#flush();
+  updateStatus(flushed: bigint, wantsAnswer: boolean): void {
+    const waiting = this.#status;
+    this.#status = { flushed, wantsAnswer: wantsAnswer || waiting?.wantsAnswer === true };
+    if (!waiting) this.#outbox.push(() => this.#takeStatus());
   }
 
-  async #flush(): Promise<void> {
-    const output = this.#core.call((handle) => handle.take_output());
-    if (output.length) await this.#handover.socket.write(output);
+  #takeStatus(): Uint8Array {
+    const { flushed, wantsAnswer } = this.#status!;
+    this.#status = undefined;
+    this.#core.call((handle) => handle.update_status(flushed, clock(), wantsAnswer));
+    return this.#takeOutput();
+  }
+
+  #takeOutput(): Uint8Array {
+    return this.#core.call((handle) => handle.take_output());
+  }
+
+  #flush(): void {
+    this.#outbox.push(() => this.#takeOutput());
   }
 
   /** Ends the connection. Never rejects. */
@@ -176,13 +208,13 @@ export class Replication {
   }
 
   async #close(): Promise<void> {
-    try {
+    // After the last status update.
+    this.#outbox.push(() => {
       this.#core.call((handle) => handle.terminate());
-      await this.#flush();
-      await withDeadline(LONGEST_END, this.#drained());
-    } catch {
-      // It has ended already.
-    }
+      return this.#takeOutput();
+    });
+    await withDeadline(LONGEST_END, this.#drained());
+    this.#outbox.close();
     await this.#handover.socket.close();
   }
 
@@ -192,6 +224,7 @@ export class Replication {
    */
   async #drained(): Promise<void> {
     try {
+      await this.#outbox.writing;
       for (let chunk = await this.#reading; chunk !== null; chunk = await this.#handover.socket.read());
     } catch {
       // It has ended already.

@@ -160,7 +160,7 @@ export class Snapshot {
     // What the user trusts is this table, and no other that has taken its name. The lock does not hold the name of the
     // schema: its owner is trusted, too.
     if (needsSelect(table)) await this.#check([part], `lock table only ${nameOf(part)} in access share mode`);
-    await this.#connection.copy(copyCommand(table, part), oid);
+    this.#connection.copy(copyCommand(table, part), oid);
     this.#isReading = true;
   }
 }

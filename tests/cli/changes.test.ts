@@ -34,12 +34,20 @@ async function slot() {
   return rows[0];
 }
 
-/** Runs the command until it has written enough lines, and ends it by Ctrl-C. */
-async function read(words: readonly string[], enough: (lines: readonly string[]) => boolean) {
+/** Runs the command until it has written enough lines, and ends it by Ctrl-C. `afterSnapshot` waits for that line. */
+async function read(
+  words: readonly string[],
+  enough: (lines: readonly string[]) => boolean,
+  afterSnapshot?: () => Promise<unknown>,
+) {
   const child = cli.start([...WORDS, ...words], { env });
   let out = "";
   child.stdout!.on("data", (piece: Buffer) => (out += piece.toString()));
   const end = ended(child, { readsOut: false });
+  if (afterSnapshot) {
+    await until(() => has('"kind":"snapshot"')(out.split("\n")) || child.exitCode !== null, "the rows have come");
+    await afterSnapshot();
+  }
   await until(() => enough(out.split("\n")) || child.exitCode !== null, "the lines have come");
   // Written lines are acknowledged with the next read.
   await until(async () => (await slot())?.["active"] === true, "it reads on");
@@ -56,10 +64,8 @@ function kindOf(line: string): string {
 const has = (word: string) => (lines: readonly string[]) => lines.some((line) => line.includes(word));
 
 test("rows of a snapshot and changes are lines, and the next run continues after the written lines", async () => {
-  const first = read(["--create-slot", "permanent", "--snapshot"], has('"kind":"commit"'));
-  await until(async () => (await slot())?.["active"] === true, "the slot is read");
-  await db.exec(`insert into ${NAME} values (2, 'Ada')`);
-  const { code, err, kinds } = await first;
+  const insert = () => db.exec(`insert into ${NAME} values (2, 'Ada')`);
+  const { code, err, kinds } = await read(["--create-slot", "permanent", "--snapshot"], has('"kind":"commit"'), insert);
   expect({ code, kinds }).toEqual({
     code: 130,
     kinds: ["schema", "insert Grace", "snapshot", "begin", "insert Ada", "commit"],

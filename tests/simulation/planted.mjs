@@ -155,7 +155,7 @@ export const planted = [
   {
     name: "changes: a question for a sign of life is not answered",
     file: "js/adapters/changes/feed.ts",
-    from: "    if (happened & CHANGES_STATUS_WANTED) await this.#report();\n",
+    from: "    if (happened & CHANGES_STATUS_WANTED) this.#report();\n",
     to: "",
   },
   {

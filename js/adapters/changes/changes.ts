@@ -123,8 +123,8 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
     return new ReadableStream<Uint8Array>(
       {
         async pull(controller) {
-          if (!isManual) feed.acknowledgeAll();
           try {
+            if (!isManual) feed.acknowledgeAll();
             controller.enqueue(await feed.next());
           } catch (error) {
             await feed.end(error);

@@ -25,7 +25,7 @@ import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
 import { changesLost, decide } from "./log-check.ts";
 import { ReadLog } from "./log-read.ts";
-import { askForLog, confirmedIn, logQuestion, STANDBY_QUESTION, type Found } from "./log-question.ts";
+import { askForLog, confirmedIn, logQuestion, STANDBY_QUESTION, workQuestion, type Found } from "./log-question.ts";
 import { missingPublication, ofWarning } from "./missing-publication.ts";
 import {
   checkVersion,
@@ -39,7 +39,7 @@ import {
 } from "./options.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
-import { Snapshot, workQuestion } from "./snapshot.ts";
+import { Snapshot } from "./snapshot.ts";
 
 /** Maximum message size for a connection that only receives responses to commands. */
 const MAX_MESSAGE_BYTES = 1 << 20;
@@ -94,7 +94,7 @@ export class Feed {
   readonly #core: Core;
   readonly #over = new AbortController();
   readonly #unhear: () => void;
-  /** Sends status updates and looks for silence, once a snapshot or a stream has begun. */
+  /** Sends status updates and looks for silence, from the first connection on. */
   #timer: ReturnType<typeof setInterval> | undefined;
   #connection: Replication | undefined;
   #connections = 0;
@@ -248,8 +248,8 @@ export class Feed {
   }
 
   /**
-   * Ends the stream, with the error that it has met, if any. Acknowledgements reach the server before the connection
-   * ends.
+   * Ends the stream, with the error that it has met, if any. Before the connection ends, acknowledgements have half a
+   * second to reach the server.
    */
   async end(error?: unknown): Promise<void> {
     if (!this.#over.signal.aborted) this.#report();
@@ -278,8 +278,10 @@ export class Feed {
     // Stored at once, so that an abort also ends the creation of a slot, which may wait as long as transactions are
     // open.
     const connection = (this.#connection = await Replication.open(this.#db, this.#core, this.#over.signal));
+    if (this.#over.signal.aborted) await connection.close();
     this.#over.signal.throwIfAborted();
     this.#connections++;
+    this.#keepTime();
     checkVersion(this.#options, connection.serverVersion);
     this.#core.call((handle) => handle.restart(handle.committed()));
     this.#waits = false;
@@ -359,7 +361,6 @@ export class Feed {
       this.#snapshot = await Snapshot.begin(connection, this.#core, options, publications, learn, onCreation);
       this.#slotBegins(this.#snapshot.position);
       this.#log.begins(this.#snapshot.position);
-      this.#keepTime();
     } catch (error) {
       throw isThere(error) ? slotExists(this.#options.slot, this.#connections > 1, error) : error;
     }
@@ -402,7 +403,6 @@ export class Feed {
       throw changesLost(slot, this.#flushed, `another reader has moved the slot to ${lsnText(confirmed)}`);
     this.#log.begins(this.#flushed);
     this.#isStreaming = true;
-    this.#keepTime();
     this.#hasStreamed = true;
     this.#failures = 0;
   }
@@ -424,7 +424,12 @@ export class Feed {
     // A temporary slot ends with its connection.
     const mayConnectAgain = this.#isStreaming && this.#options.createSlot !== "temporary";
     if (mayConnectAgain && this.#log.read?.isStandby) void this.#heedPromotion();
-    tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
+    try {
+      tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
+    } catch {
+      // Another stream has trapped the core of both. This stream's next call rejects.
+      void this.#connection?.close();
+    }
   }
 
   async #attend(): Promise<void> {
@@ -464,12 +469,10 @@ export class Feed {
 
   /**
    * Sends a status update, asks a silent server for a keepalive, and at last gives the connection up: a dead link
-   * reports no error. While rows of a snapshot are read, another connection asks what the server does.
+   * reports no error. Before changes are read, another connection asks what the server does.
    */
   #heedSilence(): void {
-    // Before a snapshot or a stream has begun, a command has a deadline of its own, or waits for other transactions.
-    const reads = this.#isStreaming || this.#snapshot !== undefined;
-    const heard = reads ? this.#connection?.heard : undefined;
+    const heard = this.#connection?.heard;
     this.#silentLooks = heard !== undefined && heard === this.#heard ? this.#silentLooks + 1 : 0;
     this.#heard = heard;
     if (this.#silentLooks >= GIVEN_UP_AFTER) void this.#connection!.close();
@@ -489,7 +492,7 @@ export class Feed {
     if (this.#isAsking) return [];
     this.#isAsking = true;
     try {
-      return (await this.#db.query<Row>(question)).rows;
+      return (await this.#db.query<Row>(question, { timeout: configOf(this.#db).connectTimeout })).rows;
     } catch {
       return [];
     } finally {
@@ -497,10 +500,11 @@ export class Feed {
     }
   }
 
-  /** A server that is looking for the rows of a snapshot may be silent. */
+  /** A server that looks for rows, or waits for transactions, may be silent. `db` may lead to another server. */
   async #heedWork(): Promise<void> {
-    const rows = await this.#ask(workQuestion(this.#connection!.processId));
-    if (rows.length > 0) this.#silentLooks = 0;
+    const question = workQuestion(this.#connection!.processId);
+    const [server] = await this.#ask<{ instance: string; isAtWork: boolean }>(question);
+    if (server && (server.isAtWork || server.instance !== this.#log.read?.instance)) this.#silentLooks = 0;
   }
 
   #report(wantsAnswer = false): void {
@@ -525,12 +529,11 @@ export class Feed {
 
   /** Returns when another connection may be tried, or throws the error that ends the stream. */
   async #comeBack(error: unknown): Promise<void> {
-    const connection = this.#connection;
-    this.#connection = undefined;
     this.#happened = 0;
     this.#heard = undefined;
     this.#isStreaming = false;
-    await connection?.close();
+    await this.#connection?.close();
+    this.#connection = undefined;
     if (this.#madeForSnapshot) {
       const hasBegun = this.#snapshot?.hasBegun === true;
       const why = await this.#undo();

@@ -68,6 +68,16 @@ const INSTANCE = "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_t
 /** Asks any connection to the server whether it is still a standby. */
 export const STANDBY_QUESTION = `select pg_catalog.pg_is_in_recovery() as "isStandby", ${INSTANCE} as instance`;
 
+/**
+ * Asks any connection to the server whether that process is at work. A server that looks for the next row, or waits for
+ * transactions to end, sends nothing. One that waits for its client, to read or to write, while the client waits for
+ * it, has a dead link.
+ */
+export const workQuestion = (processId: number): string =>
+  `select ${INSTANCE} as instance, exists(select from pg_catalog.pg_stat_activity a ` +
+  `where a.pid operator(pg_catalog.=) ${processId} and coalesce(a.wait_event, '') ` +
+  `operator(pg_catalog.<>) all(array['ClientRead', 'ClientWrite'])) as "isAtWork"`;
+
 /** Returns the question, which has one row. Its names are qualified, because the role's search_path applies to it. */
 export function logQuestion(slot: string, publications: readonly string[]): string {
   const names = publications.map((name) => `(${literal(name)}::pg_catalog.name)`).join(", ");

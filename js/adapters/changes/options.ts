@@ -23,7 +23,8 @@ export interface ChangesOptions {
   /**
    * Allows a snapshot of tables that are published with a row filter or with generated columns. They need a SELECT, and
    * that can run functions in the tables' indexes, statistics and constraints with the rights of this connection's
-   * role. Their authors may be other users, who would get those rights. Default false.
+   * role. Their authors may be other users, who would get those rights. It trusts all tables of the publication, also
+   * those that join it later, and the owners of their schemas and of the database. Default false.
    */
   readonly trustTables?: boolean | undefined;
   /** Makes the slot with `failover`: standbys keep it too, so that it survives a failover. PostgreSQL 17 or later. */

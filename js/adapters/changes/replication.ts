@@ -10,7 +10,7 @@ import { withDeadline } from "../../util/deadline.ts";
 import { tell } from "./config.ts";
 import type { Core } from "./core.ts";
 
-/** Milliseconds in which the last bytes are written and the server closes the connection. */
+/** Milliseconds in which the last bytes are written, and the server closes the connection. */
 const LONGEST_END = 500;
 
 /** Gives values the text forms that JSON needs, whatever the settings of the server and the role are. */
@@ -56,6 +56,8 @@ export class Replication {
   /** Bits that arrived together with the beginning of the stream. The next `read` returns them. */
   #beside = 0;
   #closing: Promise<void> | undefined;
+  /** Whether a command waits for its answer. */
+  #isAsking = false;
   /** Why a write failed. */
   #failure: unknown;
 
@@ -63,12 +65,10 @@ export class Replication {
     this.#db = db;
     this.#core = core;
     this.#handover = handover;
-    const failed = (cause: unknown) => {
-      this.#failure ??= cause;
-      // What the server said before is read first.
-      setTimeout(() => void this.close(), LONGEST_END);
-    };
-    this.#outbox = new Outbox((bytes) => handover.socket.write(bytes), failed);
+    this.#outbox = new Outbox(
+      (bytes) => handover.socket.write(bytes),
+      (cause) => this.#writeFailed(cause),
+    );
   }
 
   static async open(db: Client | Pool, core: Core, signal: AbortSignal): Promise<Replication> {
@@ -91,7 +91,7 @@ export class Replication {
    */
   async run(...texts: string[]): Promise<Answer["rows"]> {
     for (const text of texts) this.#core.call((handle) => handle.command(text));
-    this.#flush();
+    this.#ask();
     for (;;) {
       const happened = await this.read();
       if (happened & CHANGES_STREAMING) {
@@ -127,11 +127,12 @@ export class Replication {
   /** Sends a COPY TO STDOUT of rows of table `oid`. The rows become lines; the response itself is empty. */
   copy(text: string, oid: number): void {
     this.#core.call((handle) => handle.copy(text, oid));
-    this.#flush();
+    this.#ask();
   }
 
   /** Returns the rows of the response that has arrived, or throws its error. */
   answer(): Answer["rows"] {
+    this.#isAsking = false;
     const { rows, error } = JSON.parse(this.#core.call((handle) => handle.take_answer())) as Answer;
     if (error) throw new PostgresError(error);
     return rows;
@@ -139,7 +140,7 @@ export class Replication {
 
   /** Reads once, unless bits are already pending. Returns what happened, as bits `CHANGES_…`. */
   async read(): Promise<number> {
-    if (this.#closing) throw this.#failure ?? lost("it was closed");
+    if (this.#closing) throw lost("it was closed", this.#failure);
     const beside = this.#beside;
     this.#beside = 0;
     if (beside) return beside;
@@ -147,7 +148,7 @@ export class Replication {
     const chunk = await (this.#reading = this.#handover.socket.read());
     this.#isWaiting = false;
     this.#chunks++;
-    if (!chunk) throw this.#failure ?? lost("the server closed it");
+    if (!chunk) throw lost("the server closed it", this.#failure);
     return this.received(chunk);
   }
 
@@ -198,8 +199,19 @@ export class Replication {
     return this.#core.call((handle) => handle.take_output());
   }
 
-  #flush(): void {
+  #ask(): void {
+    this.#isAsking = true;
     this.#outbox.push(() => this.#takeOutput());
+  }
+
+  /**
+   * While changes arrive, reading goes on: it brings what the server has sent, and then the end. A command would wait
+   * for its answer.
+   */
+  #writeFailed(cause: unknown): void {
+    this.#failure = cause;
+    this.#status = undefined;
+    if (this.#isAsking) void this.close();
   }
 
   /** Ends the connection. Never rejects. */
@@ -224,7 +236,6 @@ export class Replication {
    */
   async #drained(): Promise<void> {
     try {
-      await this.#outbox.writing;
       for (let chunk = await this.#reading; chunk !== null; chunk = await this.#handover.socket.read());
     } catch {
       // It has ended already.
@@ -238,8 +249,9 @@ interface Failure {
   readonly detail: string;
 }
 
-export function lost(reason: string): ConnectionError {
-  return new ConnectionError("CONNECTION_LOST", `The connection was lost: ${reason}.`, { stage: "session" });
+export function lost(reason: string, cause?: unknown): ConnectionError {
+  const facts = { stage: "session", ...(cause !== undefined && { cause }) } as const;
+  return new ConnectionError("CONNECTION_LOST", `The connection was lost: ${reason}.`, facts);
 }
 
 function unanswered(text: string, milliseconds: number): TimeoutError {

@@ -1,6 +1,6 @@
 // Reads all rows of a publication's tables, as of the position at which a slot starts that is made for them.
 //
-//   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── copy each ── which were rewritten ── COMMIT
+//   BEGIN ── CREATE_REPLICATION_SLOT … 'use' ── which tables ── copy each; was it that table? ── COMMIT
 //
 // This is one transaction of the replication connection, as in the server's own subscriptions: the slot starts where
 // the transaction's snapshot was taken, so no row is missing and none arrives twice. Nothing else in the program waits
@@ -110,7 +110,7 @@ export class Snapshot {
       if (this.#isReading) {
         const happened = await this.#connection.read();
         if (happened & CHANGES_ANSWERED) {
-          this.#connection.answer();
+          checkUnchanged(this.#connection.answer(), this.#parts[this.#read - 1]![1]);
           this.#isReading = false;
         }
         if (happened & CHANGES_LINES) return (this.hasBegun = true);
@@ -124,29 +124,10 @@ export class Snapshot {
   }
 
   async #end(): Promise<boolean> {
-    await this.#check(this.#parts.map(([, part]) => part));
     await this.#connection.run("COMMIT");
     this.#core.call((handle) => handle.snapshot_over(this.position));
     this.isOver = true;
     return true;
-  }
-
-  /**
-   * Checks that these tables are still those of the snapshot. ALTER TABLE that rewrites a table leaves it empty for
-   * older snapshots, and the rewritten rows are no changes (the manual's "Caveats" of MVCC). The locks of what was read
-   * last until the end of the transaction, so for all of them one look there is enough.
-   *
-   * @throws PgzError
-   */
-  async #check(parts: readonly Part[], ...before: string[]): Promise<void> {
-    if (parts.length === 0) return;
-    const [other] = await this.#connection.run(...before, replacedQuestion(parts));
-    const found = parts.find(({ oid }) => oid === Number(other?.[0]));
-    if (found)
-      throw new PgzError(
-        "SNAPSHOT_BROKEN_OFF",
-        `Table ${nameOf(found)} was rewritten, emptied, renamed or dropped before the snapshot had read it.`,
-      );
   }
 
   async #copy(table: Table, part: Part): Promise<void> {
@@ -159,8 +140,11 @@ export class Snapshot {
     await this.#learn();
     // What the user trusts is this table, and no other that has taken its name. The lock does not hold the name of the
     // schema: its owner is trusted, too.
-    if (needsSelect(table)) await this.#check([part], `lock table only ${nameOf(part)} in access share mode`);
-    this.#connection.copy(copyCommand(table, part), oid);
+    if (needsSelect(table)) {
+      const lock = `lock table only ${nameOf(part)} in access share mode`;
+      checkUnchanged(await this.#connection.run(lock, changedQuestion(part)), part);
+    }
+    this.#connection.copy(`${copyCommand(table, part)}; ${changedQuestion(part)}`, oid);
     this.#isReading = true;
   }
 }
@@ -232,30 +216,35 @@ export const SETTINGS = `select pg_catalog.set_config('search_path', 'pg_catalog
     join pg_catalog.pg_settings s on s.name operator(pg_catalog.=) v.name)`;
 
 /**
- * Returns a query with a row if that process is at work. A server that looks for the next row sends nothing. One that
- * waits for its client, to read or to write, while the client waits for it, has a dead link.
+ * Returns a query with a row if that part is another table now than when the snapshot began, or was not read. It comes
+ * in one message with the COPY of the part.
+ *
+ * COPY locks what it reads, until the end of the transaction, and all parts before have passed this question. So if
+ * this part is locked, this COPY has read it, whatever the names were meanwhile: two schemas can change their names and
+ * change them back. Another file means that ALTER TABLE has rewritten the table, or TRUNCATE has emptied it: an older
+ * snapshot finds it empty, and the rewritten rows are no changes (the manual's "Caveats" of MVCC). Functions see the
+ * catalog of now.
+ *
+ * A table that needs a SELECT is locked by its name before, so its lock does not prove what the SELECT has read.
  */
-export function workQuestion(processId: number): string {
+export function changedQuestion(part: Pick<Part, "oid" | "file" | "schema" | "name">): string {
+  const oid = oidText(part.oid);
   return (
-    `select 1 as n from pg_catalog.pg_stat_activity a where a.pid operator(pg_catalog.=) ${processId} and ` +
-    "coalesce(a.wait_event, '') operator(pg_catalog.<>) all(array['ClientRead', 'ClientWrite'])"
+    `select 1 as n where coalesce(pg_catalog.to_regclass(${literal(nameOf(part))})::pg_catalog.oid, ${oidText(0)}) ` +
+    `operator(pg_catalog.<>) ${oid} or coalesce(pg_catalog.pg_relation_filenode(${oid}::pg_catalog.regclass), ` +
+    `${oidText(0)}) operator(pg_catalog.<>) ${oidText(part.file)} or not exists (select from pg_catalog.pg_locks l ` +
+    "where l.pid operator(pg_catalog.=) pg_catalog.pg_backend_pid() and l.locktype operator(pg_catalog.=) 'relation' " +
+    `and l.relation operator(pg_catalog.=) ${oid} and l.granted)`
   );
 }
 
-/**
- * Returns a query for the first of the parts that is another table now, has another file, or was not read: COPY locks
- * what it reads. Names alone would not do, because two schemas can change their names and change them back. Functions
- * see the catalog of now.
- */
-export function replacedQuestion(parts: readonly Pick<Part, "oid" | "file" | "schema" | "name">[]): string {
-  const values = parts.map((part) => `(${literal(nameOf(part))}, ${oidText(part.oid)}, ${oidText(part.file)})`);
-  return (
-    `select p.oid::bigint from (values ${values.join(", ")}) p(name, oid, file) where ` +
-    `coalesce(pg_catalog.to_regclass(p.name)::pg_catalog.oid, ${oidText(0)}) operator(pg_catalog.<>) p.oid or ` +
-    `coalesce(pg_catalog.pg_relation_filenode(p.oid::pg_catalog.regclass), ${oidText(0)}) ` +
-    "operator(pg_catalog.<>) p.file or not exists (select from pg_catalog.pg_locks l where " +
-    "l.pid operator(pg_catalog.=) pg_catalog.pg_backend_pid() and l.locktype operator(pg_catalog.=) 'relation' " +
-    "and l.relation operator(pg_catalog.=) p.oid and l.granted) limit 1"
+/** @throws PgzError if `changedQuestion` has a row */
+function checkUnchanged(rows: readonly unknown[], part: Part): void {
+  if (rows.length === 0) return;
+  throw new PgzError(
+    "SNAPSHOT_BROKEN_OFF",
+    `Table ${nameOf(part)} was rewritten, emptied or dropped before the snapshot had read it, or another one had its ` +
+      "name meanwhile.",
   );
 }
 

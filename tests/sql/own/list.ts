@@ -8,7 +8,7 @@
 // A text in js/ that is not part of a statement here fails lint.test.ts.
 import * as cluster from "../../../js/adapters/cluster/questions.ts";
 import type { Position } from "../../../js/adapters/cluster/position.ts";
-import { logQuestion, STANDBY_QUESTION } from "../../../js/adapters/changes/log-question.ts";
+import { logQuestion, STANDBY_QUESTION, workQuestion } from "../../../js/adapters/changes/log-question.ts";
 import { createSlotCommand, startCommand } from "../../../js/adapters/changes/options.ts";
 import * as snapshot from "../../../js/adapters/changes/snapshot.ts";
 import { VALUES_OF } from "../../../js/adapters/testing/calls.ts";
@@ -131,9 +131,9 @@ const changes: OwnStatement[] = [
   names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 18)),
   names(
     "adapters/changes/snapshot.ts",
-    snapshot.replacedQuestion([{ oid: 1259, file: 1, schema: "traps", name: "orders" }]),
+    snapshot.changedQuestion({ oid: 1259, file: 1, schema: "traps", name: "orders" }),
   ),
-  names("adapters/changes/snapshot.ts", snapshot.workQuestion(1)),
+  names("adapters/changes/log-question.ts", workQuestion(1)),
   ...words("adapters/changes/snapshot.ts", 'lock table only "s"."t" in access share mode'),
   names("adapters/changes/log-question.ts", logQuestion("s", ["p", "q"])),
   names("adapters/changes/log-question.ts", STANDBY_QUESTION),

@@ -1,5 +1,5 @@
 // The driver's own queries that are too large for the model's SQL: the guard before a first run, the composition of
-// types, and the question before changes. The model recognises them by their text.
+// types, and the questions about a log and a process. The model recognises them by their text.
 //
 // Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts and
 // js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown statement, and a test
@@ -27,6 +27,7 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 export function driversOwn(text: string): Statement | undefined {
   if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from (")) return check(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.date_part('epoch',")) return log(text);
+  if (text.startsWith("select pg_catalog.date_part('epoch',") && text.endsWith(' as "isAtWork"')) return work(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
   return undefined;
@@ -127,6 +128,23 @@ function log(text: string): Statement {
       const confirmed = slot && !slot.isBeingMade ? textOf(slot.confirmed) : null;
       const missing = publications.find((name) => !world.publications.find(name)) ?? null;
       yield [world.standing.isStandby, "the start", confirmed, slot ? slot.processId !== undefined : null, missing];
+      return "SELECT";
+    },
+  }));
+}
+
+function work(text: string): Statement {
+  const processId = Number(/a\.pid operator\(pg_catalog\.=\) (\d+)/.exec(text)![1]);
+  const columns = [
+    { name: "instance", type: textType },
+    { name: "isAtWork", type: bool },
+  ];
+  return statement(text, () => ({
+    kind: "select",
+    columns,
+    *run({ session }): Rows {
+      const sessions = session.world.around.sessions();
+      yield ["the start", sessions.some((it) => it.processId === processId && it.state === "active")];
       return "SELECT";
     },
   }));

@@ -1,4 +1,4 @@
-// A link that falls silent while rows of a snapshot are read, and a server that is silent because it has to wait.
+// A link that falls silent while a slot is made, or while rows of a snapshot are read; a server that has to wait.
 import net from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Pool } from "../../js/index.ts";
@@ -14,9 +14,11 @@ const name = `silence_${Math.random().toString(36).slice(2)}`;
 /** Passes on this much to each client, and then nothing, while both connections stay open. */
 const PASSED = 300_000;
 const sockets = new Set<net.Socket>();
+const servers = new Set<net.Socket>();
 const proxy = net.createServer((client) => {
   const server = net.connect(port, host);
   let passed = 0;
+  servers.add(server);
   for (const socket of [client, server]) {
     sockets.add(socket);
     socket.on("error", () => {});
@@ -66,6 +68,23 @@ test("a link that falls silent in a snapshot is given up", async () => {
     for await (const change of changes(db, options)) if (change.kind === "snapshot") break;
   })();
   await expect(reading).rejects.toMatchObject({ code: "SNAPSHOT_BROKEN_OFF", cause: { code: "CONNECTION_LOST" } });
+});
+
+test("a link that falls silent while the slot is made is given up", async () => {
+  const address = new URL(urlOf((proxy.address() as net.AddressInfo).port));
+  address.hostname = "127.0.0.1";
+  await using db = createPool(address.href);
+  const owner = await pool.acquire();
+  await owner.simple("begin; select pg_current_xact_id()");
+  const reading = changes(db, options)[Symbol.asyncIterator]().next();
+  const made = "select from pg_replication_slots where slot_name = $1";
+  await until(async () => (await pool.query(made, [name])).rows.length === 1, "the slot is being made");
+  for (const server of servers) server.pause();
+  await owner.exec("rollback");
+  owner.release();
+  const message = expect.stringMatching(/may have made it/);
+  await expect(reading).rejects.toMatchObject({ code: "INVALID_OPTION", message });
+  await pool.query("select pg_drop_replication_slot($1)", [name]);
 });
 
 test("a server that has to wait for a lock is not given up", async () => {

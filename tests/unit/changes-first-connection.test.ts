@@ -125,7 +125,7 @@ async function command(session: Session, server: Server = {}): Promise<string> {
 const firstRow = (server: Server) => {
   const { isStandby, instance = "some time", confirmed = "0/10", isActive, hasSlot = true, missing } = server;
   const slot = hasSlot ? [confirmed, isActive ? "t" : "f"] : [undefined, undefined];
-  return answer(isStandby ? "t" : "f", instance, ...slot, missing);
+  return answer(isStandby ? "t" : "f", instance, ...slot, missing, "7");
 };
 
 const ends: Record<string, (session: Session) => unknown> = {

@@ -170,7 +170,7 @@ test("a read log begins at `from`, and names positions once it has begun", () =>
   expect(read).toMatchObject({ from: 0x50n, read: { system: 7n, timeline: 1 } });
   expect(read.progress(0x40n, 0x60n)).toMatchObject({ needed: 0x50n, flushed: 0x50n, ownsSlot: false });
   expect(() => read.fullPosition(0x50n)).toThrow("No change has been read");
-  read.found({ log: server(promoted), hasSlot: true, isSlotActive: false, missing: undefined });
+  read.found({ log: server(promoted), hasSlot: true, isSlotActive: false, processId: 7, missing: undefined });
   read.begins(60n);
   expect(read.fullPosition(50n)).toBe("7-1-1e");
   expect(read.fullPosition(70n)).toBe("7-2-1y");

@@ -98,6 +98,8 @@ export class Feed {
   #timer: ReturnType<typeof setInterval> | undefined;
   #connection: Replication | undefined;
   #connections = 0;
+  /** What the connection's server has said of itself. */
+  #server: Found | undefined;
   /** The snapshot, until all its rows have been yielded. */
   #snapshot: Snapshot | undefined;
   /** Whether the slot was made for a snapshot whose rows have not all been yielded. */
@@ -122,6 +124,8 @@ export class Feed {
   /** The connection's `heard` at the last status interval, and the number of intervals for which it has been silent. */
   #heard: number | undefined;
   #silentLooks = 0;
+  /** The number of those at which the server was not at work. */
+  #idleLooks = 0;
   /** Bits `CHANGES_…` that have not been handled yet. */
   #happened = 0;
   /** Whether bytes wait in the core until the types of a table's description are known. */
@@ -281,6 +285,7 @@ export class Feed {
     if (this.#over.signal.aborted) await connection.close();
     this.#over.signal.throwIfAborted();
     this.#connections++;
+    this.#server = undefined;
     this.#keepTime();
     checkVersion(this.#options, connection.serverVersion);
     this.#core.call((handle) => handle.restart(handle.committed()));
@@ -308,6 +313,7 @@ export class Feed {
     const { connectTimeout } = configOf(this.#db);
     for (let pause = FIRST_LOG_PAUSE; ; pause = Math.min(pause * 2, LONGEST_LOG_PAUSE)) {
       const found = await askForLog(connection, slot, this.#publications, this.#log.read, connectTimeout);
+      this.#server = found;
       if (found.log.isStandby && connection.serverVersion < OLDEST_STANDBY) throw onOldStandby();
       const committed = this.#core.call((handle) => handle.committed());
       const yielded = committed > this.#acknowledged ? committed : this.#acknowledged;
@@ -421,6 +427,7 @@ export class Feed {
 
   #tick(): void {
     this.#heedSilence();
+    if (!this.#hasStreamed && !this.#snapshot) return; // no position is known yet
     // A temporary slot ends with its connection.
     const mayConnectAgain = this.#isStreaming && this.#options.createSlot !== "temporary";
     if (mayConnectAgain && this.#log.read?.isStandby) void this.#heedPromotion();
@@ -473,11 +480,13 @@ export class Feed {
    */
   #heedSilence(): void {
     const heard = this.#connection?.heard;
-    this.#silentLooks = heard !== undefined && heard === this.#heard ? this.#silentLooks + 1 : 0;
+    const isSilent = heard !== undefined && heard === this.#heard;
+    this.#silentLooks = isSilent ? this.#silentLooks + 1 : 0;
+    if (!isSilent) this.#idleLooks = 0;
     this.#heard = heard;
+    if (!this.#isStreaming) return void (this.#silentLooks >= ASKED_AFTER && this.#heedWork());
     if (this.#silentLooks >= GIVEN_UP_AFTER) void this.#connection!.close();
-    else if (this.#isStreaming) this.#report(this.#silentLooks >= ASKED_AFTER);
-    else if (this.#silentLooks >= ASKED_AFTER) void this.#heedWork();
+    else this.#report(this.#silentLooks >= ASKED_AFTER);
   }
 
   /** A standby that was promoted has a timeline of its own from then on, which the next connection learns. */
@@ -500,11 +509,17 @@ export class Feed {
     }
   }
 
-  /** A server that looks for rows, or waits for transactions, may be silent. `db` may lead to another server. */
+  /**
+   * Gives a silent connection up if its server is not at work. One that looks for rows, or waits for transactions, is;
+   * and `db` may not be able to ask, or lead to another server.
+   */
   async #heedWork(): Promise<void> {
-    const question = workQuestion(this.#connection!.processId);
-    const [server] = await this.#ask<{ instance: string; isAtWork: boolean }>(question);
-    if (server && (server.isAtWork || server.instance !== this.#log.read?.instance)) this.#silentLooks = 0;
+    const server = this.#server;
+    if (!server) return; // its first answer has a deadline
+    const [found] = await this.#ask<{ instance: string; isAtWork: boolean }>(workQuestion(server.processId));
+    if (found?.isAtWork !== false || found.instance !== server.log.instance) return;
+    if (this.#silentLooks < ASKED_AFTER || server !== this.#server) return;
+    if (++this.#idleLooks > GIVEN_UP_AFTER - ASKED_AFTER) void this.#connection?.close();
   }
 
   #report(wantsAnswer = false): void {

@@ -17,6 +17,8 @@ export interface Found {
   readonly hasSlot: boolean;
   /** Another connection uses the slot. */
   readonly isSlotActive: boolean;
+  /** The server's process. BackendKeyData may be a proxy's. */
+  readonly processId: number;
   /** The first of the publications that does not exist. */
   readonly missing: string | undefined;
 }
@@ -31,7 +33,7 @@ export async function askForLog(
 ): Promise<Found> {
   const answer = await connection.runWithin(milliseconds, logQuestion(slot, publications), "IDENTIFY_SYSTEM");
   const [first, [system, timelineText, end]] = answer as Answer;
-  const [isStandby, instance, , isActive, missing] = first;
+  const [isStandby, instance, , isActive, missing, processId] = first;
   const timeline = Number(timelineText);
   const isSame = known?.instance === instance && known.timeline === timeline;
   const branches = isSame ? known.branches : await branchesOf(connection, timeline, milliseconds);
@@ -44,7 +46,13 @@ export async function askForLog(
     instance,
     confirmed: confirmedIn(first),
   };
-  return { log, hasSlot: isActive !== null, isSlotActive: isActive === "t", missing: missing ?? undefined };
+  return {
+    log,
+    hasSlot: isActive !== null,
+    isSlotActive: isActive === "t",
+    processId: Number(processId),
+    missing: missing ?? undefined,
+  };
 }
 
 type FirstRow = readonly [
@@ -53,6 +61,7 @@ type FirstRow = readonly [
   confirmed: string | null,
   isActive: string | null,
   missing: string | null,
+  processId: string,
 ];
 type Answer = readonly [FirstRow, readonly [system: string, timeline: string, end: string]];
 
@@ -84,7 +93,8 @@ export function logQuestion(slot: string, publications: readonly string[]): stri
   return (
     `select pg_catalog.pg_is_in_recovery(), ${INSTANCE}, s.confirmed_flush_lsn, s.active, ` +
     `(select p.pubname from (values ${names}) p(pubname) where not exists ` +
-    "(select from pg_catalog.pg_publication e where e.pubname operator(pg_catalog.=) p.pubname) limit 1) " +
+    "(select from pg_catalog.pg_publication e where e.pubname operator(pg_catalog.=) p.pubname) limit 1), " +
+    "pg_catalog.pg_backend_pid() " +
     "from (select true) one left join pg_catalog.pg_replication_slots s " +
     `on s.slot_name operator(pg_catalog.=) ${literal(slot)}::pg_catalog.name`
   );

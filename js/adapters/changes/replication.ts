@@ -80,12 +80,6 @@ export class Replication {
     return Number.parseInt(this.#handover.parameters.get("server_version") ?? "", 10);
   }
 
-  /** The server's process for this connection; 0: the server did not say. */
-  get processId(): number {
-    const { backendKey } = this.#handover;
-    return backendKey.length < 4 ? 0 : new DataView(backendKey.buffer, backendKey.byteOffset).getUint32(0);
-  }
-
   /**
    * Runs commands in one flight, and returns the rows of all of them. START_REPLICATION has no rows; changes follow it.
    */

@@ -100,6 +100,8 @@ export class Snapshot {
     await connection.run(SETTINGS);
     const tables = await connection.run(question(publications, connection.serverVersion));
     const read = withoutPartitions(tables.map(([table]) => JSON.parse(table!) as Table));
+    // What a SELECT locks proves nothing (see `changedQuestion`), so it comes after the parts that their locks prove.
+    read.sort((one, other) => Number(needsSelect(one)) - Number(needsSelect(other)));
     for (const table of read) checkTable(table, options.trustTables === true);
     return new Snapshot(connection, core, learn, read, lsnOf(slot![1]!));
   }
@@ -158,7 +160,7 @@ const nameOf = ({ schema, name }: Pick<Part, "schema" | "name">): string => `${i
  * Leaves out tables whose changes come as those of a partitioned table above them. Two publications list both, if only
  * one of them has publish_via_partition_root.
  */
-function withoutPartitions(tables: readonly Table[]): readonly Table[] {
+function withoutPartitions(tables: readonly Table[]): Table[] {
   const inside = new Set(tables.flatMap((table) => table.parts.filter(({ oid }) => oid !== table.oid)).map(oidOf));
   return tables.filter(({ oid }) => !inside.has(oid));
 }

@@ -117,6 +117,7 @@ function log(text: string): Statement {
     { name: "confirmed_flush_lsn", type: lsn },
     { name: "active", type: bool },
     { name: "pubname", type: nameType },
+    { name: "pg_backend_pid", type: int4 },
   ];
   return statement(text, () => ({
     kind: "select",
@@ -127,7 +128,8 @@ function log(text: string): Statement {
       const slot = world.slots.all.find(({ name }) => name === slotName);
       const confirmed = slot && !slot.isBeingMade ? textOf(slot.confirmed) : null;
       const missing = publications.find((name) => !world.publications.find(name)) ?? null;
-      yield [world.standing.isStandby, "the start", confirmed, slot ? slot.processId !== undefined : null, missing];
+      const isActive = slot ? slot.processId !== undefined : null;
+      yield [world.standing.isStandby, "the start", confirmed, isActive, missing, session.processId];
       return "SELECT";
     },
   }));

@@ -1,7 +1,5 @@
 // Each option is documented once, next to its rule. The pages are generated from that.
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { CALL_OPTIONS } from "../../js/api/options.ts";
@@ -39,10 +37,4 @@ test("each option that only calls have is in the table of docs/options.md, with 
   const ofCalls = CALL_OPTIONS.filter((name) => !Object.hasOwn(OPTIONS, name));
   expect(told.map(({ name }) => name).sort()).toEqual(ofCalls.sort());
   for (const { name, text } of told) expect(text, name).toMatch(/^\S.*\.$/);
-});
-
-test("CHANGELOG names each option that a call takes, as `name` or `name: value`", () => {
-  const changelog = readFileSync(path.join(root, "CHANGELOG.md"), "utf8");
-  const named = new Set([...changelog.matchAll(/`(\w+)[`:]/g)].map(([, name]) => name));
-  expect(CALL_OPTIONS.filter((name) => !named.has(name))).toEqual([]);
 });

@@ -43,9 +43,12 @@ const DEADLINE = 45_000;
 /** The number of a user's calls between two comparisons with what is stored. */
 const CHAPTER = 40;
 const NAME = "soak";
-/** The errors that a harmed connection explains. */
+/**
+ * The errors that a harmed connection explains. TRANSACTION_ROLLED_BACK: the cancel has hit a statement of the driver,
+ * such as the end of a cursor that was left, so no call of the transaction has failed.
+ */
 const HARMED =
-  /^(57P01|57014|CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT|TLS_FAILED|QUERY_TIMEOUT|ACQUIRE_TIMEOUT)$/;
+  /^(57P01|57014|TRANSACTION_ROLLED_BACK|CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT|TLS_FAILED|QUERY_TIMEOUT|ACQUIRE_TIMEOUT)$/;
 
 export function start(soak: Soak): { pool: pgz.Pool; counts: Counts; done: Promise<void> } {
   const counts: Counts = { calls: 0, errors: {}, ended: 0, chapters: 0, faults: [] };

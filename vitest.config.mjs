@@ -32,10 +32,11 @@ export default defineConfig({
   test: {
     include: ["tests/**/*.test.ts"],
     globalSetup: "tests/support/run-folder.ts",
-    // Until a test is taken to hang: the longest of those without a time of their own takes 8 s on two cores, and took
-    // 28 s on a day when they were a quarter as fast.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Until a test is taken to hang. No test has a time of its own: only a hang takes ten minutes, on any machine.
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
+    // As long as `until` waits (tests/support/until.ts). Vitest's own default is a second.
+    expect: { poll: { timeout: 300_000, interval: 20 } },
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     // The built driver runs as it is shipped, not as vite would transform it.

@@ -2,7 +2,7 @@
 import type * as driver from "../../js/index.ts";
 import type * as ofChanges from "../../js/adapters/changes.ts";
 import { assert, AssertionError } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { openCases } from "./changes-open-cases.ts";
 import { snapshotCases } from "./changes-snapshot-cases.ts";
 import { tablesCases } from "./changes-tables-cases.ts";

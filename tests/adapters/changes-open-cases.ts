@@ -1,6 +1,6 @@
 // Transactions that have not ended: parts of large ones, and prepared ones.
 import { assert } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { assertAcknowledged, newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export const openCases: Record<string, Case> = {

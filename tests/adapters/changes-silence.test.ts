@@ -3,7 +3,7 @@ import net from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Pool } from "../../js/index.ts";
 import { runtime, testServers } from "../integration/servers.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 
 const { createPool } = (await import(`../../dist/${runtime}.js` as string)) as typeof import("../../js/index.ts");
 const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/adapters/changes.ts");

@@ -1,7 +1,7 @@
 // A snapshot of all rows before their changes: each row once, only those of the publication, and no slot left over.
 import type * as driver from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export const snapshotCases: Record<string, Case> = {

@@ -1,6 +1,6 @@
 // Option `tables`: a publication for one stream, which does not outlive the stream.
 import { assert } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { newRows, started, type Case, type World } from "./changes-world.ts";
 
 /** Returns how many publications of this stream exist: none or one. */

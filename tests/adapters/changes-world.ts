@@ -5,7 +5,7 @@
 import type * as driver from "../../js/index.ts";
 import type * as ofChanges from "../../js/adapters/changes.ts";
 import { assert } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 
 export type AnyChange = ofChanges.AnyChange;
 

@@ -14,6 +14,5 @@ describe.each(own.map((server) => [server.name, server] as const))("PostgreSQL %
     const url = await ownDatabase(pgz, `${superuserUrl}?sslmode=disable`);
     setting = { pgz, changes, url } as unknown as Setting;
   });
-  for (const [name, work] of Object.entries(cases))
-    test(`${runtime}: ${name}`, { timeout: 60_000 }, () => run(work, setting));
+  for (const [name, work] of Object.entries(cases)) test(`${runtime}: ${name}`, () => run(work, setting));
 });

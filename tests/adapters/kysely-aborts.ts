@@ -1,5 +1,5 @@
 // Signals over pgz-edge/kysely: the effect on a query, a stream, and a call that waits for a connection.
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { equal, failure, inPlace, names, running, type Cases, type Db } from "./kysely-place.ts";
 
 export const aborts: Cases = {

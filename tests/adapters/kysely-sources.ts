@@ -1,7 +1,7 @@
 // The sources of a dialect: a pool or one client, its options, and its end.
 import type { DatabaseConnection } from "kysely";
 import { assert } from "../integration/assert.ts";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 import { equal, failure, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const sources: Cases = {

@@ -1,6 +1,6 @@
 // Streams over pgz-edge/kysely, inside and outside a transaction.
 import { assert } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { equal, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const streams: Cases = {

@@ -1,7 +1,7 @@
 // Transactions over pgz-edge/kysely: BEGIN, COMMIT, ROLLBACK and savepoints, as Kysely asks for them.
 import type { LogEvent } from "kysely";
 import { assert } from "../integration/assert.ts";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 import { equal, failure, inPlace, names, type Cases, type Db } from "./kysely-place.ts";
 
 export const transactions: Cases = {

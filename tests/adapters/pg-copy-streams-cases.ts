@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { PassThrough, Readable, Writable } from "node:stream";
 import { finished, pipeline } from "node:stream/promises";
 import { assert } from "../integration/assert.ts";
-import { inTime, pause, until } from "../support/until.ts";
+import { inTime, pause, until } from "../support/until.mjs";
 
 type Pg = typeof import("../../js/adapters/pg.ts");
 type Copy = typeof import("../../js/adapters/pg-copy-streams.ts");

@@ -3,7 +3,7 @@
 import { PrismaPg } from "@prisma/adapter-pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
-import { inTime } from "../support/until.ts";
+import { inTime } from "../support/until.mjs";
 import { cases, type Client } from "./prisma/cases.ts";
 import { tables } from "./prisma/tables.ts";
 

@@ -4,7 +4,7 @@ import { PrismaPg } from "@prisma/adapter-pg";
 import type { ArgType, SqlDriverAdapter, SqlDriverAdapterFactory } from "@prisma/driver-adapter-utils";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runtime, testServers } from "../integration/servers.ts";
-import { inTime, pause } from "../support/until.ts";
+import { inTime, pause } from "../support/until.mjs";
 
 const built = (await import("../../dist/prisma.js" as string)) as typeof import("../../js/adapters/prisma.ts");
 const pgz = (await import(`../../dist/${runtime}.js` as string)) as typeof import("../../js/index.ts");

@@ -1,7 +1,7 @@
 // Cases of `pgz-edge/testing` for code that uses the driver itself: each call in the transaction of a test.
 import type { Pool } from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { code, equal, names, type Case, type Item, type Place } from "./testing-world.ts";
 
 const insert = (name: string) => ({ text: "insert into item (name) values ($1)", values: [name] });

@@ -1,6 +1,6 @@
 // Cases of `pgz-edge/testing` for code that uses pg: its pool and its clients, by `pgz-edge/pg`.
 import { assert } from "../integration/assert.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { code, equal, INSERT, type Case, type Item, type Place } from "./testing-world.ts";
 
 const pgNames = async (db: { query(text: string): Promise<{ rows: Item[] }> }) =>

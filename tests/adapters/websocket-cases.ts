@@ -1,7 +1,7 @@
 // A server through a WebSocket: the required behaviour on each runtime, Workers too.
 import type * as driver from "../../js/index.ts";
 import type { webSocket as WebSockets, WebSocketOptions } from "../../js/sockets/websocket.ts";
-import { inTime, pause, until } from "../support/until.ts";
+import { inTime, pause, until } from "../support/until.mjs";
 
 export interface Setting {
   readonly pgz: typeof driver;

@@ -29,7 +29,7 @@ beforeAll(async () => {
      create table kind (id int4 primary key, name text); select create_reference_table('kind')`,
   );
   await db.exec("insert into item select i % 10, i, 'n' || i from generate_series(1, 1000) i");
-}, 600_000);
+});
 
 afterAll(async () => {
   await db?.close();
@@ -175,7 +175,7 @@ test("transactions that wait for each other on two nodes are a conflict, which r
   await Promise.all([crossing(0, 1), crossing(1, 0)]);
   expect(runs).toBeGreaterThan(2);
   await db.exec("delete from item where id = 60000");
-}, 60_000);
+});
 
 test("an error of a node has its code, and the session goes on", async () => {
   const twice = await db.exec("insert into item values (3, 13, 'again')").catch((error: unknown) => error);

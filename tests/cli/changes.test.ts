@@ -1,7 +1,7 @@
 // `pgz-edge changes`: what is written to the pipe is acknowledged, and the next run continues after it.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ServerDescriptor } from "../servers/index.mjs";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { CommandLine, driver, ended, plainUrl, server } from "./command-line.ts";
 
 const url = plainUrl((server as ServerDescriptor).superuserUrl);
@@ -14,7 +14,7 @@ let db: InstanceType<typeof driver.Client>;
 beforeAll(async () => {
   cli = new CommandLine();
   db = await driver.connect(url);
-}, 120_000);
+});
 afterAll(async () => {
   await db.close();
   cli.remove();

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { inTime, pause } from "../support/until.ts";
+import { inTime, pause } from "../support/until.mjs";
 import { CommandLine, driver, ended, url } from "./command-line.ts";
 
 let cli: CommandLine;
@@ -10,7 +10,7 @@ let db: InstanceType<typeof driver.Client>;
 beforeAll(async () => {
   cli = new CommandLine();
   db = await driver.connect(url);
-}, 120_000);
+});
 afterAll(async () => {
   await db.exec("drop table if exists cli_users");
   await db.close();
@@ -175,50 +175,42 @@ async function measured(words: string[], readsLate = 0) {
   return { code, err, bytes, memory: await memory };
 }
 
-test(
-  "a copy of 200 MB in both directions reports progress, and its memory does not grow",
-  { timeout: 180_000 },
-  async () => {
-    const rows = (count: number) =>
-      `select n as id, repeat('x', 1000) as name, '' as note from generate_series(1, ${count}) n`;
-    const small = await measured(["copy-out", rows(1)]);
-    const out = await measured(["copy-out", rows(200_000), "--progress"], 500);
-    expect([out.code, out.bytes > 200_000_000]).toEqual([0, true]);
-    expect(out.memory - small.memory).toBeLessThan(100_000_000);
-    expect(out.err).toMatch(/^200,000 rows, 202 MB in [\d.]+ s, [\d.]+ [kM]?B\/s\n$/m);
+test("a copy of 200 MB in both directions reports progress, and its memory does not grow", async () => {
+  const rows = (count: number) =>
+    `select n as id, repeat('x', 1000) as name, '' as note from generate_series(1, ${count}) n`;
+  const small = await measured(["copy-out", rows(1)]);
+  const out = await measured(["copy-out", rows(200_000), "--progress"], 500);
+  expect([out.code, out.bytes > 200_000_000]).toEqual([0, true]);
+  expect(out.memory - small.memory).toBeLessThan(100_000_000);
+  expect(out.err).toMatch(/^200,000 rows, 202 MB in [\d.]+ s, [\d.]+ [kM]?B\/s\n$/m);
 
-    expect((await cli.run(["copy-out", rows(200_000), "-o", "large.csv"])).code).toBe(0);
-    expect(statSync(cli.project.at("large.csv")).size).toBe(out.bytes);
-    await db.exec("delete from cli_users");
-    const into = await measured(["copy-in", "cli_users", "large.csv", "--progress"]);
-    expect([into.code, into.memory - small.memory < 100_000_000]).toEqual([0, true]);
-    const lines = into.err.trimEnd().split("\n");
-    expect(lines.at(-1)).toMatch(/^200,000 rows, 202 MB in [\d.]+ m?i?n?s?, [\d.]+ [kM]?B\/s$/);
-    for (const line of lines.slice(0, -1))
-      expect(line).toMatch(/^[\d.]+ [kM]?B of 202 MB, [\d.]+ [kM]?B\/s(, [\d.]+ (s|min) left)?$/);
-    expect((await db.query("select count(*)::int4 as n, sum(id) from cli_users")).rows).toEqual([
-      { n: 200_000, sum: "20000100000" },
-    ]);
-  },
-);
+  expect((await cli.run(["copy-out", rows(200_000), "-o", "large.csv"])).code).toBe(0);
+  expect(statSync(cli.project.at("large.csv")).size).toBe(out.bytes);
+  await db.exec("delete from cli_users");
+  const into = await measured(["copy-in", "cli_users", "large.csv", "--progress"]);
+  expect([into.code, into.memory - small.memory < 100_000_000]).toEqual([0, true]);
+  const lines = into.err.trimEnd().split("\n");
+  expect(lines.at(-1)).toMatch(/^200,000 rows, 202 MB in [\d.]+ m?i?n?s?, [\d.]+ [kM]?B\/s$/);
+  for (const line of lines.slice(0, -1))
+    expect(line).toMatch(/^[\d.]+ [kM]?B of 202 MB, [\d.]+ [kM]?B\/s(, [\d.]+ (s|min) left)?$/);
+  expect((await db.query("select count(*)::int4 as n, sum(id) from cli_users")).rows).toEqual([
+    { n: 200_000, sum: "20000100000" },
+  ]);
+});
 
-test(
-  "a copy of a table reports the time left, estimated from the server's statistics",
-  { timeout: 60_000 },
-  async () => {
-    await db.exec("insert into cli_users select n, repeat('y', 1000) from generate_series(10, 60000) n");
-    await db.exec("analyze cli_users");
-    // A slow reader leaves time for the estimate to appear.
-    const child = cli.start(["copy-out", "cli_users", "--progress"]);
-    child.stdout!.on("data", () => {
-      child.stdout!.pause();
-      setTimeout(() => child.stdout!.resume(), 4);
-    });
-    const { code, err } = await ended(child, { readsOut: false });
-    expect(code).toBe(0);
-    expect(err).toMatch(/^[\d,]+ rows, [\d.]+ MB, [\d.]+ MB\/s, about [\d.]+ s left$/m);
-  },
-);
+test("a copy of a table reports the time left, estimated from the server's statistics", async () => {
+  await db.exec("insert into cli_users select n, repeat('y', 1000) from generate_series(10, 60000) n");
+  await db.exec("analyze cli_users");
+  // A slow reader leaves time for the estimate to appear.
+  const child = cli.start(["copy-out", "cli_users", "--progress"]);
+  child.stdout!.on("data", () => {
+    child.stdout!.pause();
+    setTimeout(() => child.stdout!.resume(), 4);
+  });
+  const { code, err } = await ended(child, { readsOut: false });
+  expect(code).toBe(0);
+  expect(err).toMatch(/^[\d,]+ rows, [\d.]+ MB, [\d.]+ MB\/s, about [\d.]+ s left$/m);
+});
 
 test("csv of a query with arrays copies back in, value by value", async () => {
   await db.simple(`drop table if exists cli_arrays; create table cli_arrays (id int4, n int8[], deep int4[][],

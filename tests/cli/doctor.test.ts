@@ -224,7 +224,7 @@ describe("pgpool-II over a primary and a standby", () => {
   beforeAll(async () => {
     pair = await startReplicated({ major: 15, log: logFile("doctor-replicated") });
     pgpool = await startPgpool({ ...pair, log: logFile("doctor-pgpool") });
-  }, 60_000);
+  });
   afterAll(async () => {
     await pgpool?.stop();
     await pair?.stop();
@@ -258,7 +258,7 @@ describe("servers that only speak the protocol", () => {
     return `postgres://${user}:${password}@${host}:${port}/${database}?sslmode=disable`;
   };
 
-  test("pglite-socket is recognised", { timeout: 60_000 }, async () => {
+  test("pglite-socket is recognised", async () => {
     const found = await examine(await start(startPglite({ log: logFile("doctor-pglite") })));
     expect(found["server"]).toMatchObject({ level: "note", facts: { name: "PGlite", isPostgres: true } });
     expect(found["binary"]!.facts).toEqual({ numbers: true, others: true });
@@ -269,7 +269,7 @@ describe("servers that only speak the protocol", () => {
   test.each([
     ["H2", startH2, { numbers: true, others: false }],
     ["QuestDB", startQuestDb, { numbers: true, others: true }],
-  ] as const)("%s", { timeout: 90_000 }, async (name, starting, binary) => {
+  ] as const)("%s", async (name, starting, binary) => {
     const where = await start(starting({ log: logFile(`doctor-${name}`) }));
     const refused = await cli.run(["doctor", where, "--json"]);
     expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("AUTH_CLEARTEXT_REFUSED") });

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { inTime, pause, until } from "../support/until.ts";
+import { inTime, pause, until } from "../support/until.mjs";
 import { CommandLine, driver, ended, url } from "./command-line.ts";
 
 let cli: CommandLine;
@@ -14,7 +14,7 @@ beforeAll(async () => {
   db = await driver.connect(url);
   await db.exec("drop table if exists cli_interrupted");
   await db.exec("create table cli_interrupted (id int)");
-}, 120_000);
+});
 afterAll(async () => {
   await db.exec("drop table if exists cli_interrupted");
   await db.close();

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Client as Database } from "../../js/index.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { CommandLine, pgbouncer, plainUrl, servers } from "./command-line.ts";
 import { forgotten, prepared, READER, Session } from "./mcp-client.ts";
 
@@ -10,7 +10,7 @@ let cli: CommandLine;
 beforeAll(() => {
   cli = new CommandLine();
   cli.project.link("@modelcontextprotocol/sdk");
-}, 120_000);
+});
 afterAll(() => cli.remove());
 
 // The suite `older-server` of a release runs them on the older server.
@@ -21,11 +21,11 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   beforeAll(async () => {
     ({ admin, url } = await prepared(server));
     session = await new Session(cli, url).open();
-  }, 60_000);
+  });
   afterAll(async () => {
     await session?.close();
     await forgotten(admin);
-  }, 60_000);
+  });
 
   const running = async (mark: string): Promise<number> => {
     const { rows } = await admin.query<{ n: number }>(
@@ -447,7 +447,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
     expect(heard[1]).toMatchObject({ total: 30_000, message: expect.stringMatching(/^\d+ bytes read$/) });
   });
 
-  test("big results and huge values need only flat memory", { timeout: 60_000 }, async () => {
+  test("big results and huge values need only flat memory", async () => {
     await using big = await new Session(cli, url).open().then(closing);
     await big.query("select 1");
     const before = memoryOf(big.transport.pid!);
@@ -523,7 +523,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   });
 });
 
-test("the server works behind a pooler in transaction mode", { timeout: 60_000 }, async () => {
+test("the server works behind a pooler in transaction mode", async () => {
   const pooled = plainUrl(pgbouncer!.url);
   await using session = await new Session(cli, pooled).open().then(closing);
   const { data } = await session.query("select g from generate_series(1, 100000) g", { maxRows: 2 });
@@ -556,7 +556,7 @@ test("without the SDK the command prints the line that installs it", async () =>
   } finally {
     bare.remove();
   }
-}, 60_000);
+});
 
 test("the options of mcp are checked", async () => {
   for (const words of [["--max-rows", "0"], ["--max-rows", "many"], ["--tenant", "7"], ["--max-bytes", "1XB"], ["now"]])

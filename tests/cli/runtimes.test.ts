@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { bin } from "../packaging/project.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { CommandLine, driver, ended, url } from "./command-line.ts";
 
 /** Not npm's launcher, which a Ctrl-C ends in another way. */
@@ -13,7 +13,7 @@ let db: InstanceType<typeof driver.Client>;
 beforeAll(async () => {
   cli = new CommandLine();
   db = await driver.connect(url);
-}, 120_000);
+});
 afterAll(async () => {
   await db.close();
   cli.remove();
@@ -22,7 +22,7 @@ afterAll(async () => {
 test.each([
   ["Bun", [bin("bun"), "--bun", "x", "pgz-edge"]],
   ["Deno", [deno, "run", "-A", "npm:@pgz-edge/cli"]],
-])("%s", { timeout: 90_000 }, async (name, command) => {
+])("%s", async (name, command) => {
   const run = (words: string[], options = {}) => cli.run(words, options, command);
   const rows = await run(["query", "select n from generate_series(1, $1::int4) n", "100000"]);
   expect([rows.code, rows.out.split("\n").length, rows.err]).toEqual([0, 100_001, ""]);

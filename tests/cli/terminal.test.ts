@@ -1,6 +1,6 @@
 // What a user at a terminal sees. `script` of util-linux gives the command a terminal.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { CommandLine, driver, ended, url } from "./command-line.ts";
 
 let cli: CommandLine;
@@ -112,7 +112,7 @@ const LINES: Readonly<Record<string, string>> = {
   mcp: `mcp --url '${NO_DATABASE}'`,
 };
 
-test("no text of a server moves the cursor or sets the title of a terminal", { timeout: 120_000 }, async () => {
+test("no text of a server moves the cursor or sets the title of a terminal", async () => {
   cli.project.link("typescript");
   cli.project.link("@modelcontextprotocol/sdk");
   cli.project.write("hostile.csv", `n\n"${HOSTILE}"\n`);

@@ -59,7 +59,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
         const types = await RowTypes.of(tx, [...statements.values()], {}, new Set());
         for (const [text, statement] of statements) found.set(text, types.members(statement, NOTHING));
       });
-    }, 120_000);
+    });
     afterAll(async () => {
       await db.close();
       const admin = createClient(to("postgres"));

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { CommandLine, ended, plainUrl, servers, url } from "./command-line.ts";
 import { bin } from "../packaging/project.ts";
 
@@ -47,7 +47,7 @@ beforeAll(async () => {
       include: ["src"],
     }),
   );
-}, 120_000);
+});
 beforeEach(async () => {
   rmSync(cli.project.at("src"), { recursive: true, force: true });
   const db = await connect(url);

@@ -1,10 +1,10 @@
 // What servers tell an ordinary role about their cluster. js/adapters/cluster/questions.ts is built on these facts.
 import { expect, test } from "vitest";
 import { positionOf } from "../../js/adapters/cluster/position.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { clusterOf, driver, majors, start } from "./world.ts";
 
-test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", { timeout: 60_000 }, async (major) => {
+test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", async (major) => {
   const servers = await start(`facts-${major}`, { major, count: 1 });
   const { primary, standbys } = servers;
   const standby = standbys[0]!;
@@ -64,6 +64,6 @@ test("a commit that waits for its standby is in positions, and another standby s
   } finally {
     await servers.stop();
   }
-}, 60_000);
+});
 
 const lsnIn = (position: string) => positionOf(position).lsn;

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { positionOf } from "../../js/adapters/cluster/position.ts";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
-import { pause, until } from "../support/until.ts";
+import { pause, until } from "../support/until.mjs";
 import { Gate } from "../replication/gate.ts";
 import { changes } from "../replication/replication.ts";
 import { clusterOf, driver, majors, PORT, start, type Answered, type Options } from "./world.ts";
@@ -22,7 +22,7 @@ function watched(of: ClusterOfServers, options: Options = {}) {
 }
 
 describe.each(majors)("PostgreSQL %i", (major) => {
-  test("after a standby is promoted, writes, reads, positions and listeners use it", { timeout: 40_000 }, async () => {
+  test("after a standby is promoted, writes, reads, positions and listeners use it", async () => {
     servers = await start(`promotion-${major}`, { major });
     const { primary, standbys } = servers;
     const [first, second] = standbys as [(typeof standbys)[0], (typeof standbys)[0]];
@@ -75,7 +75,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     });
   });
 
-  test("the older of two primaries answers no read after the newer's position", { timeout: 40_000 }, async () => {
+  test("the older of two primaries answers no read after the newer's position", async () => {
     servers = await start(`split-${major}`, { major });
     const { primary, standbys } = servers;
     const [first, second] = standbys as [(typeof standbys)[0], (typeof standbys)[0]];
@@ -116,7 +116,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
 
   // Older standbys do not decode.
   if (major < 16) return;
-  test("a stream of a standby that is promoted does not take the old primary's log", { timeout: 40_000 }, async () => {
+  test("a stream of a standby that is promoted does not take the old primary's log", async () => {
     servers = await start(`read-${major}`, { major });
     const { primary, standbys } = servers;
     const standby = standbys[0]!;
@@ -211,56 +211,52 @@ class Follower {
   }
 }
 
-test(
-  "when standbys die, other standbys answer, then the primary, and no call after a position fails",
-  { timeout: 40_000 },
-  async () => {
-    servers = await start("dying", { major: majors[0]! });
-    const { primary, standbys } = servers;
-    const { cluster, routes } = watched(servers);
-    await using _ = cluster;
-    const { position } = await cluster.exec("create table ledger (id int)", { position: true });
-    for (const standby of standbys) await standby.catchUp(primary);
-    await cluster.look();
-    let isOver = false;
-    let answers = 0;
-    const codes = new Set<string>();
-    const lane = async (isBehind: boolean) => {
-      const calls = isBehind ? cluster.reads.after(position) : cluster.reads;
-      while (!isOver) {
-        try {
-          await calls.query("select count(*), pg_sleep(0.01) from ledger");
-          answers++;
-        } catch (error) {
-          if (isBehind) throw error;
-          codes.add((error as { code: string }).code);
-        }
+test("when standbys die, other standbys answer, then the primary, and no call after a position fails", async () => {
+  servers = await start("dying", { major: majors[0]! });
+  const { primary, standbys } = servers;
+  const { cluster, routes } = watched(servers);
+  await using _ = cluster;
+  const { position } = await cluster.exec("create table ledger (id int)", { position: true });
+  for (const standby of standbys) await standby.catchUp(primary);
+  await cluster.look();
+  let isOver = false;
+  let answers = 0;
+  const codes = new Set<string>();
+  const lane = async (isBehind: boolean) => {
+    const calls = isBehind ? cluster.reads.after(position) : cluster.reads;
+    while (!isOver) {
+      try {
+        await calls.query("select count(*), pg_sleep(0.01) from ledger");
+        answers++;
+      } catch (error) {
+        if (isBehind) throw error;
+        codes.add((error as { code: string }).code);
       }
-    };
-    const lanes = Promise.all([true, true, true, false, false].map(lane));
-    lanes.catch(() => {}); // until it is awaited
-    try {
-      await until(async () => answers > 50);
-      await standbys[0]!.crash();
-      await until(async () => {
-        await cluster.look();
-        const roles = cluster.stats().servers.map(({ role }) => role);
-        return roles.join() === "primary,unreachable,standby";
-      });
-      await until(async () => routes.at(-1)!.port === standbys[1]!.descriptor.port);
-      await standbys[1]!.crash();
-      await until(async () => routes.at(-1)!.role === "primary" && routes.at(-1)!.reason === "unreachable");
-    } finally {
-      // A lane that continued on a closed cluster would leave no turn of the event loop to other code.
-      isOver = true;
     }
-    await lanes;
-    // Only calls without a guard that were running: it is unknown whether such a call had an effect.
-    for (const code of codes) expect(["CONNECTION_LOST", "57P02", "57P01"]).toContain(code);
-  },
-);
+  };
+  const lanes = Promise.all([true, true, true, false, false].map(lane));
+  lanes.catch(() => {}); // until it is awaited
+  try {
+    await until(async () => answers > 50);
+    await standbys[0]!.crash();
+    await until(async () => {
+      await cluster.look();
+      const roles = cluster.stats().servers.map(({ role }) => role);
+      return roles.join() === "primary,unreachable,standby";
+    });
+    await until(async () => routes.at(-1)!.port === standbys[1]!.descriptor.port);
+    await standbys[1]!.crash();
+    await until(async () => routes.at(-1)!.role === "primary" && routes.at(-1)!.reason === "unreachable");
+  } finally {
+    // A lane that continued on a closed cluster would leave no turn of the event loop to other code.
+    isOver = true;
+  }
+  await lanes;
+  // Only calls without a guard that were running: it is unknown whether such a call had an effect.
+  for (const code of codes) expect(["CONNECTION_LOST", "57P02", "57P01"]).toContain(code);
+});
 
-test("another server answers a call that a standby cancels because of replay", { timeout: 40_000 }, async () => {
+test("another server answers a call that a standby cancels because of replay", async () => {
   servers = await start("conflicts", {
     major: majors[0]!,
     count: 1,

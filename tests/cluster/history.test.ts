@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from "vitest";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
 import { isRelease } from "../support/release.ts";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 import { check } from "./history.ts";
 import { endsOf, recorder } from "./recorder.ts";
 import { clusterOf, start } from "./world.ts";

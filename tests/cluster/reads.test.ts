@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import type { driver } from "./world.ts";
 import { clusterOf, createCluster, majors, PORT, start, type Answered } from "./world.ts";
 

@@ -5,7 +5,7 @@ import { delayingProxy, type DelayingProxy } from "../../bench/lib/delaying-prox
 import { positionOf, positionText } from "../../js/adapters/cluster/position.ts";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { createCluster, driver, has19, start, type Options } from "./world.ts";
 
 const { sql } = driver;
@@ -125,7 +125,7 @@ test("without time to wait, no call waits", async () => {
   expect(flights()).toEqual([1, 1]);
 });
 
-test("every call waits, and can be stopped while it waits", { timeout: 40_000 }, async () => {
+test("every call waits, and can be stopped while it waits", async () => {
   await ready();
   await standby.pause();
   const behind = cluster.reads.after(await write());
@@ -192,7 +192,7 @@ test("a transaction waits for a standby in the flight of its guard", async () =>
   if (has19) expect(flights()[1]).toBe(without);
 });
 
-test("a standby that is promoted while a call waits is no longer used as a standby", { timeout: 40_000 }, async () => {
+test("a standby that is promoted while a call waits is no longer used as a standby", async () => {
   await ready();
   await standby.pause();
   const position = await write();

@@ -9,7 +9,8 @@ import type { Workerd } from "../../scripts/node/index.mjs";
 import { sampleDatabase } from "../../worker-example/sample-data.mjs";
 import { serve } from "../../worker-example/serve.mjs";
 import { startServers } from "../servers/index.mjs";
-import { until } from "../support/until.ts";
+import { isRelease } from "../support/release.ts";
+import { until } from "../support/until.mjs";
 
 export const tightLimits = { maxRows: 1_000, maxBytes: 100_000, timeout: 700 };
 const otherTightLimits = {
@@ -27,6 +28,9 @@ const otherTightLimits = {
  * off: fetch reports that only on a connection that stays.)
  */
 export const ONCE = { connection: "close" };
+
+/** The versions of workerd under which the Worker runs. */
+export const workerds: readonly Workerd[] = isRelease ? ["newest", "node-20"] : ["newest"];
 
 /** A Worker, with a function for the requests of each tenant. */
 export type DemoWorker = Awaited<ReturnType<Awaited<ReturnType<typeof startDemo>>["worker"]>>;

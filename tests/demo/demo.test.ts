@@ -2,12 +2,12 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { availableParallelism, loadavg, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { pause, until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { ownServer } from "./demo-server.ts";
 
 const script = fileURLToPath(new URL("../../worker-example/demo.mjs", import.meta.url));
@@ -69,22 +69,18 @@ function processesWith(mark: string) {
 }
 
 async function untilSaid(demo: { output: string; code: number | null }, words: RegExp) {
-  for (const deadline = Date.now() + 60_000; !words.test(demo.output); await pause(20)) {
-    if (Date.now() > deadline || demo.code !== null) throw new Error(`never said ${words}:\n${demo.output}`);
-  }
+  await until(() => words.test(demo.output) || demo.code !== null, `it says ${words}`);
+  expect(demo.output).toMatch(words);
 }
 
 async function untilNothingIsLeft(demo: { leftOver(): string[] }) {
   await until(() => demo.leftOver().length === 0);
 }
 
-test("ONCE=1 prints rows and figures, exits 0 within 20 s and leaves nothing", async () => {
-  const from = performance.now();
+test("ONCE=1 prints rows and figures, exits 0 and leaves nothing", async () => {
   const demo = startDemo({ ONCE: "1" });
   await demo.ended;
   expect(demo.code, demo.output).toBe(0);
-  const crowd = Math.max(1, (loadavg()[0] ?? 0) / availableParallelism()); // processes that share a core share its time
-  expect(performance.now() - from).toBeLessThan(20_000 * crowd);
   expect(demo.output.match(/^ {2}\{"id":.*\}$/gm), demo.output).toHaveLength(3);
   for (const line of demo.output.match(/^ {2}\{.*$/gm) ?? [])
     expect(Object.keys(JSON.parse(line) as object)).toHaveLength(12);
@@ -94,7 +90,7 @@ test("ONCE=1 prints rows and figures, exits 0 within 20 s and leaves nothing", a
   expect(demo.output).toMatch(/event: notification\n.*"orders_acme".*insert/);
   expect(demo.output).toMatch(/POST to event +\d+\.\d ms/);
   expect(demo.leftOver()).toEqual([]);
-}, 120_000);
+});
 
 describe("DATABASE_URL", () => {
   let urls: { superuserUrl: string; appUrl: string };
@@ -122,7 +118,7 @@ describe("DATABASE_URL", () => {
     expect(demo.output).toContain(new URL(urls.superuserUrl).port);
     expect(demo.output).toMatch(/rows +200,000, as many/);
     expect(await inventory()).toEqual(before);
-  }, 120_000);
+  });
 
   test("a role that may not create databases gets an error that says so", async () => {
     const demo = startDemo({ ONCE: "1", DATABASE_URL: urls.appUrl });
@@ -153,7 +149,7 @@ test("the page stays open until Ctrl-C, which ends everything", async () => {
   expect(demo.code, demo.output).toBe(0);
   expect(demo.output).not.toMatch(/while stopping|failed/);
   expect(demo.leftOver()).toEqual([]);
-}, 120_000);
+});
 
 test("Ctrl-C during the start ends everything too", async () => {
   const demo = startDemo({});
@@ -162,7 +158,7 @@ test("Ctrl-C during the start ends everything too", async () => {
   await demo.ended;
   expect(demo.code, demo.output).toBe(130);
   await untilNothingIsLeft(demo);
-}, 120_000);
+});
 
 test("a demo that is killed leaves no process and no folder", async () => {
   const demo = startDemo({});
@@ -170,4 +166,4 @@ test("a demo that is killed leaves no process and no folder", async () => {
   process.kill(demo.pid, "SIGKILL");
   await demo.ended;
   await untilNothingIsLeft(demo);
-}, 120_000);
+});

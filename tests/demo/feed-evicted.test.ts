@@ -37,7 +37,7 @@ const insert = (from: number, to: number) =>
     [from, to],
   );
 
-test("no line is lost or doubled when the object is evicted under load", { timeout: 120_000 }, async () => {
+test("no line is lost or doubled when the object is evicted under load", async () => {
   let follower = await follow(undefined);
   const [ready] = await follower.take(1);
   let last = ready!.data.from!;

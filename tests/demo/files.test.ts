@@ -4,8 +4,8 @@ import { request } from "node:http";
 
 import { gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
-import { pause } from "../support/until.ts";
-import { announce, ONCE, startDemo, type DemoWorker } from "./demo-server.ts";
+import { pause } from "../support/until.mjs";
+import { announce, ONCE, startDemo, type DemoWorker, workerds } from "./demo-server.ts";
 
 type Ask = DemoWorker["acme"];
 
@@ -53,7 +53,7 @@ async function refused(answer: Promise<Response>, status: number): Promise<Probl
   return JSON.parse(text) as Problem;
 }
 
-describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
+describe.each(workerds)("workerd %s", (workerd) => {
   let worker: DemoWorker;
   let acme: Ask;
   let globex: Ask;

@@ -8,7 +8,7 @@ import type { Handover } from "pgz-edge";
 import { guard, type Caps } from "../../worker-example/src/guard/guard.ts";
 import { joined, message, Messages, texts } from "../../worker-example/src/guard/messages.ts";
 import { serve, type Inbound, type Tenants } from "../../worker-example/src/guard/session.ts";
-import { pause, until } from "../support/until.ts";
+import { pause, until } from "../support/until.mjs";
 import { ownServer } from "./demo-server.ts";
 
 const role = `guard_raw_${process.pid}`;
@@ -117,12 +117,9 @@ class Raw {
 
   /** Reads up to so many ReadyForQuery (`Z`), to the end, or to another word. */
   async heard(count = 1, word = "Z"): Promise<string> {
-    for (const from = performance.now(); ; await pause(2)) {
-      const at = this.#words.flatMap((said, index) => (said === word ? [index + 1] : []))[count - 1];
-      if (at) return this.#words.splice(0, at).join(" ");
-      if (this.#words.includes("end")) return this.#words.splice(0).join(" ");
-      if (performance.now() - from > 10_000) throw new Error(`only this came: ${this.#words.join(" ")}`);
-    }
+    const last = () => this.#words.flatMap((said, index) => (said === word ? [index + 1] : []))[count - 1];
+    await until(() => last() !== undefined || this.#words.includes("end"), `${count} ${word}, or the end`);
+    return this.#words.splice(0, last() ?? this.#words.length).join(" ");
   }
 
   ask(...pieces: Uint8Array[]) {

@@ -7,7 +7,7 @@ import { linkDriver } from "../../worker-example/build.mjs";
 import { Messages, message } from "../../worker-example/src/guard/messages.ts";
 import { mayPass } from "../../worker-example/src/guard/reading.ts";
 import { startWorker } from "../workerd/host.mjs";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 import { ownServer } from "./demo-server.ts";
 import type { Step, Task } from "./guard-client.ts";
 
@@ -47,7 +47,7 @@ beforeAll(async () => {
       options: { bindings: { TENANTS: JSON.stringify(tenants) } },
     },
   });
-}, 60_000);
+});
 
 afterAll(async () => {
   await worker?.stop();

@@ -2,7 +2,7 @@
 // without access, and what a response must not say.
 import { beforeAll, describe, expect, test } from "vitest";
 import { orderRows } from "../../worker-example/sample-data.mjs";
-import { ONCE, startDemo, type DemoWorker } from "./demo-server.ts";
+import { ONCE, startDemo, type DemoWorker, workerds } from "./demo-server.ts";
 
 interface Order {
   id: number;
@@ -53,7 +53,7 @@ async function problem(answer: Response | Promise<Response>, status: number) {
   return body;
 }
 
-describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
+describe.each(workerds)("workerd %s", (workerd) => {
   let worker: DemoWorker;
   let acme: Ask;
   let globex: Ask;

@@ -27,7 +27,7 @@ beforeAll(async () => {
     args: flags.split(" "),
     viewport: { width: 1200, height: 900 },
   });
-}, 60_000);
+});
 afterAll(async () => {
   await browser?.close();
   if (profile) await rm(profile, { recursive: true, force: true });

@@ -14,7 +14,7 @@ beforeAll(async () => {
   standbyUrl.port = String(servers.standbys[0]!.descriptor.port);
   await servers.standbys[0]!.catchUp(servers.primary);
   worker = await demo.worker({ standbyUrl: standbyUrl.href });
-}, 120_000);
+});
 
 test("a client sees its own order before the standby has it", async () => {
   const [standby] = servers.standbys as [ClusterOfServers["standbys"][0]];

@@ -32,7 +32,7 @@ let worker: DemoWorker;
 beforeAll(async () => {
   demo = await startDemo();
   worker = await demo.worker({ tail: TAIL });
-}, 60_000);
+});
 
 const spans = () =>
   worker.logs.flatMap((line) => (line.startsWith("span ") ? [JSON.parse(line.slice(5)) as Span] : []));
@@ -46,7 +46,7 @@ async function spansOf(response: Response, calls: number) {
     return { request, beneath: spans().filter(({ parent }) => request && parent === request.id) };
   };
   const ofDriver = ({ attributes }: Span) => "db.system.name" in attributes;
-  await expect.poll(() => find().request && find().beneath.filter(ofDriver).length, { timeout: 5_000 }).toBe(calls);
+  await expect.poll(() => find().request && find().beneath.filter(ofDriver).length).toBe(calls);
   const { request, beneath } = find();
   return { request: request!, calls: beneath.filter(ofDriver) };
 }

@@ -42,7 +42,7 @@ test("wrangler deploy --dry-run bundles the example", async () => {
   expect(files.filter((name) => name.endsWith(".wasm"))).toHaveLength(2);
   const script = await readFile(path.join(folder, "out", "worker.js"), "utf8");
   expect(script).not.toMatch(/from "node:/); // nodejs_compat is off: such an import would fail at the first request
-}, 60_000);
+});
 
 test("the compatibility flags are those that the README names, without nodejs_compat", async () => {
   const config = await readFile(path.join(here, "wrangler.jsonc"), "utf8");

@@ -95,12 +95,12 @@ beforeAll(async () => {
   await admin.connect();
   await admin.query(TABLE);
   await command("wrangler", "types", "--env-interface", "CloudflareEnv", "cloudflare-env.d.ts");
-}, 600_000);
+});
 afterAll(async () => {
   await admin?.end();
   await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
   project?.remove();
-}, 120_000);
+});
 
 async function asSuperuser(text: string): Promise<void> {
   const client = new pg.Client({ connectionString: server.superuserUrl });
@@ -191,9 +191,9 @@ async function mayBeLeft(address: string): Promise<void> {
   try {
     await locker.query("begin; lock table users");
     const client = await silentClient(address, "/api/stream");
-    await expect.poll(busy, { timeout: 30_000 }).toEqual(["relation"]);
+    await expect.poll(busy).toEqual(["relation"]);
     client.resetAndDestroy();
-    await expect.poll(busy, { timeout: 30_000 }).toEqual([]);
+    await expect.poll(busy).toEqual([]);
   } finally {
     await locker.end();
   }
@@ -209,8 +209,8 @@ test("built with Turbopack", minutes, async () => {
   // The page's warning: OpenNext reads all rows, even without a reader.
   const client = await silentClient(address, "/api/stream");
   onTestFinished(() => void client.destroy());
-  await expect.poll(busy, { timeout: 30_000 }).not.toEqual([]);
-  await expect.poll(busy, { timeout: 60_000 }).toEqual([]);
+  await expect.poll(busy).not.toEqual([]);
+  await expect.poll(busy).toEqual([]);
   expect(client.bytesRead).toBeLessThan(1e6);
 
   const kept = async () => (await fetch(new URL("/api/kept", address))).json();
@@ -227,9 +227,9 @@ test("built with webpack, behind a Worker that answers one path itself", minutes
   expect(idsIn(exported)).toEqual(Array.from({ length: LAST }, (_, n) => n + 1));
   // Here the server waits for the client.
   const client = await silentClient(address, "/export");
-  await expect.poll(busy, { timeout: 30_000 }).toEqual(["ClientWrite"]);
+  await expect.poll(busy).toEqual(["ClientWrite"]);
   client.resetAndDestroy();
-  await expect.poll(busy, { timeout: 30_000 }).toEqual([]);
+  await expect.poll(busy).toEqual([]);
 });
 
 test("without the setting a call reports what is wrong", minutes, async () => {
@@ -248,7 +248,7 @@ test("next dev, with wrangler's replacement for the binding", minutes, async () 
   });
   const address = `http://127.0.0.1:${port}/`;
   const answer = async () => (await fetch(`${address}api/users?after=${LAST - 1}`).catch(() => undefined))?.json();
-  await expect.poll(answer, { timeout: 300_000, interval: 1000 }).toEqual([{ id: LAST, name: "x".repeat(3000) }]);
+  await expect.poll(answer, { interval: 1000 }).toEqual([{ id: LAST, name: "x".repeat(3000) }]);
   expect(await (await fetch(address)).text()).toMatch(/<li>Ada<\/li>/);
 });
 

@@ -29,7 +29,7 @@ export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
   const waits = ({ how }: Mode) => how === "silence" || how === "half-open";
 
   const play = ({ how, pipelining }: Mode) => {
-    test(`settles its calls rightly when cut by ${how} after any byte`, { timeout: 300_000 }, async () => {
+    test(`settles its calls rightly when cut by ${how} after any byte`, async () => {
       const { end, steps } = await whole(stage, "pool", false, pipelining);
       const offsets = sampled(range(from, end), EACH);
       const cut: Cut = { script: "pool", unit: "byte", how, tls: false, steps, pipelining };

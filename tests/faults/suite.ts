@@ -34,7 +34,7 @@ export function faultSuite(suite: FaultSuite): void {
     // within records; the others are cut after records by FIN and within records by RST.
     for (const how of ["fin", "rst"] as const) {
       for (const script of SCRIPTS) {
-        test(`by ${how} after any byte settles its calls rightly: ${script}`, { timeout: 300_000 }, async () => {
+        test(`by ${how} after any byte settles its calls rightly: ${script}`, async () => {
           const { from, end, steps } = await whole(stage, script, false);
           expect(await whole(stage, script, false), "the session is not the same each time").toEqual({
             from,
@@ -56,7 +56,7 @@ export function faultSuite(suite: FaultSuite): void {
           expect(cut).toEqual(offsets);
         });
 
-        test(`by ${how} at TLS records settles its calls rightly: ${script}`, { timeout: 300_000 }, async () => {
+        test(`by ${how} at TLS records settles its calls rightly: ${script}`, async () => {
           const { from, end, steps } = await whole(stage, script, true);
           const offsets = sampled(range(from, end), 4);
           const begin = from === 0 ? [0, 1] : [];
@@ -79,7 +79,7 @@ export function faultSuite(suite: FaultSuite): void {
     }
 
     // Deno reads such a link in another way.
-    test("by rst within TLS records of an unverified link settles its calls", { timeout: 300_000 }, async () => {
+    test("by rst within TLS records of an unverified link settles its calls", async () => {
       const { from, end, steps } = await whole(stage, "described", true);
       const offsets = sampled(range(from, end), 4);
       const cut = {

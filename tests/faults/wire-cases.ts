@@ -3,7 +3,7 @@
 //
 // Cases as in tests/integration (same context, every runtime); they are here because they need the fault host.
 import type { Case } from "../integration/context.ts";
-import { inTime, pause } from "../support/until.ts";
+import { inTime, pause } from "../support/until.mjs";
 import { flightCases } from "./flight-cases.ts";
 import { lines, through } from "./proxied.ts";
 

@@ -14,7 +14,7 @@ const MOST_KIB = 16 * 1024;
 const [server] = testServers().servers;
 const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
-test("Node streams 1 GB in flat memory", { timeout: 120_000 }, async () => {
+test("Node streams 1 GB in flat memory", async () => {
   const child = fork(at("stream-child.mjs"), [server!.url], { execArgv: [] });
   const [measured] = (await Promise.race([
     once(child, "message"),
@@ -26,7 +26,7 @@ test("Node streams 1 GB in flat memory", { timeout: 120_000 }, async () => {
   expect(Math.min(...grown), `KiB grown: ${grown.join(", ")}`).toBeLessThanOrEqual(MOST_KIB);
 });
 
-test("Node reads a million rows by batches in flat memory", { timeout: 120_000 }, async () => {
+test("Node reads a million rows by batches in flat memory", async () => {
   const child = fork(at("rows-child.mjs"), [server!.url], { execArgv: [] });
   const [{ rows, seen }] = (await Promise.race([
     once(child, "message"),
@@ -37,23 +37,19 @@ test("Node reads a million rows by batches in flat memory", { timeout: 120_000 }
   expect(seen[1]! - seen[0]!, `KiB grown from ${seen[0]} KiB`).toBeLessThanOrEqual(MOST_KIB);
 });
 
-test(
-  "Node refuses three rows of 200 MB at once under a cap in flat memory, and a connection beside them goes on",
-  { timeout: 240_000 },
-  async () => {
-    const child = fork(at("caps-child.mjs"), [server!.url], { execArgv: [] });
-    const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)));
-    const [said] = (await Promise.race([once(child, "message"), ended])) as [
-      { errors: string[]; idle: number; grown: number; wasm: number[] },
-    ];
-    expect(said.errors).toEqual(Array(3).fill("RESPONSE_TOO_LARGE bytes"));
-    expect(said.idle).toBe(1);
-    // One instance, which holds at most the cap of json that is counted as it arrives.
-    expect(said.wasm).toHaveLength(1);
-    expect(said.wasm[0], "bytes of wasm memory").toBeLessThanOrEqual(8 << 20);
-    expect(said.grown, "KiB grown").toBeLessThanOrEqual(2 * MOST_KIB);
-  },
-);
+test("Node refuses three rows of 200 MB at once under a cap in flat memory, and a connection beside them goes on", async () => {
+  const child = fork(at("caps-child.mjs"), [server!.url], { execArgv: [] });
+  const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)));
+  const [said] = (await Promise.race([once(child, "message"), ended])) as [
+    { errors: string[]; idle: number; grown: number; wasm: number[] },
+  ];
+  expect(said.errors).toEqual(Array(3).fill("RESPONSE_TOO_LARGE bytes"));
+  expect(said.idle).toBe(1);
+  // One instance, which holds at most the cap of json that is counted as it arrives.
+  expect(said.wasm).toHaveLength(1);
+  expect(said.wasm[0], "bytes of wasm memory").toBeLessThanOrEqual(8 << 20);
+  expect(said.grown, "KiB grown").toBeLessThanOrEqual(2 * MOST_KIB);
+});
 
 const refusesGigabyte = async () => {
   const child = fork(at("gigabyte-child.mjs"), [server!.url], { execArgv: [] });
@@ -71,7 +67,6 @@ if (isRelease)
 // A TLS socket in push mode would buffer what its reader does not read: node:tls in Deno grew by 942 MB in 1.5 s.
 test.each([["node"], ["bun"], ["deno", "run", "-A"]])(
   "%s: a reader that stops under unverified TLS stops the server",
-  { timeout: 120_000 },
   async (...runtime) => {
     const [name, ...flags] = runtime;
     const command = name === "node" ? process.execPath : at(`../../node_modules/.bin/${name}`);
@@ -89,7 +84,6 @@ test.each([["node"], ["bun"], ["deno", "run", "-A"]])(
 // 77, 148, 155, 141), so two gigabytes come before the one that is measured.
 test.each(["newest" as const, ...(isRelease ? ["node-20" as const] : [])])(
   "a Worker in workerd %s streams 1 GB in flat memory",
-  { timeout: 300_000 },
   async (which) => {
     const worker = await startWorker({ entry: at("worker.ts"), options: { bindings: { URL: server!.url } }, which });
     try {

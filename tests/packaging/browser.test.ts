@@ -40,27 +40,23 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   browser = await chromium.launch({ executablePath: chromiumFile(), args: ["--no-sandbox", "--disable-gpu"] });
-}, 120_000);
+});
 afterAll(async () => {
   await browser?.close();
   server.close();
   project?.remove();
 });
 
-test(
-  "a page queries and streams through a WebSocket, and without a WebSocket its error says what is needed",
-  { timeout: 60_000 },
-  async () => {
-    const page = await browser.newPage();
-    const complaints: string[] = [];
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    await page.goto(address);
-    await page.waitForFunction("window.run");
-    const found = await page.evaluate(`run(${JSON.stringify(url)}, ${JSON.stringify(webSockets.plain)})`);
-    expect(found).toEqual([[{ n: 42 }], 50_000, '{"a":1}\n']);
-    expect(await page.evaluate(`without(${JSON.stringify(url)})`)).toMatch(
-      /^UNSUPPORTED_ON_RUNTIME: There is no TCP here/,
-    );
-    expect(complaints).toEqual([]);
-  },
-);
+test("a page queries and streams through a WebSocket, and without a WebSocket its error says what is needed", async () => {
+  const page = await browser.newPage();
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  await page.goto(address);
+  await page.waitForFunction("window.run");
+  const found = await page.evaluate(`run(${JSON.stringify(url)}, ${JSON.stringify(webSockets.plain)})`);
+  expect(found).toEqual([[{ n: 42 }], 50_000, '{"a":1}\n']);
+  expect(await page.evaluate(`without(${JSON.stringify(url)})`)).toMatch(
+    /^UNSUPPORTED_ON_RUNTIME: There is no TCP here/,
+  );
+  expect(complaints).toEqual([]);
+});

@@ -43,7 +43,7 @@ beforeAll(() => {
   project.link("@opentelemetry/api");
   entry = project.write("worker.mjs", WORKER);
   project.write("script.mjs", SCRIPT);
-}, 120_000);
+});
 afterAll(() => project.remove());
 
 /** Puts the wasm beside the bundle, where `./pgz_edge_bg.wasm` finds it. */
@@ -76,9 +76,7 @@ function byWebpack(settings: webpack.Configuration): Promise<void> {
   });
 }
 
-const minute = { timeout: 120_000 };
-
-test("webpack builds for Workers", minute, async () => {
+test("webpack builds for Workers", async () => {
   const file = besideWasm("webpack");
   await byWebpack({
     entry,
@@ -95,7 +93,7 @@ test("webpack builds for Workers", minute, async () => {
   expect(await inWorkerd(file)).toBe(ROW);
 });
 
-test("webpack builds for Node", minute, async () => {
+test("webpack builds for Node", async () => {
   const file = project.at("webpack-node", "script.cjs");
   await byWebpack({
     entry: project.at("script.mjs"),
@@ -105,7 +103,7 @@ test("webpack builds for Node", minute, async () => {
   expect(await inNode(file)).toBe(ROW);
 });
 
-test.each(["rollup", "rolldown"])("%s builds for Workers", minute, async (name) => {
+test.each(["rollup", "rolldown"])("%s builds for Workers", async (name) => {
   const file = besideWasm(name);
   const external = [CLOUDFLARE, WASM];
   const output = {
@@ -124,7 +122,7 @@ test.each(["rollup", "rolldown"])("%s builds for Workers", minute, async (name) 
   expect(await inWorkerd(file)).toBe(ROW);
 });
 
-test("Vite builds for Workers with its option ssr", minute, async () => {
+test("Vite builds for Workers with its option ssr", async () => {
   const file = besideWasm("vite");
   await vite({
     root: project.folder,
@@ -147,7 +145,7 @@ test("Vite builds for Workers with its option ssr", minute, async () => {
   expect(await inWorkerd(file)).toBe(ROW);
 });
 
-test("a Worker that was bundled without the condition says what to set", minute, async () => {
+test("a Worker that was bundled without the condition says what to set", async () => {
   const outDir = project.at("vite-wrong");
   await vite({
     root: project.folder,
@@ -163,7 +161,7 @@ test("a Worker that was bundled without the condition says what to set", minute,
   expect(await inWorkerd(file, ["nodejs_compat"])).toMatch(said);
 });
 
-test.each(["esm", "cjs"] as const)("esbuild builds for Node as %s", minute, async (format) => {
+test.each(["esm", "cjs"] as const)("esbuild builds for Node as %s", async (format) => {
   const outfile = project.at(`esbuild-${format}`, format === "esm" ? "script.mjs" : "script.cjs");
   const entryPoints = [project.at("script.mjs")];
   await esbuild({ entryPoints, bundle: true, platform: "node", format, outfile, logLevel: "error" });
@@ -175,7 +173,7 @@ test.each([
   ["where it cannot load modules", process.execPath, ["--no-experimental-require-module"]],
   ["22", nodeBinary(22), []],
   ["24", nodeBinary(24), []],
-])("require in Node %s", minute, async (_, node, flags) => {
+])("require in Node %s", async (_, node, flags) => {
   const file = project.write(
     "require.cjs",
     `const { connect, PgzError } = require("pgz-edge");
@@ -192,7 +190,7 @@ test.each([
   expect(stdout).toBe("true true function function\n");
 });
 
-test("Jest runs a test that uses the driver", minute, async () => {
+test("Jest runs a test that uses the driver", async () => {
   project.write(
     "jest/db.test.js",
     `const { connect } = require("pgz-edge");

@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 import type postgres from "postgres-js";
 import { expect } from "vitest";
 import type { Client, PgzError, Pool } from "../../js/index.ts";
-import { pause, until } from "../support/until.ts";
+import { pause, until } from "../support/until.mjs";
 
 const { sql } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 

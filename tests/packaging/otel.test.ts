@@ -352,7 +352,7 @@ const bin = (name: string) => fileURLToPath(new URL(`../../node_modules/.bin/${n
 test.each([
   ["Deno", bin("deno"), ["run", "-A"]],
   ["Bun", bin("bun"), []],
-])("spans have their callers as parents in %s", { timeout: 60_000 }, (_, command, parameters) => {
+])("spans have their callers as parents in %s", (_, command, parameters) => {
   const app = fileURLToPath(new URL("otel-app.mjs", import.meta.url));
   const env = { ...process.env, URL: `postgres://${user}:${password}@${host}:${port}/${database}?sslmode=disable` };
   const output = execFileSync(command, [...parameters, app], { env, encoding: "utf8" });

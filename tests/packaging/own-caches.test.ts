@@ -39,7 +39,7 @@ test.each<[words: string[], project: string, reason: string | RegExp]>([
   [[bin("bun"), "install"], "project", NO_REGISTRY],
   [[bin("bun"), "x", "left-pad"], "package", NO_REGISTRY],
   [["cargo", "search", "itoa"], "package", "offline"],
-])("%j fails without caches of its own", { timeout: 60_000 }, (words, project, reason) => {
+])("%j fails without caches of its own", (words, project, reason) => {
   const { status, text } = run(words, project);
   expect(status).not.toBe(0);
   if (typeof reason === "string") expect(text).toContain(reason);

@@ -82,7 +82,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
   const address = `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`;
   npm = { ...process.env, URL: url, ...ownCaches(at("caches"), { registry: address }) };
-}, 120_000);
+});
 afterAll(() => {
   registry.close();
   rmSync(folder, { recursive: true, force: true });
@@ -96,7 +96,6 @@ async function run(project: string, command: string, ...parameters: string[]): P
 /** The lines that docs/pg.md says to write. */
 const ALIAS = "npm:pgz-edge-pg@^8.23.0";
 const dependencies = { pg: ALIAS, "pgz-edge": "*", "old-library": "1.0.0" };
-const minutes = { timeout: 180_000 };
 const install = ["install", "--no-audit", "--no-fund", "--loglevel=error"];
 
 /** The application, with pg's name for the facade, installed by npm. */
@@ -107,41 +106,34 @@ async function installed(name: string): Promise<string> {
   return name;
 }
 
-test(
-  "npm: an alias and an override, run in Node, with and without modules by require, in Deno and in Bun",
-  minutes,
-  async () => {
-    const project = await installed("by-npm");
-    expect(await run(project, process.execPath, "app.cjs")).toBe(ANSWER);
-    expect(await run(project, process.execPath, "--no-experimental-require-module", "app.cjs")).toBe(ANSWER);
-    expect(await run(project, bin("deno"), "run", "-A", "app.cjs")).toBe(ANSWER);
-    expect(await run(project, bin("bun"), "app.cjs")).toBe(ANSWER);
-    write(`${project}/app.mjs`, 'import pg, { Pool } from "pg"; console.log(pg.Pool === Pool, pg.native);');
-    expect(await run(project, process.execPath, "app.mjs")).toBe("true null");
-    write(
-      `${project}/facade.cjs`,
-      'const { Client, default: pg } = require("pgz-edge/pg"); console.log(pg.Client === Client, require("pg/types") === require("pg").types);',
-    );
-    expect(await run(project, process.execPath, "--no-experimental-require-module", "facade.cjs")).toBe("true true");
-    // Without the override the library would get pg itself.
-    write("without/package.json", manifest("without", "1.0.0", { dependencies: { "old-library": "1.0.0" } }));
-    await run("without", "npm", ...install);
-    expect(await run("without", process.execPath, "-p", 'require("pg").isReal')).toBe("true");
-  },
-);
+test("npm: an alias and an override, run in Node, with and without modules by require, in Deno and in Bun", async () => {
+  const project = await installed("by-npm");
+  expect(await run(project, process.execPath, "app.cjs")).toBe(ANSWER);
+  expect(await run(project, process.execPath, "--no-experimental-require-module", "app.cjs")).toBe(ANSWER);
+  expect(await run(project, bin("deno"), "run", "-A", "app.cjs")).toBe(ANSWER);
+  expect(await run(project, bin("bun"), "app.cjs")).toBe(ANSWER);
+  write(`${project}/app.mjs`, 'import pg, { Pool } from "pg"; console.log(pg.Pool === Pool, pg.native);');
+  expect(await run(project, process.execPath, "app.mjs")).toBe("true null");
+  write(
+    `${project}/facade.cjs`,
+    'const { Client, default: pg } = require("pgz-edge/pg"); console.log(pg.Client === Client, require("pg/types") === require("pg").types);',
+  );
+  expect(await run(project, process.execPath, "--no-experimental-require-module", "facade.cjs")).toBe("true true");
+  // Without the override the library would get pg itself.
+  write("without/package.json", manifest("without", "1.0.0", { dependencies: { "old-library": "1.0.0" } }));
+  await run("without", "npm", ...install);
+  expect(await run("without", process.execPath, "-p", 'require("pg").isReal')).toBe("true");
+});
 
-test(
-  "knex, which is CommonJS, over the package that stands for pg, where Node cannot load modules by require",
-  minutes,
-  async () => {
-    const project = await installed("by-knex");
-    // It must look as if installed here: through a link, Node would look for pg in this repository.
-    for (const name of readdirSync(path.join(root, "node_modules")))
-      if (!name.startsWith(".") && !existsSync(at(project, "node_modules", name)))
-        symlinkSync(path.join(root, "node_modules", name), at(project, "node_modules", name));
-    write(
-      `${project}/knex.cjs`,
-      `const knex = require("knex")({ client: "pg", connection: process.env.URL, pool: { min: 0, max: 1 } });
+test("knex, which is CommonJS, over the package that stands for pg, where Node cannot load modules by require", async () => {
+  const project = await installed("by-knex");
+  // It must look as if installed here: through a link, Node would look for pg in this repository.
+  for (const name of readdirSync(path.join(root, "node_modules")))
+    if (!name.startsWith(".") && !existsSync(at(project, "node_modules", name)))
+      symlinkSync(path.join(root, "node_modules", name), at(project, "node_modules", name));
+  write(
+    `${project}/knex.cjs`,
+    `const knex = require("knex")({ client: "pg", connection: process.env.URL, pool: { min: 0, max: 1 } });
      (async () => {
        await knex.raw("create temp table k_users (id serial, name text unique)");
        await knex("k_users").insert([{ name: "Ann" }, { name: "Bob" }]);
@@ -150,13 +142,12 @@ test(
        await knex.destroy();
        console.log(names.join(), failed.code, failed instanceof require("pg").DatabaseError, require("pg").isReal);
      })();`,
-    );
-    const flags = ["--preserve-symlinks", "--no-experimental-require-module"];
-    expect(await run(project, process.execPath, ...flags, "knex.cjs")).toBe("Ann,Bob 23505 true undefined");
-  },
-);
+  );
+  const flags = ["--preserve-symlinks", "--no-experimental-require-module"];
+  expect(await run(project, process.execPath, ...flags, "knex.cjs")).toBe("Ann,Bob 23505 true undefined");
+});
 
-test("npm installs the packed files while no registry has them", minutes, async () => {
+test("npm installs the packed files while no registry has them", async () => {
   const packed = (name: string) => readdirSync(folder).find((file) => new RegExp(`^${name}-\\d.*tgz$`).test(file))!;
   const [alias, driver] = [packed("pgz-edge-pg"), packed("pgz-edge")];
   expect(readFileSync(path.join(root, "docs/pg.md"), "utf8")).toContain(`\`${alias}\``);
@@ -167,14 +158,14 @@ test("npm installs the packed files while no registry has them", minutes, async 
   expect(await run("by-file", process.execPath, "app.cjs")).toBe(ANSWER);
 });
 
-test("Bun's own install accepts the same lines", minutes, async () => {
+test("Bun's own install accepts the same lines", async () => {
   write("by-bun/package.json", manifest("by-bun", "1.0.0", { dependencies, overrides: { pg: ALIAS } }));
   write("by-bun/app.cjs", APP);
   await run("by-bun", bin("bun"), "install");
   expect(await run("by-bun", bin("bun"), "app.cjs")).toBe(ANSWER);
 });
 
-test("Deno's import map works for modules of the application", minutes, async () => {
+test("Deno's import map works for modules of the application", async () => {
   const imports = { pg: ALIAS, "pgz-edge": "npm:pgz-edge@*" };
   write("by-deno/deno.json", JSON.stringify({ imports }));
   write(
@@ -211,7 +202,6 @@ const aliases = [
 ] as const;
 test.each(bundlers.flatMap((bundler) => aliases.map((alias) => [bundler, ...alias] as const)))(
   "%s: %s in place of pg, for %s",
-  minutes,
   async (bundler, alias, library) => {
     const application = `${bundler}-${alias === "pgz-edge/pg" ? "facade" : "package"}`;
     const entry = await unaliased(application, library);
@@ -267,37 +257,33 @@ const bundle: Record<(typeof bundlers)[number], (what: Bundle) => Promise<unknow
     }),
 };
 
-test(
-  "TypeScript: paths lead to the facade's types, and the package that stands for pg has its own",
-  minutes,
-  async () => {
-    const project = await installed("by-typescript");
-    const file = write(
-      `${project}/app.ts`,
-      `import pg, { Client, type PoolClient, type QueryResult } from "pg";
+test("TypeScript: paths lead to the facade's types, and the package that stands for pg has its own", async () => {
+  const project = await installed("by-typescript");
+  const file = write(
+    `${project}/app.ts`,
+    `import pg, { Client, type PoolClient, type QueryResult } from "pg";
      export const pool = new pg.Pool({ max: 3 });
      export const rows = async (): Promise<QueryResult<{ a: number }>> => pool.query<{ a: number }>("select 1 as a");
      export const one: Promise<PoolClient> = pool.connect();
      // @ts-expect-error: there is no such option
      export const client = new Client({ nothing: 1 });`,
-    );
-    const errors = (paths: Record<string, string[]>) => {
-      const options: ts.CompilerOptions = {
-        strict: true,
-        noEmit: true,
-        target: ts.ScriptTarget.ES2022,
-        module: ts.ModuleKind.ESNext,
-        moduleResolution: ts.ModuleResolutionKind.Bundler,
-        types: [path.join(root, "node_modules/@types/node")],
-        skipLibCheck: true,
-        paths,
-      };
-      const found = ts.getPreEmitDiagnostics(ts.createProgram([file], options));
-      return found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, " "));
+  );
+  const errors = (paths: Record<string, string[]>) => {
+    const options: ts.CompilerOptions = {
+      strict: true,
+      noEmit: true,
+      target: ts.ScriptTarget.ES2022,
+      module: ts.ModuleKind.ESNext,
+      moduleResolution: ts.ModuleResolutionKind.Bundler,
+      types: [path.join(root, "node_modules/@types/node")],
+      skipLibCheck: true,
+      paths,
     };
-    expect(errors({})).toEqual([]);
-    rmSync(at(project, "node_modules/pg"), { recursive: true });
-    expect(errors({})).not.toEqual([]);
-    expect(errors({ pg: [at(project, "node_modules/pgz-edge/dist/types/adapters/pg.d.ts")] })).toEqual([]);
-  },
-);
+    const found = ts.getPreEmitDiagnostics(ts.createProgram([file], options));
+    return found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, " "));
+  };
+  expect(errors({})).toEqual([]);
+  rmSync(at(project, "node_modules/pg"), { recursive: true });
+  expect(errors({})).not.toEqual([]);
+  expect(errors({ pg: [at(project, "node_modules/pgz-edge/dist/types/adapters/pg.d.ts")] })).toEqual([]);
+});

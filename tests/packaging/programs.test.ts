@@ -40,7 +40,6 @@ const INSTALLED = [
   ...["next", "react", "react-dom", "@types/react", "csstype", "typescript"],
   ...["@sveltejs/kit", "@sveltejs/adapter-node", "@sveltejs/vite-plugin-svelte", "svelte", "vite"],
 ];
-const minute = { timeout: 120_000 };
 
 const filesOf = (page: string) =>
   [...readFileSync(path.join(root, page), "utf8").matchAll(/^```\w+ (\S+\.\w+)\n([^]*?)^```/gm)].map(
@@ -68,7 +67,7 @@ beforeAll(async () => {
   await admin.connect();
   await admin.query(TABLE);
   await wrangler("types");
-}, 120_000);
+});
 afterAll(async () => {
   await admin?.end();
   await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
@@ -215,7 +214,7 @@ async function mayBeLeft(address: string): Promise<void> {
   await large.body!.getReader().read();
   expect(await busy()).toBe(1);
   leave.abort();
-  await expect.poll(busy, { timeout: 10_000 }).toBe(0);
+  await expect.poll(busy).toBe(0);
 
   const locker = new pg.Client({ connectionString: to(server.superuserUrl) });
   await locker.connect();
@@ -224,9 +223,9 @@ async function mayBeLeft(address: string): Promise<void> {
     const { hostname, port, pathname } = new URL(address);
     const client = connect(Number(port), hostname);
     client.write(`GET ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`);
-    await expect.poll(busy, { timeout: 10_000 }).toBe(1);
+    await expect.poll(busy).toBe(1);
     client.resetAndDestroy(); // a local workerd takes a plain end for a client that has nothing more to send
-    await expect.poll(busy, { timeout: 10_000 }).toBe(0);
+    await expect.poll(busy).toBe(0);
   } finally {
     await locker.end();
   }
@@ -238,16 +237,12 @@ async function rowsOf(response: Response): Promise<number[]> {
 }
 
 describe("README.md", () => {
-  test(
-    "the README's Worker passes strict TypeScript with the types that wrangler writes for its configuration",
-    minute,
-    () => {
-      const files = ["readme/worker.ts", "readme/worker-configuration.d.ts"];
-      expect(complaints(files, [])).toEqual([]);
-    },
-  );
+  test("the README's Worker passes strict TypeScript with the types that wrangler writes for its configuration", () => {
+    const files = ["readme/worker.ts", "readme/worker-configuration.d.ts"];
+    expect(complaints(files, [])).toEqual([]);
+  });
 
-  test("the README's Worker answers as wrangler bundles it", minute, async () => {
+  test("the README's Worker answers as wrangler bundles it", async () => {
     expect(await wrangler("deploy", "--dry-run", "--outdir", "out")).toMatch(/env\.HYPERDRIVE/);
     expect(await rowsOf(await fetch(await inWorkerd("readme/out/worker.js")))).toEqual([2, 3]);
   });
@@ -257,7 +252,7 @@ describe("docs/node.md", () => {
   beforeAll(() => admin.query(MANY));
   afterAll(() => admin.query("delete from users where id > 3"));
 
-  test("the node:http server of docs/node.md answers", minute, async () => {
+  test("the node:http server of docs/node.md answers", async () => {
     const page = readFileSync(path.join(root, "docs/node.md"), "utf8");
     const [, text] = /^```ts run\n(import \{ createServer[^]*?\.listen\()0\);/m.exec(page)!;
     project.write("page.ts", `${text}Number(process.env["PORT"]));`);
@@ -284,18 +279,18 @@ describe("docs/examples.md", () => {
     ]);
   });
 
-  test("the files for Workers pass strict TypeScript", minute, () => {
+  test("the files for Workers pass strict TypeScript", () => {
     const files = ["worker.ts", "hono-worker.ts", "readme/worker-configuration.d.ts"];
     expect(complaints(files, [], { skipLibCheck: true })).toEqual([]);
   });
 
-  test("the files for servers pass strict TypeScript", minute, () => {
+  test("the files for servers pass strict TypeScript", () => {
     const routes = ["next/app/users/route.ts", "sveltekit/src/routes/users/+server.ts"];
     const files = ["server.ts", "node-server.ts", "hono-server.ts", "slim.ts", ...routes];
     expect(complaints(files, ["node"], { skipLibCheck: true })).toEqual([]);
   });
 
-  test.each(["worker.ts", "hono-worker.ts"])("%s answers in workerd", minute, async (entry) => {
+  test.each(["worker.ts", "hono-worker.ts"])("%s answers in workerd", async (entry) => {
     await works(await inWorkerd(entry));
   });
 
@@ -304,14 +299,13 @@ describe("docs/examples.md", () => {
     ["server.ts", "Bun", [bin("bun"), "server.ts"]],
     ["node-server.ts", "Node", [nodeBinary(22), "node-server.ts"]],
     ["hono-server.ts", "Node", [nodeBinary(22), "hono-server.ts"]],
-  ])("%s in %s", minute, async (_, __, command) => {
+  ])("%s in %s", async (_, __, command) => {
     await works(await listening(command));
   });
 
   // Next builds with Turbopack unless told otherwise. A build takes half a minute, so only a release makes it.
   test.for(isRelease ? ["--turbopack", "--webpack"] : [])(
     "next/ by next build %s in its Node runtime; it builds without a database, and its edge runtime says that it has no TCP",
-    { timeout: 300_000 },
     async (bundler) => {
       project.write(
         "next/app/edge/route.ts",
@@ -336,26 +330,22 @@ describe("docs/examples.md", () => {
     },
   );
 
-  test(
-    "sveltekit/ answers with its adapter for Node, and builds without a database",
-    { timeout: 300_000 },
-    async () => {
-      const cwd = project.at("sveltekit");
-      project.write("sveltekit/src/app.html", "<head>%sveltekit.head%</head><body>%sveltekit.body%</body>");
-      project.write("sveltekit/package.json", JSON.stringify({ private: true, type: "module" }));
-      project.write(
-        "sveltekit/vite.config.js",
-        `import adapter from "@sveltejs/adapter-node";
+  test("sveltekit/ answers with its adapter for Node, and builds without a database", async () => {
+    const cwd = project.at("sveltekit");
+    project.write("sveltekit/src/app.html", "<head>%sveltekit.head%</head><body>%sveltekit.body%</body>");
+    project.write("sveltekit/package.json", JSON.stringify({ private: true, type: "module" }));
+    project.write(
+      "sveltekit/vite.config.js",
+      `import adapter from "@sveltejs/adapter-node";
        import { sveltekit } from "@sveltejs/kit/vite";
        export default { plugins: [sveltekit({ adapter: adapter() })] };`,
-      );
-      const vite = path.join(root, "node_modules/vite/bin/vite.js");
-      await promisify(execFile)(nodeBinary(24), [vite, "build"], { cwd });
-      await works(await listening([nodeBinary(24), "build"], "sveltekit"));
-    },
-  );
+    );
+    const vite = path.join(root, "node_modules/vite/bin/vite.js");
+    await promisify(execFile)(nodeBinary(24), [vite, "build"], { cwd });
+    await works(await listening([nodeBinary(24), "build"], "sveltekit"));
+  });
 
-  test("slim.ts answers in Node", minute, async () => {
+  test("slim.ts answers in Node", async () => {
     const env = { ...process.env, DATABASE_URL: url };
     const { stdout } = await promisify(execFile)(nodeBinary(22), ["slim.ts"], { cwd: project.folder, env });
     expect(stdout).toBe(`[ { n: ${LAST - 3} } ]\n`);

@@ -138,30 +138,22 @@ function run(command: readonly string[]): Promise<{ code: number | null; output:
 }
 
 for (const [name, { head, suffix, command }] of Object.entries(runners))
-  test(
-    `${name}: each test starts from the rows found at the beginning of its file, with two files in parallel`,
-    { timeout: 120_000 },
-    async () => {
-      const folder = name.replace(/[ :]/g, "-");
-      const files = ["one", "two"].map((file) => project.write(`${folder}/${file}.${suffix}`, head + BODY));
-      const { code, output } = await run(command(project.at(folder), files));
-      expect(output).toMatch(/\b8 (passed|pass)|pass 8\b/);
-      expect(code).toBe(0);
-      expect((await outside.query(`select * from ${schema}.item`)).rows).toEqual([]);
-    },
-  );
+  test(`${name}: each test starts from the rows found at the beginning of its file, with two files in parallel`, async () => {
+    const folder = name.replace(/[ :]/g, "-");
+    const files = ["one", "two"].map((file) => project.write(`${folder}/${file}.${suffix}`, head + BODY));
+    const { code, output } = await run(command(project.at(folder), files));
+    expect(output).toMatch(/\b8 (passed|pass)|pass 8\b/);
+    expect(code).toBe(0);
+    expect((await outside.query(`select * from ${schema}.item`)).rows).toEqual([]);
+  });
 
 for (const [name, { head, suffix, command }] of Object.entries(runners))
-  test(
-    `${name}: without pgz-edge/testing, a test finds what the previous test has left`,
-    { timeout: 120_000 },
-    async () => {
-      const folder = `${name.replace(/[ :]/g, "-")}-broken`;
-      const broken = (head + BODY).replace("const db = rollbackEachTest(pool, hooks)", "const db = pool");
-      const file = project.write(`${folder}/one.${suffix}`, broken);
-      const { code, output } = await run(command(project.at(folder), [file]));
-      await outside.exec(`truncate ${schema}.item`);
-      expect(output).toMatch(/1 is not 0/);
-      expect(code).not.toBe(0);
-    },
-  );
+  test(`${name}: without pgz-edge/testing, a test finds what the previous test has left`, async () => {
+    const folder = `${name.replace(/[ :]/g, "-")}-broken`;
+    const broken = (head + BODY).replace("const db = rollbackEachTest(pool, hooks)", "const db = pool");
+    const file = project.write(`${folder}/one.${suffix}`, broken);
+    const { code, output } = await run(command(project.at(folder), [file]));
+    await outside.exec(`truncate ${schema}.item`);
+    expect(output).toMatch(/1 is not 0/);
+    expect(code).not.toBe(0);
+  });

@@ -95,7 +95,7 @@ mkdirSync(path.join(root, ".cache"), { recursive: true });
 const folder = mkdtempSync(path.join(root, ".cache/examples-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("the examples of TSDoc compile", { timeout: 60_000 }, () => {
+test("the examples of TSDoc compile", () => {
   const examples = all.flatMap(({ name, examples: own }) => own.map((text) => ({ name, text })));
   expect(examples.length).toBeGreaterThan(50);
   const files = examples.map(({ text }, index) => {

@@ -12,7 +12,7 @@ import { createCluster, PORT, type Answered, type Options } from "../cluster/wor
 import { fencesOf } from "../packaging/fences.ts";
 import { logFile } from "../servers/index.mjs";
 import { startPatroni, type PatroniCluster, type PatroniNode } from "../servers/patroni.mjs";
-import { pause, until } from "../support/until.ts";
+import { pause, until } from "../support/until.mjs";
 
 const FAILOVERS = Number(process.env["FAILOVERS"] ?? 5);
 const LANES = 6;

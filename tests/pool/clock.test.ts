@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type * as pgz from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 
 const { connect, createPool } = (await import("../../dist/node.js" as string)) as typeof pgz;
 const url = testServers().servers[0]!.url;

@@ -28,7 +28,7 @@ test.each([
   ["Bun", "plain", plain],
   ["Bun", "TLS", tls],
   ["Deno", "plain", plain],
-])("%s, %s: a program ends when its work is done", { timeout: 60_000 }, async (runtime, _, address) => {
+])("%s, %s: a program ends when its work is done", async (runtime, _, address) => {
   expect(await said(runtime, address)).toBe("done\n");
   expect(await said(runtime, address, { holdProcess: true })).toBe("done\nstill there\n");
 });

@@ -5,7 +5,7 @@ import { logFile, type ServerDescriptor } from "../servers/index.mjs";
 import { startPgBouncer } from "../servers/pgbouncer.mjs";
 import { startPgpool } from "../servers/pgpool.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { driver } from "./pooled.ts";
 
 const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/adapters/changes.ts");
@@ -51,7 +51,7 @@ test("a role without REPLICATION is refused with advice", async () => {
   });
 });
 
-test("a standby before 16 is refused, and pgpool-II in front of one times out", { timeout: 60_000 }, async () => {
+test("a standby before 16 is refused, and pgpool-II in front of one times out", async () => {
   pair = await startReplicated({ major: 15, log: logFile("changes-standby") });
   const recovery = { code: "0A000", advice: expect.stringMatching(/connect to the primary/) };
   expect(await refusal(pair.standby.superuserUrl!)).toMatchObject(recovery);
@@ -66,7 +66,7 @@ test("a standby before 16 is refused, and pgpool-II in front of one times out", 
   }
 });
 
-test("a server without wal_level = logical is refused with advice", { timeout: 60_000 }, async () => {
+test("a server without wal_level = logical is refused with advice", async () => {
   pair = await startReplicated({ log: logFile("changes-wal-level"), settings: { wal_level: "replica" } });
   await publish(pair.primary);
   expect(await refusal(pair.primary.superuserUrl!)).toMatchObject({
@@ -78,7 +78,7 @@ test("a server without wal_level = logical is refused with advice", { timeout: 6
 test.each([
   ["PgBouncer", false],
   ["PgBouncer 1.24", true],
-])("%s", { timeout: 60_000 }, async (_, newer) => {
+])("%s", async (_, newer) => {
   const pooler = await startPgBouncer({ server, newer, log: logFile("changes-pgbouncer") });
   try {
     expect(await refusal(pooler.descriptor.superuserUrl!)).toMatchObject(POOLER);

@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
-import { pause, until } from "../support/until.ts";
+import { pause, until } from "../support/until.mjs";
 import { driver } from "./pooled.ts";
 
 let pair: ReplicatedServers | undefined;
@@ -26,7 +26,7 @@ function poolOver({ primary, standby }: ReplicatedServers, max: number) {
 }
 
 // COMMIT is synchronous, so every acknowledged write is on the standby.
-test("after a failover each acknowledged write of a pool is stored exactly once", { timeout: 120_000 }, async () => {
+test("after a failover each acknowledged write of a pool is stored exactly once", async () => {
   pair = await startReplicated({ log: logFile("failover") });
   const pool = poolOver(pair, 5);
   await pool.exec("create table ledger (id int8 not null)");
@@ -77,7 +77,7 @@ test("after a failover each acknowledged write of a pool is stored exactly once"
   await pool.close();
 });
 
-test("a pool leaves a primary that has stopped taking writes", { timeout: 120_000 }, async () => {
+test("a pool leaves a primary that has stopped taking writes", async () => {
   pair = await startReplicated({ log: logFile("switchover"), settings: { synchronous_commit: "local" } });
   const pool = poolOver(pair, 3);
   await pool.exec("create table ledger (id int8 not null)");

@@ -21,7 +21,6 @@ test("the binding is a local link, on which a client's first query is sent early
 
 test.each(["auto", "unnamed"] as const)(
   `${TENANTS} tenants with 50 statements each, each in a request of its own, prepare: "%s"`,
-  { timeout: 180_000 },
   async (prepare) => {
     const load: Load = { prefix: `hyperdrive_${prepare}`, seed, repeat: 3, jobs: 1 };
     console.log(`PGZ_SEED=${seed}`);

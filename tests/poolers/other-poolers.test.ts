@@ -25,27 +25,23 @@ const modes: { name: string; options: Options; without?: RegExp }[] = [
   { name: 'prepare: "named", without scopes', options: { prepare: "named" }, without: /scope/ },
 ];
 
-test.each(modes)(
-  `${TENANTS} tenants with 50 statements each, $name`,
-  { timeout: 180_000 },
-  async ({ options, without }) => {
-    const load: Load = {
-      prefix: `newer_${options.prepare ?? "auto"}`,
-      seed,
-      repeat: 3,
-      jobs: 1,
-      ...(without && { without }),
-    };
-    console.log(`PGZ_SEED=${seed}`);
-    const connect = () =>
-      connectRecognised((observer) => driver.connect(plain(four.descriptor), { ...options, observer }));
-    const lanes = Array.from({ length: TENANTS }, (_, number) => number);
-    const outcome = await withTenants(load, 1, async () =>
-      sum(await Promise.all(lanes.map((number) => runLane(driver, connect, load, number, 0)))),
-    );
-    expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * stepsOf(load), wrong: [], failed: [] });
-  },
-);
+test.each(modes)(`${TENANTS} tenants with 50 statements each, $name`, async ({ options, without }) => {
+  const load: Load = {
+    prefix: `newer_${options.prepare ?? "auto"}`,
+    seed,
+    repeat: 3,
+    jobs: 1,
+    ...(without && { without }),
+  };
+  console.log(`PGZ_SEED=${seed}`);
+  const connect = () =>
+    connectRecognised((observer) => driver.connect(plain(four.descriptor), { ...options, observer }));
+  const lanes = Array.from({ length: TENANTS }, (_, number) => number);
+  const outcome = await withTenants(load, 1, async () =>
+    sum(await Promise.all(lanes.map((number) => runLane(driver, connect, load, number, 0)))),
+  );
+  expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * stepsOf(load), wrong: [], failed: [] });
+});
 
 /** The same text in two schemas, where it returns an int4 and a text. */
 async function schemas(options: Options, work: (client: Client) => Promise<void>): Promise<void> {
@@ -97,7 +93,7 @@ test('with prepare: "named" they are an error, never another row', () =>
  * that end near the end of its buffer of 4,096 bytes. With a Close after each first run, some of these results were
  * lost.
  */
-test("the results of first runs arrive in order", { timeout: 180_000 }, async () => {
+test("the results of first runs arrive in order", async () => {
   const { sql, connect } = driver;
   const lane = async (number: number) => {
     const client = await connect(plain(four.descriptor));

@@ -15,7 +15,7 @@ let pgpool: Awaited<ReturnType<typeof startPgpool>>;
 beforeAll(async () => {
   pair = await startReplicated({ major: 15, log: logFile("replicated") });
   pgpool = await startPgpool({ ...pair, log: logFile("pgpool") });
-}, 60_000);
+});
 afterAll(async () => {
   await pgpool?.stop();
   await pair?.stop();
@@ -35,7 +35,7 @@ const OF_ITS_OWN_QUESTION = [
 test.each<{ name: string; options: Options }>([
   { name: "default options", options: {} },
   { name: 'prepare: "unnamed"', options: { prepare: "unnamed" } },
-])(`${TENANTS} tenants with 50 statements each, $name`, { timeout: 180_000 }, async ({ options }) => {
+])(`${TENANTS} tenants with 50 statements each, $name`, async ({ options }) => {
   const load: Load = { prefix: `pgpool_${options.prepare ?? "auto"}`, seed, repeat: 3, jobs: 1 };
   console.log(`PGZ_SEED=${seed}`);
   const tenants = Array.from({ length: TENANTS }, (_, number) => number);

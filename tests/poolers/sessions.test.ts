@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client, Notice, Options } from "../../js/index.ts";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
 import { startPgBouncer } from "../servers/pgbouncer.mjs";
-import { inTime } from "../support/until.ts";
+import { inTime } from "../support/until.mjs";
 import { direct, driver, plain } from "./pooled.ts";
 
 type Pooler = Awaited<ReturnType<typeof startPgBouncer>>;

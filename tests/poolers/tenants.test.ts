@@ -11,25 +11,21 @@ const modes: { name: string; lanes: number; options: Options }[] = [
   { name: 'prepare: "unnamed"', lanes: 1, options: { prepare: "unnamed" } },
 ];
 
-test.each(modes)(
-  `${TENANTS} tenants with 50 statements each, $name`,
-  { timeout: 180_000 },
-  async ({ lanes, options }) => {
-    const load: Load = { prefix: `pooled_${options.prepare ?? "auto"}`, seed, repeat: 3, jobs: 1 };
-    console.log(`PGZ_SEED=${seed}`);
-    const connect = () => connectRecognised((observer) => driver.connect(plain(pgbouncer), { ...options, observer }));
-    const outcome = await withTenants(load, lanes, async () =>
-      sum(
-        await Promise.all(
-          Array.from({ length: TENANTS * lanes }, (_, n) =>
-            runLane(driver, connect, load, Math.floor(n / lanes), n % lanes),
-          ),
+test.each(modes)(`${TENANTS} tenants with 50 statements each, $name`, async ({ lanes, options }) => {
+  const load: Load = { prefix: `pooled_${options.prepare ?? "auto"}`, seed, repeat: 3, jobs: 1 };
+  console.log(`PGZ_SEED=${seed}`);
+  const connect = () => connectRecognised((observer) => driver.connect(plain(pgbouncer), { ...options, observer }));
+  const outcome = await withTenants(load, lanes, async () =>
+    sum(
+      await Promise.all(
+        Array.from({ length: TENANTS * lanes }, (_, n) =>
+          runLane(driver, connect, load, Math.floor(n / lanes), n % lanes),
         ),
       ),
-    );
-    expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * lanes * stepsOf(load), wrong: [], failed: [] });
-  },
-);
+    ),
+  );
+  expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * lanes * stepsOf(load), wrong: [], failed: [] });
+});
 
 test("PgBouncer invents process ids that no server has", async () => {
   const seen: number[] = [];

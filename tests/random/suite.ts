@@ -44,7 +44,7 @@ export function randomSuite({ label, servers, poolers, run, uncaught }: Suite): 
     places.push({ name: "random sessions [PgBouncer]", server: servers.pgbouncer, tls: false, isPooled: true });
 
   places.forEach(({ name, ...place }, of) => {
-    test(name, { timeout: 120_000 }, async () => {
+    test(name, async () => {
       const counts = { calls: 0, disturbed: 0 };
       const faults: string[] = [];
       const waiting = seeds.map((seed) => seed + of * 1_000_000);

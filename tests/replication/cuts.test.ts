@@ -9,7 +9,7 @@ import { logFile } from "../servers/index.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
 import { generator } from "../support/random.ts";
 import { isRelease } from "../support/release.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { Gate } from "./gate.ts";
 import { Consumer, driver, Expected } from "./replication.ts";
 
@@ -27,7 +27,7 @@ beforeAll(async () => {
   server = await run(await newCluster(18), { log: logFile("changes-cuts"), extra, prepare });
   gate.port = server.descriptor.port;
   port = await gate.open();
-}, 60_000);
+});
 afterAll(async () => {
   gate.close();
   await server?.stop();

@@ -8,7 +8,7 @@ import { Dice } from "../random/dice.ts";
 import { logFile } from "../servers/index.mjs";
 import { newCluster, prepare, run, superuser } from "../servers/postgres.mjs";
 import { isRelease } from "../support/release.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { Program, SCHEMA } from "./ddl-program.ts";
 import { Replica, type Line } from "./ddl-replica.ts";
 import { changes, driver } from "./replication.ts";

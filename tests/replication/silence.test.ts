@@ -1,7 +1,7 @@
 // A link that falls silent without an end: it is given up, and the stream continues over another connection.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { Gate } from "./gate.ts";
 import { changes, driver } from "./replication.ts";
 

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { newCluster, prepare, run, superuser } from "../servers/postgres.mjs";
 import { isRelease } from "../support/release.ts";
-import { pause, until } from "../support/until.ts";
+import { pause, until } from "../support/until.mjs";
 import { driver } from "./replication.ts";
 
 const FORMS = ["iterator", "transactions", "stream", "respond"] as const;
@@ -40,7 +40,7 @@ beforeAll(async () => {
       commit;
     end loop;
   end $$`);
-}, 60_000);
+});
 afterAll(async () => {
   for (const child of children) child.kill();
   await db?.close();

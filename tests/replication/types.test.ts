@@ -40,7 +40,7 @@ afterAll(async () => {
   }
 });
 
-test.each(servers.map(({ name }) => name))("%s", { timeout: 120_000 }, async (server) => {
+test.each(servers.map(({ name }) => name))("%s", async (server) => {
   const pool = pools.get(server)!;
   await pool.simple(
     [...values.keys()]

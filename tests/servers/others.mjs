@@ -7,7 +7,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { cache, scratch } from "./home.mjs";
 import { tail } from "./postgres.mjs";
-import { freePort, pause, supervise } from "./supervise.mjs";
+import { freePort, supervise } from "./supervise.mjs";
+import { until } from "../support/until.mjs";
 
 /** Java starts twice as fast without its second compiler, and these servers are short-lived. */
 const JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"];
@@ -34,10 +35,10 @@ export async function startOther({ name, prepare, log, account, command, ready }
     prepare?.(folder, port);
     writeFileSync(log, "");
     const process = await supervise({ command: command(folder, port), signal: "TERM", folder, log });
-    for (const deadline = Date.now() + 30_000; !process.ended && Date.now() < deadline; await pause(50))
-      if (ready.test(readFileSync(log, "utf8")))
-        return { name, options: { host: "127.0.0.1", port, sslmode: "disable", ...account }, stop: process.stop };
-    await process.stop();
+    const isReady = () => ready.test(readFileSync(log, "utf8"));
+    await until(() => process.ended || isReady(), `${name} is ready, or has ended`);
+    if (isReady())
+      return { name, options: { host: "127.0.0.1", port, sslmode: "disable", ...account }, stop: process.stop };
     if (attempt === 3) throw new Error(`${name} did not start\n${tail(log)}`);
   }
 }

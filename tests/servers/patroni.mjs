@@ -12,7 +12,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from "node:path";
 import { give, identity, scratch } from "./home.mjs";
 import { app, prepare, superuser, tail, withClient } from "./postgres.mjs";
-import { freePort, listens, pause, supervise } from "./supervise.mjs";
+import { freePort, listens, supervise } from "./supervise.mjs";
+import { until } from "../support/until.mjs";
 
 const host = "127.0.0.1";
 const scope = "pgz-edge";
@@ -112,7 +113,7 @@ async function startEtcd(log) {
   };
   const command = ["/usr/bin/etcd", ...Object.entries(options).map(([name, value]) => `--${name}=${value}`)];
   const process = await supervise({ command, signal: "KILL", folder, log, identity });
-  await eventually(() => process.ended || listens(port), "etcd listens");
+  await until(() => process.ended || listens(port), "etcd listens");
   if (process.ended) throw new Error(`etcd did not start\n${tail(log)}`);
   return { port, pid: process.pid, stop: process.stop };
 }
@@ -204,7 +205,7 @@ function nodeOf({ name, folder, port, rest, server, file }) {
     /** Kills its Patroni only. */
     async orphan() {
       process.kill(pidOf("patroni.pid"), "SIGKILL");
-      await eventually(() => !existsSync(path.join(folder, "patroni.pid")), `the Patroni of ${name} has ended`);
+      await until(() => !existsSync(path.join(folder, "patroni.pid")), `the Patroni of ${name} has ended`);
     },
     /** Starts its Patroni again. */
     revive: () => file("start", ""),
@@ -226,7 +227,7 @@ async function membersOf(nodes) {
  */
 async function isWholeWith(nodes, isSynchronous) {
   const names = "select application_name as name from pg_stat_replication where state = 'streaming'";
-  await eventually(async () => {
+  await until(async () => {
     const leader = await leaderOf(nodes);
     const found = (await leader.ask(names).catch(() => [])).map(({ name }) => name);
     if (!nodes.every((node) => node === leader || found.includes(node.name))) return false;
@@ -237,7 +238,7 @@ async function isWholeWith(nodes, isSynchronous) {
 /** Returns the node whose Patroni holds the leader's key and whose server accepts writes. Waits for such a node. */
 async function leaderOf(nodes) {
   let leader;
-  await eventually(async () => {
+  await until(async () => {
     for (const node of nodes) {
       // Patroni answers 200 there only if the node is the leader.
       const answer = await get(`${node.api}/primary`).catch(() => undefined);
@@ -260,12 +261,6 @@ async function switchover(nodes) {
   const body = JSON.stringify({ leader: from.name, candidate: name });
   const answer = await fetch(`${from.api}/switchover`, { method: "POST", body });
   if (!answer.ok) throw new Error(`no switchover: ${answer.status} ${await answer.text()}`);
-  await eventually(async () => (await leaderOf(nodes)).name === name, `${name} is promoted`);
+  await until(async () => (await leaderOf(nodes)).name === name, `${name} is promoted`);
   return nodes.find((node) => node.name === name);
-}
-
-/** Waits until `holds` is true. The slowest wait is for a promotion, which waits for the leader's key to expire. */
-async function eventually(holds, what) {
-  for (const deadline = Date.now() + 90_000; !(await holds()); await pause(50))
-    if (Date.now() > deadline) throw new Error(`this never came to hold: ${what}`);
 }

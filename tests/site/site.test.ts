@@ -35,7 +35,7 @@ beforeAll(async () => {
     viewport: PHONE,
   });
   browser.setDefaultTimeout(100_000); // of a machine that has other work
-}, 600_000);
+});
 afterAll(async () => {
   await browser?.close();
   site?.stop();
@@ -204,7 +204,7 @@ test("Chromium opens the pages: no error, no failed request, nothing of another 
   await Promise.all(Array.from({ length: TABS }, tab));
   expect(all.length).toBeGreaterThan(50);
   expect(wrong).toEqual([]);
-}, 600_000);
+});
 
 test("a page that is shared says what it is, and tools find every page", () => {
   for (const [name, { text }] of html) {
@@ -245,14 +245,14 @@ async function search(words: string): Promise<{ page: Page; found: Locator }> {
   return { page, found };
 }
 
-test("the search finds guides before interfaces", { timeout: 120_000 }, async () => {
+test("the search finds guides before interfaces", async () => {
   const { page, found } = await search("transaction retry");
   const links = await found.evaluateAll((all) => all.map((a) => a.getAttribute("href")!));
   expect(links.slice(0, 3).filter((href) => href.includes("/reference/"))).toEqual([]);
   await page.close();
 });
 
-test("the search finds an option without a network, and the page turns dark", { timeout: 120_000 }, async () => {
+test("the search finds an option without a network, and the page turns dark", async () => {
   const { page, found } = await search("leakThreshold");
   await found.filter({ hasText: "Pools" }).first().click();
   await page.waitForURL(/\/pool\.html/);
@@ -266,7 +266,7 @@ test("the search finds an option without a network, and the page turns dark", { 
 const readme = readFileSync(path.join(root, "README.md"), "utf8");
 const ofReadme = (pattern: RegExp) => pattern.exec(readme)![1]!;
 
-test("the first page begins with README's Worker, and its figures are README's", { timeout: 120_000 }, async () => {
+test("the first page begins with README's Worker, and its figures are README's", async () => {
   const page = await screen();
   const worker = page.locator(".hero .language-ts code");
   expect(await worker.textContent()).toBe(ofReadme(/```ts run\n(import \{ createClient[^]*?)\n```/));
@@ -320,9 +320,9 @@ test("the first page draws README's picture, its arrow back between the same sta
     expect(overlaps, `at ${size.width} pixels`).toEqual([]);
   }
   await page.close();
-}, 120_000);
+});
 
-test("on a phone nothing of the first page is beside the window", { timeout: 120_000 }, async () => {
+test("on a phone nothing of the first page is beside the window", async () => {
   const page = await screen();
   await page.setViewportSize(PHONE);
   const [shown, beside] = await page.evaluate(() => {
@@ -343,7 +343,7 @@ test("on a phone nothing of the first page is beside the window", { timeout: 120
   await page.close();
 });
 
-test("each page has the mark, beside the name and as its icon", { timeout: 120_000 }, async () => {
+test("each page has the mark, beside the name and as its icon", async () => {
   for (const [name, { text }] of html) expect(text, name).toContain(`type="image/svg+xml" href="${BASE}mark.svg"`);
   const response = await fetch(`${site.url}mark.svg`);
   expect([response.status, response.headers.get("content-type")]).toEqual([200, "image/svg+xml"]);

@@ -166,7 +166,7 @@ async function outcome(client: Client, type: string, value: unknown): Promise<st
 }
 
 describe.each(servers)("on $name", ({ url }) => {
-  test("each value is stored for each type as when the type is known", { timeout: 120_000 }, async () => {
+  test("each value is stored for each type as when the type is known", async () => {
     const [first, known] = await Promise.all([
       connect(url, { firstRun: "text" }),
       connect(url, { firstRun: "describe" }),

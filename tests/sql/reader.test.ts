@@ -100,7 +100,7 @@ describe.each(servers.filter(({ own }) => own))("$name", (server) => {
       await client.simple(`set standard_conforming_strings = ${setting}; set escape_string_warning = off`);
     });
 
-    test("statements and their first words are what the server ran", { timeout: 600_000 }, async () => {
+    test("statements and their first words are what the server ran", async () => {
       let accepted = 0;
       const several = { wanted: 0 };
       await fc.assert(

@@ -8,7 +8,7 @@ import type { ConnectOptions } from "../../js/sockets/contract.ts";
 import type { Accepted, Host } from "../simulation/contract.ts";
 import { Replicas } from "../simulation/server/cluster/replicas.ts";
 import { clock, listen, newDice } from "../support/model-host.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 
 const INSERT = "insert into ledger values (1)";
 const WHO = "select current_setting('cluster_name') as server";

@@ -2,7 +2,7 @@
 // small, and all of it comes out.
 import { afterEach, expect, test, vi } from "vitest";
 import { gzip } from "../../js/sockets/gzip.ts";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 
 const CHUNK = 65_536;
 const OUT = 4_096;

@@ -9,7 +9,7 @@ import type { Core } from "../../js/wasm/boundary.ts";
 import { createCore } from "../../js/wasm/module.ts";
 import { initSync } from "../../pkg/pgz_edge.js";
 import { OUTPUT, VERSION_3_0 } from "../../js/wasm/numbers.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 
 const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
 /** The address of the object in wasm memory, which the glue keeps on the handle. */

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import net, { createServer, type Server, type Socket as Peer } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { connect } from "../../js/sockets/node.ts";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 
 let server: Server;
 const peers: Peer[] = [];

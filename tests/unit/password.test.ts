@@ -8,7 +8,7 @@ import { createPool } from "../../js/pool/pool.ts";
 import { AuthenticationError, TimeoutError } from "../../js/util/errors.ts";
 import { Server } from "../simulation/server/server.ts";
 import { clock, listen, newDice } from "../support/model-host.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { of } from "./config-input.ts";
 
 const CAUSE = new Error("thrown late");

@@ -7,7 +7,7 @@ import { createPool, type AcquireOptions } from "../../js/pool/pool.ts";
 import type { Observer } from "../../js/util/observer.ts";
 import { gate, memoryPool } from "../support/memory-pool.ts";
 import { fakeClock, quiet } from "../support/memory-session.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 
 const one = { rows: [{ n: 0 }] };
 

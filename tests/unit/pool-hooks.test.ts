@@ -5,7 +5,7 @@ import type { Lease } from "../../js/pool/lease.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
 import { createPool, type Pool } from "../../js/pool/pool.ts";
 import { accepted, newServer, shutdown } from "../support/memory-session.ts";
-import { pause } from "../support/until.ts";
+import { pause } from "../support/until.mjs";
 import * as wire from "../support/wire.mjs";
 
 beforeEach(() => {

@@ -9,7 +9,7 @@ import { sql } from "../../js/statement/sql.ts";
 import { Pooler, type PoolerOptions } from "../simulation/server/pooler.ts";
 import { Server, type Quirks } from "../simulation/server/server.ts";
 import { clock, listen, newDice } from "../support/model-host.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 
 let server: Server;
 let pooler: Pooler;

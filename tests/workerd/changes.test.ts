@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => worker?.stop());
 
 for (const name of Object.keys(cases))
-  test(name, { timeout: 60_000 }, async () => {
+  test(name, async () => {
     const body = JSON.stringify({ name, url });
     expect(await (await fetch(worker.url, { method: "POST", body })).json()).toBe(null);
   });

@@ -6,7 +6,7 @@ import pg from "pg";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { linkDriver } from "../../worker-example/build.mjs";
 import { testServers } from "../integration/servers.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { startWorker, type Worker } from "./host.mjs";
 
 const { superuserUrl, url: ownUrl } = testServers().servers[0]!;

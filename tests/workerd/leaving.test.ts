@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { context } from "../integration/context.ts";
 import { testServers } from "../integration/servers.ts";
-import { until } from "../support/until.ts";
+import { until } from "../support/until.mjs";
 import { startWorker, type Worker } from "./host.mjs";
 
 const servers = testServers();

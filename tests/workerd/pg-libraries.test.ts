@@ -40,7 +40,7 @@ beforeAll(async () => {
   });
   const entry = project.at("out/pg-libraries-worker.js");
   worker = await startWorker({ entry, options: { compatibilityFlags: FLAGS } });
-}, 120_000);
+});
 afterAll(async () => {
   await worker?.stop();
   project?.remove();

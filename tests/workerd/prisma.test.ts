@@ -36,7 +36,7 @@ beforeAll(async () => {
   const adapter = await new PrismaPgz(url).connect();
   await adapter.executeScript(tables(schema));
   await adapter.dispose();
-}, 60_000);
+});
 afterAll(async () => {
   await here?.$executeRawUnsafe(`drop schema ${schema} cascade`);
   await here?.$disconnect();

@@ -2,7 +2,7 @@
 // one fails.
 import type { BatchFailure, Client, PgzError, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { pause } from "../../support/until.ts";
+import { pause } from "../../support/until.mjs";
 import { gone, newMark, started, terminateRunning, unseen, withClient, withSchema } from "./helpers.ts";
 
 const decoder = new TextDecoder();

@@ -2,7 +2,7 @@
 // connection stays usable.
 import type { PgzError } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { pause, until } from "../../support/until.ts";
+import { pause, until } from "../../support/until.mjs";
 import {
   asleep,
   canceled,

@@ -1,7 +1,7 @@
 // Connecting: TLS modes, authentication methods, and every way in which it can fail. No error may show a secret.
 import type { LoginAttempt, Options } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { until } from "../../support/until.ts";
+import { until } from "../../support/until.mjs";
 import { terminate, withClient } from "./helpers.ts";
 
 const SECRET = "hunter2-kLs9";

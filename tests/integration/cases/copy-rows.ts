@@ -1,6 +1,6 @@
 // COPY of rows: values are sent as binary rows, and read back as values.
 import type { Case } from "../context.ts";
-import { pause, until } from "../../support/until.ts";
+import { pause, until } from "../../support/until.mjs";
 import { series, slowly, withClient, withSchema } from "./helpers.ts";
 import { stored, withTarget } from "./tables.ts";
 

@@ -1,7 +1,7 @@
 // COPY in both directions: every kind of source, back-pressure, ends caused by either side, and limits.
 import type { CopySource } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { pause, until } from "../../support/until.ts";
+import { pause, until } from "../../support/until.mjs";
 import { canceled, gone, newMark, series, slowly, started, text } from "./helpers.ts";
 import { stored, withTarget } from "./tables.ts";
 

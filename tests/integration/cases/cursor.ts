@@ -1,7 +1,7 @@
 // cursor(): batches of rows through a portal, in the cursor's own transaction or the caller's.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { pause, until } from "../../support/until.ts";
+import { pause, until } from "../../support/until.mjs";
 import { gone, newMark, unseen, withClient } from "./helpers.ts";
 
 /** Returns the state of a session as the server reports it to another session: "idle", "idle in transaction" … */

@@ -2,7 +2,7 @@
 // limit ends each.
 import type { Format, PgzError, QueryEnd } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { pause, until } from "../../support/until.ts";
+import { pause, until } from "../../support/until.mjs";
 import { canceled, newMark, series, text, unseen, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;

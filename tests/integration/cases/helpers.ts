@@ -2,7 +2,7 @@
 // another session.
 import type { Client, Options } from "../../../js/index.ts";
 import type { Context } from "../context.ts";
-import { pause, until } from "../../support/until.ts";
+import { pause, until } from "../../support/until.mjs";
 
 /** Gives `work` a client with this case's options, and closes the client afterwards. */
 export async function withClient<T>(

@@ -1,7 +1,7 @@
 // listen() and notify(), and prepared statements as objects.
 import type { Notification } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { until } from "../../support/until.ts";
+import { until } from "../../support/until.mjs";
 import { withClient } from "./helpers.ts";
 
 /** Channels belong to the whole database, so their names are unique. */

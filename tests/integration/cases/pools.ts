@@ -1,7 +1,7 @@
 // Pools: which caller gets which connection, what the next borrower finds, and how waiting callers end.
 import type { Lease, Pool, PoolOptions, PgzError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { inTime, pause, until } from "../../support/until.ts";
+import { inTime, pause, until } from "../../support/until.mjs";
 import { gone, newMark, series, started, terminate, text, withSchema } from "./helpers.ts";
 
 async function withPool<T>(t: Context, work: (pool: Pool) => Promise<T>, options: PoolOptions = {}): Promise<T> {

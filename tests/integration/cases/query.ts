@@ -1,6 +1,6 @@
 // query, exec, sql: what they return for each input.
 import type { Case } from "../context.ts";
-import { until } from "../../support/until.ts";
+import { until } from "../../support/until.mjs";
 import { unseen, withClient, withSchema } from "./helpers.ts";
 
 const codeOf = ({ code }: { code: string }) => code;

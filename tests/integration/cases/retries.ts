@@ -1,6 +1,6 @@
 // Work that lost a conflict with another session runs again where that was asked for, and no other work does.
 import type { Case } from "../context.ts";
-import { pause } from "../../support/until.ts";
+import { pause } from "../../support/until.mjs";
 import { text, withClient, withSchema } from "./helpers.ts";
 import { count, withNumbers } from "./tables.ts";
 

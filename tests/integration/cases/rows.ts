@@ -1,7 +1,7 @@
 // rows(): row by row and in batches, leaving early, back-pressure, and the policies of values.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { until } from "../../support/until.ts";
+import { until } from "../../support/until.mjs";
 import { abortedAt, gone, newMark, series, started, waitEvent, withClient, withSchema } from "./helpers.ts";
 
 type Id = { id: number };

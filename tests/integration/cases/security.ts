@@ -6,7 +6,7 @@
 import { FaultHost, type ConnectionReport } from "../../faults/control.ts";
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { inTime } from "../../support/until.ts";
+import { inTime } from "../../support/until.mjs";
 import { newMark, started, terminate, text, withClient, withSchema } from "./helpers.ts";
 
 /** How the driver connects to a false server, and a check of the error and of what the server has seen. */

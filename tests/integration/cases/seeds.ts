@@ -1,6 +1,6 @@
 // Mistakes that were seen in other drivers: each probe of the seeds' lists, as a case that says what must happen here.
 import type { Case } from "../context.ts";
-import { inTime } from "../../support/until.ts";
+import { inTime } from "../../support/until.mjs";
 import { newMark, started, terminate, text, withClient } from "./helpers.ts";
 
 export const seeds: Case[] = [

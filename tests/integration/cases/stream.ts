@@ -1,7 +1,7 @@
 // stream and respond: NDJSON bytes, back-pressure, and errors in the middle.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { inTime, pause, until } from "../../support/until.ts";
+import { inTime, pause, until } from "../../support/until.mjs";
 import { gone, newMark, readSome, running, series, text, waitEvent, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;

@@ -1,6 +1,6 @@
 // Calls made together: they share the wire, are answered in order, and are not harmed by what happens to another call.
 import type { Case, Context } from "../context.ts";
-import { inTime, pause } from "../../support/until.ts";
+import { inTime, pause } from "../../support/until.mjs";
 import { newMark, started, terminateRunning, withClient, withSchema } from "./helpers.ts";
 
 const codes = (settled: PromiseSettledResult<unknown>[]) =>

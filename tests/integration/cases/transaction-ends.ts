@@ -1,7 +1,7 @@
 // Transactions that do not reach their normal end: abort, timeout, a lost connection, close().
 import type { PgzError, Transaction } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { inTime, until } from "../../support/until.ts";
+import { inTime, until } from "../../support/until.mjs";
 import { abortedAt, gone, newMark, started, terminate, withSchema } from "./helpers.ts";
 import { count, withNumbers } from "./tables.ts";
 

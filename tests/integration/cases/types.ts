@@ -3,7 +3,7 @@
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { FaultHost } from "../../faults/control.ts";
-import { pause } from "../../support/until.ts";
+import { pause } from "../../support/until.mjs";
 import { text, unseen, withClient, withSchema } from "./helpers.ts";
 
 const CANONICAL = {

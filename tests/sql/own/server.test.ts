@@ -42,7 +42,7 @@ describe.each(servers)("$name", ({ superuserUrl, major }) => {
     plain = await connect("pg_catalog");
     all = await namedByOwn(plain, major);
     await setTraps(plain, all);
-  }, 60_000);
+  });
   afterAll(() => Promise.all(clients.map((client) => client.end())));
 
   test.each(PATHS)("no statement runs or names anything of a stranger, with search_path %s", async (path) => {

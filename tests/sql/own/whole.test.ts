@@ -54,7 +54,7 @@ describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
       create view traps.shown as select id from traps.rows;
       create publication p for table traps.rows where (id >= 0)`);
     await owner.end();
-  }, 60_000);
+  });
 
   test("the operator of an ordinary user does not make that user a superuser", async () => {
     const mallory = `mallory_${Math.random().toString(36).slice(2)}`;
@@ -164,7 +164,7 @@ describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
       rmSync(folder, { recursive: true });
     }
     expect(fired()).toBe(0);
-  }, 60_000);
+  });
 });
 
 /** The official SDK's own client of `pgz-edge mcp`. */

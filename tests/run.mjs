@@ -11,8 +11,9 @@
 //
 // Nothing is skipped silently: a skipped test, and a suite that cannot start, runs out of time or finds no test, are
 // failures with a reason. The last line is always `N passed, M failed`; the exit status is 1 when M is not 0.
-import { cpus, loadavg } from "node:os";
+import { loadavg } from "node:os";
 import { wanted } from "./run/arguments.mjs";
+import { cpuSeconds, overBudget, slowness } from "./run/budget.mjs";
 import { at, environment, killAll, LAST, minutes, run, timeLeft } from "./run/command.mjs";
 import { begin, leftBy, remove, removeFiles, variablesOf } from "./run/leftovers.mjs";
 import { plannedQuick } from "./run/quick.mjs";
@@ -22,7 +23,8 @@ import { releaseSuites, suites as ordinary } from "./run/suites.mjs";
 
 const isQuick = wanted.join() === "quick";
 const isRelease = wanted.join() === "release";
-const busyAtStart = busySeconds();
+const slow = slowness();
+const cpuAtStart = cpuSeconds();
 const rows = [];
 const parts = [];
 /** Missing prerequisites of suites: name -> reason. */
@@ -116,25 +118,39 @@ async function cleanUp() {
 /** Runs one part and records its time. */
 async function part(name, work) {
   process.stdout.write(`\n[test] ===== ${name} =====\n`);
-  const [from, busyFrom] = [performance.now(), busySeconds()];
+  const [from, cpuFrom] = [performance.now(), cpuSeconds()];
   try {
     return await work();
   } finally {
-    parts.push(costs(name, from, busyFrom));
+    parts.push(costs(name, from, cpuFrom));
   }
 }
 
-function costs(name, from, busyFrom) {
-  const seconds = (performance.now() - from) / 1000;
-  return { name, seconds, busy: (busySeconds() - busyFrom) / seconds, load: loadavg()[0] };
+function costs(name, from, cpuFrom) {
+  return { name, seconds: (performance.now() - from) / 1000, cpu: cpuSeconds() - cpuFrom, load: loadavg()[0] };
 }
 
-/** The seconds in which the processors of this machine had work, since it started. */
-function busySeconds() {
-  return cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + (user + nice + sys + irq) / 1000, 0);
+/** The kind of this run, as budget.mjs names it. Other suites have no budget. */
+function kind() {
+  if (wanted.length === 0) return "test";
+  return { quick: "quick", "rust,lint": "check" }[wanted.join()];
+}
+
+/**
+ * Reports a run that takes more CPU than it may. In CI that is a failure. A developer's machine has other work, which
+ * counts too. Set-up and build are not counted: what they take depends on what a machine has already.
+ */
+function checkBudget(all) {
+  const before = parts.filter(({ name }) => ["setup", "build"].includes(name));
+  const over = overBudget(kind(), all.cpu - before.reduce((sum, { cpu }) => sum + cpu, 0), slow);
+  if (over === undefined) return;
+  process.stdout.write(`\n[test] the run ${over}\n`);
+  if (process.env.CI) rows.push(failure("budget", over));
 }
 
 function report() {
+  const all = costs("all", 0, cpuAtStart);
+  checkBudget(all);
   const total = rows.reduce(
     (sum, { passed, failed }) => ({ passed: sum.passed + passed, failed: sum.failed + failed }),
     { passed: 0, failed: 0 },
@@ -144,13 +160,13 @@ function report() {
     ["folder", "passed", "failed", "seconds"],
     rows.map(({ label, passed, failed, seconds }) => [label, passed, failed, time(seconds)]),
   );
-  // `busy`: how many processors had work. With as many as there are, a part can only get faster by doing less. The load
-  // average of a part's last minute: above 5 the machine had other work besides these tests.
-  const all = costs("all", 0, busyAtStart);
+  // `cpu`: seconds of all processors. With as many seconds as there are processors, a part can only get faster by doing
+  // less. The load average of a part's last minute: above 5 the machine had other work besides these tests.
   table(
-    ["part", "seconds", "busy", "load"],
-    [...parts, all].map(({ name, seconds, busy, load }) => [name, time(seconds), time(busy), time(load)]),
+    ["part", "seconds", "cpu", "load"],
+    [...parts, all].map(({ name, seconds, cpu, load }) => [name, time(seconds), time(cpu), time(load)]),
   );
+  process.stdout.write(`\nThis machine takes ${slow.toFixed(2)} times as long as the one of the budgets.\n`);
   if (leftOut.length > 0) process.stdout.write(`\nLeft out:\n${leftOut.map((line) => `  ${line}\n`).join("")}`);
   const reasons = rows.flatMap(({ label, reasons: all = [] }) =>
     all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`),

@@ -56,23 +56,17 @@ const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
 
 /**
  * The suites of `make test`, in order. In Node 20 each integration case runs plain and under TLS, elsewhere by turns; a
- * release runs both everywhere. Those that are `alone` keep both cores busy. Those that are `beside` keep one
- * core busy, and the remaining ones leave one idle, so these two groups run concurrently.
+ * release runs both everywhere. One that is `alone` keeps both cores busy, and comes first. Those that are `beside`
+ * keep one core busy, and the remaining ones wait for servers and browsers, so these two groups run concurrently.
  */
 export const suites = {
   rust: { run: rust, alone: true },
   lint: { needs: ["build"], run: lint, beside: true },
-  node: {
-    ...inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => ({})),
-    alone: true,
-  },
+  node: inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => ({})),
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
-  "node-26": inVitest("node-26", nodeOf(26), ["tests/integration"], plainAndTlsByTurns),
   deno: inVitest("deno", deno, everywhere, plainAndTlsByTurns),
   bun: inVitest("bun", bun, everywhere, plainAndTlsByTurns),
   workerd: inVitest("workerd", node, ["tests/workerd"], plainAndTlsByTurns),
-  // The older workerd runs its fault tests, cut at each byte, only in a release.
-  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd(plainAndTlsByTurns)),
 };
 
 /** Three nodes of Citus need a build from its sources, which no script here fetches. */
@@ -102,7 +96,8 @@ export const releaseSuites = {
   "deno-all": inVitest("deno", deno, ["tests/integration"]),
   "bun-all": inVitest("bun", bun, ["tests/integration"]),
   "workerd-all": inVitest("workerd-all", node, workerdIntegration),
-  "workerd-node-20-all": inVitest("workerd-node-20-all", node, workerdIntegration, oldWorkerd()),
+  // Its fault tests are in "every-byte-workerd-node-20".
+  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd()),
   "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"]),
   "node-24": inVitest("node-24", nodeOf(24), ["tests/unit", "tests/integration"]),
   "every-byte-deno": inVitest("deno", deno, ["tests/faults"], release()),
@@ -116,7 +111,7 @@ export const releaseSuites = {
     node,
     [
       "tests/site",
-      "tests/demo/page.test.ts",
+      "tests/demo",
       "tests/memory",
       "tests/poolers",
       "tests/packaging/types.test.ts",

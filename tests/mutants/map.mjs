@@ -1,0 +1,255 @@
+// Which folder of tests notices which change of the code? Draws changes of js/ and src/ by a seed, makes them in a copy
+// of HEAD, and runs the folders there, the cheapest first:
+//
+//   node tests/mutants/map.mjs                     150 changes by seed 1; a later call goes on where this one stopped
+//   SEED=7 CHANGES=60 node tests/mutants/map.mjs
+//   MINUTES=60 node tests/mutants/map.mjs          begins no run after an hour
+//   node tests/mutants/map.mjs table               prints what is known so far
+//
+// A folder sees only the changes that no cheaper folder has noticed. From `TOGETHER` on these are few, and most folders
+// notice none of them, so several changes are made at once, and only a run that fails is repeated with half of them.
+// Two changes of one file are never made at once.
+//
+// By hand, on an idle machine: four hours on two cores. Changes of Rust need cargo-mutants: `cargo install --locked
+// cargo-mutants`. Everything is kept in .cache/map/<seed>, beside the copy.
+//
+// Knows folders and suites as tests/run.mjs takes them. Must not know what a test does.
+import { spawnSync } from "node:child_process";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { cpuSeconds } from "../run/budget.mjs";
+import { contentsOf, faultOf, instrumented } from "../simulation/mutants.mjs";
+
+const { env } = process;
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const SEED = Number(env.SEED ?? 1);
+const CHANGES = Number(env.CHANGES ?? 150);
+const MINUTES = Number(env.MINUTES ?? 240);
+/** Of four changes one is of Rust, as of four lines one is. */
+const OF_RUST = Math.round(CHANGES / 4);
+/** Maximum number of changes that are made at once. */
+const TOGETHER = 12;
+
+const home = path.join(root, ".cache/map", String(SEED));
+const tree = path.join(home, "tree");
+const known = path.join(home, "known.jsonl");
+
+/** `only`: the code that such a run can reach at all. Changes are tried one by one where `isFirst`. */
+const STEPS = [
+  { name: "build", isFirst: true, commands: [["scripts/build.mjs"]] },
+  { name: "rust", isFirst: true, only: "src/", suite: "rust" },
+  { name: "unit", isFirst: true, suite: "node", folder: "tests/unit" },
+  {
+    name: "simulation",
+    isFirst: true,
+    commands: [["scripts/build.mjs", "--without-types"], ["tests/simulation/check.mjs"]],
+  },
+  ...["random", "sql", "other-servers", "memory", "replication", "site", "pool", "faults", "poolers", "cluster"].map(
+    ofNode,
+  ),
+  ...["adapters", "packaging", "integration", "cli", "demo"].map(ofNode),
+  { name: "workerd", suite: "workerd" },
+  { name: "deno", suite: "deno" },
+  { name: "bun", suite: "bun" },
+  { name: "workerd-node-20", suite: "workerd-node-20" },
+];
+
+function ofNode(folder) {
+  return { name: folder, suite: "node", folder: `tests/${folder}` };
+}
+
+const until = performance.now() + MINUTES * 60_000;
+
+if (process.argv[2] === "table") printTable(readKnown());
+else await map();
+
+async function map() {
+  const changes = await drawn();
+  makeTree();
+  for (const step of byCost()) await tryAll(step, changes);
+  printTable(readKnown());
+}
+
+// -- the changes ------------------------------------------------------------------------------------------------------
+
+/** Returns `{ name, file, start, end, to }` of each change. They are drawn once. */
+async function drawn() {
+  const file = path.join(home, "changes.json");
+  if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8"));
+  mkdirSync(home, { recursive: true });
+  let state = SEED;
+  const dice = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
+  const draw = (all, count) => Array.from({ length: count }, () => all.splice(dice(all.length), 1)[0]);
+  const changes = [...draw(await ofTypeScript(), CHANGES - OF_RUST), ...draw(ofRust(), OF_RUST)];
+  writeFileSync(file, JSON.stringify(changes, null, 1));
+  return changes;
+}
+
+async function ofTypeScript() {
+  const files = tracked("js").filter((name) => name.endsWith(".ts") && !name.endsWith(".d.ts"));
+  const contents = contentsOf(files);
+  const { mutants } = await instrumented(contents);
+  return mutants.filter(({ status }) => status !== "Ignored").map((mutant) => faultOf(mutant, contents));
+}
+
+function ofRust() {
+  const { stdout, status } = spawnSync("cargo", ["mutants", "--list", "--json"], {
+    cwd: root,
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+  });
+  if (status !== 0) throw new Error("please run: cargo install --locked cargo-mutants");
+  return JSON.parse(stdout).map(({ file, span, replacement, name }) => {
+    const text = readFileSync(path.join(root, file), "utf8");
+    const at = ({ line, column }) => text.split("\n", line - 1).join("\n").length + (line > 1 ? 1 : 0) + column - 1;
+    return { name, file, start: at(span.start), end: at(span.end), to: replacement };
+  });
+}
+
+function tracked(folder) {
+  return git("ls-files", folder).trim().split("\n");
+}
+
+function git(...parameters) {
+  const { stdout, status } = spawnSync("git", parameters, { cwd: root, encoding: "utf8", maxBuffer: 1 << 28 });
+  if (status !== 0) throw new Error(`git ${parameters.join(" ")} ended with status ${status}`);
+  return stdout;
+}
+
+// -- the copy ---------------------------------------------------------------------------------------------------------
+
+/** A clone of HEAD, with what scripts/setup has installed and scripts/build has made here. */
+function makeTree() {
+  if (existsSync(tree)) return;
+  git("clone", "--quiet", "--shared", root, tree);
+  mkdirSync(path.join(tree, ".cache"));
+  const packages = ["", "scripts/tests/", "scripts/docs/", "scripts/node/"].map((folder) => `${folder}node_modules`);
+  for (const name of packages) copy(name, "-al");
+  const caches = ["build", "jars", "npm.stamp", "pgbouncer-1.24.1", "prisma", "tls"].map((name) => `.cache/${name}`);
+  for (const name of ["pkg", "dist", "target", ...caches]) copy(name, "-a");
+}
+
+function copy(name, how) {
+  if (!existsSync(path.join(root, name))) return;
+  const { status } = spawnSync("cp", [how, path.join(root, name), path.join(tree, name)], { stdio: "inherit" });
+  if (status !== 0) throw new Error(`${name} could not be copied`);
+}
+
+/** Makes these changes, calls `work`, and takes them back. */
+function changed(changes, work) {
+  for (const { file, start, end, to } of changes) {
+    const text = readFileSync(path.join(root, file), "utf8");
+    writeFileSync(path.join(tree, file), text.slice(0, start) + to + text.slice(end));
+  }
+  try {
+    return work();
+  } finally {
+    for (const { file } of changes) writeFileSync(path.join(tree, file), readFileSync(path.join(root, file)));
+  }
+}
+
+// -- the runs ---------------------------------------------------------------------------------------------------------
+
+/** Returns the steps in the order of what they cost without a change, where nothing may fail. */
+function byCost() {
+  const file = path.join(home, "costs.json");
+  const costs = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+  for (const step of STEPS) {
+    if (costs[step.name] || isLate()) continue;
+    const { fault, cpu, seconds } = run(step);
+    if (fault !== undefined) throw new Error(`${step.name} fails without a change: ${fault}`);
+    costs[step.name] = { cpu: Math.round(cpu), seconds: Math.round(seconds) };
+    writeFileSync(file, JSON.stringify(costs, null, 1));
+  }
+  const rank = ({ name, isFirst }) => (isFirst ? 0 : 1e6) + (costs[name]?.cpu ?? 1e5);
+  return STEPS.filter(({ name }) => costs[name]).sort((a, b) => rank(a) - rank(b));
+}
+
+async function tryAll(step, changes) {
+  const facts = readKnown();
+  const isOpen = ({ name }) => !facts.some((fact) => fact.change === name && (fact.fault || fact.step === step.name));
+  const open = changes.filter((change) => isOpen(change) && change.file.startsWith(step.only ?? ""));
+  for (const some of step.isFirst ? open.map((change) => [change]) : groupsOf(open)) tryTogether(step, some);
+}
+
+function groupsOf(changes) {
+  const groups = [];
+  for (const change of changes) {
+    const isFree = (group) => group.length < TOGETHER && group.every(({ file }) => file !== change.file);
+    const group = groups.find(isFree);
+    if (group) group.push(change);
+    else groups.push([change]);
+  }
+  return groups;
+}
+
+function tryTogether(step, changes) {
+  if (isLate()) return;
+  const { fault, seconds } = changed(changes, () => run(step));
+  say(
+    `${step.name}: ${changes.length === 1 ? changes[0].name : `${changes.length} changes`}: ${fault ?? "passed"} (${Math.round(seconds)} s)`,
+  );
+  if (fault === undefined || changes.length === 1) return remember(step, changes, fault);
+  const half = Math.ceil(changes.length / 2);
+  tryTogether(step, changes.slice(0, half));
+  tryTogether(step, changes.slice(half));
+}
+
+/** Returns what the run costs, and why it failed. */
+function run(step) {
+  const [from, before] = [performance.now(), cpuSeconds()];
+  const fault = commandsOf(step).reduce((found, command) => found ?? faultOfCommand(command), undefined);
+  return { fault, cpu: cpuSeconds() - before, seconds: (performance.now() - from) / 1_000 };
+}
+
+function commandsOf({ suite, folder, commands }) {
+  const toVitest = suite === "rust" ? [] : ["--", ...(folder ? [folder] : []), "--bail", "1"];
+  return commands ?? [["tests/run.mjs", suite, ...toVitest]];
+}
+
+function faultOfCommand(command) {
+  const { stdout, status } = spawnSync(process.execPath, command, {
+    cwd: tree,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+    maxBuffer: 1 << 28,
+    timeout: 20 * 60_000,
+  });
+  if (status === 0) return undefined;
+  return (
+    /^Failed:\n {2}(.*)/m.exec(stdout)?.[1] ?? (stdout.trim().split("\n").at(-1)?.slice(0, 200) || `status ${status}`)
+  );
+}
+
+const isLate = () => performance.now() > until;
+const say = (text) => process.stdout.write(`[map] ${text}\n`);
+
+// -- what is known ----------------------------------------------------------------------------------------------------
+
+function remember({ name }, changes, fault) {
+  for (const change of changes)
+    appendFileSync(known, `${JSON.stringify({ change: change.name, step: name, ...(fault && { fault }) })}\n`);
+}
+
+function readKnown() {
+  if (!existsSync(known)) return [];
+  return readFileSync(known, "utf8")
+    .trim()
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+}
+
+function printTable(facts) {
+  const costs = JSON.parse(readFileSync(path.join(home, "costs.json"), "utf8"));
+  console.log("| folder | CPU s | seconds | tried | noticed first here |\n|---|---|---|---|---|");
+  for (const [name, { cpu, seconds }] of Object.entries(costs)) {
+    const tried = facts.filter(({ step }) => step === name);
+    console.log(`| ${name} | ${cpu} | ${seconds} | ${tried.length} | ${tried.filter(({ fault }) => fault).length} |`);
+  }
+  const noticed = new Set(facts.filter(({ fault }) => fault).map(({ change }) => change));
+  const all = new Set(facts.map(({ change }) => change));
+  console.log(`\n${noticed.size} of ${all.size} are noticed. Not noticed so far:\n`);
+  for (const change of all) if (!noticed.has(change)) console.log(`- ${change}`);
+}

@@ -1,5 +1,6 @@
 // What a run costs and may cost, in CPU seconds of all its processes. Servers, workerd and browsers are not children
-// whose time this process could ask for, so the machine is asked, or the container if it has a control group of its own.
+// whose time this process could ask for. So the machine is asked, or the container if it has a control group of its
+// own.
 //
 //   const slow = slowness();
 //   const before = cpuSeconds();

@@ -283,6 +283,12 @@ test.each([
 
 // -- whose log it is --------------------------------------------------------------------------------------------------
 
+/** Expects the stream to end by what its server's log lacks, in these words, after half a second for its connection. */
+async function isLost(clock: ReturnType<typeof fakeClock>, next: Promise<unknown>, words: string): Promise<void> {
+  await clock.pass(500);
+  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching(words) });
+}
+
 /** A stream that has yielded the beginning of a transaction, on a server whose log ends at 0/40. */
 async function reading(clock: ReturnType<typeof fakeClock>, more: Partial<ChangesOptions> = {}) {
   const feed = changes(client, { ...options, ...more });
@@ -303,8 +309,7 @@ test("a server of another system ends a stream that has read", async () => {
   next.catch(() => {});
   session.peer.end();
   await answered(await another(clock), { system: "8" });
-  await clock.pass(500);
-  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("system 8") });
+  await isLost(clock, next, "system 8");
 });
 
 test("a position beyond the end of a primary's log is refused, bare or not", async () => {
@@ -312,8 +317,7 @@ test("a position beyond the end of a primary's log is refused, bare or not", asy
   for (const from of ["0/41", "7-1-1t"]) {
     const { next } = first({ from });
     await answered(await another(clock));
-    await clock.pass(500);
-    await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("ends at 0/40") });
+    await isLost(clock, next, "ends at 0/40");
   }
 });
 
@@ -322,8 +326,7 @@ test("a position of another timeline is compared with the server's history", asy
   const history = "1\t0/20\tno recovery target specified\n";
   const { next } = first({ from: "7-1-x" });
   await answered(await another(clock), { timeline: "2", history });
-  await clock.pass(500);
-  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("after 0/20") });
+  await isLost(clock, next, "after 0/20");
   const { feed, next: other } = first({ from: "7-1-w" });
   const session = await another(clock);
   await answered(session, { timeline: "2", history });
@@ -363,8 +366,7 @@ test("a slot that another connection reads is asked about again: that reader may
   await answered(second, { isActive: true });
   const answering = answered(second, { confirmed: "0/30" });
   while (await isPending(answering)) await clock.pass(500);
-  await clock.pass(500);
-  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("slot is at 0/30") });
+  await isLost(clock, next, "slot is at 0/30");
 });
 
 test("a slot that is moved between the question and the beginning of the stream ends it", async () => {
@@ -374,8 +376,7 @@ test("a slot that is moved between the question and the beginning of the stream 
   await answered(session);
   await command(session, { confirmed: "0/30" });
   session.send(copyBoth);
-  await clock.pass(500);
-  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("moved .* 0/30") });
+  await isLost(clock, next, "moved .* 0/30");
 });
 
 test("what a server said before the stream began does not hold for the next one", async () => {
@@ -397,8 +398,7 @@ test("a slot that vanishes before the stream has begun is not made anew", async 
   await answered(session);
   session.peer.end();
   await answered(await another(clock), { hasSlot: false });
-  await clock.pass(500);
-  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("any more") });
+  await isLost(clock, next, "any more");
 });
 
 test("a run that has read nothing needs what earlier runs have acknowledged", async () => {
@@ -411,8 +411,7 @@ test("a run that has read nothing needs what earlier runs have acknowledged", as
   session.peer.end();
   const history = "1\t0/20\tno recovery target specified\n";
   await answered(await another(clock), { timeline: "2", history, instance: "another time" });
-  await clock.pass(500);
-  await expect(next).rejects.toMatchObject({ code: "CHANGES_LOST", message: expect.stringMatching("after 0/20") });
+  await isLost(clock, next, "after 0/20");
 });
 
 test("a standby without the slot is left for another server", async () => {

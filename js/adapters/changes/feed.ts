@@ -104,6 +104,7 @@ export class Feed {
   #snapshot: Snapshot | undefined;
   /** Whether the slot was made for a snapshot whose rows have not all been yielded. */
   #madeForSnapshot = false;
+  /** Whether a question over `db` has no answer yet. */
   #isAsking = false;
   /** Settles when the server has said whether the slot of a snapshot was made. */
   #creation: Promise<void> | undefined;

@@ -57,7 +57,7 @@ export class Replication {
   #beside = 0;
   #closing: Promise<void> | undefined;
   /** Whether a command waits for its answer. */
-  #isAsking = false;
+  #awaitsAnswer = false;
   /** Why a write failed. */
   #failure: unknown;
 
@@ -126,7 +126,7 @@ export class Replication {
 
   /** Returns the rows of the response that has arrived, or throws its error. */
   answer(): Answer["rows"] {
-    this.#isAsking = false;
+    this.#awaitsAnswer = false;
     const { rows, error } = JSON.parse(this.#core.call((handle) => handle.take_answer())) as Answer;
     if (error) throw new PostgresError(error);
     return rows;
@@ -194,7 +194,7 @@ export class Replication {
   }
 
   #ask(): void {
-    this.#isAsking = true;
+    this.#awaitsAnswer = true;
     this.#outbox.push(() => this.#takeOutput());
   }
 
@@ -205,7 +205,7 @@ export class Replication {
   #writeFailed(cause: unknown): void {
     this.#failure = cause;
     this.#status = undefined;
-    if (this.#isAsking) void this.close();
+    if (this.#awaitsAnswer) void this.close();
   }
 
   /** Ends the connection. Never rejects. */

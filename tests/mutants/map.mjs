@@ -19,7 +19,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { cpuSeconds } from "../run/budget.mjs";
-import { contentsOf, faultOf, instrumented } from "../simulation/mutants.mjs";
+import { contentsOf, drawnFrom, faultOf, instrumented } from "../simulation/mutants.mjs";
 
 const { env } = process;
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -78,10 +78,7 @@ async function drawn() {
   const file = path.join(home, "changes.json");
   if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8"));
   mkdirSync(home, { recursive: true });
-  let state = SEED;
-  const dice = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
-  const draw = (all, count) => Array.from({ length: count }, () => all.splice(dice(all.length), 1)[0]);
-  const changes = [...draw(await ofTypeScript(), CHANGES - OF_RUST), ...draw(ofRust(), OF_RUST)];
+  const changes = [...drawnFrom(await ofTypeScript(), CHANGES - OF_RUST, SEED), ...drawnFrom(ofRust(), OF_RUST, SEED)];
   writeFileSync(file, JSON.stringify(changes, null, 1));
   return changes;
 }

@@ -26,9 +26,16 @@ export async function drawn(count, seed) {
   const file = await bundled((name, text) => texts.get(name) ?? text, `surveyed-${process.pid}`);
   const { bySeed } = await surveyed(file, SURVEY);
   const left = mutants.filter(({ id }) => [...bySeed.values()].some((met) => met.has(id)));
+  return drawnFrom(left, count, seed).map((mutant) => faultOf(mutant, contents));
+}
+
+/** Returns `count` of these by a seed, or all if there are fewer. */
+export function drawnFrom(all, count, seed) {
+  if (all.length <= count) return all;
+  const left = [...all];
   let state = seed;
   const dice = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
-  return Array.from({ length: count }, () => faultOf(left.splice(dice(left.length), 1)[0], contents));
+  return Array.from({ length: count }, () => left.splice(dice(left.length), 1)[0]);
 }
 
 /** Returns the changes in this report of Stryker that its tests have not noticed. */

@@ -6,6 +6,7 @@
 //   SESSIONS=40     maximum number of sessions for each change, all of which reach its place
 //   SEEDS=1000      the number of seeds from which they are chosen
 //   NOTICED=file    leaves out the changes in this file (tests/mutants/changes.mjs), which unit tests have noticed
+//   CHANGES=500     tries that many changes, drawn by SEED
 //
 // All changes are in one bundle, and the tool's switch selects the active one, so that a change needs no build. A
 // change that is noticed ends its process, and with it whatever the change has broken there. The last line counts.
@@ -17,13 +18,14 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { changeOf, keyOf } from "../mutants/changes.mjs";
 import { linesOf, say } from "./lines.mjs";
 import { bundled } from "./load.mjs";
-import { contentsOf, faultOf, filesOf, instrumented, surveyed } from "./mutants.mjs";
+import { contentsOf, drawnFrom, faultOf, filesOf, instrumented, surveyed } from "./mutants.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const { env } = process;
 const costs = JSON.parse(readFileSync(new URL("costs.json", import.meta.url), "utf8"));
 const SESSIONS = Number(env.SESSIONS ?? 40);
 const SEEDS = Number(env.SEEDS ?? 1_000);
+const CHANGES = Number(env.CHANGES ?? Infinity);
 const noticed = new Set(
   env.NOTICED ? JSON.parse(readFileSync(path.resolve(root, env.NOTICED), "utf8")).map(keyOf) : [],
 );
@@ -38,7 +40,7 @@ async function sweep() {
   const contents = contentsOf(files);
   const { files: changed, mutants: all } = await instrumented(contents);
   const isLeft = (mutant) => mutant.status !== "Ignored" && !noticed.has(keyOf(changeOf(mutant)));
-  const mutants = all.filter(isLeft);
+  const mutants = drawnFrom(all.filter(isLeft), CHANGES, Number(env.SEED ?? 1));
   const texts = new Map(changed.map(({ name, content }) => [name, content]));
   const file = await bundled((name, text) => texts.get(name) ?? text, `sweep-${process.pid}`);
   const { atLoad, bySeed } = await surveyed(file, SEEDS);

@@ -6,20 +6,24 @@
 //   MINUTES=60 node tests/mutants/map.mjs          begins no run after an hour
 //   node tests/mutants/map.mjs table               prints what is known so far
 //
-// A folder sees only the changes that no cheaper folder has noticed. From `TOGETHER` on these are few, and most folders
-// notice none of them, so several changes are made at once, and only a run that fails is repeated with half of them.
-// Two changes of one file are never made at once.
+// A folder sees only the changes that no cheaper folder has noticed. Stryker tries those of TypeScript against the unit
+// tests, and the simulator's sweep tries what is left: neither needs a build for each. After that few are left, and
+// most folders notice none of them. So several changes are made at once, and only a run that fails is repeated with half
+// of them. Two changes of one file are never made at once.
 //
-// By hand, on an idle machine: four hours on two cores. Changes of Rust need cargo-mutants: `cargo install --locked
-// cargo-mutants`. Everything is kept in .cache/map/<seed>, beside the copy.
+// By hand, on an idle machine. Changes of Rust need cargo-mutants: `cargo install --locked cargo-mutants`. Everything is
+// kept in .cache/map/<seed>, beside the copy.
 //
 // Knows folders and suites as tests/run.mjs takes them. Must not know what a test does.
 import { spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { nodeBinary } from "../../scripts/node/index.mjs";
 import { cpuSeconds } from "../run/budget.mjs";
 import { contentsOf, drawnFrom, faultOf, instrumented } from "../simulation/mutants.mjs";
+import { changeOf, changesOf, isNoticed, keyOf, STRYKER_REPORT } from "./changes.mjs";
+import { installStryker } from "./install.mjs";
 
 const { env } = process;
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -35,16 +39,19 @@ const home = path.join(root, ".cache/map", String(SEED));
 const tree = path.join(home, "tree");
 const known = path.join(home, "known.jsonl");
 
-/** `only`: the code that such a run can reach at all. Changes are tried one by one where `isFirst`. */
+const SIMULATION = [["scripts/build.mjs", "--without-types"], ["tests/simulation/check.mjs"]];
+
+/**
+ * `only`: the code that such a run can reach at all. `first` have an order of their own, before all others. `all` tries
+ * all changes in one go.
+ */
 const STEPS = [
-  { name: "build", isFirst: true, commands: [["scripts/build.mjs"]] },
-  { name: "rust", isFirst: true, only: "src/", suite: "rust" },
-  { name: "unit", isFirst: true, suite: "node", folder: "tests/unit" },
-  {
-    name: "simulation",
-    isFirst: true,
-    commands: [["scripts/build.mjs", "--without-types"], ["tests/simulation/check.mjs"]],
-  },
+  { name: "rust", first: 1, only: "src/", suite: "rust" },
+  { name: "unit", first: 2, only: "js/", suite: "node", folder: "tests/unit", all: byUnitTests },
+  { name: "simulation", first: 3, only: "js/", commands: SIMULATION, all: bySessions },
+  { name: "unit over Rust", first: 4, only: "src/", suite: "node", folder: "tests/unit" },
+  { name: "simulation over Rust", first: 5, only: "src/", commands: SIMULATION },
+  { name: "build", first: 6, commands: [["scripts/build.mjs"]] },
   ...["random", "sql", "other-servers", "memory", "replication", "site", "pool", "faults", "poolers", "cluster"].map(
     ofNode,
   ),
@@ -65,6 +72,7 @@ if (process.argv[2] === "table") printTable(readKnown());
 else await map();
 
 async function map() {
+  installStryker();
   const changes = await drawn();
   makeTree();
   for (const step of byCost()) await tryAll(step, changes);
@@ -76,7 +84,7 @@ async function map() {
 /** Returns `{ name, file, start, end, to }` of each change. They are drawn once. */
 async function drawn() {
   const file = path.join(home, "changes.json");
-  if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8"));
+  if (existsSync(file)) return readJson(file);
   mkdirSync(home, { recursive: true });
   const changes = [...drawnFrom(await ofTypeScript(), CHANGES - OF_RUST, SEED), ...drawnFrom(ofRust(), OF_RUST, SEED)];
   writeFileSync(file, JSON.stringify(changes, null, 1));
@@ -87,7 +95,8 @@ async function ofTypeScript() {
   const files = tracked("js").filter((name) => name.endsWith(".ts") && !name.endsWith(".d.ts"));
   const contents = contentsOf(files);
   const { mutants } = await instrumented(contents);
-  return mutants.filter(({ status }) => status !== "Ignored").map((mutant) => faultOf(mutant, contents));
+  const isWanted = ({ status }) => status !== "Ignored";
+  return mutants.filter(isWanted).map((mutant) => ({ ...faultOf(mutant, contents), change: changeOf(mutant) }));
 }
 
 function ofRust() {
@@ -121,7 +130,9 @@ function makeTree() {
   if (existsSync(tree)) return;
   git("clone", "--quiet", "--shared", root, tree);
   mkdirSync(path.join(tree, ".cache"));
-  const packages = ["", "scripts/tests/", "scripts/docs/", "scripts/node/"].map((folder) => `${folder}node_modules`);
+  const packages = ["", "scripts/tests/", "scripts/docs/", "scripts/node/", "tests/mutants/"].map(
+    (folder) => `${folder}node_modules`,
+  );
   for (const name of packages) copy(name, "-al");
   const caches = ["build", "jars", "npm.stamp", "pgbouncer-1.24.1", "prisma", "tls"].map((name) => `.cache/${name}`);
   for (const name of ["pkg", "dist", "target", ...caches]) copy(name, "-a");
@@ -151,7 +162,7 @@ function changed(changes, work) {
 /** Returns the steps in the order of what they cost without a change, where nothing may fail. */
 function byCost() {
   const file = path.join(home, "costs.json");
-  const costs = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+  const costs = existsSync(file) ? readJson(file) : {};
   for (const step of STEPS) {
     if (costs[step.name] || isLate()) continue;
     const { fault, cpu, seconds } = run(step);
@@ -159,7 +170,7 @@ function byCost() {
     costs[step.name] = { cpu: Math.round(cpu), seconds: Math.round(seconds) };
     writeFileSync(file, JSON.stringify(costs, null, 1));
   }
-  const rank = ({ name, isFirst }) => (isFirst ? 0 : 1e6) + (costs[name]?.cpu ?? 1e5);
+  const rank = ({ name, first }) => first ?? 1e6 + (costs[name]?.cpu ?? 1e5);
   return STEPS.filter(({ name }) => costs[name]).sort((a, b) => rank(a) - rank(b));
 }
 
@@ -167,7 +178,39 @@ async function tryAll(step, changes) {
   const facts = readKnown();
   const isOpen = ({ name }) => !facts.some((fact) => fact.change === name && (fact.fault || fact.step === step.name));
   const open = changes.filter((change) => isOpen(change) && change.file.startsWith(step.only ?? ""));
-  for (const some of step.isFirst ? open.map((change) => [change]) : groupsOf(open)) tryTogether(step, some);
+  if (open.length === 0 || isLate()) return;
+  if (step.all === undefined) return groupsOf(open).forEach((some) => tryTogether(step, some));
+  const noticed = step.all(open);
+  for (const change of open) remember(step, [change], noticed.get(change.name));
+  say(`${step.name}: ${noticed.size} of ${open.length} noticed`);
+}
+
+/** Returns why a change was noticed, by its name. */
+function byUnitTests(changes) {
+  const settings = { mutate: changes.map(({ change }) => change.range), reporters: ["json"] };
+  const config = path.join(tree, ".cache/stryker.config.mjs");
+  const basis = JSON.stringify(path.join(tree, "tests/mutants/stryker.config.mjs"));
+  writeFileSync(config, `import basis from ${basis};\nexport default { ...basis, ...${JSON.stringify(settings)} };\n`);
+  const stryker = "tests/mutants/node_modules/@stryker-mutator/core/bin/stryker.js";
+  must(spawnSync(nodeBinary(24), [stryker, "run", config], { cwd: tree, stdio: "ignore" }), "Stryker");
+  const noticed = new Set(changesOf(readJson(path.join(tree, STRYKER_REPORT)), isNoticed).map(keyOf));
+  const found = changes.filter(({ change }) => noticed.has(keyOf(change)));
+  return new Map(found.map(({ name }) => [name, "a unit test"]));
+}
+
+function bySessions(changes) {
+  const only = path.join(home, "sweep.json");
+  writeFileSync(only, JSON.stringify(changes.map(({ change }) => change)));
+  const FILES = [...new Set(changes.map(({ file }) => file))].join(" ");
+  const options = { cwd: tree, encoding: "utf8", env: { ...env, FILES, ONLY: only }, maxBuffer: 1 << 28 };
+  const { stdout } = must(spawnSync(process.execPath, ["tests/simulation/sweep.mjs"], options), "the sweep");
+  const isMissed = ({ name }) => stdout.includes(`| ${name}\n`);
+  return new Map(changes.filter((change) => !isMissed(change)).map(({ name }) => [name, "a session"]));
+}
+
+function must(done, what) {
+  if (done.status !== 0) throw new Error(`${what} ended with status ${done.status}: ${done.stderr ?? ""}`);
+  return done;
 }
 
 function groupsOf(changes) {
@@ -219,6 +262,7 @@ function faultOfCommand(command) {
   );
 }
 
+const readJson = (file) => JSON.parse(readFileSync(file, "utf8"));
 const isLate = () => performance.now() > until;
 const say = (text) => process.stdout.write(`[map] ${text}\n`);
 
@@ -239,7 +283,7 @@ function readKnown() {
 }
 
 function printTable(facts) {
-  const costs = JSON.parse(readFileSync(path.join(home, "costs.json"), "utf8"));
+  const costs = readJson(path.join(home, "costs.json"));
   console.log("| folder | CPU s | seconds | tried | noticed first here |\n|---|---|---|---|---|");
   for (const [name, { cpu, seconds }] of Object.entries(costs)) {
     const tried = facts.filter(({ step }) => step === name);

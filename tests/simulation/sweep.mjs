@@ -6,6 +6,7 @@
 //   SESSIONS=40     maximum number of sessions for each change, all of which reach its place
 //   SEEDS=1000      the number of seeds from which they are chosen
 //   NOTICED=file    leaves out the changes in this file (tests/mutants/changes.mjs), which unit tests have noticed
+//   ONLY=file       tries the changes in this file
 //   CHANGES=500     tries that many changes, drawn by SEED
 //
 // All changes are in one bundle, and the tool's switch selects the active one, so that a change needs no build. A
@@ -26,9 +27,8 @@ const costs = JSON.parse(readFileSync(new URL("costs.json", import.meta.url), "u
 const SESSIONS = Number(env.SESSIONS ?? 40);
 const SEEDS = Number(env.SEEDS ?? 1_000);
 const CHANGES = Number(env.CHANGES ?? Infinity);
-const noticed = new Set(
-  env.NOTICED ? JSON.parse(readFileSync(path.resolve(root, env.NOTICED), "utf8")).map(keyOf) : [],
-);
+const noticed = new Set(listed(env.NOTICED));
+const only = new Set(listed(env.ONLY));
 /** A session that reaches the changed place more often than this is in a loop: the tool throws there. */
 const MOST_HITS = 1_000_000;
 
@@ -39,7 +39,10 @@ async function sweep() {
   const files = (env.FILES ?? "js/statement").split(/[ ,]+/).flatMap(filesOf);
   const contents = contentsOf(files);
   const { files: changed, mutants: all } = await instrumented(contents);
-  const isLeft = (mutant) => mutant.status !== "Ignored" && !noticed.has(keyOf(changeOf(mutant)));
+  const isLeft = (mutant) => {
+    const key = keyOf(changeOf(mutant));
+    return mutant.status !== "Ignored" && !noticed.has(key) && (only.size === 0 || only.has(key));
+  };
   const mutants = drawnFrom(all.filter(isLeft), CHANGES, Number(env.SEED ?? 1));
   const texts = new Map(changed.map(({ name, content }) => [name, content]));
   const file = await bundled((name, text) => texts.get(name) ?? text, `sweep-${process.pid}`);
@@ -54,6 +57,11 @@ async function sweep() {
   }
   if (noticed.size) console.log(`${noticed.size} are noticed by unit tests`);
   console.log(`${mutants.length - unnoticed.length} of ${mutants.length} are noticed by sessions`);
+}
+
+/** Returns the keys of the changes in a file (tests/mutants/changes.mjs). */
+function listed(name) {
+  return name ? JSON.parse(readFileSync(path.resolve(root, name), "utf8")).map(keyOf) : [];
 }
 
 /** Chooses sessions that reach the change: half of them quiet ones, whose costs are known, the other half disturbed. */

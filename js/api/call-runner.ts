@@ -5,11 +5,12 @@
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions } from "../config/rules.ts";
-import { nextAfter } from "../session/again.ts";
+import { nextAfter, type Place } from "../session/again.ts";
 import { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { commentOf } from "../session/sql-comment.ts";
 import { watched } from "../sockets/channels.ts";
+import { connectionLost } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
@@ -68,10 +69,10 @@ export class Job<T> {
   }
 
   /** Whether the call may go to another session after this one failed. `most`: how often that may happen. */
-  goesElsewhere(cause: NonNullable<ReturnType<typeof sessionFailure>>, most: number): boolean {
+  goesElsewhere(cause: NonNullable<ReturnType<typeof sessionFailure>>, place: Place, most: number): boolean {
     const { beyond } = this.call;
     const effect = beyond === "nothing" ? "none" : "unknown";
-    const attempt = { effect, place: "alone", userHasRows: beyond === "rows", repeats: this.#repeats, most } as const;
+    const attempt = { effect, place, userHasRows: beyond === "rows", repeats: this.#repeats, most } as const;
     if (nextAfter(cause, attempt) !== "elsewhere") return false;
     if (cause === "ended session") this.#repeats++;
     return true;
@@ -205,11 +206,15 @@ export abstract class CallRunner {
 
   /** Runs the call when it is its turn. Never throws. */
   protected perform<T>(job: Job<T>): void {
-    this.turns.run(new QueuedJob(job, () => this.#ready(), this.reconnects));
+    this.turns.run(new QueuedJob(job, this, this.reconnects));
   }
 
-  /** Returns the session once no operation on it is being stopped: a cancel in flight could hit this call. */
-  #ready(): Session | Promise<Session> {
+  /**
+   * Returns the session once no operation on it is being stopped: a cancel in flight could hit this call.
+   *
+   * @internal
+   */
+  ready(): Session | Promise<Session> {
     const session = this.connected();
     return session instanceof Promise || session.connection.stopping ? this.#unstopped(session) : session;
   }
@@ -221,6 +226,12 @@ export abstract class CallRunner {
       await stopping;
       connected = this.connected();
     }
+  }
+
+  /** Ends the calls that wait: they may belong to the transaction that was lost. @internal */
+  loseWaiting(cause: PgzError): void {
+    const waiting = this.#ledger.open.filter(({ operation }) => !operation);
+    for (const call of waiting) call.interrupt(() => lostWithTransaction(cause));
   }
 
   /**
@@ -274,23 +285,50 @@ export abstract class CallRunner {
   }
 }
 
+/** The error of a call that was not sent, because it may belong to a transaction that was lost with its session. */
+export function lostWithTransaction(cause: PgzError, transaction?: PgzError["transaction"]): PgzError {
+  const error = connectionLost("this call was not sent, because a transaction was open", { cause });
+  return Object.assign(error, transaction && { transaction });
+}
+
 /** A job in the turn queue of a client or a transaction. */
 class QueuedJob<T> implements QueuedCall<T> {
   readonly job: Job<T>;
-  readonly connected: () => Session | Promise<Session>;
-  /** Whether `connected` connects again after the session has ended. */
+  readonly #runner: Pick<CallRunner, "ready" | "loseWaiting">;
+  /** Whether the runner connects again after the session has ended. */
   readonly #reconnects: boolean;
 
-  constructor(job: Job<T>, connected: () => Session | Promise<Session>, reconnects: boolean) {
+  constructor(job: Job<T>, runner: Pick<CallRunner, "ready" | "loseWaiting">, reconnects: boolean) {
     this.job = job;
-    this.connected = connected;
+    this.#runner = runner;
     this.#reconnects = reconnects;
+  }
+
+  connected(): Session | Promise<Session> {
+    return this.#runner.ready();
   }
 
   failed(error: unknown, session: Session): "fail" | "begin again" {
     // Not after a refused login: its error is the answer to the call that connected.
+    const { job } = this;
+    const { connection, transaction } = session;
     const mayRepeat = this.#reconnects && sessionFailure(error, session) === "ended session";
-    return mayRepeat && this.job.goesElsewhere("ended session", 1) ? "begin again" : "fail";
+    if (mayRepeat && job.goesElsewhere("ended session", transaction.place, 1)) return "begin again";
+    if (error === connection.closed) this.#isLost(session, error as PgzError);
+    return "fail";
+  }
+
+  /** The call reports the loss, and what became of the transaction in which it was. */
+  #isLost({ connection, transaction }: Session, cause: PgzError): void {
+    const { call } = this.job;
+    if (call.finished) return;
+    connection.lossIsReported = true;
+    const outcome = transaction.outcomeOfLoss;
+    if (outcome) call.lost = { transaction: outcome };
+    if (!this.#reconnects || !transaction.waitingAreLost) return;
+    // Made again by itself, the call would run outside the transaction. A callback is made again as a whole.
+    call.lost = { ...call.lost, retryable: false };
+    this.#runner.loseWaiting(cause);
   }
 
   free(): void {

@@ -13,6 +13,7 @@ import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../sockets/contract.ts";
+import { lostWithTransaction } from "./call-runner.ts";
 import { OneConnection } from "./one-connection.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
@@ -175,7 +176,7 @@ export class Client extends OneConnection {
   async #connected(): Promise<Session> {
     for (let attempts = 1; ; attempts++) {
       if (this.#closed) throw this.#closed;
-      if (this.#session?.connection.closed && this.#session.connection.established) this.#forget();
+      if (this.#session?.connection.closed && this.#session.connection.established) this.#leave(this.#session);
       const session = await (this.#opening ??= this.#open());
       if (this.#closed) throw this.#closed;
       const { closed, established } = session.connection;
@@ -184,6 +185,16 @@ export class Client extends OneConnection {
       if (!established) throw closed;
       if (attempts === 2) throw connectionLost("as soon as it was made", { retryable: true, cause: closed });
     }
+  }
+
+  /**
+   * Forgets a session that was lost. Throws if a transaction, begun in SQL, was lost with it and no call has said so:
+   * on the next session the call would run outside it.
+   */
+  #leave({ connection, transaction }: Session): void {
+    this.#forget();
+    const outcome = transaction.outcomeOfLoss;
+    if (outcome && !connection.lossIsReported) throw lostWithTransaction(connection.closed!, outcome);
   }
 
   async #open(): Promise<Session> {

@@ -153,7 +153,11 @@ export function runTransaction<T>(
       running.transaction = transaction;
       call.attached = { fail: (error) => transaction.abort(error) };
       // Aborts it also while the callback waits for something else.
-      const stopListening = connection.onClosed((error) => transaction.abort(ownError(error)));
+      const stopListening = connection.onClosed((error) => {
+        connection.lossIsReported = true;
+        const outcome = session.transaction.outcomeOfLoss;
+        transaction.abort(Object.assign(ownError(error), outcome && { transaction: outcome }));
+      });
       session.transaction.begin(begin);
       call.reaches("calls");
       try {

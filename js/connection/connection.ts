@@ -61,6 +61,10 @@ export class Connection {
    * Object.
    */
   staysRead = false;
+  /** The owners of the operations that were in flight when the connection ended, also of abandoned ones. */
+  unanswered: readonly (Owner | undefined)[] = [];
+  /** A caller has been told that the connection is lost, and with it the transaction that was open. */
+  lossIsReported = false;
   /** When the server will end the session, according to the source of the password. */
   expiresAt: number | undefined;
   /** The settings that the server reports in ParameterStatus. */
@@ -307,6 +311,7 @@ export class Connection {
     this.#outbox.close();
     this.core.free(error);
     void this.#link.socket.close();
+    this.unanswered = this.#inflight.map(({ owner }) => owner);
     for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : afterLogin);
     for (const listener of this.#closeListeners) listener(error);
   }

@@ -4,7 +4,7 @@
 // Knows what the core has reported about it so far, and where its rows and events go. Must not know sockets, promises
 // of users, or what is done with rows.
 import type { PgzError } from "../util/errors.ts";
-import type { Observation, Truncation } from "../util/observer.ts";
+import type { CallSubject, Observation, Truncation } from "../util/observer.ts";
 import type { Column, EventOf, ItemOutcome } from "../wasm/boundary.ts";
 
 /**
@@ -110,6 +110,7 @@ export interface Owner {
   fail(error: PgzError): void;
   /** The observation that receives notices while the operation runs. */
   readonly observation: Observation | undefined;
+  readonly subject: CallSubject | undefined;
 }
 
 /** A listener for notifications. For it the connection is read even while no operation is pending. */

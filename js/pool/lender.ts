@@ -101,7 +101,8 @@ export class Lender {
     const cause = sessionFailure(error, session);
     if (!cause) return false;
     // A server that refuses logins is retried until `acquireTimeout`, which bounds a waiter too.
-    if (!job.goesElsewhere(cause, cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1)) return false;
+    const most = cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1;
+    if (!job.goesElsewhere(cause, session.transaction.place, most)) return false;
     // What ended this session may have ended others. Where idle connections are not read, the driver has not noticed.
     if (cause === "ended session") this.#slots.suspectAll();
     return true;

@@ -69,8 +69,8 @@ interface Rule {
 }
 
 export const RULES: Readonly<Record<Cause, Rule>> = {
-  "ended session": { next: "elsewhere", effects: ["none"], places: ["alone"] },
-  "refused login": { next: "elsewhere", effects: ["none"], places: ["alone"] },
+  "ended session": { next: "elsewhere", effects: ["none"], places: ["alone", "begins"] },
+  "refused login": { next: "elsewhere", effects: ["none"], places: ["alone", "begins"] },
   conflict: { next: "after a pause", effects: ["none", "undone"], places: ["alone"] },
   cancel: { next: "here", effects: ["none", "undone"], places: ["alone"] },
   "no binary form": { next: "here", effects: ["none", "undone"], places: ["alone"] },

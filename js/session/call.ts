@@ -98,6 +98,8 @@ export class Call<T> {
    * was made.
    */
   comment = "";
+  /** What its error must say of the transaction in which it ran when the connection was lost. */
+  lost: Partial<Pick<PgzError, "transaction" | "retryable">> | undefined;
   /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches the user. */
   #state: "open" | "handed" | "over" = "open";
   #beyond: Beyond = "nothing";
@@ -223,7 +225,7 @@ export class Call<T> {
     const { subject, trace } = this;
     const error = subject && cause instanceof PgzError ? errorOf(cause, subject, this.#isDebug, trace) : cause;
     // The code that made the error did not know what had happened before.
-    if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond]);
+    if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond], this.lost);
     if (!isHanded) this.#rejectWith(error);
     this.holder?.onFailure?.(error);
     this.attached?.fail(error as PgzError);

@@ -5,9 +5,11 @@
 // transaction they follow BEGIN, once; outside a transaction they are in front of every flight. Knows the order of
 // BEGIN, settings, flights and ROLLBACK. Must not know who wants the transaction, nor what runs in it.
 import type { Connection } from "../connection/connection.ts";
-import type { Operation } from "../connection/operation.ts";
+import type { Operation, Owner } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { encoder } from "../util/bytes.ts";
+import type { PgzError } from "../util/errors.ts";
+import { firstWord, hasSeveral } from "../util/sql-reader.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
@@ -37,6 +39,16 @@ export function putInFront(handle: CoreConnection, preludes: readonly string[]):
 }
 
 const NONE: readonly string[] = [];
+
+/** PREPARE TRANSACTION keeps a transaction too. */
+const COMMITTING = /^(commit|end|prepare)$/;
+const BEGINNING = /^(begin|start)$/;
+
+/** Whether the call has such a statement. Of several in one text any may be one. */
+function concerns({ subject }: Owner, words: RegExp): boolean {
+  const { text = "", texts = [text] } = subject ?? {};
+  return texts.some((one) => hasSeveral(one) || words.test(firstWord(one)));
+}
 
 export class TransactionBlock {
   readonly #connection: Connection;
@@ -89,6 +101,22 @@ export class TransactionBlock {
   get place(): Place {
     if (this.isNone) return "alone";
     return this.status === "I" ? "begins" : "inside";
+  }
+
+  /**
+   * What became of the transaction that was open when the connection was lost; `undefined`: none was. The server rolls
+   * back what has not been committed.
+   */
+  get outcomeOfLoss(): PgzError["transaction"] {
+    if (this.place !== "inside") return undefined;
+    return this.#connection.unanswered.some((owner) => !owner || concerns(owner, COMMITTING))
+      ? "unknown"
+      : "rolled back";
+  }
+
+  /** Whether the calls that wait may belong to a transaction that was lost with the connection: its BEGIN may be lost. */
+  get waitingAreLost(): boolean {
+    return this.place === "inside" || this.#connection.unanswered.some((owner) => owner && concerns(owner, BEGINNING));
   }
 
   /** Whether a flight with BEGIN has failed, in the transaction that was begun last. */

@@ -156,8 +156,8 @@ export class PgzError extends Error {
   /** Set by `batch`: which item failed, and the effect on the other items. */
   declare readonly batch?: BatchFailure;
   /**
-   * Set when the failed call was `tx.last`, whose COMMIT had already been sent: the outcome of the transaction.
-   * `"unknown"`: the connection was lost before the server's response.
+   * The outcome of the call's transaction: set when the connection was lost in it, and when the failed call was
+   * `tx.last`, whose COMMIT had already been sent. `"unknown"`: COMMIT may have been sent, and there was no response.
    */
   declare readonly transaction?: "committed" | "rolled back" | "unknown";
   /**

@@ -39,9 +39,9 @@ test("an attempt that failed inside a transaction is never sent again, because t
   expect(again.filter(({ place }) => place === "inside")).toEqual([]);
 });
 
-test("an attempt that began a transaction is sent again, with a new BEGIN, only if its statement was outdated", () => {
+test("an attempt that began a transaction is sent again, with a new BEGIN, if only its beginning failed", () => {
   const begun = again.filter(({ place }) => place === "begins");
-  expect(new Set(begun.map(({ cause }) => cause))).toEqual(new Set(["outdated"]));
+  expect(new Set(begun.map(({ cause }) => cause))).toEqual(new Set(["ended session", "refused login", "outdated"]));
 });
 
 test("no attempt is sent again more often than its bound allows", () => {

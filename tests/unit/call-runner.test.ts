@@ -46,12 +46,12 @@ test("a call moves to another session as often as allowed, and only if nothing o
       () => {},
     );
   const one = job("nothing");
-  expect([1, 2, 3].map(() => one.goesElsewhere("ended session", 2))).toEqual([true, true, false]);
+  expect([1, 2, 3].map(() => one.goesElsewhere("ended session", "alone", 2))).toEqual([true, true, false]);
   // A server that refuses the login has not had the call, so this does not count as a repeat.
   const other = job("nothing");
-  expect([1, 2, 3].map(() => other.goesElsewhere("refused login", 1))).toEqual([true, true, true]);
+  expect([1, 2, 3].map(() => other.goesElsewhere("refused login", "alone", 1))).toEqual([true, true, true]);
   for (const beyond of ["calls", "commits", "rows"])
-    expect(job(beyond).goesElsewhere("ended session", 9), beyond).toBe(false);
+    expect(job(beyond).goesElsewhere("ended session", "alone", 9), beyond).toBe(false);
 });
 
 test("a refusal is a promise that rejects", async () => {

@@ -12,6 +12,7 @@ import { errors } from "./errors.ts";
 import { firstRuns } from "./first-runs.ts";
 import { formats } from "./formats.ts";
 import { listen } from "./listen.ts";
+import { lostTransactions } from "./lost-transactions.ts";
 import { observer } from "./observer.ts";
 import { parameters } from "./parameters.ts";
 import { pools } from "./pools.ts";
@@ -48,6 +49,7 @@ export const cases: Case[] = [
   ...cursor,
   ...transactions,
   ...transactionEnds,
+  ...lostTransactions,
   ...retries,
   ...scopes,
   ...batch,

@@ -1,0 +1,109 @@
+// Transactions that are begun in SQL and lost with their connection. Half of one is never stored.
+import type { Client } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { until } from "../../support/until.mjs";
+import { asleep, newMark, terminate, terminateRunning, withClient, withSchema } from "./helpers.ts";
+
+const pidOf = async (client: Client) =>
+  (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]!.pid;
+
+/** A Worker does not read an idle socket: there the next call finds out. */
+const noticed = (t: Context, client: Client) =>
+  t.runtime === "workerd" ? undefined : until(() => client.stats().state === "lost");
+
+/** What every call gets that meets the loss. Its code depends on whether the loss was noticed before. */
+const lost = { transaction: "rolled back", retryable: false };
+
+/** Checks that one call rejects, and that the ones after it run on a new session. */
+async function rejectsOnce(t: Context, client: Client, call: () => Promise<unknown>): Promise<void> {
+  await t.assert.rejects(call(), lost);
+  t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+  t.assert.equal(client.stats().transactionStatus, "I");
+}
+
+export const lostTransactions: Case[] = [
+  {
+    name: "the call after a transaction that was lost with its session rejects, and is not run outside it",
+    ownServer: true,
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.exec(`create table ${s}.t (n int4)`);
+        const begins = [
+          () => client.exec("begin"),
+          () => client.exec("begin isolation level serializable"),
+          () => client.simple(`begin; insert into ${s}.t values (0)`),
+        ];
+        for (const begin of begins) {
+          const pid = await pidOf(client);
+          await begin();
+          await client.exec(`insert into ${s}.t values (1)`);
+          await terminate(t, pid);
+          await noticed(t, client);
+          await rejectsOnce(t, client, () => client.exec(`insert into ${s}.t values (2)`));
+          await client.exec("commit");
+        }
+        await client.exec("begin read only");
+        await terminate(t, await pidOf(client));
+        await noticed(t, client);
+        const insert = `insert into ${s}.t values (3)`;
+        // Where the loss is not noticed, a transaction is refused: the one begun in SQL seems to be open.
+        const isNoticed = t.runtime !== "workerd";
+        await rejectsOnce(t, client, () =>
+          isNoticed ? client.transaction((tx) => tx.exec(insert)) : client.exec(insert),
+        );
+        t.assert.deepEqual((await client.query(`select n from ${s}.t`)).rows, []);
+      }),
+  },
+  {
+    name: "a transaction that idled too long is lost with its session: the next call says so",
+    ownServer: true,
+    run: (t) =>
+      withClient(t, async (client) => {
+        const pid = await pidOf(client);
+        await client.exec("begin");
+        await client.exec("set local idle_in_transaction_session_timeout = 1");
+        await until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
+        await noticed(t, client);
+        await rejectsOnce(t, client, () => client.query("select 2 as n"));
+      }),
+  },
+  {
+    name: "a call that runs while its transaction is lost reports the outcome, and the next one runs",
+    ownServer: true,
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        await client.exec("begin");
+        const once = rejectsOnce(t, client, () => client.query(`select pg_sleep(60) /* ${mark} */`));
+        await asleep(t, mark);
+        await terminateRunning(t, mark);
+        await once;
+        // The calls that wait behind it are not run outside the transaction, nor behind a BEGIN that was lost.
+        for (const begin of ["begin", `begin; select pg_sleep(60) /* ${mark} */`]) {
+          const isSleeping = begin.includes(mark);
+          if (!isSleeping) await client.exec(begin);
+          const first = isSleeping ? client.simple(begin) : client.query(`select pg_sleep(60) /* ${mark} */`);
+          const calls = [first, client.query("select 1 as n"), client.exec("commit")];
+          const rejections = calls.map((call) => t.assert.rejects(call, { retryable: false }));
+          await asleep(t, mark);
+          await terminateRunning(t, mark);
+          await Promise.all(rejections);
+          t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+        }
+      }),
+  },
+  {
+    name: "a transaction of transaction() that is lost rejects by itself, and no later call",
+    ownServer: true,
+    run: (t) =>
+      withClient(t, async (client) => {
+        const transaction = client.transaction(async (tx) => {
+          const { rows } = await tx.query<{ pid: number }>("select pg_backend_pid() as pid");
+          await terminate(t, rows[0]!.pid);
+          return tx.query("select 1 as n");
+        });
+        await t.assert.rejects(transaction, { transaction: "rolled back" });
+        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      }),
+  },
+];

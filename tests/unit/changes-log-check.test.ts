@@ -1,7 +1,14 @@
 // Whether a stream of changes may continue on a server (js/adapters/changes/log-check.ts): each combination of what it
 // has read with what the server says, and the texts that the decision is made from.
 import { describe, expect, test } from "vitest";
-import { changesLost, decide, timelineAt, type LogName, type ServerLog } from "../../js/adapters/changes/log-check.ts";
+import {
+  changesLost,
+  decide,
+  isAtWork,
+  timelineAt,
+  type LogName,
+  type ServerLog,
+} from "../../js/adapters/changes/log-check.ts";
 import { branchesIn, logQuestion } from "../../js/adapters/changes/log-question.ts";
 import { ReadLog } from "../../js/adapters/changes/log-read.ts";
 import { positionText } from "../../js/adapters/cluster/position.ts";
@@ -175,4 +182,16 @@ test("a read log begins at `from`, and names positions once it has begun", () =>
   expect(read.fullPosition(50n)).toBe("7-1-1e");
   expect(read.fullPosition(70n)).toBe("7-2-1y");
   expect(read.progress(70n, 70n)).toMatchObject({ needed: 80n, ownsSlot: true });
+});
+
+test.each([
+  ["its server, at work", { isAtWork: true }, {}, true],
+  ["its server, which waits for this client", {}, {}, false],
+  ["no server", "unreachable", {}, false],
+  ["the primary that has taken its place, or the same one after a restart", { instance: "c" }, {}, false],
+  ["another primary, from a standby", { instance: "c" }, { isStandby: true }, true],
+  ["a standby", { instance: "c", isStandby: true }, {}, true],
+] as const)("a silent connection whose `db` finds %s", (_, found, own, outcome) => {
+  const standing = { isStandby: false, instance: "b", isAtWork: false };
+  expect(isAtWork(found === "unreachable" ? found : { ...standing, ...found }, { ...standing, ...own })).toBe(outcome);
 });

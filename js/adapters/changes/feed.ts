@@ -23,7 +23,7 @@ import { advised, withAdvice } from "./advice.ts";
 import { configOf, tell } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
-import { changesLost, decide } from "./log-check.ts";
+import { changesLost, decide, isAtWork, type Standing } from "./log-check.ts";
 import { ReadLog } from "./log-read.ts";
 import { askForLog, confirmedIn, logQuestion, STANDBY_QUESTION, workQuestion, type Found } from "./log-question.ts";
 import { missingPublication, ofWarning } from "./missing-publication.ts";
@@ -125,7 +125,7 @@ export class Feed {
   /** The connection's `heard` at the last status interval, and the number of intervals for which it has been silent. */
   #heard: number | undefined;
   #silentLooks = 0;
-  /** The number of those at which the server was not at work. */
+  /** The looks in a row at which the server of a silent connection was not at work. */
   #idleLooks = 0;
   /** Bits `CHANGES_…` that have not been handled yet. */
   #happened = 0;
@@ -353,8 +353,13 @@ export class Feed {
     return createSlot === "temporary" || (snapshot === true && !this.#hasStreamed);
   }
 
-  /** Makes the publication before the slot, because changes are decoded with the catalog of their own time. */
+  /**
+   * Makes the publication before the slot, because changes are decoded with the catalog of their own time. It may wait
+   * for locks, so the server is known before: only then a dead link is noticed.
+   */
   async #publish(own: OwnPublication, connection: Replication): Promise<void> {
+    const { connectTimeout } = configOf(this.#db);
+    this.#server = await askForLog(connection, this.#options.slot, [own.name], this.#log.read, connectTimeout);
     await own.make(connection);
     this.#hasOwn = true;
   }
@@ -493,34 +498,38 @@ export class Feed {
   /** A standby that was promoted has a timeline of its own from then on, which the next connection learns. */
   async #heedPromotion(): Promise<void> {
     const connection = this.#connection;
-    const [server] = await this.#ask<{ isStandby: boolean; instance: string }>(STANDBY_QUESTION);
-    if (server?.isStandby === false && server.instance === this.#log.read?.instance) void connection?.close();
+    const server = await this.#ask<Standing>(STANDBY_QUESTION);
+    if (typeof server !== "object") return;
+    if (!server.isStandby && server.instance === this.#log.read?.instance) void connection?.close();
   }
 
-  /** Asks over `db`, one question at a time. Returns no row if that fails: it is asked again. */
-  async #ask<Row>(question: string): Promise<readonly Row[]> {
-    if (this.#isAsking) return [];
+  /**
+   * Asks over `db`, one question at a time. `undefined`: it could not ask, or there was no answer in time. It is asked
+   * again.
+   */
+  async #ask<Row>(question: string): Promise<Row | "unreachable" | undefined> {
+    if (this.#isAsking) return undefined;
     this.#isAsking = true;
     try {
-      return (await this.#db.query<Row>(question, { timeout: configOf(this.#db).connectTimeout })).rows;
-    } catch {
-      return [];
+      return (await this.#db.query<Row>(question, { timeout: configOf(this.#db).connectTimeout })).rows[0];
+    } catch (error) {
+      return CANNOT_CONNECT.test(codeOf(error)) ? "unreachable" : undefined;
     } finally {
       this.#isAsking = false;
     }
   }
 
   /**
-   * Gives a silent connection up if its server is not at work. One that looks for rows, or waits for transactions, is;
-   * and `db` may not be able to ask, or lead to another server.
+   * Gives a silent connection up if its server is not at work. One that looks for rows, or waits for transactions, is.
+   * `db` may not be able to ask, or lead to another standby: that says nothing.
    */
   async #heedWork(): Promise<void> {
-    const server = this.#server;
+    const [server, heard] = [this.#server, this.#heard];
     if (!server) return; // its first answer has a deadline
-    const [found] = await this.#ask<{ instance: string; isAtWork: boolean }>(workQuestion(server.processId));
-    if (found?.isAtWork !== false || found.instance !== server.log.instance) return;
-    if (this.#silentLooks < ASKED_AFTER || server !== this.#server) return;
-    if (++this.#idleLooks > GIVEN_UP_AFTER - ASKED_AFTER) void this.#connection?.close();
+    const found = await this.#ask<Standing & { isAtWork: boolean }>(workQuestion(server.processId));
+    if (found === undefined || server !== this.#server || this.#connection?.heard !== heard) return;
+    if (isAtWork(found, server.log)) this.#idleLooks = 0;
+    else if (++this.#idleLooks > GIVEN_UP_AFTER - ASKED_AFTER) void this.#connection?.close();
   }
 
   #report(wantsAnswer = false): void {
@@ -653,6 +662,9 @@ function onOldStandby(): PostgresError {
   const message = `logical decoding on a standby needs PostgreSQL ${OLDEST_STANDBY}: it is in recovery`;
   return new PostgresError({ severity: "ERROR", code: "0A000", message });
 }
+
+/** The server cannot be reached by another connection either. */
+const CANNOT_CONNECT = /^CONNECT_(FAILED|TIMEOUT)$/;
 
 const codeOf = (error: unknown) => (error instanceof PgzError ? error.code : "");
 

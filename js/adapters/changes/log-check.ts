@@ -27,13 +27,17 @@ export interface LogName {
   readonly branches: readonly Branch[] | undefined;
 }
 
-/** What a server says. */
-export interface ServerLog extends LogName {
-  /** The end of its log: nothing later has been written, or has reached a standby. */
-  readonly end: bigint;
+/** Which server it is, and whether it can be written to. */
+export interface Standing {
   readonly isStandby: boolean;
   /** Different for each start of each server. */
   readonly instance: string;
+}
+
+/** What a server says. */
+export interface ServerLog extends LogName, Standing {
+  /** The end of its log: nothing later has been written, or has reached a standby. */
+  readonly end: bigint;
   /** The slot's `confirmed_flush_lsn`; `undefined`: there is no slot, or it is still being made. */
   readonly confirmed: bigint | undefined;
 }
@@ -161,4 +165,16 @@ export function changesLost(slot: string, needed: bigint, why: string): PgzError
       "yielded may not exist on this server. To begin anew, drop the slot, discard the copy, and read all rows again " +
       '(createSlot: "permanent", snapshot: true, without "from").',
   );
+}
+
+/**
+ * Whether the process of a silent connection may be at work, by what another connection finds. There is one primary: if
+ * another instance is it now, `server` was restarted or replaced. Another standby says nothing of it.
+ */
+export function isAtWork(
+  found: (Standing & { readonly isAtWork: boolean }) | "unreachable",
+  server: Standing,
+): boolean {
+  if (found === "unreachable") return false;
+  return found.instance === server.instance ? found.isAtWork : found.isStandby || server.isStandby;
 }

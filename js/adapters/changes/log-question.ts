@@ -71,8 +71,9 @@ export function confirmedIn(row: readonly (string | null)[]): bigint | undefined
   return confirmed === null ? undefined : lsnOf(confirmed);
 }
 
-/** When the server was started, in a form that no setting changes. */
-const INSTANCE = "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text";
+/** When the server was started, in a form that no setting changes: `extra_float_digits` changes a float8's text. */
+const INSTANCE =
+  "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.numeric::pg_catalog.text";
 
 /** Asks any connection to the server whether it is still a standby. */
 export const STANDBY_QUESTION = `select pg_catalog.pg_is_in_recovery() as "isStandby", ${INSTANCE} as instance`;
@@ -83,7 +84,7 @@ export const STANDBY_QUESTION = `select pg_catalog.pg_is_in_recovery() as "isSta
  * it, has a dead link.
  */
 export const workQuestion = (processId: number): string =>
-  `select ${INSTANCE} as instance, exists(select from pg_catalog.pg_stat_activity a ` +
+  `${STANDBY_QUESTION}, exists(select from pg_catalog.pg_stat_activity a ` +
   `where a.pid operator(pg_catalog.=) ${processId} and coalesce(a.wait_event, '') ` +
   `operator(pg_catalog.<>) all(array['ClientRead', 'ClientWrite'])) as "isAtWork"`;
 

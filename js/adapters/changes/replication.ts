@@ -84,6 +84,7 @@ export class Replication {
    * Runs commands in one flight, and returns the rows of all of them. START_REPLICATION has no rows; changes follow it.
    */
   async run(...texts: string[]): Promise<Answer["rows"]> {
+    if (this.#closing) throw lost("it was closed", this.#failure);
     for (const text of texts) this.#core.call((handle) => handle.command(text));
     this.#ask();
     for (;;) {

@@ -27,7 +27,7 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 export function driversOwn(text: string): Statement | undefined {
   if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from (")) return check(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.date_part('epoch',")) return log(text);
-  if (text.startsWith("select pg_catalog.date_part('epoch',") && text.endsWith(' as "isAtWork"')) return work(text);
+  if (text.startsWith("select pg_catalog.pg_is_in_recovery() as") && text.endsWith(' as "isAtWork"')) return work(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
   return undefined;
@@ -138,6 +138,7 @@ function log(text: string): Statement {
 function work(text: string): Statement {
   const processId = Number(/a\.pid operator\(pg_catalog\.=\) (\d+)/.exec(text)![1]);
   const columns = [
+    { name: "isStandby", type: bool },
     { name: "instance", type: textType },
     { name: "isAtWork", type: bool },
   ];
@@ -145,8 +146,9 @@ function work(text: string): Statement {
     kind: "select",
     columns,
     *run({ session }): Rows {
-      const sessions = session.world.around.sessions();
-      yield ["the start", sessions.some((it) => it.processId === processId && it.state === "active")];
+      const { around, standing } = session.world;
+      const sessions = around.sessions();
+      yield [standing.isStandby, "the start", sessions.some((it) => it.processId === processId && it.state === "active")];
       return "SELECT";
     },
   }));

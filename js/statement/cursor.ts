@@ -123,6 +123,8 @@ export class Cursor<Row> {
   }
 
   #lost(error: PgzError): void {
+    // The cursor is told, or needs to tell nothing of a transaction of its own.
+    if (this.#isOwn || !this.#call.finished) this.#session.connection.lossIsReported = true;
     if (this.#isStarting) return; // the start fails by itself
     // After an answered COMMIT the call has succeeded: some servers then end the session at once.
     if (!this.#commit || this.#session.transaction.status !== "I") this.#call.fail(error);

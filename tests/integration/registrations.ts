@@ -2,7 +2,7 @@
 //
 // Runs in the test's process, also where the cases run in workerd.
 import { isRelease } from "../support/release.ts";
-import type { Case, Runtime, Server, TestServers } from "./context.ts";
+import type { Case, Difference, Runtime, Server, TestServers } from "./context.ts";
 
 export interface Registration {
   name: string;
@@ -40,6 +40,20 @@ export function registrations(
         .map((one) => ({ name: `${one.name} [${server.name} ${tls ? "tls" : "plain"}]`, case: one, server, tls })),
     ),
   );
+}
+
+/**
+ * Returns the cases of an adapter that run on this runtime: all of them in Node and for a release, elsewhere those that
+ * can differ.
+ */
+export function ofAdapter<One>(
+  cases: Readonly<Record<string, One>>,
+  differ: Readonly<Record<string, Difference>>,
+  runtime: Runtime,
+): [name: string, one: One][] {
+  const unknown = Object.keys(differ).find((name) => !(name in cases));
+  if (unknown !== undefined) throw new Error(`no case is named "${unknown}"`);
+  return Object.entries(cases).filter(([name]) => isRelease || runtime === "node" || name in differ);
 }
 
 function check(cases: readonly Case[]): void {

@@ -33,7 +33,7 @@ const onNodeOnly = [
   "cluster",
 ];
 const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];
-const workerdIntegration = ["tests/workerd/integration.test.ts"];
+const workerdSampled = ["tests/workerd/integration.test.ts", "tests/workerd/changes.test.ts"];
 const workerdWithoutFaults = readdirSync(at("tests/workerd"))
   .map((name) => `tests/workerd/${name}`)
   .filter((name) => name.endsWith(".test.ts") && !workerdFaults.includes(name));
@@ -93,9 +93,9 @@ const on19 = [
  */
 export const releaseSuites = {
   "node-26-all": inVitest("node-26-all", nodeOf(26), ["tests/unit", "tests/integration"], release()),
-  "deno-all": inVitest("deno", deno, ["tests/integration"], release()),
-  "bun-all": inVitest("bun", bun, ["tests/integration"], release()),
-  "workerd-all": inVitest("workerd-all", node, workerdIntegration, release()),
+  "deno-all": inVitest("deno", deno, ["tests/integration", "tests/adapters"], release()),
+  "bun-all": inVitest("bun", bun, ["tests/integration", "tests/adapters"], release()),
+  "workerd-all": inVitest("workerd-all", node, workerdSampled, release()),
   // Its fault tests are in "every-byte-workerd-node-20".
   "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, release(oldWorkerd())),
   "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"], release()),

@@ -56,8 +56,9 @@ const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
 
 /**
  * The suites of `make test`, in order. Deno, Bun and workerd run the cases that can differ there; a release runs all of
- * them on each (`PGZ_TEST_RELEASE`). One that is `alone` keeps both cores busy, and comes first. Those that are `beside`
- * keep one core busy, and the remaining ones wait for servers and browsers, so these two groups run concurrently.
+ * them on each (`PGZ_TEST_RELEASE`). One that is `alone` keeps both cores busy, and comes first. Those that are
+ * `beside` keep one core busy, and the remaining ones wait for servers and browsers, so these two groups run
+ * concurrently.
  */
 export const suites = {
   rust: { run: rust, alone: true },

@@ -81,8 +81,8 @@ export const firstRuns = ["text", "stream", "together", "batch", "begin"] as con
 
 /**
  * Returns the tests of a row that a runtime can change: its socket has TLS, is idle, ends or stays silent, or
- * `differs` says what else. What a server sends wrongly is noticed by the core, which is the same everywhere. Nor does a
- * runtime know in which way a statement is asked, apart from a stream.
+ * `differs` says what else. What a server sends wrongly is noticed by the core, which is the same everywhere. A runtime
+ * does not know in which way a statement is asked, apart from a stream.
  */
 export function canDiffer(row: BadServerCase): ReturnType<typeof waysOf> {
   const { code, tls, idle, differs } = row;

@@ -2,6 +2,7 @@
 import type * as driver from "../../js/index.ts";
 import type * as ofChanges from "../../js/adapters/changes.ts";
 import { assert, AssertionError } from "../integration/assert.ts";
+import type { Difference } from "../integration/context.ts";
 import { until } from "../support/until.mjs";
 import { openCases } from "./changes-open-cases.ts";
 import { snapshotCases } from "./changes-snapshot-cases.ts";
@@ -9,6 +10,18 @@ import { tablesCases } from "./changes-tables-cases.ts";
 import { assertAcknowledged, newRows, started, type AnyChange, type Case } from "./changes-world.ts";
 
 export { run, type Case, type Setting } from "./changes-world.ts";
+
+/** The cases that depend on a runtime. The others are about slots, publications and the order of changes. */
+export const differ: Record<string, Difference> = {
+  "a transaction's changes arrive in order, with the values of rows()": "engine", // the second wasm
+  "a snapshot has each row as of the slot's beginning, and its changes follow": "engine",
+  "when connections are lost at any time, nothing is lost, and no whole transaction arrives twice": "sockets",
+  "with streaming, parts without an end are taken back when the link breaks": "sockets",
+  "a snapshot that breaks off leaves no slot, and an existing slot is refused": "sockets",
+  "a consumer that stops reading is not dropped": "timers",
+  "a reader of a few lines can build a replica from the NDJSON": "streams",
+  "a signal, or leaving the loop, ends the stream within a second": "streams",
+};
 
 export const cases: Record<string, Case> = {
   ...snapshotCases,

@@ -3,8 +3,9 @@ import * as drizzleOrm from "drizzle-orm";
 import { drizzle as drizzlePg } from "drizzle-orm/node-postgres";
 import * as kysely from "kysely";
 import { test } from "vitest";
+import { ofAdapter } from "../integration/registrations.ts";
 import { runtime, testServers } from "../integration/servers.ts";
-import { cases } from "./testing-cases.ts";
+import { cases, differ } from "./testing-cases.ts";
 import type { Modules } from "./testing-world.ts";
 
 const built = async (name: string) => (await import(`../../dist/${name}.js`)) as never;
@@ -24,7 +25,7 @@ const modules: Modules = {
 const { servers, side } = testServers();
 
 for (const server of servers.filter(({ own }) => own))
-  for (const [name, run] of Object.entries(cases)) {
+  for (const [name, run] of ofAdapter(cases, differ, runtime)) {
     const asSuperuser = async (sql: string) => {
       const body = JSON.stringify({ server: server.name, sql });
       const response = await fetch(`${side}/sql`, { method: "POST", body, headers: { connection: "close" } });

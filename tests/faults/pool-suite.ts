@@ -20,8 +20,8 @@ interface Mode {
   pipelining?: number;
 }
 
-/** Tests one offset of so many. */
-const EACH = 32;
+/** Which bytes of a session are cut. */
+const BYTES = { each: 32, elsewhere: 128 };
 
 export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
   const { label, run, uncaught } = suite;
@@ -31,7 +31,7 @@ export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
   const play = ({ how, pipelining }: Mode) => {
     test(`settles its calls rightly when cut by ${how} after any byte`, async () => {
       const { end, steps } = await whole(stage, "pool", false, pipelining);
-      const offsets = sampled(range(from, end), EACH);
+      const offsets = sampled(range(from, end), suite, BYTES);
       const cut: Cut = { script: "pool", unit: "byte", how, tls: false, steps, pipelining };
       const { wrong, cut: done, longest } = await cutAll(stage, run, cut, offsets);
       console.log(

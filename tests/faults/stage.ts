@@ -57,15 +57,23 @@ export class Stage {
   }
 }
 
+/** Whether this suite runs what no runtime changes, too. In `make test` only Node's does. */
+export const isWhole = ({ label }: Pick<FaultSuite, "label">): boolean => isRelease || label === "node";
+
 /**
- * Returns the offsets to cut at: the first, the last and every `each`th between them; for a release, all of them.
+ * Returns the offsets to cut at: the first, the last and every `each`th between them, in other runtimes than Node every
+ * `elsewhere`th; for a release, all of them.
  *
  * The simulator (tests/simulation) tries an end at each byte, and no runtime changes the driver's reaction. These tests
  * show that real sockets report an end as the simulated ones do, and a sample is enough for that.
  */
-export function sampled(offsets: readonly number[], each: number): number[] {
-  if (isRelease) return [...offsets];
-  return offsets.filter((_, at) => at % each === 0 || at === offsets.length - 1);
+export function sampled(
+  offsets: readonly number[],
+  suite: Pick<FaultSuite, "label">,
+  { each, elsewhere }: { each: number; elsewhere: number },
+): number[] {
+  const step = isWhole(suite) ? each : elsewhere;
+  return offsets.filter((_, at) => isRelease || at % step === 0 || at === offsets.length - 1);
 }
 
 export const range = (from: number, end: number) => Array.from({ length: end - from }, (_, i) => from + i);

@@ -4,12 +4,16 @@
 // Runs in the test's process; the driver runs wherever `run` brings a job: here (Node, Deno, Bun), or in workerd.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-import { waysOf } from "./bad-servers/case.ts";
+import { canDiffer, waysOf } from "./bad-servers/case.ts";
 import { badServerCases } from "./bad-servers/cases.ts";
 import type { ConnectionReport } from "./control.ts";
 import { cutAll, whole } from "./cuts.ts";
 import { SCRIPTS, type Outcome } from "./jobs.ts";
-import { only, range, sampled, Stage, type FaultSuite } from "./stage.ts";
+import { isWhole, only, range, sampled, Stage, type FaultSuite } from "./stage.ts";
+
+/** Which bytes and which TLS records of a session are cut. */
+const BYTES = { each: 16, elsewhere: 64 };
+const RECORDS = { each: 4, elsewhere: 9 };
 
 /**
  * A limit in milliseconds shows that no timer of the driver had to fire first. A timer is slow each time, so one quick
@@ -41,7 +45,7 @@ export function faultSuite(suite: FaultSuite): void {
             end,
             steps,
           });
-          const offsets = sampled(range(from, end), 16);
+          const offsets = sampled(range(from, end), suite, BYTES);
           const { wrong, cut, longest } = await cutAll(
             stage,
             run,
@@ -58,7 +62,7 @@ export function faultSuite(suite: FaultSuite): void {
 
         test(`by ${how} at TLS records settles its calls rightly: ${script}`, async () => {
           const { from, end, steps } = await whole(stage, script, true);
-          const offsets = sampled(range(from, end), 4);
+          const offsets = sampled(range(from, end), suite, RECORDS);
           const begin = from === 0 ? [0, 1] : [];
           // An end between records is a server's, an end within a record is a network's.
           const units = (["record", "half-record"] as const).filter(
@@ -81,7 +85,7 @@ export function faultSuite(suite: FaultSuite): void {
     // Deno reads such a link in another way.
     test("by rst within TLS records of an unverified link settles its calls", async () => {
       const { from, end, steps } = await whole(stage, "described", true);
-      const offsets = sampled(range(from, end), 4);
+      const offsets = sampled(range(from, end), suite, RECORDS);
       const cut = {
         script: "described",
         unit: "half-record",
@@ -105,7 +109,8 @@ export function faultSuite(suite: FaultSuite): void {
       expect([...new Set(badServerCases.map(({ scenario }) => scenario))].sort()).toEqual([...scenarios].sort());
     });
 
-    for (const { name, way, row } of badServerCases.flatMap(waysOf)) {
+    const chosen = isWhole(suite) ? badServerCases.flatMap(waysOf) : badServerCases.flatMap(canDiffer);
+    for (const { name, way, row } of chosen) {
       const {
         scenario,
         options = {},

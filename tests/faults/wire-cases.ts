@@ -2,34 +2,13 @@
 // and connections that end or stall in the middle of a result.
 //
 // Cases as in tests/integration (same context, every runtime); they are here because they need the fault host.
-import type { Case } from "../integration/context.ts";
+import { differing, type Case } from "../integration/context.ts";
 import { inTime, pause } from "../support/until.mjs";
 import { flightCases } from "./flight-cases.ts";
 import { lines, through } from "./proxied.ts";
 
-const all: Case[] = [
-  ...flightCases,
-  {
-    name: "CancelRequest uses TLS when the session does: its first message is SSLRequest",
-    only: "tls",
-    async run(t) {
-      const { proxy, options } = await through(t);
-      const { connect, sql } = t.pgz;
-      const client = await connect(options);
-      await t.assert.rejects(client.query(sql`select pg_sleep(30)`, { timeout: 200 }), { code: "QUERY_TIMEOUT" });
-      t.assert.deepEqual((await client.query(sql`select 1 as n`)).rows, [{ n: 1 }]);
-      await client.close();
-      const connections = await proxy.close();
-      t.assert.deepEqual(
-        connections.map(({ first, tls }) => ({ first, tls })),
-        [
-          { first: "SSLRequest", tls: true },
-          { first: "SSLRequest", tls: true },
-        ],
-      );
-      t.assert.equal(connections[1]?.flights[0]?.bytes, 8);
-    },
-  },
+/** The core puts pieces together, so no runtime changes what comes of them. */
+const pieces: Case[] = [
   ...[1, 2, 3, 5, 7].map((segment): Case => ({
     name: `a session in segments of ${segment} bytes returns the same rows`,
     async run(t) {
@@ -97,6 +76,58 @@ const all: Case[] = [
       t.assert.deepEqual(batches, [[{ n: 1 }, { n: 2 }], [{ n: 3 }, { n: 4 }], [{ n: 5 }]]);
       await client.close();
       await proxy.close();
+    },
+  },
+  {
+    name: "a batch and COPY in both directions do not depend on how the bytes arrive",
+    async run(t) {
+      const { proxy, options } = await through(t, { segment: 3 });
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const results = await client.batch([
+        sql`select ${1}::int4 as n`,
+        sql`select ${"x"}::text as t`,
+        sql`select ${2}::int4 as n`,
+      ]);
+      t.assert.deepEqual(
+        results.map(({ rows }) => rows),
+        [[{ n: 1 }], [{ t: "x" }], [{ n: 2 }]],
+      );
+      await client.exec("create temp table target (n int4, t text)");
+      await client.copyFrom("copy target from stdin", ["1\tone\n2\t", "two\n"]);
+      t.assert.equal((await lines(await client.copyTo("copy target to stdout"))).text, "1\tone\n2\ttwo\n");
+      const rows = [];
+      for await (const row of client.copyToRows("select * from target")) rows.push(row);
+      t.assert.deepEqual(rows, [
+        { n: 1, t: "one" },
+        { n: 2, t: "two" },
+      ]);
+      await client.close();
+      await proxy.close();
+    },
+  },
+];
+
+const ends: Case[] = [
+  {
+    name: "CancelRequest uses TLS when the session does: its first message is SSLRequest",
+    only: "tls",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      await t.assert.rejects(client.query(sql`select pg_sleep(30)`, { timeout: 200 }), { code: "QUERY_TIMEOUT" });
+      t.assert.deepEqual((await client.query(sql`select 1 as n`)).rows, [{ n: 1 }]);
+      await client.close();
+      const connections = await proxy.close();
+      t.assert.deepEqual(
+        connections.map(({ first, tls }) => ({ first, tls })),
+        [
+          { first: "SSLRequest", tls: true },
+          { first: "SSLRequest", tls: true },
+        ],
+      );
+      t.assert.equal(connections[1]?.flights[0]?.bytes, 8);
     },
   },
   {
@@ -191,34 +222,6 @@ const all: Case[] = [
       await proxy.close();
     },
   },
-  {
-    name: "a batch and COPY in both directions do not depend on how the bytes arrive",
-    async run(t) {
-      const { proxy, options } = await through(t, { segment: 3 });
-      const { connect, sql } = t.pgz;
-      const client = await connect(options);
-      const results = await client.batch([
-        sql`select ${1}::int4 as n`,
-        sql`select ${"x"}::text as t`,
-        sql`select ${2}::int4 as n`,
-      ]);
-      t.assert.deepEqual(
-        results.map(({ rows }) => rows),
-        [[{ n: 1 }], [{ t: "x" }], [{ n: 2 }]],
-      );
-      await client.exec("create temp table target (n int4, t text)");
-      await client.copyFrom("copy target from stdin", ["1\tone\n2\t", "two\n"]);
-      t.assert.equal((await lines(await client.copyTo("copy target to stdout"))).text, "1\tone\n2\ttwo\n");
-      const rows = [];
-      for await (const row of client.copyToRows("select * from target")) rows.push(row);
-      t.assert.deepEqual(rows, [
-        { n: 1, t: "one" },
-        { n: 2, t: "two" },
-      ]);
-      await client.close();
-      await proxy.close();
-    },
-  },
   ...(["fin", "rst"] as const).map((how): Case => ({
     name: `a batch, COPY in and COPY out cut by ${how} in the middle reject`,
     async run(t) {
@@ -277,4 +280,7 @@ const all: Case[] = [
   },
 ];
 
-export const wireCases: Case[] = all.map((one) => ({ ...one, both: true }));
+export const wireCases: Case[] = [...flightCases, ...pieces, ...differing(["sockets"], ends)].map((one) => ({
+  ...one,
+  both: true,
+}));

@@ -23,8 +23,6 @@ export interface TestServers {
   faults?: string;
   /** Set by `make quick`. */
   quick?: true;
-  /** Each case runs once, plain or under TLS by turns: set where another suite runs it in both ways. */
-  byTurns?: true;
 }
 
 export interface Context {
@@ -52,54 +50,50 @@ export interface Context {
   faults: string;
 }
 
+/**
+ * What a runtime brings itself, so that a case which depends on it can have another outcome there:
+ *
+ * - `sockets`: when bytes, an end or a reset are seen, also on an idle socket; how much is taken before a writer must
+ *   wait; what still leaves before a close.
+ * - `tls`: the handshake, certificates, how an alert or a cut record is reported.
+ * - `crypto`: the keys and proofs of a login.
+ * - `streams`: ReadableStream, Response, Blob and CompressionStream, and which end of them hears of a cancel.
+ * - `timers`: setTimeout and AbortSignal, and what runs before them.
+ * - `text`: TextEncoder and TextDecoder on the memory of the wasm.
+ * - `engine`: stacks, numbers, dates, Temporal and `await using` of JavaScriptCore and of other versions of V8; the
+ *   WebAssembly of each.
+ * - `modules`: modules of Node that are there or not.
+ *
+ * The Rust core, the SQL that it and the shim send, and the order of calls are the same code everywhere.
+ */
+export type Difference = "sockets" | "tls" | "crypto" | "streams" | "timers" | "text" | "engine" | "modules";
+
 export interface Case {
   name: string;
+  /**
+   * Set if its outcome depends on what a runtime brings itself. In `make test` the other cases run in Node only, and
+   * plain only; a release runs every case in each runtime, plain and under TLS (registrations.ts).
+   */
+  differs?: readonly Difference[];
   /** Needs the roles of our test servers, so it is not registered for the server of DATABASE_URL. */
   ownServer?: true;
   /** Registered only once, with or without TLS, because the case connects in both ways itself, or in neither. */
   only?: "plain" | "tls";
-  /** Depends on the runtime's sockets, so `byTurns` does not hold for it. */
+  /** Runs plain and under TLS everywhere, because it is about the bytes of a socket. */
   both?: true;
   /** Takes more than a second and a half, mostly waiting: `make quick` leaves it out. */
   slow?: true;
   run(t: Context): Promise<void>;
 }
 
-export interface Registration {
-  name: string;
-  case: Case;
-  server: Server;
-  tls: boolean;
-}
-
-/**
- * Registers every case once per server, plain and under TLS. Behaviour that depends on the server's version does not
- * depend on TLS, so an older server runs only the TLS cases under TLS. With `byTurns` a case is registered once: every
- * other one plain, the rest under TLS.
- */
-export function registrations(all: readonly Case[], { servers, quick, byTurns }: TestServers): Registration[] {
-  const cases = all.filter(({ slow }) => !(slow && quick));
-  const names = cases.map(({ name }) => name);
-  const twice = names.find((name, place) => names.indexOf(name) !== place);
-  if (twice !== undefined) throw new Error(`two cases are named "${twice}"; workerd finds them by name`);
-  return servers.flatMap((server, at) =>
-    [false, ...(server.tls ? [true] : [])].flatMap((tls) =>
-      cases
-        .filter(({ ownServer }) => server.own || !ownServer)
-        .filter(({ only, both }, index) => {
-          if (only !== undefined) return only === (tls ? "tls" : "plain");
-          if (byTurns && server.tls && !both) return tls === (index % 2 === 1);
-          return at === 0 || !tls;
-        })
-        .map((one) => ({ name: `${one.name} [${server.name} ${tls ? "tls" : "plain"}]`, case: one, server, tls })),
-    ),
-  );
-}
+/** Says what can differ, for all these cases. */
+export const differing = (differs: readonly Difference[], all: readonly Case[]): Case[] =>
+  all.map((one) => ({ differs, ...one }));
 
 export function context(
   runtime: Runtime,
   driver: typeof pgz,
-  { server, tls }: Pick<Registration, "server" | "tls">,
+  { server, tls }: { server: Server; tls: boolean },
   { side, faults }: TestServers,
 ): Context {
   const { host, port, database, user, password, caPem } = server;

@@ -1,7 +1,7 @@
 // The random sessions of a test run, written once for all runtimes. Some have fixed seeds, others seeds from the date,
 // so that each day tries new sessions and a run can be repeated on the same day.
 import { afterAll, expect, test } from "vitest";
-import { registrations, type Server, type TestServers } from "../integration/context.ts";
+import type { Server, TestServers } from "../integration/context.ts";
 import type { Report } from "./session.ts";
 
 /** Where a session runs, as JSON. */
@@ -36,10 +36,10 @@ export function randomSuite({ label, servers, poolers, run, uncaught }: Suite): 
     ...Array.from({ length: FIXED }, (_, at) => at + 1),
     ...Array.from({ length: OF_THE_DAY }, (_, at) => day * 1_000 + at),
   ];
-  // The plain registration and the TLS registration of the newest server.
-  const places = registrations([{ name: "random sessions", both: true, run: () => Promise.resolve() }], servers)
-    .filter(({ server }) => server.own && server.name === servers.servers.find(({ own }) => own)!.name)
-    .map(({ name, server, tls }) => ({ name, server, tls, isPooled: false }));
+  const server = servers.servers.find(({ own }) => own)!;
+  const places = [false, ...(server.tls ? [true] : [])].map((tls) => {
+    return { name: `random sessions [${server.name} ${tls ? "tls" : "plain"}]`, server, tls, isPooled: false };
+  });
   if (poolers && servers.pgbouncer)
     places.push({ name: "random sessions [PgBouncer]", server: servers.pgbouncer, tls: false, isPooled: true });
 

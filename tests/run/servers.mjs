@@ -53,12 +53,6 @@ export function onlyNewestServer() {
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1) }) };
 }
 
-/** The newest server, where cases run plain or under TLS by turns. */
-export function plainAndTlsByTurns() {
-  const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
-  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1), byTurns: true }) };
-}
-
 export function onlyOldestServer() {
   const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.filter(({ own }) => own).slice(-1) }) };

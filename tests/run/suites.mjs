@@ -8,7 +8,7 @@ import { nodeBinary } from "../../scripts/node/index.mjs";
 import { fresh, lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
 import { postgres19 } from "../servers/postgres-19.mjs";
 import { at, bin, say } from "./command.mjs";
-import { plainAndTlsByTurns, onlyNewestServer, onlyOldestServer } from "./servers.mjs";
+import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
 // Evaluated when a suite runs, because scripts/setup installs some of them.
@@ -33,7 +33,7 @@ const onNodeOnly = [
   "cluster",
 ];
 const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];
-const workerdIntegration = ["tests/workerd/integration.test.ts"];
+const workerdSampled = ["tests/workerd/integration.test.ts", "tests/workerd/changes.test.ts"];
 const workerdWithoutFaults = readdirSync(at("tests/workerd"))
   .map((name) => `tests/workerd/${name}`)
   .filter((name) => name.endsWith(".test.ts") && !workerdFaults.includes(name));
@@ -55,18 +55,19 @@ const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
 });
 
 /**
- * The suites of `make test`, in order. In Node 20 each integration case runs plain and under TLS, elsewhere by turns; a
- * release runs both everywhere. One that is `alone` keeps both cores busy, and comes first. Those that are `beside`
- * keep one core busy, and the remaining ones wait for servers and browsers, so these two groups run concurrently.
+ * The suites of `make test`, in order. Deno, Bun and workerd run the cases that can differ there; a release runs all of
+ * them on each (`PGZ_TEST_RELEASE`). One that is `alone` keeps both cores busy, and comes first. Those that are
+ * `beside` keep one core busy, and the remaining ones wait for servers and browsers, so these two groups run
+ * concurrently.
  */
 export const suites = {
   rust: { run: rust, alone: true },
   lint: { needs: ["build"], run: lint, beside: true },
   node: inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => ({})),
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
-  deno: inVitest("deno", deno, everywhere, plainAndTlsByTurns),
-  bun: inVitest("bun", bun, everywhere, plainAndTlsByTurns),
-  workerd: inVitest("workerd", node, ["tests/workerd"], plainAndTlsByTurns),
+  deno: inVitest("deno", deno, everywhere),
+  bun: inVitest("bun", bun, everywhere),
+  workerd: inVitest("workerd", node, ["tests/workerd"]),
 };
 
 /** Three nodes of Citus need a build from its sources, which no script here fetches. */
@@ -92,14 +93,14 @@ const on19 = [
  * The suites of `make test-release`: those that take minutes by nature, and differ little from those of `make test`.
  */
 export const releaseSuites = {
-  "node-26-all": inVitest("node-26-all", nodeOf(26), ["tests/unit", "tests/integration"]),
-  "deno-all": inVitest("deno", deno, ["tests/integration"]),
-  "bun-all": inVitest("bun", bun, ["tests/integration"]),
-  "workerd-all": inVitest("workerd-all", node, workerdIntegration),
+  "node-26-all": inVitest("node-26-all", nodeOf(26), ["tests/unit", "tests/integration"], release()),
+  "deno-all": inVitest("deno", deno, ["tests/integration", "tests/adapters"], release()),
+  "bun-all": inVitest("bun", bun, ["tests/integration", "tests/adapters"], release()),
+  "workerd-all": inVitest("workerd-all", node, workerdSampled, release()),
   // Its fault tests are in "every-byte-workerd-node-20".
-  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, oldWorkerd()),
-  "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"]),
-  "node-24": inVitest("node-24", nodeOf(24), ["tests/unit", "tests/integration"]),
+  "workerd-node-20": inVitest("workerd-node-20", node, workerdWithoutFaults, release(oldWorkerd())),
+  "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"], release()),
+  "node-24": inVitest("node-24", nodeOf(24), ["tests/unit", "tests/integration"], release()),
   "every-byte-deno": inVitest("deno", deno, ["tests/faults"], release()),
   "every-byte-bun": inVitest("bun", bun, ["tests/faults"], release()),
   "every-byte-node": inVitest("node", node, ["tests/faults"], release()),
@@ -130,7 +131,12 @@ export const releaseSuites = {
   // A Next application as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },
-  "older-server": inVitest("older-server", node, ["tests/integration", "tests/cli/mcp.test.ts"], onlyOldestServer),
+  "older-server": inVitest(
+    "older-server",
+    node,
+    ["tests/integration", "tests/cli/mcp.test.ts"],
+    release(onlyOldestServer),
+  ),
   reproducible: { needs: ["build"], run: reproducible },
   "long-simulation": { needs: ["build"], run: longSimulation },
   // All of `make test` once more, in a fresh clone with an empty HOME.

@@ -7,7 +7,7 @@ import type { Outcome } from "../faults/jobs.ts";
 import { faultSuite } from "../faults/suite.ts";
 import { wireCases } from "../faults/wire-cases.ts";
 import type { CaseTask } from "../faults/worker.ts";
-import { registrations } from "../integration/context.ts";
+import { registrations } from "../integration/registrations.ts";
 import { testServers } from "../integration/servers.ts";
 import { startWorker, type Worker } from "./host.mjs";
 
@@ -41,7 +41,7 @@ for (const {
   case: { name: caseName },
   server,
   tls,
-} of registrations(wireCases, servers)) {
+} of registrations(wireCases, "workerd", servers)) {
   test(name, async () => {
     const task: CaseTask = { name: caseName, server, tls, servers };
     expect(await ask("case", task)).toEqual({ error: "" });

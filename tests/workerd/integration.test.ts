@@ -3,7 +3,7 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cases } from "../integration/cases/index.ts";
-import { registrations } from "../integration/context.ts";
+import { registrations } from "../integration/registrations.ts";
 import { testServers } from "../integration/servers.ts";
 import { startWorker, type Worker } from "./host.mjs";
 import type { Task } from "./fixture/worker.ts";
@@ -22,7 +22,7 @@ for (const {
   case: { name: caseName },
   server,
   tls,
-} of registrations(cases, servers)) {
+} of registrations(cases, "workerd", servers)) {
   test(name, async () => {
     const task: Task = { name: caseName, server, tls, servers };
     const response = await fetch(worker.url, { method: "POST", body: JSON.stringify(task) });

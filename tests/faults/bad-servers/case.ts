@@ -3,6 +3,7 @@
 // A violation is rejected at once, in less than 100 ms, never by a timer; only a server that is silent runs into
 // connectTimeout. The list of scenarios comes from reliability work on four drivers (none of which passed all); a
 // comment names the hole where there is one.
+import type { Difference } from "../../integration/context.ts";
 import type { ConnectionReport } from "../control.ts";
 import type { Outcome, Statement, Way } from "../jobs.ts";
 
@@ -30,6 +31,8 @@ export interface BadServerCase {
   again?: "same connection" | "new connection";
   /** Milliseconds until the failure. Default 100. */
   within?: number;
+  /** What a runtime brings itself, and the row does not show (`canDiffer`). */
+  differs?: Difference;
   /** Runtimes that cannot close the socket, with the reason. On all others a socket that stays open is a failure. */
   staysOpenOn?: Record<string, string>;
   check?: (outcome: Outcome, first: ConnectionReport, label: string) => string | undefined | false;
@@ -75,6 +78,17 @@ export const lost = { again: "new connection" } as const;
 
 /** The ways that are first runs of one statement. */
 export const firstRuns = ["text", "stream", "together", "batch", "begin"] as const;
+
+/**
+ * Returns the tests of a row that a runtime can change: its socket has TLS, is idle, ends or stays silent, or
+ * `differs` says what else. What a server sends wrongly is noticed by the core, which is the same everywhere. A runtime
+ * does not know in which way a statement is asked, apart from a stream.
+ */
+export function canDiffer(row: BadServerCase): ReturnType<typeof waysOf> {
+  const { code, tls, idle, differs } = row;
+  const isOfSocket = tls || idle || /_(LOST|FAILED|TIMEOUT)/.test(String(code));
+  return isOfSocket || differs ? waysOf(row).filter(({ way }, at) => at === 0 || way === "stream") : [];
+}
 
 /** Returns the tests of a row: one for each way, with the fields that differ there. */
 export function waysOf(row: BadServerCase): { name: string; way: Way; row: BadServerCase }[] {

@@ -223,6 +223,7 @@ export const batch: Case[] = [
   },
   {
     name: "three thousand results of 30 kB and 30 MB of parameters pass through one batch without a deadlock",
+    differs: ["sockets"],
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -245,6 +246,7 @@ export const batch: Case[] = [
   },
   {
     name: "limits, a timeout and an abort hold for the whole batch, and the next call works",
+    differs: ["timers"],
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -358,6 +360,7 @@ export const batch: Case[] = [
   },
   {
     name: "a batch rejects when its connection is terminated in the middle",
+    differs: ["sockets"],
     ownServer: true,
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
@@ -436,6 +439,7 @@ export const batch: Case[] = [
   },
   {
     name: "ten thousand statements with many columns are described without a deadlock",
+    differs: ["sockets"],
     run: (t) =>
       withClient(t, async (client) => {
         const columns = Array.from({ length: 12 }, (_, n) => `${n} as a_long_name_for_a_column_${n}`).join();

@@ -199,6 +199,7 @@ export const cursor: Case[] = [
   },
   {
     name: "limits count over the whole cursor, and deadline and signal end it, even between batches",
+    differs: ["timers"],
     run: (t) =>
       withClient(t, async (client) => {
         const read = async (options: Parameters<Client["cursor"]>[2], wait = 0) => {

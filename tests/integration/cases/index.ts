@@ -1,5 +1,5 @@
 // All integration cases, gathered from the files beside this one.
-import type { Case } from "../context.ts";
+import { differing, type Case } from "../context.ts";
 import { batch } from "./batch.ts";
 import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
@@ -31,20 +31,20 @@ import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
 export const cases: Case[] = [
-  ...connecting,
+  ...differing(["sockets", "tls", "crypto"], connecting),
   ...query,
   ...rows,
-  ...stream,
+  ...differing(["streams"], stream),
   ...formats,
-  ...cancel,
+  ...differing(["sockets", "timers"], cancel),
   ...together,
   ...caps,
   ...types,
   ...firstRuns,
   ...usage,
-  ...errors,
+  ...differing(["engine"], errors),
   ...observer,
-  ...channels,
+  ...differing(["modules"], channels),
   ...statements,
   ...cursor,
   ...transactions,
@@ -53,7 +53,7 @@ export const cases: Case[] = [
   ...retries,
   ...scopes,
   ...batch,
-  ...copy,
+  ...differing(["streams", "text"], copy),
   ...copyRows,
   ...listen,
   ...security,

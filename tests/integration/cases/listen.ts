@@ -10,6 +10,7 @@ const newChannel = (t: Context) => `Channel "${t.runtime}" ${Math.random().toStr
 export const listen: Case[] = [
   {
     name: "notifications arrive in order with channel, payload and process, until the loop is left",
+    differs: ["sockets"],
     run: (t) =>
       withClient(t, async (client) => {
         const channel = newChannel(t);
@@ -54,6 +55,7 @@ export const listen: Case[] = [
   },
   {
     name: "a listener whose connection is lost opens another and reports it",
+    differs: ["sockets"],
     ownServer: true,
     run: (t) =>
       withClient(t, async (client) => {
@@ -77,6 +79,7 @@ export const listen: Case[] = [
   },
   {
     name: "an abort ends a listener, a wrong password rejects at once, and close may be called twice",
+    differs: ["sockets", "timers"],
     run: (t) =>
       withClient(t, async (client) => {
         const leaving = new AbortController();

@@ -61,6 +61,7 @@ async function inTurn<T>(items: readonly T[], work: (item: T) => Promise<unknown
 export const pools: Case[] = [
   {
     name: "calls of a pool run in parallel, on at most max connections",
+    differs: ["sockets"],
     run: (t) =>
       withPool(
         t,
@@ -335,6 +336,7 @@ export const pools: Case[] = [
   },
   {
     name: "a call that waits too long reports the state of the pool, and a call that gives up loses nothing",
+    differs: ["timers"],
     run: (t) =>
       withPool(
         t,
@@ -366,6 +368,7 @@ export const pools: Case[] = [
   },
   {
     name: "an SQL error keeps its connection, and a session that ends is replaced",
+    differs: ["sockets"],
     ownServer: true,
     run: (t) =>
       withPool(
@@ -395,6 +398,7 @@ export const pools: Case[] = [
   },
   {
     name: "a call works after a restart that has ended more idle connections than one call tries",
+    differs: ["sockets"],
     run: (t) =>
       withPool(
         t,
@@ -460,6 +464,7 @@ export const pools: Case[] = [
   },
   {
     name: "lifetime, resize, reset, drain and close end connections, but never calls in flight",
+    differs: ["timers"],
     ownServer: true,
     run: async (t) => {
       const aging = t.pgz.createPool({ ...t.options, max: 1, maxLifetime: 300 });
@@ -494,6 +499,7 @@ export const pools: Case[] = [
   },
   {
     name: "close() gives running calls their time, then ends them on the server too",
+    differs: ["timers", "sockets"],
     async run(t) {
       const pool = t.pgz.createPool({ ...t.options, max: 2 });
       const mark = newMark(t);
@@ -510,6 +516,7 @@ export const pools: Case[] = [
   },
   {
     name: "close() ends calls beside a stream that is being read, and still gives queued streams a connection",
+    differs: ["streams"],
     async run(t) {
       const pool = t.pgz.createPool({ ...t.options, max: 1 });
       const wide = "select repeat('x', 100000) as x from generate_series(1, 200)";
@@ -536,6 +543,7 @@ export const pools: Case[] = [
   },
   {
     name: "a lease's stream continues after release(), and ends with destroy or `until`",
+    differs: ["streams"],
     async run(t) {
       await using pool = t.pgz.createPool({ ...t.options, max: 1 });
       const wide = "select repeat('x', 100000) as x from generate_series(1, 200)";
@@ -564,6 +572,7 @@ export const pools: Case[] = [
   },
   {
     name: "a pool retries a server without free connections, with pauses, until acquireTimeout",
+    differs: ["timers"],
     ownServer: true,
     async run(t) {
       const role = `crowded_${t.runtime}_${Math.random().toString(36).slice(2)}`;

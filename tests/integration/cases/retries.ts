@@ -82,6 +82,7 @@ export const retries: Case[] = [
   },
   {
     name: "a transaction that is ended during its retry pause rejects at once and frees the connection",
+    differs: ["timers"],
     slow: true,
     run: (t) =>
       withClient(t, async (client) => {

@@ -71,6 +71,7 @@ export const together: Case[] = [
   },
   {
     name: "an aborted call settles at once, wherever it is in the queue, and the calls beside it get their rows",
+    differs: ["timers"],
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -101,6 +102,7 @@ export const together: Case[] = [
   },
   {
     name: "a cancel that hits a neighbouring call is hidden: that call runs again",
+    differs: ["sockets"],
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -155,6 +157,7 @@ export const together: Case[] = [
   },
   {
     name: "megabytes in both directions at once never wait for each other",
+    differs: ["sockets"],
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
@@ -194,6 +197,7 @@ export const together: Case[] = [
   },
   {
     name: "a lost connection rejects each call in flight, and none of them is retryable",
+    differs: ["sockets"],
     async run(t) {
       const client = await t.pgz.connect({ ...t.options });
       const one = numbers(t);

@@ -59,6 +59,7 @@ export const transactionEnds: Case[] = [
   },
   {
     name: "an abort during the last statement reports the outcome of the transaction",
+    differs: ["timers"],
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.exec(`create table ${s}.t (n int4)`);
@@ -73,6 +74,7 @@ export const transactionEnds: Case[] = [
   },
   {
     name: "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, and the client works on",
+    differs: ["timers"],
     run: (t) =>
       withNumbers(t, async (client, table) => {
         for (const how of ["signal", "timeout", "between"] as const) {
@@ -102,6 +104,7 @@ export const transactionEnds: Case[] = [
   },
   {
     name: "a lost connection ends its transaction",
+    differs: ["sockets"],
     ownServer: true,
     run: (t) =>
       withNumbers(t, async (_, table) => {
@@ -168,6 +171,7 @@ export const transactionEnds: Case[] = [
   },
   {
     name: "close() and a lost connection end a transaction whose callback waits for something else",
+    differs: ["sockets"],
     ownServer: true,
     run: async (t) => {
       for (const how of ["close", "lost"]) {

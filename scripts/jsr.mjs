@@ -1,5 +1,5 @@
 // Makes the folder that `deno publish` takes for JSR: `node scripts/jsr.mjs <folder>`, after scripts/build. Decision
-// 0032 says why the folder of the repository does not fit.
+// 0044 says why the folder of the repository does not fit.
 //
 // It has npm's files for Deno, with two changes that JSR needs: a file names its types, and declarations import each
 // other by their real names (TypeScript writes `./a.ts` for `./a.d.ts`).

@@ -12,8 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::{env, fs};
+use std::{env, fs, io};
 
+use flate2::read::GzDecoder;
 use pgz_edge::boundary::slots;
 use pgz_edge::encode::columns::Blocks;
 use pgz_edge::encode::{ColumnDescription, Output, Plan, RowForm, RowFormat};
@@ -35,12 +36,13 @@ fn lines() -> Vec<Line> {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "tsv"));
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "gz"));
     files.sort();
     files
         .iter()
         .flat_map(|path| {
-            fs::read_to_string(path)
+            let packed = fs::File::open(path).unwrap();
+            io::read_to_string(GzDecoder::new(packed))
                 .unwrap()
                 .split_terminator('\n')
                 .map(line)

@@ -46,8 +46,7 @@ export const scenarios = [
       "but it is in the wall time. `pg pipeline` is pg with `pipeline: true`. postgres.js runs with `fetch_types: false`,",
       "which saves a query at login. The clock of workerd has whole milliseconds, too coarse to measure without a delay.",
       "The first two new statements of a connection carry a check of the session; later ones carry only its name",
-      "([0016](decisions/0016-the-first-run-of-a-statement.md),",
-      "[0043](decisions/0043-the-check-of-a-first-run-is-prepared-once.md)).",
+      "([0016](decisions/0016-a-first-run-takes-one-flight.md)).",
     ],
     tables: [
       { title: "Flights, counted", case: "latency", metric: "flights", less: true },
@@ -95,7 +94,7 @@ export const scenarios = [
     about: [
       "PostgreSQL 19 has `COPY (…) TO STDOUT (FORMAT json)`. For these shapes its bytes equal ours. It saves CPU of the",
       "client where values are long, and costs more than that in CPU of the server and in wall time. So a stream is not sent",
-      "as COPY ([decision 0036](decisions/0036-rows-are-not-made-into-json-by-the-server.md)).",
+      "as COPY ([decision 0036](decisions/0036-rows-are-not-built-as-json-by-the-server.md)).",
     ],
     tables: ["cpu_ms", "server_cpu_ms", "wall_ms"].map((metric) => ({
       title: { cpu_ms: "CPU of our process", server_cpu_ms: "CPU of the server's", wall_ms: "Wall time" }[metric],

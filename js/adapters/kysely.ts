@@ -168,7 +168,7 @@ class PgzDriver implements Driver {
 
   /**
    * Kysely passes `options` when several queries may follow each other (`db.connection()`), and when there is a signal.
-   * Without `options` it runs one query, one stream or one transaction (docs/decisions/0029).
+   * Without `options` it runs one query, one stream or one transaction (docs/decisions/0026).
    */
   async acquireConnection(options?: Abortable): Promise<PgzConnection> {
     if (this.#client) return this.#client;

@@ -1,6 +1,12 @@
 // The public client: one connection. It is made at the first call, and made again at the next call if it could not be
 // made or was lost.
 //
+// A client connects lazily, and `connect` is a second function, because the first query can only be sent right after
+// SASLResponse if the driver knows it before authentication is over. A client that is itself a thenable was rejected:
+// an async function that returns it would connect by surprise. An early query is sent before the server's signature is
+// checked, so it is automatic only where TLS has verified the server, or the link stays inside the runtime
+// (Hyperdrive).
+//
 // Knows how a client begins, comes back and ends. Must not know sockets, wasm or messages.
 import { checkConfigured, configured } from "./configured.ts";
 import { OwnerCheck } from "./owner-check.ts";

@@ -10,6 +10,11 @@
 //
 // and may name pages and sections like docs/connecting.md#several-hosts.
 //
+// An option was ten edits before, of which the compiler demanded some: a call accepted a forgotten option and ignored
+// it. Types map over `keyof typeof OPTIONS` itself, because over a name for that union editors do not show an entry's
+// text. A generator of the types was not written: its output is a file that must not be edited, and a step before each
+// type check. Options that only calls have stay members of interfaces in js/api and js/rows.
+//
 // Knows options and their rules, one by one. Must not know where a value was given, or what follows from two options.
 
 import type { Connector } from "../sockets/contract.ts";

@@ -1,5 +1,8 @@
-// The text of the PasswordMessage that answers AuthenticationMD5Password, computed with the runtime's own MD5
-// (docs/decisions/0008-md5-by-the-runtime.md).
+// The text of the PasswordMessage that answers AuthenticationMD5Password, computed with the runtime's own MD5.
+//
+// Every runtime has the hash, and its answer is also a policy: Node in FIPS mode refuses MD5, and an implementation in
+// wasm would bypass that. The crate `md-5` would also cost 1.6 kB (gzip) in every Worker. Without MD5 in the runtime,
+// connecting fails with AUTH_METHOD_UNSUPPORTED. SCRAM's hashes are in the core, which needs them within one step.
 //
 // Knows one formula (manual, "Protocol Flow"). Must not know whether MD5 is allowed: the core asks only where it is.
 import { AuthenticationError } from "../util/errors.ts";

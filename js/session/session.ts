@@ -1,7 +1,7 @@
 // One session on a server: a connection together with the state that lasts as long as it does. Calls run on a session.
 // The sessions of scopes exist beside the client's own, on the same connection.
 //
-// Each part owns its state (docs/decisions/0013); this file only holds them together.
+// Each part owns its state (docs/architecture.md, "Owners of a session's state"); this file only holds them together.
 import type { Config } from "../config/options.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";

@@ -7,6 +7,8 @@
 // So the CompressionStream is read to its end, which comes soon when nothing more goes in. pipeThrough with a signal
 // does not work: it first waits until written data have been read, and the reader has left.
 //
+// A CompressionStream cannot flush. Rows arrive when its window is full, so the timed flush is off.
+//
 // workerd's takes all input, even if no consumer reads. A client that did not read cost 15 MB a second, and one that
 // read got 4 KiB in the time in which 512 KiB were read from the server. So on workerd, waiting output is read before
 // more input goes in. The other runtimes hold writers back, and in Node each check for waiting output would cost 1 ms.

@@ -5,6 +5,9 @@
 // Knows: which values are sent in binary and which as text. binary-values.ts and text-values.ts write them. Must not
 // know: connections, results. Errors name the parameter and its type, never the value, and come before anything is
 // sent.
+//
+// This is JavaScript and not part of the core, because the values are JavaScript's. To cross into wasm, each would need
+// a type tag, which is as much work as writing its wire form. COPY of typed rows is encoded here for the same reason.
 
 import { UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";

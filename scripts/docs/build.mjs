@@ -3,6 +3,21 @@
 // The pages are copied to .cache/docs. The reference and the charts of bench/results are added there, and VitePress
 // turns all of it into .cache/site. The site is files only: any server can serve it, and it sends no requests to other
 // hosts.
+//
+// Why VitePress: the pages are read on GitHub and in the npm package too, so they stay plain Markdown with relative
+// links; the reference comes from the comments in the source; and the search must work without a service. VitePress
+// takes such pages, runs on Node 20, and its local search is a file of the site. TypeDoc's own site has no guides.
+// Docusaurus brings React and a search that is a service or another's plugin. Starlight wants front matter in place of
+// a heading, and Astro refuses links with `.md`. What differs from VitePress's defaults:
+//
+// - A rule leads links to pages to the site, and links to other files to the repository (links.mjs). Anchors are
+//   GitHub's.
+// - No fonts of its own, and no links loaded ahead: a phone loads what its reader opens.
+// - Charts are SVG with lengths in percent, because libraries that scale a picture make its text unreadable.
+// - `overrides` in package.json keep the search box for a service (`@docsearch`, installed but not loaded) from
+//   choosing React's types for the whole repository.
+//
+// It is a workspace of its own, because `make demo` and the build do not need it.
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";

@@ -355,7 +355,7 @@ impl State {
     }
 
     /// Passes the message to its conversation. Each conversation's `receive` stays a separate function in the wasm, so
-    /// that a new process compiles only those that it uses (decision 0041). The same applies to writing events.
+    /// that a new process compiles only those that it uses (decision 0005). The same applies to writing events.
     fn dispatch(&mut self, tag: u8, message: BackendMessage<'_>) -> Result<Progress, Failure> {
         let context = &mut self.context;
         if self.phase == Phase::Startup {

@@ -1,7 +1,8 @@
 //! Writes a value as a cell of CSV (RFC 4180): the text that its JSON form stands for.
 //!
 //! A cell is quoted if it contains a quote, a comma, CR or LF, or if it is the empty text, which would otherwise be a
-//! NULL. There are no escape characters.
+//! NULL. There are no escape characters. json and jsonb are written as their text (a JSON string keeps its quotes, as
+//! in COPY), arrays as their JSON, times as in JSON.
 
 use super::Column;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]

@@ -1,4 +1,17 @@
 //! The bytes before the first row: the names of the columns, in the style of the format.
+//!
+//! The core writes the beginning and the end of a result, because only the core knows when the first row comes and
+//! whether a result has ended well:
+//!
+//! - The beginning waits for the first row or for ReadyForQuery, so a query that fails before its first row has written
+//!   nothing.
+//! - The end is written at ReadyForQuery without an error, not at CommandComplete: a deferred constraint can still fail
+//!   at the Sync.
+//! - Every row begins with a comma in JSON and columnar output. The `[` around all rows overwrites the first one, so
+//!   the hot path has no special case for the first row.
+//! - Caps on bytes count beginning and end, so a row that would leave no room for the end is refused. The mark of a
+//!   truncation is not counted: it says that the cap was reached. TOON and CSV refuse truncation before anything is
+//!   sent, because any mark there would look like a row.
 
 use super::form::Names;
 use super::{ColumnDescription, RowForm, csv};

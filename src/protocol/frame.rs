@@ -6,6 +6,10 @@
 //! ```text
 //! buffer: | consumed … | start: unread messages … | part of one | end: free space, `input` hands it out |
 //! ```
+//!
+//! A carry buffer would need a second code path for the message that was cut, and in a ring a message could wrap
+//! around. The copy of a chunk into wasm memory is the only copy.
+//!
 //! The buffer grows with the bytes that have arrived, never because a length promises more. Nothing is kept of a
 //! message that is skipped ([`Frames::skip`]): its bytes are dropped as they arrive.
 //!

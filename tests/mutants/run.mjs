@@ -6,7 +6,7 @@
 // cargo-mutants against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), Stryker has the
 // unit tests that are named after the file, and simulated sessions try what these have not noticed. By hand, because a
 // file takes minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not needed, or a
-// change that makes no difference: equivalent.md names those of js/pool. What only tests/integration would notice
+// change that makes no difference: equivalent.md names those known. What only tests/integration would notice
 // survives too. Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install --locked
 // cargo-mutants`.
 import { spawnSync } from "node:child_process";

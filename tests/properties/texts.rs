@@ -4,13 +4,14 @@
 use crate::cases;
 use crate::forms::is_value;
 use crate::values::{DEFINED, TYPES, passes_json_on};
+use flate2::read::GzDecoder;
 use pgz_edge::types::{AsStrings, Encoder, oid};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::{fs, io};
 
 /// Types with texts of their values: those of a server (tests/oracle), and some types of `DEFINED`.
 static TEXTS: LazyLock<Vec<(u32, String)>> = LazyLock::new(|| {
@@ -21,11 +22,12 @@ static TEXTS: LazyLock<Vec<(u32, String)>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "tsv") {
+        if path.extension().is_none_or(|extension| extension != "gz") {
             continue;
         }
         // Every seventh line has some of each: a value and its edges, arrays, under both settings.
-        for line in fs::read_to_string(path).unwrap().lines().step_by(7) {
+        let lines = io::read_to_string(GzDecoder::new(fs::File::open(path).unwrap())).unwrap();
+        for line in lines.lines().step_by(7) {
             let fields: Vec<&str> = line.split('\t').collect();
             let type_oid = fields[1].parse().unwrap();
             texts.extend(

@@ -2,6 +2,7 @@
 // gives. Queries receive them in binary, and the log has them as text.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 import { changes, driver, plain } from "./replication.ts";
@@ -15,12 +16,12 @@ const written = (field: string) => field.replaceAll("␉", "\t").replaceAll("␊
 /** The values of each type, as the server writes them. */
 const values = new Map(
   readdirSync(folder)
-    .filter((name) => name.endsWith(".tsv"))
+    .filter((name) => name.endsWith(".tsv.gz"))
     .map((name) => {
-      const lines = readFileSync(`${folder}/${name}`, "utf8").trimEnd().split("\n");
+      const lines = gunzipSync(readFileSync(`${folder}/${name}`)).toString().trimEnd().split("\n");
       const ofType = lines.map((line) => line.split("\t")).filter(([type], _, [first]) => type === first![0]);
       const texts = ofType.map((fields) => written(fields[4]!));
-      return [name.slice(0, -".tsv".length), [...new Set(texts)].slice(0, 500)] as const;
+      return [name.slice(0, -".tsv.gz".length), [...new Set(texts)].slice(0, 500)] as const;
     }),
 );
 

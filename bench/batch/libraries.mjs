@@ -1,7 +1,10 @@
 // Each library, used in its own idiom: `open(url)` -> `{ setup, count, rows, … }`. A read is `(times) => …` and returns
 // the facts that the case compares. An insert is `(rows) => …`, where `rows` were made before. A shape that a library
 // does not support is missing.
+import { sha256 } from "../lib/child.mjs";
+import { textRows, typedRow } from "../lib/data.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
+import { setup, shapes } from "./shapes.mjs";
 
 const limit = (index) => (index % 10) + 1;
 const each = (times, one) => Array.from({ length: times }, (_, index) => one(index));
@@ -26,7 +29,7 @@ function* chunks(rows, size) {
 
 const COLUMNS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16";
 
-export const libraries = {
+const libraries = {
   async "pgz-edge"(url) {
     const client = await connectPgz(url);
     const sql = await sqlTag();
@@ -197,3 +200,24 @@ export const libraries = {
     };
   },
 };
+
+export async function open(library, url) {
+  const calls = await libraries[library](url);
+  for (const text of setup) await calls.setup(text);
+  let made = [];
+  return {
+    shapes: Object.keys(shapes).filter((name) => calls[name]),
+    clean: false,
+    /** Makes the rows of an insert. */
+    prepare({ shape, times }) {
+      const { table } = shapes[shape];
+      const key = `${table} ${times}`;
+      if (!table || made.key === key) return made;
+      const rows = table === "bench_wide" ? textRows(times, 16, 32) : each(times, typedRow);
+      return (made = Object.assign(rows, { key }));
+    },
+    run: async ({ shape, times }, rows) =>
+      shapes[shape].table ? void (await calls[shape](rows)) : calls[shape](times),
+    check: async ({ shape, times }) => ({ sha256: sha256((await calls[shape](times, true)).lines) }),
+  };
+}

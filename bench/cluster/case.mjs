@@ -14,7 +14,7 @@ import { startStandbys } from "../../tests/servers/standbys.mjs";
 import { delayingProxy } from "../lib/delaying-proxy.mjs";
 import { shuffled, summary } from "../lib/statistics.mjs";
 
-export const needsServer = false;
+export default { needsServer: false, measure };
 
 /** Round trips in milliseconds. */
 const PRIMARY = 50,
@@ -23,7 +23,7 @@ const PRIMARY = 50,
 const LONGEST_READ = 5,
   MOST_CPU = 1.05;
 
-export async function run({ option }) {
+async function measure({ option }) {
   const trials = Number(option("TRIALS") ?? 15);
   const calls = Number(option("CALLS") ?? 4_000);
   const servers = await startStandbys({ count: 1, log: logFile("bench-cluster") });

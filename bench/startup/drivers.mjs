@@ -9,7 +9,7 @@ const ID = 7;
 /** The row that the query must return. */
 export const ROW = { id: ID, label: "row 7" };
 
-export const libraries = {
+export const drivers = {
   "pgz-edge": async ({ createClient, sql }, { url, ca }) => {
     const client = createClient(url, ca ? { ca, sslmode: "verify-full" } : { sslmode: "disable" });
     return (await client.query(sql`select id, label from startup where id = ${ID}`)).rows;

@@ -1,9 +1,10 @@
-// One build of ours: `child.mjs <dist/node.js> <url>`. Each request runs a shape and returns its facts, which must be
+// One build of ours, which is the last argument. Each request runs a shape and returns its facts, which must be
 // the same in every build, and the number of units of work.
-import { serve, sha256, timed } from "../lib/child.mjs";
+import process from "node:process";
+import { sha256 } from "../lib/child.mjs";
 import { shapes as results } from "../lib/shapes.mjs";
 
-const [dist, url] = process.argv.slice(2);
+const [, , url, dist] = process.argv.slice(2);
 const { connect, createPool, sql } = await import(dist);
 const [client, unnamed] = [await connect(url), await connect(url, { prepare: "unnamed" })];
 await client.exec("create temp table before_rows (n int4, t text)");
@@ -66,8 +67,9 @@ const shapes = {
   "rows mixed_5col": objects(results.mixed_5col),
 };
 
-serve(async ({ hello, shape, times, rows }) => {
-  if (hello) return { shapes: Object.keys(shapes) };
+export const open = () => ({
+  shapes: Object.keys(shapes),
   // Many small calls run slowly for a thousand calls after a forced collection.
-  return timed(() => shapes[shape](times, rows), { clean: shape.startsWith("stream") || shape.startsWith("rows") });
+  clean: ({ shape }) => shape.startsWith("stream") || shape.startsWith("rows"),
+  run: ({ shape, times, rows }) => shapes[shape](times, rows),
 });

@@ -1,6 +1,5 @@
-// A workerd with one library's Worker, in a process of its own: `host.mjs <options>`, with `{ library, bindings,
-// inspectorPort, folder, compatibilityFlags }`. That folder of bench/ has the Workers. It reports its address and
-// workerd's pid when asked.
+// A workerd with one library's Worker, in a process of its own: `workerd-host.mjs <options>`. The Worker is
+// `worker(library, module)` of the case's worker.mjs. It reports its address and workerd's pid when asked.
 import { build } from "esbuild";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -9,17 +8,14 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { Miniflare } from "miniflare";
-import { serve } from "../lib/child.mjs";
+import { serve } from "./child.mjs";
 
-const {
-  library,
-  bindings,
-  inspectorPort,
-  folder: workers = "workerd",
-  compatibilityFlags,
-} = JSON.parse(process.argv[2]);
-const at = (name) => fileURLToPath(new URL(name, import.meta.url));
-const worker = library.split(" ")[0].replace(".", "-");
+const { name, library, module, bindings, inspectorPort, compatibilityFlags } = JSON.parse(process.argv[2]);
+const bench = fileURLToPath(new URL("..", import.meta.url));
+/** The module of each library in a Worker, if the case names no other. */
+const modules = { "pgz-edge": "../dist/workerd.js", "postgres.js": "postgres", pg: "pg" };
+const peer = library.split(" ")[0];
+const imported = module ?? modules[peer];
 
 /**
  * For CommonJS packages that require Node's modules: esbuild leaves a `require`, which a module in workerd must create.
@@ -32,8 +28,12 @@ const commonJs = {
 const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-bench-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const scriptPath = path.join(folder, "worker.js");
+const contents = `
+  import { worker } from "./${name}/worker.mjs";
+  ${imported ? `import * as module from "${imported}";` : "const module = {};"}
+  export default worker("${library}", module);`;
 await build({
-  entryPoints: [at(`../${workers}/${worker}.mjs`)],
+  stdin: { contents, resolveDir: bench },
   outfile: scriptPath,
   bundle: true,
   format: "esm",
@@ -42,7 +42,7 @@ await build({
   external: ["cloudflare:*", "node:*"],
   loader: { ".wasm": "copy" },
   logLevel: "warning",
-  ...(worker === "pg" ? commonJs : {}),
+  ...(peer === "pg" ? commonJs : {}),
 });
 const miniflare = new Miniflare({
   host: "127.0.0.1",
@@ -53,13 +53,13 @@ const miniflare = new Miniflare({
   modulesRoot: folder,
   modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
   compatibilityDate: "2026-04-01",
-  compatibilityFlags: compatibilityFlags ?? (worker === "pgz-edge" ? [] : ["nodejs_compat"]),
-  bindings: { CURSOR: library.endsWith("cursor"), ...bindings },
+  compatibilityFlags: compatibilityFlags ?? (["pgz-edge", "empty"].includes(peer) ? [] : ["nodejs_compat"]),
+  bindings,
 });
 const address = (await miniflare.ready).href;
 const inspector = inspectorPort === undefined ? undefined : (await miniflare.getInspectorURL()).href;
 serve(
-  async () => ({ address, pid: workerd(), inspector }),
+  () => ({ address, pid: workerd(), inspector }),
   () => miniflare.dispose(),
 );
 

@@ -1,11 +1,11 @@
-// One reader of changes on Node: `child.mjs <library> <url> <publication>`. A request reads a slot up to its last
-// commit.
+// One reader of changes on Node. A request reads a slot up to its last commit.
 import process from "node:process";
-import { collect, serve, timed } from "../lib/child.mjs";
+import { collect } from "../lib/child.mjs";
 
-const [library, url, publication] = process.argv.slice(2);
+const publication = "bench_changes"; // NAME of case.mjs
+let url;
 
-const open = {
+const readers = {
   "pgz-edge ndjson": async () => {
     const read = await ours();
     return ({ slot, bytes, check, ...expected }) => (check ? parsed(read, slot, expected) : counted(read, slot, bytes));
@@ -121,5 +121,8 @@ async function watched(work) {
   return { grown: most - before };
 }
 
-const read = await open[library]();
-serve(({ memory, ...request }) => (memory ? watched(() => read(request)) : timed(() => read(request))));
+export async function open(library, server) {
+  url = server;
+  const read = await readers[library]();
+  return { run: ({ memory, ...request }) => (memory ? watched(() => read(request)) : read(request)), check: read };
+}

@@ -1,25 +1,20 @@
-// One library as source of JavaScript objects: `child.mjs <library> <url>`. Each request runs a query, counts its rows
-// and sums one column; `check` converts every row to the form of to_json and hashes it.
+// One library as source of JavaScript objects. Each request runs a query, counts its rows and sums one column; `check`
+// converts every row to the form of to_json and hashes it.
 //
 // A source is `open(url)` -> `(sql, take) => …`. `take` gets arrays of rows, all at once or as they arrive, and keeps
 // none.
-import process from "node:process";
 import { canonicalHash } from "../lib/content.mjs";
-import { runtimeVersion, serve, timed } from "../lib/child.mjs";
+import { connectPgz } from "../lib/pgz-edge.mjs";
 
 const BATCH = 10_000;
-const build = globalThis.Bun ? "bun" : globalThis.Deno ? "deno" : "node";
 
 const sources = {
   async "pgz-edge query"(url) {
-    const { connect } = await import(`../../dist/${build}.js`);
-    const client = await connect(url);
+    const client = await connectPgz(url);
     return async (sql, take) => take((await client.query(sql)).rows);
   },
   async "pgz-edge rows"(url) {
-    const { connect } = await import(`../../dist/${build}.js`);
-    const client = await connect(url);
-    if (typeof client.rows !== "function") return undefined;
+    const client = await connectPgz(url);
     return async (sql, take) => {
       for await (const rows of client.rows(sql).batches(BATCH)) take(rows);
     };
@@ -49,23 +44,26 @@ async function postgresJs(url) {
   return postgres(url, { max: 1, max_lifetime: null, idle_timeout: 0 });
 }
 
-const [library, url] = process.argv.slice(2);
-const source = await sources[library](url);
-
-serve(async ({ hello, sql, check }) => {
-  if (hello) return { available: source !== undefined, version: runtimeVersion() };
-  let rows = 0;
-  let sum = 0;
-  const lines = [];
-  const take = (batch) => {
-    rows += batch.length;
-    for (const row of batch) sum += row.id;
-    if (check) for (const row of batch) lines.push(JSON.stringify(row, plain));
-  };
-  if (!check) return { ...(await timed(() => source(sql, take))), rows, sum };
-  await source(sql, take);
-  return { rows, sum, canonical: canonicalHash(lines) };
-});
-
 /** Converts typed arrays to arrays. */
 const plain = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
+
+export async function open(library, url) {
+  const source = await sources[library](url);
+  const run = async ({ sql }, onRow = () => {}) => {
+    const found = { rows: 0, sum: 0 };
+    await source(sql, (batch) => {
+      found.rows += batch.length;
+      for (const row of batch) found.sum += row.id;
+      onRow(batch);
+    });
+    return found;
+  };
+  const check = async (request) => {
+    const lines = [];
+    const found = await run(request, (batch) => {
+      for (const row of batch) lines.push(JSON.stringify(row, plain));
+    });
+    return { ...found, canonical: canonicalHash(lines) };
+  };
+  return { run: (request) => run(request), check };
+}

@@ -1,33 +1,33 @@
-// Reads one long result on Node and reports the process's peak memory: `child.mjs <form> <url>`, one process per
-// measurement.
+// Reads one long result on Node and reports the process's peak memory, one process per measurement.
 //
 // Idle memory is measured when the driver is loaded and connected and has run the same query over few rows. The peaks,
 // first of a tenth of the rows and then of all, are the kernel's high-water mark, reset before each, so that nothing
 // between two samples is missed. Both include the garbage that V8 keeps before its first collection; only the second
 // includes memory that grows with the result.
 import { readFileSync, writeFileSync } from "node:fs";
-import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import { collect, serve } from "../lib/child.mjs";
+import { collect } from "../lib/child.mjs";
+import { connectPgz } from "../lib/pgz-edge.mjs";
 
 const BATCH = 10_000;
 const PAUSE_EVERY = 1 << 20;
 
-const [form, url] = process.argv.slice(2);
-const run = await forms(form);
-
-serve(async ({ hello, sql, small, tenth }) => {
-  if (hello) return { available: run !== undefined };
-  await run(small);
-  collect();
-  await pause(200);
-  collect();
-  const idle = memory("VmRSS");
-  writeFileSync("/proc/self/clear_refs", "5"); // resets VmHWM (proc(5))
-  await run(tenth);
-  const peakOfTenth = memory("VmHWM");
-  return { ...(await run(sql)), idle, peakOfTenth, peak: memory("VmHWM") };
-});
+export async function open(form, url) {
+  const read = await reader(form, url);
+  return {
+    async run({ sql, small, tenth }) {
+      await read(small);
+      collect();
+      await pause(200);
+      collect();
+      const idle = memory("VmRSS");
+      writeFileSync("/proc/self/clear_refs", "5"); // resets VmHWM (proc(5))
+      await read(tenth);
+      const peakOfTenth = memory("VmHWM");
+      return { ...(await read(sql)), idle, peakOfTenth, peak: memory("VmHWM") };
+    },
+  };
+}
 
 /** In MiB. */
 function memory(name) {
@@ -35,19 +35,18 @@ function memory(name) {
   return Number(kib) / 1024;
 }
 
-async function forms(name) {
+async function reader(name, url) {
   if (name === "drain") {
-    const source = await (await import("../ndjson/drain.mjs")).open(url);
+    const source = await (await import("../stream/drain.mjs")).open(url);
     return async (sql) => {
       let bytes = 0;
       await source.run(sql, (chunk) => void (bytes += chunk.length));
       return { bytes };
     };
   }
-  const { connect } = await import("../../dist/node.js");
-  const client = await connect(url);
+  const client = await connectPgz(url);
   if (name === "pgz-edge stream") return (sql) => stream(client, sql);
-  return typeof client.rows === "function" ? (sql) => batches(client, sql) : undefined;
+  return (sql) => batches(client, sql);
 }
 
 /** A consumer that is slower than the driver: it pauses for a millisecond after each MiB. */

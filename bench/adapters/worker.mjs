@@ -1,7 +1,8 @@
-// The Worker of CASE=adapters. A request opens a library, whose sockets belong to the request, and runs one shape.
-import { operate } from "../libraries.mjs";
+// A library over one driver as a Worker. A request opens a library, whose sockets belong to the request, and runs one
+// shape.
+import { operate } from "./operations.mjs";
 
-export const worker = (libraries) => ({
+export const worker = (driver, { overPg, libraries = overPg }) => ({
   async fetch(request, env) {
     const { library, ...work } = await request.json();
     const opened = await libraries[library](env.URL);

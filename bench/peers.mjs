@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 const text = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
-const npm = (name, folder = "node_modules") => JSON.parse(text(`${folder}/${name}/package.json`)).version;
+const npm = (name) => JSON.parse(text(`node_modules/${name}/package.json`)).version;
 const found = (pattern, file) => pattern.exec(text(file))[1];
 
 /** Returns what a program says, in one line. */

@@ -8,7 +8,7 @@
 //
 //   TRIALS, ONE and MANY operations of a trial      how much
 //   SHAPES, RUNTIMES                                which, separated by commas
-import pg from "pg";
+import { ask } from "../lib/connect.mjs";
 import { MANY, parts, TABLE } from "./operations.mjs";
 
 /** How many times ours `pg` is to need, by the number of rows. */
@@ -25,12 +25,7 @@ export default {
   },
   idle: 0,
 
-  async fill({ url }) {
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query(TABLE);
-    await client.end();
-  },
+  fill: async ({ url }) => void (await ask(url, TABLE)),
 
   run(shape, { ONE, MANY: many }, able) {
     const [part, rows] = shape.split("_");

@@ -10,10 +10,10 @@
 //   ROWS executions per trial, TRIALS, PIN=one|split          how much, where
 //   SHAPES RUNTIMES                                       which, separated by commas
 import { createHash } from "node:crypto";
-import pg from "pg";
+import { pgClient } from "../lib/connect.mjs";
 import { delayingProxy } from "../lib/delaying-proxy.mjs";
 import { textRows, typedRow } from "../lib/data.mjs";
-import { keyOf } from "../lib/harness.mjs";
+import { goal } from "../lib/harness.mjs";
 import { peakOf } from "../lib/memory.mjs";
 import { goProgram } from "../lib/runtimes.mjs";
 import { resultRows } from "../lib/trials.mjs";
@@ -80,25 +80,19 @@ export default {
   goals({ shape }) {
     // Scales the time, because the two may not have run equally many executions.
     const by = ({ wall, config }) => wall / config.executions;
-    const goal = (library, runtime, wanted, among, from = "node") => ({
-      ours: keyOf("pgz-edge", from),
-      peers: [keyOf(library, runtime)],
-      ...{ by, what: "wall time", wanted, among },
-    });
+    const over = (peer, wanted, among, more) => goal(peer, wanted, { by, what: "wall time", among, ...more });
     if (shapes[shape].table)
       return [
-        goal("pgx", "native"),
-        goal("postgres.js", "node"),
-        goal("pg", "node"),
-        ...(shape.startsWith("insert_pipelined") ? [goal("pgz-edge", "node", OVER_SERIAL, "insert_serial")] : []),
+        ...["pgx on native", "postgres.js on node", "pg on node"].map((peer) => over(peer)),
+        ...(shape.startsWith("insert_pipelined") ? [over("pgz-edge on node", OVER_SERIAL, "insert_serial")] : []),
       ];
     if (shape === "simple") return [];
     return [
-      goal("postgres.js", "node", OVER_POSTGRES_JS, "rows"),
-      goal("pg", "node", undefined, "rows"),
-      goal("pgx", "native", 1, shape === "count" ? "count" : "rows"),
-      goal("pgz-edge", "node", OVER_SIMPLE, "simple"),
-      ...(shape === "rows" ? [goal("bun.sql", "bun", undefined, "rows", "bun")] : []),
+      over("postgres.js on node", OVER_POSTGRES_JS, "rows"),
+      over("pg on node", undefined, "rows"),
+      over("pgx on native", 1, shape === "count" ? "count" : "rows"),
+      over("pgz-edge on node", OVER_SIMPLE, "simple"),
+      ...(shape === "rows" ? [over("bun.sql on bun", undefined, "rows", { ours: "pgz-edge on bun" })] : []),
     ];
   },
 
@@ -149,8 +143,7 @@ async function memoryAndWire(library, runtime, shape, { begin, url, truth, ROWS 
 class Tables {
   static async create(server) {
     const tables = new Tables();
-    tables.client = new pg.Client({ connectionString: server.appUrl });
-    await tables.client.connect();
+    tables.client = await pgClient(server.appUrl);
     await tables.drop(false);
     await tables.client.query("create table bench_write (id int4, name text, score float8)");
     await tables.client.query(

@@ -2,13 +2,14 @@
 // the facts that the case compares. An insert is `(rows) => …`, where `rows` were made before. A shape that a library
 // does not support is missing.
 import { sha256 } from "../lib/child.mjs";
+import { pgClient, postgresJs } from "../lib/connect.mjs";
 import { textRows, typedRow } from "../lib/data.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
-import { setup, shapes } from "./shapes.mjs";
+import { setup, simpleText } from "../query/shapes.mjs";
+import { shapes } from "./shapes.mjs";
 
 const limit = (index) => (index % 10) + 1;
 const each = (times, one) => Array.from({ length: times }, (_, index) => one(index));
-export const simpleText = "SELECT id, name FROM harbors LIMIT 5";
 
 /** Reads every value. */
 function facts(results) {
@@ -91,15 +92,7 @@ const libraries = {
   },
 
   async "postgres.js"(url) {
-    const { default: postgres } = await import("postgres");
-    const pool = postgres(url, {
-      max: 1,
-      fetch_types: false,
-      max_lifetime: null,
-      idle_timeout: 0,
-      max_pipeline: 20_000,
-      onnotice: () => {},
-    });
+    const pool = await postgresJs(url, { fetch_types: false, max_pipeline: 20_000, onnotice: () => {} });
     await pool`select 1`;
     const insert = (sql, [id, name, score]) =>
       sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
@@ -138,9 +131,7 @@ const libraries = {
 
   /** pg waits for each answer before it sends the next query, so its batches are serial. */
   async pg(url) {
-    const { default: pg } = await import("pg");
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
+    const client = await pgClient(url);
     const insert = (values, name) =>
       client.query({ name, text: "INSERT INTO bench_write (id, name, score) VALUES ($1, $2, $3)", values });
     const wide = (values) => client.query({ name: "wide", text: `INSERT INTO bench_wide VALUES (${COLUMNS})`, values });

@@ -16,7 +16,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { lines } from "../lib/lines.mjs";
 import { begin, numbersOf, plainUrl } from "../lib/harness.mjs";
-import { shuffled, summary } from "../lib/statistics.mjs";
+import { shuffled } from "../lib/statistics.mjs";
 import { interleaved, resultRows } from "../lib/trials.mjs";
 import { CLIENT_CPU, pin, pinned, SERVER_CPU } from "../lib/worker.mjs";
 
@@ -77,17 +77,11 @@ async function cold(sides, url, trials) {
       );
       told[library].push(...(await lines(command, words)));
     }
-  return Object.entries(told).flatMap(([library, samples]) =>
-    Object.keys(samples[0]).map((queries) => ({
-      shape: "cold",
-      library,
-      runtime: "node",
-      metric: `cpu_ms ${queries} queries`,
-      unit: "ms",
-      config: {},
-      ...summary(samples.map((sample) => sample[queries])),
-    })),
-  );
+  return Object.entries(told).flatMap(([library, samples]) => {
+    const counts = Object.keys(samples[0]);
+    const metrics = counts.map((queries) => [`cpu_ms ${queries} queries`, ["ms", (sample) => sample[queries]]]);
+    return resultRows({ library, runtime: "node" }, "cold", {}, samples, Object.fromEntries(metrics));
+  });
 }
 
 /** Rows and queries in the core. wasm.mjs prints result rows as lines of JSON. */

@@ -10,7 +10,7 @@
 //
 //   TRIALS, ROWS of the long transactions in all, TRANSACTIONS of one row, MANY rows of one transaction     how much
 //   SHAPES                                                                                                    which
-import pg from "pg";
+import { pgClient } from "../lib/connect.mjs";
 import { keyOf } from "../lib/harness.mjs";
 import { resultRows } from "../lib/trials.mjs";
 import { recvlogical } from "./recvlogical.mjs";
@@ -92,8 +92,7 @@ const memory = {
 class Log {
   static async open(url) {
     const log = new Log();
-    log.client = new pg.Client({ connectionString: url });
-    await log.client.connect();
+    log.client = await pgClient(url);
     await log.#drop();
     await log.client.query(`create table ${NAME} (id int8, name text, amount numeric, at timestamptz, flag bool)`);
     await log.client.query(`create publication ${NAME} for table ${NAME}`);

@@ -13,6 +13,7 @@ import { logFile } from "../../tests/servers/index.mjs";
 import { startStandbys } from "../../tests/servers/standbys.mjs";
 import { delayingProxy } from "../lib/delaying-proxy.mjs";
 import { shuffled, summary } from "../lib/statistics.mjs";
+import { resultRows } from "../lib/trials.mjs";
 
 export default { needsServer: false, measure };
 
@@ -36,15 +37,10 @@ async function measure({ option }) {
   }
 }
 
-const rowOf = (shape, part, metric, unit, values) => ({
-  shape,
-  library: "pgz-edge",
-  runtime: "node",
-  config: { part },
-  metric,
-  unit,
-  ...summary(values),
-});
+const rowOf = (shape, part, metric, unit, values) => {
+  const ours = { library: "pgz-edge", runtime: "node" };
+  return resultRows(ours, shape, { part }, values, { [metric]: [unit, (value) => value] })[0];
+};
 
 async function distances({ primary, standbys }, trials) {
   const far = await delayingProxy(primary.url);

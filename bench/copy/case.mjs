@@ -14,8 +14,8 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
-import { keyOf } from "../lib/harness.mjs";
+import { pgClient } from "../lib/connect.mjs";
+import { goal } from "../lib/harness.mjs";
 import { goProgram } from "../lib/runtimes.mjs";
 import { asText, shapes, tables } from "./content.mjs";
 import { startPsql } from "./psql.mjs";
@@ -81,18 +81,11 @@ export default {
 
   goals({ shape }) {
     const { from, table } = shapes[shape];
-    const goal = (library, runtime, wanted, by) => ({
-      ours: keyOf("pgz-edge", "node"),
-      peers: [keyOf(library, runtime)],
-      ...{ wanted, by },
-    });
     return [
-      goal("psql", "native", from === "bytes" && table !== "3col" ? OF_PSQL : undefined),
-      goal("pgx", "native", from === "rows" ? 1 : undefined),
-      goal("lib-pq", "native"),
-      goal("pg-copy-streams", "node"),
-      goal("postgres.js", "node"),
-      ...(from ? [] : [goal("bare", "node", 1 / WALL_RATIO), goal("pg-copy-streams", "node", 1, "cpu")]),
+      goal("psql on native", from === "bytes" && table !== "3col" ? OF_PSQL : undefined),
+      goal("pgx on native", from === "rows" ? 1 : undefined),
+      ...["lib-pq on native", "pg-copy-streams on node", "postgres.js on node"].map((peer) => goal(peer)),
+      ...(from ? [] : [goal("bare on node", 1 / WALL_RATIO), goal("pg-copy-streams on node", 1, { by: "cpu" })]),
     ];
   },
 };
@@ -103,10 +96,8 @@ class Store {
     const store = new Store();
     store.folder = folder;
     store.size = size;
-    store.client = new pg.Client({ connectionString: server.appUrl });
-    store.superuser = new pg.Client({ connectionString: server.superuserUrl });
-    await store.client.connect();
-    await store.superuser.connect();
+    store.client = await pgClient(server.appUrl);
+    store.superuser = await pgClient(server.superuserUrl);
     await store.#drop();
     store.truth = {};
     for (const [name, { columns, types, rows }] of Object.entries(tables))

@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { openBare } from "../lib/bare.mjs";
+import { pgClient, postgresJs } from "../lib/connect.mjs";
 import { connectPgz } from "../lib/pgz-edge.mjs";
 import { pieces, shapes, statement, tables } from "./content.mjs";
 
@@ -23,10 +24,8 @@ const libraries = {
   },
 
   async "pg-copy-streams"(url) {
-    const { default: pg } = await import("pg");
     const { from, to } = await import("pg-copy-streams");
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
+    const client = await pgClient(url);
     const bytes = async (sql, source) => {
       const stream = client.query(from(sql));
       await pipeline(Readable.from(source), stream);
@@ -42,9 +41,8 @@ const libraries = {
   },
 
   async "postgres.js"(url) {
-    const { default: postgres } = await import("postgres");
-    const open = () => postgres(url, { max: 1, fetch_types: false, max_lifetime: null, idle_timeout: 0 });
-    let pool = open();
+    const connected = () => postgresJs(url, { fetch_types: false });
+    let pool = await connected();
     await pool`select 1`;
     const bytes = async (sql, source) =>
       void (await pipeline(Readable.from(source), await pool.unsafe(sql).writable()));
@@ -57,7 +55,7 @@ const libraries = {
        */
       async ready() {
         await pool.end({ timeout: 0 });
-        pool = open();
+        pool = await connected();
         await pool`select 1`;
       },
       async out(sql, sink) {

@@ -12,10 +12,11 @@ export const shapesOf = (library) => (library === "pgz-edge" ? [...everywhere, .
 /** Returns a library by its name and its module. */
 export const drivers = {
   "pgz-edge": pgzEdge,
-  "postgres.js": postgresJs,
+  "postgres.js": ({ default: postgres }) =>
+    tagged((url) => postgres(url, { max: 1, fetch_types: false, onnotice: () => {} }), "end"),
   pg: (module) => pgOf(module, {}),
   "pg pipeline": (module) => pgOf(module, { pipeline: true }),
-  "bun.sql": bunSql,
+  "bun.sql": () => tagged((url) => new globalThis.Bun.SQL(url, { max: 1 }), "close"),
 };
 
 const plain = (rows) => rows.map((row) => ({ ...row }));
@@ -38,35 +39,19 @@ function pgzEdge({ createClient, sql }) {
   };
 }
 
-function postgresJs({ default: postgres }) {
-  return {
-    sql: lateTag,
-    async open(url) {
-      const pool = postgres(url, { max: 1, fetch_types: false, onnotice: () => {} });
-      return {
-        query: async (statement) => plain(await statement(pool)),
-        transaction: (work) => pool.begin((tx) => work(...twice(async (statement) => plain(await statement(tx))))),
-        scope: (tenant, statement) => inBegin(pool, tenant, statement),
-        close: () => pool.end(),
-      };
-    },
-  };
-}
-
-function bunSql() {
-  return {
-    sql: lateTag,
-    async open(url) {
-      const pool = new globalThis.Bun.SQL(url, { max: 1 });
-      return {
-        query: async (statement) => plain(await statement(pool)),
-        transaction: (work) => pool.begin((tx) => work(...twice(async (statement) => plain(await statement(tx))))),
-        scope: (tenant, statement) => inBegin(pool, tenant, statement),
-        close: () => pool.close(),
-      };
-    },
-  };
-}
+/** A library whose tag sends the query, and whose pool begins transactions: postgres.js, and Bun.sql after it. */
+const tagged = (poolOf, close) => ({
+  sql: lateTag,
+  async open(url) {
+    const pool = poolOf(url);
+    return {
+      query: async (statement) => plain(await statement(pool)),
+      transaction: (work) => pool.begin((tx) => work(...twice(async (statement) => plain(await statement(tx))))),
+      scope: (tenant, statement) => inBegin(pool, tenant, statement),
+      close: () => pool[close](),
+    };
+  },
+});
 
 /** For the peers COMMIT is a separate call, so their last query is like the others. */
 const twice = (query) => [query, query];

@@ -29,6 +29,12 @@ import { startWorker } from "./workerd.mjs";
 
 const child = new URL("../child.mjs", import.meta.url);
 export const keyOf = (library, runtime) => `${library} on ${runtime}`;
+/** A goal: how many times ours the best of `peers`, as `library on runtime`, is to need. Without `wanted` it is shown. */
+export const goal = (peers, wanted, { ours = "pgz-edge on node", ...more } = {}) => ({
+  ours,
+  peers: [peers].flat(),
+  ...{ wanted, ...more },
+});
 export const plainUrl = (url) => `${url.split("?")[0]}?sslmode=disable`;
 
 /** The amounts of a case, from its defaults and the options. */

@@ -3,8 +3,8 @@
 // the memory of Node's own socket.
 //
 //   ROWS TRIALS          how much          SHAPES RUNTIMES          which, separated by commas; one shape by default
-import pg from "pg";
 import { setTimeout as pause } from "node:timers/promises";
+import { ask } from "../lib/connect.mjs";
 import { begin, numbersOf, plainUrl, wanted } from "../lib/harness.mjs";
 import { wantedRuntimes } from "../lib/runtimes.mjs";
 import { shapes } from "../lib/shapes.mjs";
@@ -44,13 +44,11 @@ const rowOf = (shape, library, runtime, { rows }, metric, values) => ({
 
 /** Returns the length of the NDJSON that the server itself would write. */
 async function serverBytes(server, sql) {
-  const client = new pg.Client({ connectionString: server.appUrl });
-  await client.connect();
-  const { rows } = await client.query(
+  const [{ bytes }] = await ask(
+    server.appUrl,
     `select sum(octet_length(to_json(t)::text) + 1)::float8 as bytes from (${sql}) t`,
   );
-  await client.end();
-  return rows[0].bytes;
+  return bytes;
 }
 
 function check(name, shape, got, truth) {

@@ -15,10 +15,10 @@
 //
 //   TRIALS, MS milliseconds of a trial, WARM rounds before, PAIRS       how much; TRIALS=1 MS=200 PAIRS=99 for a try
 //   SHAPES RUNTIMES THROUGH=direct,pgbouncer WORKERS=16,100         which, separated by commas
-import pg from "pg";
 import { logFile } from "../../tests/servers/index.mjs";
 import { startPgBouncer } from "../../tests/servers/pgbouncer.mjs";
-import { keyOf, plainUrl, wanted } from "../lib/harness.mjs";
+import { pgClient } from "../lib/connect.mjs";
+import { goal, keyOf, plainUrl, wanted } from "../lib/harness.mjs";
 import { perCallRows } from "../lib/per-call.mjs";
 import { goProgram } from "../lib/runtimes.mjs";
 import { pin, SERVER_CPU } from "../lib/worker.mjs";
@@ -116,17 +116,16 @@ export default {
   /** A library whose tasks fail must not win by speed. */
   goals({ shape, samples }) {
     const sound = (keys) => keys.filter((key) => samples.has(key) && !failures(samples.get(key)).failed);
-    const goal = (runtime, peers, wanted, by = "wall") => ({
-      ours: sound([keyOf("pgz-edge", runtime)])[0],
-      peers: sound(peers),
-      ...{ by: (sample) => sample[by] / sample.queries, what: by, wanted },
-    });
-    const npm = ["pg", "postgres.js"].map((name) => keyOf(name, "node"));
+    const over = (runtime, peers, wanted, by = "wall") => {
+      const [ours] = sound([keyOf("pgz-edge", runtime)]);
+      return goal(sound(peers), wanted, { ours, by: (sample) => sample[by] / sample.queries, what: by });
+    };
+    const npm = ["pg on node", "postgres.js on node"];
     return [
-      goal("node", npm, ["select_1", "mixed"].includes(shape) ? OVER_NPM : undefined),
-      goal("node", npm, undefined, "cpu"),
-      goal("node", [keyOf("pgxpool", "native")]),
-      goal("bun", [keyOf("bun.sql", "bun")]),
+      over("node", npm, ["select_1", "mixed"].includes(shape) ? OVER_NPM : undefined),
+      over("node", npm, undefined, "cpu"),
+      over("node", ["pgxpool on native"]),
+      over("bun", ["bun.sql on bun"]),
     ];
   },
 
@@ -198,8 +197,7 @@ const waiters = {
 class Table {
   static async create(url) {
     const table = new Table();
-    table.client = new pg.Client({ connectionString: url });
-    await table.client.connect();
+    table.client = await pgClient(url);
     await table.client.query("drop table if exists bench_pool_in");
     await table.client.query("create or replace function bench_pool_one() returns int language sql as 'select 1'");
     await table.client.query("create unlogged table bench_pool_in (id int, name text, value int)");

@@ -37,17 +37,7 @@ export const drivers = {
       ? (on, text, n) => on.query({ name: `t${text}`, text: texts[text], values: [n] })
       : (on, text, n) => on.query(texts[text], [n]);
     const one = (shape) => (named ? { name: shape, text: SELECTS[shape] } : SELECTS[shape]);
-    const transaction = async (client, work) => {
-      await client.query("begin");
-      try {
-        const result = await work();
-        await client.query("commit");
-        return result;
-      } catch (error) {
-        await client.query("rollback");
-        throw error;
-      }
-    };
+    const transaction = (client, work) => inTransaction((text) => client.query(text), work);
     return {
       codeOf,
       select: async (shape) => (await pool.query(one(shape))).rows,
@@ -88,29 +78,19 @@ export const drivers = {
       idle_timeout: 0,
       onnotice: () => {},
     });
-    const calls = (on) => ({ rows: (text, n) => on.unsafe(texts[text], [n], { prepare: named }) });
+    const prepared = { prepare: named };
     return {
       codeOf,
-      select: (shape) => pool.unsafe(SELECTS[shape], [], { prepare: named }),
-      call: () => pool.unsafe(SELECTS.select_1, [], { prepare: named }),
+      select: (shape) => pool.unsafe(SELECTS[shape], [], prepared),
+      call: () => pool.unsafe(SELECTS.select_1, [], prepared),
       async pair() {
         (await pool.reserve()).release();
       },
-      async borrow(work) {
-        const reserved = await pool.reserve();
-        const on = calls(reserved);
-        const transaction = (inner) => inTransaction((text) => reserved.unsafe(text), inner);
-        try {
-          return await work({
-            ...on,
-            transaction: (inner) => transaction(() => inner(on)),
-            copyIn: (sql, bytes) =>
-              transaction(async () => pipeline(Readable.from([bytes]), await reserved.unsafe(sql).writable())),
-          });
-        } finally {
-          reserved.release();
-        }
-      },
+      borrow: (work) =>
+        reserve(pool, [prepared], work, (reserved, transaction) => ({
+          copyIn: (sql, bytes) =>
+            transaction(async () => pipeline(Readable.from([bytes]), await reserved.unsafe(sql).writable())),
+        })),
     };
   },
 
@@ -123,25 +103,22 @@ export const drivers = {
       async pair() {
         (await pool.reserve()).release();
       },
-      async borrow(work) {
-        const reserved = await pool.reserve();
-        const on = { rows: (text, n) => reserved.unsafe(texts[text], [n]) };
-        try {
-          return await work({
-            ...on,
-            transaction: (inner) =>
-              inTransaction(
-                (text) => reserved.unsafe(text),
-                () => inner(on),
-              ),
-          });
-        } finally {
-          reserved.release();
-        }
-      },
+      borrow: (work) => reserve(pool, [], work),
     };
   },
 };
+
+/** Borrows a connection of postgres.js or Bun.sql. `options` are further arguments of `unsafe`. */
+async function reserve(pool, options, work, more = () => ({})) {
+  const reserved = await pool.reserve();
+  const on = { rows: (text, n) => reserved.unsafe(texts[text], [n], ...options) };
+  const transaction = (inner) => inTransaction((text) => reserved.unsafe(text), inner);
+  try {
+    return await work({ ...on, transaction: (inner) => transaction(() => inner(on)), ...more(reserved, transaction) });
+  } finally {
+    reserved.release();
+  }
+}
 
 /** A reserved connection has no `begin` of its own. */
 async function inTransaction(run, work) {

@@ -5,8 +5,8 @@
 // itself costs some microseconds a query, so the sums are larger than those of CASE=query and CASE=pool: compare parts.
 //
 //   ROWS queries per trial, TRIALS, WARM       how much
-import pg from "pg";
 import { TABLE } from "../adapters/operations.mjs";
+import { ask } from "../lib/connect.mjs";
 import { resultRows } from "../lib/trials.mjs";
 import { PARTS } from "./parts.mjs";
 
@@ -19,12 +19,7 @@ export default {
   parts: shapes,
   idle: 0,
 
-  async fill({ url }) {
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query(TABLE);
-    await client.end();
-  },
+  fill: async ({ url }) => void (await ask(url, TABLE)),
 
   run: (shape, { ROWS }) => ({ config: { queries: ROWS }, request: { times: ROWS } }),
 

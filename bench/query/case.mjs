@@ -13,7 +13,7 @@
 //   ROWS executions per trial, TRIALS, WARM          how much
 //   SHAPES RUNTIMES                            which, separated by commas
 import { delayingProxy } from "../lib/delaying-proxy.mjs";
-import { keyOf } from "../lib/harness.mjs";
+import { goal } from "../lib/harness.mjs";
 import { perCallRows } from "../lib/per-call.mjs";
 import { cargoProgram } from "../lib/runtimes.mjs";
 import { resultRows } from "../lib/trials.mjs";
@@ -75,20 +75,15 @@ export default {
   },
 
   goals({ shape }) {
-    const goal = (runtime, library, wanted, where = runtime) => ({
-      ours: keyOf("pgz-edge", runtime),
-      peers: [keyOf(library, where)],
-      wanted,
-    });
     const pipelined = shape === "pipelined_100";
     const seed001 = shape.startsWith("select");
     return [
-      goal("node", "postgres.js", pipelined ? 1.5 : seed001 ? 1.3 : undefined),
-      goal("node", "pg named", seed001 ? 1.1 : undefined),
-      goal("node", "slonik"),
-      goal("node", "tokio-postgres", undefined, "native"),
-      goal("node", "bare", pipelined ? OF_BARE_PIPELINED : OF_BARE),
-      goal("bun", "bun.sql", pipelined ? 1 : undefined),
+      goal("postgres.js on node", pipelined ? 1.5 : seed001 ? 1.3 : undefined),
+      goal("pg named on node", seed001 ? 1.1 : undefined),
+      goal("slonik on node"),
+      goal("tokio-postgres on native"),
+      goal("bare on node", pipelined ? OF_BARE_PIPELINED : OF_BARE),
+      goal("bun.sql on bun", pipelined ? 1 : undefined, { ours: "pgz-edge on bun" }),
     ];
   },
 

@@ -3,6 +3,7 @@
 // on Node: the library's own call without a wrapper, for per-call.mjs. A request runs one shape the given number of
 // times in sequence, and returns the rows and the sum of a column; `check` returns the rows themselves, canonical.
 import { openBare } from "../lib/bare.mjs";
+import { pgClient, postgresJs } from "../lib/connect.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
 import { args, canonicalRow, IN_FLIGHT, setup, shapes, simpleText } from "./shapes.mjs";
 
@@ -22,8 +23,7 @@ export const libraries = {
   },
 
   async "postgres.js"(url) {
-    const { default: postgres } = await import("postgres");
-    const pool = postgres(url, { max: 1, fetch_types: false, max_lifetime: null, idle_timeout: 0, onnotice: () => {} });
+    const pool = await postgresJs(url, { fetch_types: false, onnotice: () => {} });
     await pool`select 1`;
     return {
       setup: (text) => pool.unsafe(text),
@@ -197,9 +197,7 @@ function ours(client, sql) {
 }
 
 async function pgOf(url, query) {
-  const { default: pg } = await import("pg");
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
+  const client = await pgClient(url);
   const rows = async (name, text, values) => (await client.query(query(name, text, values))).rows;
   return {
     setup: (text) => client.query(text),

@@ -4,7 +4,7 @@
 //
 //   ROWS per answer, TIMES answers per trial, TRIALS          how much
 //   SHAPES                                                which, separated by commas
-import { keyOf } from "../lib/harness.mjs";
+import { goal } from "../lib/harness.mjs";
 import { command } from "../lib/runtimes.mjs";
 import { shapes } from "../lib/shapes.mjs";
 import { SERVER_CPU, start } from "../lib/worker.mjs";
@@ -42,13 +42,8 @@ export default {
     wall_ms: ["ms", ({ wall, config }) => wall / config.times],
   },
 
-  goals() {
-    const ours = keyOf("pgz-edge", "node");
-    const node = ["postgres.js", "pg"].map((library) => ({ ours, peers: [keyOf(library, "node")], by: "cpu" }));
-    return [
-      ...node,
-      { ours, peers: [keyOf("pgx", "native")], by: "cpu" },
-      { ours, peers: [keyOf("pgx", "native")], wanted: 1 },
-    ];
-  },
+  goals: () => [
+    ...["postgres.js on node", "pg on node", "pgx on native"].map((peer) => goal(peer, undefined, { by: "cpu" })),
+    goal("pgx on native", 1),
+  ],
 };

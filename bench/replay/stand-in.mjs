@@ -8,8 +8,8 @@
 // the connection with a line on stderr.
 import { createServer } from "node:net";
 import process from "node:process";
-import pg from "pg";
 import { serve } from "../lib/child.mjs";
+import { pgClient } from "../lib/connect.mjs";
 import * as wire from "../../tests/support/wire.mjs";
 
 const parameterStatuses = Object.entries({
@@ -42,9 +42,7 @@ function recorded(sql, formats) {
 
 /** Lets pg log in, with any authentication. Then this file uses pg's socket directly. */
 async function realServer(url) {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  const { stream } = client.connection;
+  const { stream } = (await pgClient(url)).connection;
   stream.removeAllListeners("data");
   return stream;
 }

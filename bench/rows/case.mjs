@@ -7,7 +7,7 @@
 //
 //   ROWS TRIALS          how much          SHAPES RUNTIMES          which, separated by commas
 import { serverTruth } from "../lib/content.mjs";
-import { keyOf } from "../lib/harness.mjs";
+import { goal } from "../lib/harness.mjs";
 import { shapes } from "../lib/shapes.mjs";
 
 /** How many times ours each peer's cheaper form is to need. */
@@ -43,16 +43,11 @@ export default {
 
   goals: () =>
     ["query", "rows"].flatMap((form) => {
-      const goal = (runtime, libraries, wanted) => ({
-        ours: keyOf(`pgz-edge ${form}`, runtime),
-        peers: libraries.map((library) => keyOf(library, runtime)),
-        ...{ by: "cpu", wanted },
-      });
+      const on = (runtime) => ({ by: "cpu", ours: `pgz-edge ${form} on ${runtime}` });
       return [
-        goal("node", ["postgres.js", "postgres.js cursor"], TIMES),
-        goal("node", ["pg"], TIMES),
-        goal("bun", ["bun.sql"]),
-        goal("bun", ["postgres.js"]),
+        goal(["postgres.js on node", "postgres.js cursor on node"], TIMES, on("node")),
+        goal("pg on node", TIMES, on("node")),
+        ...["bun.sql on bun", "postgres.js on bun"].map((peer) => goal(peer, undefined, on("bun"))),
       ];
     }),
 };

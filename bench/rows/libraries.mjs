@@ -3,6 +3,7 @@
 //
 // A source is `open(url)` -> `(sql, take) => …`. `take` gets arrays of rows, all at once or as they arrive, and keeps
 // none.
+import { pgClient, postgresJs } from "../lib/connect.mjs";
 import { canonicalHash } from "../lib/content.mjs";
 import { connectPgz } from "../lib/pgz-edge.mjs";
 
@@ -28,9 +29,7 @@ const sources = {
     return (text, take) => sql.unsafe(text).cursor(BATCH, take);
   },
   async pg(url) {
-    const { default: pg } = await import("pg");
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
+    const client = await pgClient(url);
     return async (sql, take) => take((await client.query(sql)).rows);
   },
   async "bun.sql"(url) {
@@ -38,11 +37,6 @@ const sources = {
     return async (text, take) => take(await sql.unsafe(text));
   },
 };
-
-async function postgresJs(url) {
-  const { default: postgres } = await import("postgres");
-  return postgres(url, { max: 1, max_lifetime: null, idle_timeout: 0 });
-}
 
 /** Converts typed arrays to arrays. */
 const plain = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);

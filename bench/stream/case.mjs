@@ -11,7 +11,7 @@
 import { formats as codes } from "../../tests/support/numbers.mjs";
 import { sha256 } from "../lib/child.mjs";
 import { canonicalHash, serverTruth } from "../lib/content.mjs";
-import { keyOf, wanted } from "../lib/harness.mjs";
+import { goal, keyOf, wanted } from "../lib/harness.mjs";
 import { goProgram } from "../lib/runtimes.mjs";
 import { shapes } from "../lib/shapes.mjs";
 import { summary } from "../lib/statistics.mjs";
@@ -121,21 +121,22 @@ function ratios({ shape, config, samples, contestants: [ours, drain] }) {
 }
 
 function goals({ shape }) {
-  const goal = (runtime, libraries, wanted, by = "cpu", where = runtime) => ({
-    ours: keyOf("pgz-edge", runtime),
-    peers: libraries.map((library) => keyOf(library, where)),
-    ...{ by, wanted },
-  });
+  const over = (runtime, libraries, wanted, by = "cpu") =>
+    goal(
+      libraries.map((library) => keyOf(library, runtime)),
+      wanted,
+      { ours: keyOf("pgz-edge", runtime), by },
+    );
   const postgresJs = ["postgres.js", "postgres.js cursor"];
   return [
     ...["node", "deno", "bun"].flatMap((runtime) => {
       // On Bun the goal refers to Bun.sql; both other peers are only shown.
       const wanted = runtime === "bun" ? undefined : ndjsonTimes(shape);
-      return [goal(runtime, postgresJs, wanted), goal(runtime, ["pg", "pg-query-stream"], wanted)];
+      return [over(runtime, postgresJs, wanted), over(runtime, ["pg", "pg-query-stream"], wanted)];
     }),
-    goal("bun", ["bun.sql"], 3),
-    goal("node", ["pgx"], 1, "cpu", "native"),
-    goal("workerd", postgresJs, 5),
-    ...(shape === "mixed_5col" ? [goal("workerd", postgresJs, 4, "wall")] : []),
+    over("bun", ["bun.sql"], 3),
+    goal("pgx on native", 1, { by: "cpu" }),
+    over("workerd", postgresJs, 5),
+    ...(shape === "mixed_5col" ? [over("workerd", postgresJs, 4, "wall")] : []),
   ];
 }

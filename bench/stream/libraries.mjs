@@ -5,6 +5,7 @@
 // of about 64 KiB). A source is `open(url)` -> `(sql, sink, format)`, which a runtime loads only if it supports it.
 import { canonicalHash } from "../lib/content.mjs";
 import { sha256 } from "../lib/child.mjs";
+import { pgClient, postgresJs } from "../lib/connect.mjs";
 import { connectPgz } from "../lib/pgz-edge.mjs";
 import { shapes } from "../lib/shapes.mjs";
 import { linesOf } from "./formats.mjs";
@@ -72,18 +73,6 @@ const sources = {
 };
 
 const ndjson = (rows, plain) => Buffer.from(rows.map((row) => `${JSON.stringify(row, plain)}\n`).join(""));
-
-async function postgresJs(url) {
-  const { default: postgres } = await import("postgres");
-  return postgres(url, { max: 1, max_lifetime: null, idle_timeout: 0 });
-}
-
-async function pgClient(url) {
-  const { default: pg } = await import("pg");
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  return client;
-}
 
 export async function open(library, url) {
   const source = await sources[library](url);

@@ -29,7 +29,7 @@ import { startWorker } from "./workerd.mjs";
 
 const child = new URL("../child.mjs", import.meta.url);
 export const keyOf = (library, runtime) => `${library} on ${runtime}`;
-/** A goal: how many times ours the best of `peers`, as `library on runtime`, is to need. Without `wanted` it is shown. */
+/** A goal: how many times ours the best of `peers`, as `library on runtime`, is to need, or is only shown. */
 export const goal = (peers, wanted, { ours = "pgz-edge on node", ...more } = {}) => ({
   ours,
   peers: [peers].flat(),

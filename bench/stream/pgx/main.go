@@ -2,7 +2,7 @@
 //
 // One connection, one prepared statement per query, every column in binary. Values are read in place from pgx's read
 // buffer, and JSON is appended to one reused buffer, which goes to a discarding writer in pieces of 64 KiB. The bytes
-// are those of pgz-edge, which the case checks by hash. It answers lines of JSON on stdin, as bench/lib/child.mjs does.
+// are those of pgz-edge, which the case checks by hash. It answers lines of JSON on stdin, as bench/child.mjs does.
 package main
 
 import (

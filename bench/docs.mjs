@@ -1,129 +1,76 @@
-// Writes two pages from bench/results: docs/benchmarks.md, by which a user decides, and docs/benchmark-tables.md, which
-// has all measurements. `node bench/docs.mjs --check` only compares (a test runs it), so the pages show only numbers
-// that a command has printed.
+// Writes three pages from bench/results: docs/benchmarks.md, by which a user decides, docs/benchmark-tables.md with one
+// table for each decision, and bench/losses.md with every figure in which a peer is better. `node bench/docs.mjs
+// --check` only compares (a test runs it), so the pages show only numbers that a command has printed.
 //
-// Knows how figures become pages. Must not know which figures there are (docs/scenarios.mjs), or how they were
-// measured. A case without results is shown as not measured.
+// Knows how figures become pages. Must not know which figures there are (docs/tables.mjs), or how they were measured. A
+// case without results is shown as not measured.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { decisions } from "./docs/decide.mjs";
-import { chosen, figure, isOurs, nameOf, number, results, unique } from "./docs/figures.mjs";
-import { changes, profile, scenarios } from "./docs/scenarios.mjs";
-
-/** Sockets without a driver. They are the lower bound, not peers. */
-const FLOORS = ["drain", "bare", "empty"];
-/** On a shared machine a ratio this close to 1 means no difference. */
-const SAME = 0.05;
+import { lines } from "./docs/decide.mjs";
+import { chosen, figure, nameOf, number, results, unique } from "./docs/figures.mjs";
+import { comparisons, lossTable, SAME } from "./docs/losses.mjs";
+import { decisions, profile } from "./docs/tables.mjs";
 
 function table(one) {
-  const rows = chosen(one);
-  if (rows.length === 0) return [`**${one.title}**: not measured yet.`, ""];
+  const found = chosen(one);
   const name = one.name ?? nameOf;
-  const shapes = unique(rows.map(({ shape }) => shape));
-  const names = unique(rows.map(name)).sort((a, b) => isOurs(b) - isOurs(a));
+  const names = one.rows ?? unique(found.map(name));
+  const rows = found.filter((row) => names.includes(name(row)));
+  if (rows.length === 0) return ["Not measured yet.", ""];
+  const shapes = one.shapes ?? unique(rows.map(({ shape }) => shape));
+  const [unit] = unique(rows.map(({ unit }) => unit)).filter(Boolean);
   const cell = (library, shape) => rows.find((row) => name(row) === library && row.shape === shape);
-  const units = unique(rows.map(({ unit }) => unit)).filter(Boolean);
   return [
-    `**${one.title}**${units.length ? `, ${units.join(", ")}` : ""}, median (min-max)`,
-    "",
-    `| | ${shapes.join(" | ")} |`,
+    `| ${[one.what, unit].filter(Boolean).join(", ")} | ${shapes.join(" | ")} |`,
     `|---|${shapes.map(() => "---|").join("")}`,
     ...names.map((library) => {
-      const cells = shapes.map((shape) => cell(library, shape)).map((one) => (one ? figure(one) : ""));
+      const cells = shapes.map((shape) => cell(library, shape)).map((row) => (row ? figure(row) : ""));
       return `| ${library} | ${cells.join(" | ")} |`;
     }),
     "",
   ];
 }
 
-/**
- * Compares ours with the best peer on the same runtime, and on Node also with the best native one. A `ratio` below 1
- * means that ours is worse.
- */
-function comparisons(one) {
-  if (one.less === undefined) return [];
-  const rows = chosen(one);
-  const better = (a, b) => (one.less ? a.median < b.median : a.median > b.median);
-  return rows
-    .filter(({ library }) => isOurs(library))
-    .flatMap((ours) => {
-      const others = rows.filter(
-        ({ shape, library }) => shape === ours.shape && !isOurs(library) && !FLOORS.includes(library),
-      );
-      return unique([ours.runtime, ...(ours.runtime === "node" ? ["native"] : [])]).flatMap((runtime) => {
-        const peers = others.filter((peer) => peer.runtime === runtime);
-        if (peers.length === 0) return [];
-        const best = peers.reduce((a, b) => (better(a, b) ? a : b));
-        return [
-          {
-            title: one.title,
-            shape: ours.shape,
-            ours,
-            best,
-            ratio: one.less ? best.median / ours.median : ours.median / best.median,
-            unit: ours.unit,
-          },
-        ];
-      });
-    });
+/** The sizes of Workers, which are no results of a case. */
+function sizes() {
+  const found = results("size");
+  const kb = (name) => `${number(found[`${name}_gzip_bytes`] / 1000)} kB`;
+  const [ours, ...peers] = ["readme_worker", "postgres_js_worker", "pg_worker"].map(kb);
+  return ["| | pgz-edge | postgres.js | pg |", "|---|---|---|---|", `| gzip | ${[ours, ...peers].join(" | ")} |`, ""];
 }
 
-const all = scenarios.flatMap(({ tables }) => tables.flatMap(comparisons));
+const section = ({ title, about, tables = [], size }) => [
+  `## ${title}`,
+  "",
+  ...about,
+  "",
+  ...tables.flatMap(table),
+  ...(size ? sizes() : []),
+];
+
+const all = comparisons();
 const worse = all.filter(({ ratio }) => ratio < 1 - SAME).sort((a, b) => a.ratio - b.ratio);
 const same = all.filter(({ ratio }) => ratio >= 1 - SAME && ratio <= 1 + SAME);
 
-function loss({ title, shape, ours, best, ratio, unit }) {
-  const said = (one) => `${nameOf(one)}: ${number(one.median)} ${unit}`;
-  return `| ${title} | ${shape} | ${said(ours)} | ${said(best)} | ${ratio.toFixed(2)} |`.replaceAll("  ", " ");
-}
-
-const LOSSES = ["| scenario | shape | pgz-edge | best peer | ratio (1 is equal) |", "|---|---|---|---|---|"];
-
-/** The largest loss of each table. */
-function worst() {
+/** The largest loss of each kind of figure. */
+function lost() {
   const titles = unique(worse.map(({ title }) => title));
   return [
     "## What we lose",
     "",
-    "Each comparison is with the best peer on the same runtime; on Node also with the best native one. " +
-      "pgz-edge is better in",
-    `${all.length - worse.length - same.length} of ${all.length}, equal within ${SAME * 100} % in ${same.length}, ` +
-      `and worse in ${worse.length}. This is the largest gap of each table;`,
-    "[the tables' page](benchmark-tables.md#all-that-we-lose) has all.",
+    "Each figure is compared with the best peer's on the same runtime; on Node also with the best native one's. Ours",
+    `is better in ${all.length - worse.length - same.length} of ${all.length}, equal within ${SAME * 100} % in ` +
+      `${same.length}, and worse in ${worse.length}. The table has the largest`,
+    "gap of each kind of figure; [bench/losses.md](../bench/losses.md) has all.",
     "",
-    ...LOSSES,
-    ...titles.map((title) => loss(worse.find((one) => one.title === title))),
-    "",
+    ...lossTable(titles.map((title) => worse.find((one) => one.title === title))),
   ];
 }
 
-function lost() {
-  return ["## All that we lose", "", "Largest gap first.", "", ...LOSSES, ...worse.map(loss), ""];
-}
-
-function section({ seed, title = `Seed ${seed}`, about = [], tables }) {
-  return [`## ${title}`, "", ...(about.length > 0 ? [...about, ""] : []), ...tables.flatMap(table)];
-}
-
-/** Compares ours with an older build of ours, shape by shape, since both did the same work. */
-function beforeAndAfter() {
-  const rows = results("before")?.rows ?? [];
-  const shapeOf = ({ shape, config }) =>
-    config.format && !shape.startsWith("query") ? `${shape} ${config.format}` : shape;
-  const tables = changes.flatMap(({ title, metric }) => {
-    const found = rows.filter((row) => row.metric === metric);
-    const [before] = unique(found.map(({ library }) => library));
-    const lines = unique(found.map(shapeOf)).map((shape) => {
-      const [old, now] = found.filter((row) => shapeOf(row) === shape);
-      const change = (now.median / old.median - 1) * 100;
-      return `| ${shape} | ${figure(old)} | ${figure(now)} | ${change > 0 ? "+" : ""}${change.toFixed(0)} % |`;
-    });
-    return [`**${title}**, median (min-max)`, "", `| | ${before} | now | change |`, "|---|---|---|---|", ...lines, ""];
-  });
-  return ["## Before and after", "", ...(rows.length ? tables : ["Not measured yet.", ""])];
-}
-
 function origin() {
-  const names = unique(["before", ...[profile, ...scenarios].flatMap(({ tables }) => tables.map((one) => one.case))]);
+  const names = unique([
+    ...[profile, ...decisions].flatMap(({ tables = [] }) => tables.map((one) => one.case)),
+    ...all.map(({ title }) => title.split(":")[0]),
+  ]);
   const versions = Object.assign({}, ...names.map((name) => results(name)?.versions).filter(Boolean));
   delete versions.commit;
   return [
@@ -155,39 +102,44 @@ function origin() {
   ];
 }
 
-const short = [
-  "# Benchmarks",
-  "",
-  "The figures that help a user to decide, our losses, and the origin of the figures. [The tables](benchmark-tables.md)",
-  "have all measurements, pgz-edge beside its peers. `node bench/docs.mjs` writes both pages from `bench/results`: do not",
-  "edit them by hand.",
-  "",
-  ...decisions(),
-  ...worst(),
-  ...section(profile),
-  ...origin(),
-];
+const pages = {
+  "docs/benchmarks.md": [
+    "# Benchmarks",
+    "",
+    "The figures that help a user to decide, our losses, and the origin of the figures.",
+    "[The tables](benchmark-tables.md) have more figures for each decision, and `bench/results` has every one.",
+    "`node bench/docs.mjs` writes these pages from `bench/results`: do not edit them by hand.",
+    "",
+    ...lines(),
+    ...lost(),
+    ...section(profile),
+    ...origin(),
+  ],
+  "docs/benchmark-tables.md": [
+    "# Tables of the benchmarks",
+    "",
+    "One table for each decision, pgz-edge beside the peers that matter for it: medians, with the least and the",
+    "greatest trial. Less is better, except for throughput. [Benchmarks](benchmarks.md) has the summary, our losses",
+    "and the origin of all figures; `bench/results` has the other shapes, metrics, peers and runtimes.",
+    "",
+    ...decisions.flatMap(section),
+  ],
+  "bench/losses.md": [
+    "# All that we lose",
+    "",
+    "Every figure of `bench/results` in which the best peer on the same runtime, or on Node the best native one, is",
+    `better by more than ${SAME * 100} %. Largest gap first. \`node bench/docs.mjs\` writes this page.`,
+    "",
+    ...lossTable(worse),
+  ],
+};
 
-const long = [
-  "# Tables of the benchmarks",
-  "",
-  "Round trips, then every scenario of the five seed systems, pgz-edge beside its peers. [Benchmarks](benchmarks.md) has",
-  "the figures that help to decide, and the origin of all figures.",
-  "",
-  ...scenarios.flatMap(section),
-  ...beforeAndAfter(),
-  ...lost(),
-];
-
-for (const [name, lines] of [
-  ["benchmarks.md", short],
-  ["benchmark-tables.md", long],
-]) {
-  const page = new URL(`../docs/${name}`, import.meta.url);
-  const text = `${lines.join("\n").trimEnd()}\n`;
+for (const [name, content] of Object.entries(pages)) {
+  const page = new URL(`../${name}`, import.meta.url);
+  const text = `${content.join("\n").trimEnd()}\n`;
   if (!process.argv.includes("--check")) writeFileSync(page, text);
   else if (!existsSync(page) || readFileSync(page, "utf8") !== text) {
-    console.error(`docs/${name} does not show bench/results: run \`node bench/docs.mjs\``);
+    console.error(`${name} does not show bench/results: run \`node bench/docs.mjs\``);
     process.exitCode = 1;
   }
 }

@@ -5,13 +5,8 @@ import { fileURLToPath } from "node:url";
 
 const at = (name) => fileURLToPath(new URL(name, import.meta.url));
 const read = (name) => JSON.parse(readFileSync(at(`results/${name}.json`), "utf8"));
-const stream = read("stream");
-const query = read("query");
-const batch = read("batch");
-const memory = read("memory");
-const latency = read("latency");
-const size = read("size");
-const startup = read("startup");
+const names = ["stream", "query", "batch", "memory", "latency", "size", "startup"];
+const [stream, query, batch, memory, latency, size, startup] = names.map(read);
 const bundleKb = (size.readme_worker_gzip_bytes / 1000).toFixed(1);
 const onNode = stream.rows.filter(({ runtime, config }) => runtime === "node" && !config.format);
 

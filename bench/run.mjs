@@ -1,10 +1,10 @@
 // `make bench CASE=<case>`: finds the case, installs the peers, starts a server, prints a table, writes
 // bench/results/<case>.json.
 //
-// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, option })` -> `{ rows, failures }`, and
-// `needsServer = false` if it needs no PostgreSQL. Only the case knows what it measures and checks; the format of the
-// results is the one below. `RESULTS=<folder>` writes there instead. Use it for a try with few rows, whose figures must
-// not be published.
+// Knows cases by their folder: bench/<case>/case.mjs exports a case of lib/harness.mjs, or one that measures itself by
+// `measure({ server, option })` -> `{ rows, failures }`, with `needsServer: false` if it needs no PostgreSQL. Only the
+// case knows what it measures and checks; the format of the results is the one below. `RESULTS=<folder>` writes there
+// instead. Use it for a try with few rows, whose figures must not be published.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -13,6 +13,7 @@ import { build } from "../scripts/build.mjs";
 import { bundleSizes, packageSizes } from "../scripts/sizes.mjs";
 import { startServers } from "../tests/servers/index.mjs";
 import { load, machine, versions } from "./lib/environment.mjs";
+import { measure } from "./lib/harness.mjs";
 import { textOf } from "./lib/results.mjs";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -37,16 +38,18 @@ const results = path.resolve(option("RESULTS") ?? here("results"));
 mkdirSync(results, { recursive: true });
 write("size", { ...(await bundleSizes()), ...packageSizes() });
 
-const { run, needsServer = true } = await import(`./${name}/case.mjs`);
+const { default: bench } = await import(`./${name}/case.mjs`);
+const needsServer = bench.needsServer ?? true;
 const { servers, stop } = needsServer ? await startServers({ majors: [18] }) : { servers: [], stop: () => {} };
 try {
   const before = load();
-  const { rows, failures } = await run({ server: servers[0], option });
+  const given = { server: servers[0], option };
+  const { rows, failures } = await (bench.measure ? bench.measure(given) : measure(name, bench, given));
   const result = {
     case: name,
     date: new Date().toISOString(),
     machine: { ...machine(), load_before: before, load_after: load() },
-    versions: await versions(servers[0]),
+    versions: versions(servers[0]),
     rows,
   };
   write(name, result);

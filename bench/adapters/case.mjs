@@ -8,81 +8,47 @@
 //
 //   TRIALS, ONE and MANY operations of a trial      how much
 //   SHAPES, RUNTIMES                                which, separated by commas
-import { resultRows, compareCpu, interleaved } from "../lib/trials.mjs";
-import { command, wantedRuntimes } from "../lib/runtimes.mjs";
-import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
-import { post, startWorkerd, timed } from "../workerd/contestant.mjs";
-import { MANY, TABLE } from "./libraries.mjs";
+import { ask } from "../lib/connect.mjs";
+import { MANY, parts, TABLE } from "./operations.mjs";
 
-const child = new URL("child.mjs", import.meta.url);
-const drivers = ["pgz-edge", "pg"];
-const libraries = ["facade", "kysely", "drizzle", "prisma"];
-const SHARE = { 1: 1, [MANY]: 0.5 };
+/** How many times ours `pg` is to need, by the number of rows. */
+const TIMES = { 1: 1, [MANY]: 2 };
 
-export async function run({ server, option }) {
-  const trials = Number(option("TRIALS") ?? 7);
-  const operations = { 1: Number(option("ONE") ?? 3_000), [MANY]: Number(option("MANY") ?? 30) };
-  const all = libraries.flatMap((library) => [`${library}_1`, `${library}_${MANY}`]);
-  const wanted = option("SHAPES")?.split(",") ?? all;
-  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
-  if (server.own) pin(server.pid, SERVER_CPU); // backends inherit it
-  const setup = start("setup", command("node", child, "setup", "pg", url));
-  await setup.ask({ setup: TABLE });
-  await setup.stop();
+export default {
+  numbers: { TRIALS: 7, ONE: 3_000, MANY: 30 },
+  shapes: parts.flatMap((part) => [`${part}_1`, `${part}_${MANY}`]),
+  /** Each pair of library and driver has a process of its own. */
+  parts,
+  workerd: {
+    imports: { "pgz-edge": "./adapters/in-workerd.mjs", pg: "./adapters/over-pg.mjs" },
+    compatibilityFlags: ["nodejs_compat"],
+  },
+  idle: 0,
 
-  const result = { rows: [], failures: [] };
-  for (const runtime of wantedRuntimes(option, ["node", "workerd"]))
-    for (const library of libraries) {
-      const shapes = wanted.filter((shape) => shape.startsWith(`${library}_`));
-      if (!shapes.length) continue;
-      const contestants = [];
-      for (const driver of drivers) contestants.push(await open[runtime](library, driver, url));
-      try {
-        for (const shape of shapes) {
-          const count = Number(shape.split("_")[1]);
-          const samples = await measure(contestants, shape, count, operations[count], trials);
-          const config = { operations: operations[count], rows: count };
-          const metrics = { cpu_ms: ["ms", ({ cpu }) => cpu / operations[count]] };
-          for (const one of contestants)
-            result.rows.push(...resultRows(one, shape, config, samples.get(one.key), metrics));
-          const [ours, theirs] = contestants.map(({ key }) => key);
-          result.failures.push(...compareCpu(samples, shape, ours, theirs, [theirs], SHARE[count]));
-        }
-      } finally {
-        await Promise.all(contestants.map((one) => one.stop()));
-      }
-    }
-  return result;
-}
+  fill: async ({ url }) => void (await ask(url, TABLE)),
 
-/** Starts one library over one driver, on each runtime. */
-const open = {
-  node(library, driver, url) {
-    const key = `${driver} under ${library}`;
-    return { key, library: driver, runtime: "node", ...start(key, command("node", child, library, driver, url)) };
+  run(shape, { ONE, MANY: many }, able) {
+    const [part, rows] = shape.split("_");
+    const operations = rows === "1" ? ONE : many;
+    const config = { operations, rows: Number(rows) };
+    const request = { library: part, count: config.rows, times: operations };
+    return ["node", "workerd"].flatMap((runtime) => {
+      const contestants = able.filter((one) => one.runtime === runtime && one.key.endsWith(part));
+      return contestants.length > 0 ? [{ title: `${shape} on ${runtime}`, contestants, config, request }] : [];
+    });
   },
 
-  async workerd(library, driver, url) {
-    const key = `${driver} under ${library} in workerd`;
-    const { address, pid, stop } = await startWorkerd(driver, key, url, {
-      folder: "adapters/workerd",
-      compatibilityFlags: ["nodejs_compat"],
-    });
-    const ask = (work) =>
-      timed(pid, async () => {
-        const { chunks } = await post(address, { library, ...work }, true);
-        return JSON.parse(Buffer.concat(chunks).toString());
-      });
-    return { key, library: driver, runtime: "workerd", ask, stop };
+  /** The rows are the same over both drivers. */
+  check({ rows, hash }, scene) {
+    const { operations, rows: count } = scene.config;
+    if (rows !== count * operations) throw new Error(`${rows} rows instead of ${count * operations}`);
+    scene.hash ??= hash;
+    if (hash !== scene.hash) throw new Error("other rows than under the other driver");
+  },
+
+  metrics: { cpu_ms: ["ms", ({ cpu, config }) => cpu / config.operations] },
+
+  goals({ contestants: [ours, theirs], config }) {
+    return theirs ? [{ ours: ours.key, peers: [theirs.key], by: "cpu", wanted: TIMES[config.rows] }] : [];
   },
 };
-
-async function measure(contestants, shape, count, times, trials) {
-  let reference;
-  const verify = ({ key }, { rows, hash }) => {
-    if (rows !== count * times) throw new Error(`${key}, ${shape}: ${rows} rows instead of ${count * times}`);
-    reference ??= hash;
-    if (hash !== reference) throw new Error(`${key}, ${shape}: other rows than under the other driver`);
-  };
-  return await interleaved(contestants, { count, times }, trials, verify, { idle: 0 });
-}

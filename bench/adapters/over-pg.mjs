@@ -1,9 +1,9 @@
 // The libraries over `pg`, as their documentation shows.
 import { PrismaPg } from "@prisma/adapter-pg";
 import { drizzle as drizzleOver } from "drizzle-orm/node-postgres";
-import { PostgresDialect } from "kysely-0.29";
+import { PostgresDialect } from "kysely";
 import pg from "pg";
-import { drizzle, facade, kysely, prisma } from "./libraries.mjs";
+import { drizzle, facade, kysely, prisma } from "./operations.mjs";
 
 const poolOf = (connectionString) => new pg.Pool({ connectionString, max: 1 });
 

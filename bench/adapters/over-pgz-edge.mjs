@@ -3,7 +3,7 @@ import { drizzle as drizzleOver } from "../../dist/drizzle.js";
 import { PgzDialect } from "../../dist/kysely.js";
 import pg from "../../dist/pg.js";
 import { PrismaPgz } from "../../dist/prisma.js";
-import { drizzle, facade, kysely, prisma } from "./libraries.mjs";
+import { drizzle, facade, kysely, prisma } from "./operations.mjs";
 
 /** `createPool` comes from the runtime's build. */
 export function overPgzEdge({ createPool }) {

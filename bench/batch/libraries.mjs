@@ -1,11 +1,15 @@
 // Each library, used in its own idiom: `open(url)` -> `{ setup, count, rows, … }`. A read is `(times) => …` and returns
 // the facts that the case compares. An insert is `(rows) => …`, where `rows` were made before. A shape that a library
 // does not support is missing.
+import { sha256 } from "../lib/child.mjs";
+import { pgClient, postgresJs } from "../lib/connect.mjs";
+import { textRows, typedRow } from "../lib/data.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
+import { setup, simpleText } from "../query/shapes.mjs";
+import { shapes } from "./shapes.mjs";
 
 const limit = (index) => (index % 10) + 1;
 const each = (times, one) => Array.from({ length: times }, (_, index) => one(index));
-export const simpleText = "SELECT id, name FROM harbors LIMIT 5";
 
 /** Reads every value. */
 function facts(results) {
@@ -26,7 +30,7 @@ function* chunks(rows, size) {
 
 const COLUMNS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16";
 
-export const libraries = {
+const libraries = {
   async "pgz-edge"(url) {
     const client = await connectPgz(url);
     const sql = await sqlTag();
@@ -88,15 +92,7 @@ export const libraries = {
   },
 
   async "postgres.js"(url) {
-    const { default: postgres } = await import("postgres");
-    const pool = postgres(url, {
-      max: 1,
-      fetch_types: false,
-      max_lifetime: null,
-      idle_timeout: 0,
-      max_pipeline: 20_000,
-      onnotice: () => {},
-    });
+    const pool = await postgresJs(url, { fetch_types: false, max_pipeline: 20_000, onnotice: () => {} });
     await pool`select 1`;
     const insert = (sql, [id, name, score]) =>
       sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
@@ -135,9 +131,7 @@ export const libraries = {
 
   /** pg waits for each answer before it sends the next query, so its batches are serial. */
   async pg(url) {
-    const { default: pg } = await import("pg");
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
+    const client = await pgClient(url);
     const insert = (values, name) =>
       client.query({ name, text: "INSERT INTO bench_write (id, name, score) VALUES ($1, $2, $3)", values });
     const wide = (values) => client.query({ name: "wide", text: `INSERT INTO bench_wide VALUES (${COLUMNS})`, values });
@@ -197,3 +191,24 @@ export const libraries = {
     };
   },
 };
+
+export async function open(library, url) {
+  const calls = await libraries[library](url);
+  for (const text of setup) await calls.setup(text);
+  let made = [];
+  return {
+    shapes: Object.keys(shapes).filter((name) => calls[name]),
+    clean: false,
+    /** Makes the rows of an insert. */
+    prepare({ shape, times }) {
+      const { table } = shapes[shape];
+      const key = `${table} ${times}`;
+      if (!table || made.key === key) return made;
+      const rows = table === "bench_wide" ? textRows(times, 16, 32) : each(times, typedRow);
+      return (made = Object.assign(rows, { key }));
+    },
+    run: async ({ shape, times }, rows) =>
+      shapes[shape].table ? void (await calls[shape](rows)) : calls[shape](times),
+    check: async ({ shape, times }) => ({ sha256: sha256((await calls[shape](times, true)).lines) }),
+  };
+}

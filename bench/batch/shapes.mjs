@@ -1,9 +1,5 @@
 // The shapes of CASE=batch. A read has `facts(times)`, which every library must find in seed 002's table. An insert has
 // the `table` that it fills.
-export const setup = [
-  "create temp table harbors (id serial primary key, name varchar(255) not null)",
-  "insert into harbors (name) select 'Harbor ' || i from generate_series(1, 100) i",
-];
 
 // Ten executions return 1 to 10 rows: 55 in all, and the sum of their ids is 220; `Harbor 10` comes once, the shorter
 // names 54 times.

@@ -15,31 +15,31 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { lines } from "../lib/lines.mjs";
-import { command } from "../lib/runtimes.mjs";
-import { shuffled, summary } from "../lib/statistics.mjs";
+import { begin, numbersOf, plainUrl } from "../lib/harness.mjs";
+import { shuffled } from "../lib/statistics.mjs";
 import { interleaved, resultRows } from "../lib/trials.mjs";
-import { CLIENT_CPU, pin, pinned, SERVER_CPU, start } from "../lib/worker.mjs";
+import { CLIENT_CPU, pin, pinned, SERVER_CPU } from "../lib/worker.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const child = new URL("child.mjs", import.meta.url);
 const CORE_SHAPES = "mixed_5col,narrow_int,wide_jsonb,null_heavy,array_int,numeric";
 
-export async function run({ server, option }) {
+export default { measure };
+
+async function measure({ server, option }) {
   const before = option("BEFORE");
   if (!before) throw new Error("BEFORE=<folder>: a checkout of an older commit, built");
-  const trials = Number(option("TRIALS") ?? 15);
-  const amount = { rows: Number(option("ROWS") ?? 100_000), times: Number(option("TIMES") ?? 5_000) };
-  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
+  const { TRIALS: trials, ROWS, TIMES } = numbersOf({ TRIALS: 15, ROWS: 100_000, TIMES: 5_000 }, option);
+  const amount = { rows: ROWS, times: TIMES };
+  const url = plainUrl(server.appUrl);
   const { stdout } = spawnSync("git", ["-C", before, "rev-parse", "--short", "HEAD"], { encoding: "utf8" });
   const sides = { [`pgz-edge ${stdout.trim() || "before"}`]: path.resolve(before), "pgz-edge": root };
   if (server.own) pin(server.pid, SERVER_CPU);
-  const contestants = Object.entries(sides).map(([library, folder]) => {
-    const words = command("node", child, path.join(folder, "dist/node.js"), url);
-    return { key: library, library, runtime: "node", ...start(library, words) };
-  });
+  const contestants = [];
   const rows = [];
   try {
-    const shapes = [...(await contestants[0].ask({ hello: true })).shapes, "cold"];
+    for (const [library, folder] of Object.entries(sides))
+      contestants.push(await begin("before", {}, library, "node", url, path.join(folder, "dist/node.js")));
+    const shapes = [...contestants[0].shapes, "cold"];
     for (const shape of option("SHAPES")?.split(",") ?? shapes) {
       if (shape === "cold") {
         rows.push(...(await cold(sides, url, trials)));
@@ -77,17 +77,11 @@ async function cold(sides, url, trials) {
       );
       told[library].push(...(await lines(command, words)));
     }
-  return Object.entries(told).flatMap(([library, samples]) =>
-    Object.keys(samples[0]).map((queries) => ({
-      shape: "cold",
-      library,
-      runtime: "node",
-      metric: `cpu_ms ${queries} queries`,
-      unit: "ms",
-      config: {},
-      ...summary(samples.map((sample) => sample[queries])),
-    })),
-  );
+  return Object.entries(told).flatMap(([library, samples]) => {
+    const counts = Object.keys(samples[0]);
+    const metrics = counts.map((queries) => [`cpu_ms ${queries} queries`, ["ms", (sample) => sample[queries]]]);
+    return resultRows({ library, runtime: "node" }, "cold", {}, samples, Object.fromEntries(metrics));
+  });
 }
 
 /** Rows and queries in the core. wasm.mjs prints result rows as lines of JSON. */

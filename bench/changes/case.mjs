@@ -10,96 +10,89 @@
 //
 //   TRIALS, ROWS of the long transactions in all, TRANSACTIONS of one row, MANY rows of one transaction     how much
 //   SHAPES                                                                                                    which
-import pg from "pg";
-import { command } from "../lib/runtimes.mjs";
-import { summary } from "../lib/statistics.mjs";
-import { compareCpu, interleaved, resultRows } from "../lib/trials.mjs";
-import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
-import { RECVLOGICAL, recvlogical } from "./recvlogical.mjs";
+import { pgClient } from "../lib/connect.mjs";
+import { keyOf } from "../lib/harness.mjs";
+import { resultRows } from "../lib/trials.mjs";
+import { recvlogical } from "./recvlogical.mjs";
 
-const child = new URL("child.mjs", import.meta.url);
-const NAME = "bench_changes";
-const SHARE = { "pgz-edge ndjson": 1 / 4, "pgz-edge rows": 1 / 2 };
-const PEER = "pg-logical-replication";
-/** Their cost is shown only; no goal refers to it. */
-const OTHERS = ["pgwire", RECVLOGICAL];
+export const NAME = "bench_changes";
+/** How many times ours pg-logical-replication is to need. The others are only shown. */
+const TIMES = { "pgz-edge ndjson": 4, "pgz-edge rows": 2 };
 const LONG = 20_000;
+const [SHORT_SHAPE, LONG_SHAPE, MANY_SHAPE] = ["tx_1", `tx_${LONG}`, "tx_1000000"];
+const plain = (server) => `${server.superuserUrl.split("?")[0]}?sslmode=disable`;
 
-export async function run({ server, option }) {
-  if (!server.own) throw new Error("CASE=changes makes slots, and DATABASE_URL is left as it is: run it without");
-  const trials = Number(option("TRIALS") ?? 7);
-  const rows = Number(option("ROWS") ?? 200_000);
-  const shapes = {
-    [`tx_${LONG}`]: { commits: rows / LONG, each: LONG },
-    tx_1: { commits: Number(option("TRANSACTIONS") ?? 20_000), each: 1 },
-  };
-  const many = Number(option("MANY") ?? 1_000_000);
-  const wanted = option("SHAPES")?.split(",") ?? [...Object.keys(shapes), `tx_${many}`];
-  pin(server.pid, SERVER_CPU); // backends inherit it
-  const url = `${server.superuserUrl.split("?")[0]}?sslmode=disable`;
-  const log = await Log.open(url);
-  const result = { rows: [], failures: [] };
-  const running = [];
-  try {
-    for (const library of [...Object.keys(SHARE), PEER, "pgwire"]) {
-      const worker = start(library, command("node", child, library, url, NAME));
-      running.push({ key: library, library, runtime: "node", ...worker });
-    }
-    running.push(recvlogical(url, NAME, (work) => log.reading(work, `${NAME}_counted`)));
-    for (const [shape, { commits, each }] of Object.entries(shapes)) {
-      if (!wanted.includes(shape)) continue;
-      const expected = await log.write(commits, each);
-      const samples = await measure(running, log, expected, trials);
-      const config = { transactions: commits, rows: each };
-      for (const one of running)
-        result.rows.push(...resultRows(one, shape, config, samples.get(one.key), { cpu_ms: ["ms", ({ cpu }) => cpu] }));
-      for (const [ours, share] of Object.entries(SHARE)) {
-        result.failures.push(...compareCpu(samples, shape, ours, PEER, [PEER], share));
-        for (const other of OTHERS) compareCpu(samples, shape, ours, other, [other]);
-      }
-    }
-    if (wanted.includes(`tx_${many}`)) {
-      const expected = await log.write(1, many);
-      for (const one of running.slice(0, 2)) result.rows.push(await memory(one, log, expected, `tx_${many}`));
-    }
-    return result;
-  } finally {
-    await Promise.all(running.map((one) => one.stop()));
-    await log.close();
-  }
-}
+export default {
+  numbers: { TRIALS: 7, ROWS: 200_000, TRANSACTIONS: 20_000, MANY: 1_000_000 },
+  shapes: [LONG_SHAPE, SHORT_SHAPE, MANY_SHAPE],
+  fillsServer: true,
+  start: { native: (library, url) => recvlogical(url, NAME) },
 
-async function measure(running, log, expected, trials) {
-  // Checks the NDJSON once, line by line.
-  const [{ ask }] = running;
-  const { bytes } = await log.reading((slot) => ask({ ...expected, slot, check: true }));
-  const asked = running.map((one) => ({
-    ...one,
-    ask: (request) => (request.idle ? one.ask(request) : log.reading((slot) => one.ask({ ...request, slot }))),
-  }));
-  const verify = ({ key }, got) => {
-    const isRight =
-      got.bytes === undefined ? got.rows === expected.rows && got.sum === expected.sum : got.bytes === bytes;
-    if (!isRight)
-      throw new Error(`${key}: ${JSON.stringify(got)} instead of ${JSON.stringify({ ...expected, bytes })}`);
-  };
-  return await interleaved(asked, { ...expected, bytes }, trials, verify);
-}
+  async fill({ server }) {
+    const log = await Log.open(plain(server));
+    return { log, url: plain(server), close: () => log.close() };
+  },
 
-async function memory({ ask, library, runtime }, log, expected, shape) {
-  const { bytes } = await log.reading((slot) => ask({ ...expected, slot, check: true }));
-  const { grown } = await log.reading((slot) => ask({ ...expected, bytes, slot, memory: true }));
-  const value = grown / (1 << 20);
-  console.log(`${shape}: ${library} grows by ${value.toFixed(1)} MiB (to reach: 40)`);
-  return { shape, library, runtime, config: {}, metric: "memory_mib", unit: "MiB", ...summary([value]) };
-}
+  async run(shape, { log, ROWS, TRANSACTIONS, MANY }, contestants) {
+    const [commits, each] = { [LONG_SHAPE]: [ROWS / LONG, LONG], [SHORT_SHAPE]: [TRANSACTIONS, 1] }[shape] ?? [1, MANY];
+    const request = await log.write(commits, each);
+    const config = { transactions: commits, rows: each };
+    if (shape !== MANY_SHAPE) return { config, request };
+    const ours = contestants.filter(({ library }) => library.startsWith("pgz-edge"));
+    return { ...memory, config: {}, contestants: ours, request: { ...request, memory: true } };
+  },
+
+  /** Each request reads a copy of the slot. */
+  ask: ({ ask }, request, scene, { log }) =>
+    log.reading((slot) => ask({ ...request, slot, bytes: scene.bytes }), request.count ? `${NAME}_counted` : undefined),
+
+  /** Checks the NDJSON once, line by line, and what pg_recvlogical writes. */
+  async before(contestants, scene) {
+    const [ours, ...others] = contestants;
+    scene.bytes = (await ours.ask({ ...scene.request, memory: false, check: true })).bytes;
+    for (const { runtime, ask } of others) if (runtime === "native") await ask({ ...scene.request, count: true });
+  },
+
+  check(got, { bytes, request: { rows, sum } }) {
+    if (got.grown !== undefined) return; // read by the same code, and checked before
+    const isRight = got.bytes === undefined ? got.rows === rows && got.sum === sum : got.bytes === bytes;
+    if (!isRight) throw new Error(`${JSON.stringify(got)} instead of ${JSON.stringify({ rows, sum, bytes })}`);
+  },
+
+  metrics: { cpu_ms: ["ms", ({ cpu }) => cpu] },
+
+  goals({ contestants }) {
+    const peers = contestants.filter(({ library }) => !library.startsWith("pgz-edge"));
+    return Object.entries(TIMES).flatMap(([ours, wanted]) =>
+      peers.map(({ key, library }) => ({
+        ours: keyOf(ours, "node"),
+        peers: [key],
+        by: "cpu",
+        wanted: library === "pg-logical-replication" ? wanted : undefined,
+      })),
+    );
+  },
+};
+
+/** What a transaction of a million rows adds to a process. One trial, of which the warm-up round is the first half. */
+const memory = {
+  trials: 1,
+  idle: 0,
+  goals: () => [],
+  rows: ({ shape, config, contestants, samples }) =>
+    contestants.flatMap((one) => {
+      const metrics = { memory_mib: ["MiB", ({ grown }) => grown / (1 << 20)] };
+      const rows = resultRows(one, shape, config, samples.get(one.key), metrics);
+      console.log(`${shape}: ${one.library} grows by ${rows[0].median.toFixed(1)} MiB (to reach: 40)`);
+      return rows;
+    }),
+};
 
 /** The server's log of changes, and the slot that keeps it. */
 class Log {
   static async open(url) {
     const log = new Log();
-    log.client = new pg.Client({ connectionString: url });
-    await log.client.connect();
+    log.client = await pgClient(url);
     await log.#drop();
     await log.client.query(`create table ${NAME} (id int8, name text, amount numeric, at timestamptz, flag bool)`);
     await log.client.query(`create publication ${NAME} for table ${NAME}`);

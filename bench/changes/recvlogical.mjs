@@ -5,29 +5,27 @@
 import { spawn, spawnSync } from "node:child_process";
 import { CLIENT_CPU, pinned } from "../lib/worker.mjs";
 
-export const RECVLOGICAL = "pg_recvlogical";
+const RECVLOGICAL = "pg_recvlogical";
 
 /** Part of the name in each row (case.mjs). */
 const OF_A_ROW = Buffer.from("user ");
 const PATIENCE = 240_000;
 
-/** A contestant of lib/trials.mjs. `reading` runs its work with a new slot. */
-export function recvlogical(url, publication, reading) {
+/** `{ ask, stop }` of a contestant. */
+export function recvlogical(url, publication) {
   if (spawnSync(RECVLOGICAL, ["--version"]).status !== 0)
     throw new Error(`${RECVLOGICAL} is one of the peers, and does not start (apt install postgresql-client)`);
-  let counted;
-  const ask = async ({ idle, slot, end, rows, sum }) => {
-    // There is no process while it is idle.
-    if (idle) return { cpu_ms: 0, wall_ms: 1 };
-    if (counted !== end) {
-      const found = await reading((other) => received(command(url, publication, other, end, "-"), countRows));
+  const ask = async ({ hello, idle, slot, end, rows, sum, count }) => {
+    if (hello) return {};
+    if (idle) return { cpu_ms: 0, wall_ms: 1 }; // There is no process while it is idle.
+    if (count) {
+      const found = await received(command(url, publication, slot, end, "-"), countRows);
       if (found.rows !== rows) throw new Error(`${RECVLOGICAL}: ${found.rows} rows instead of ${rows}`);
-      counted = end;
     }
-    const { cpu_ms, wall_ms } = await received(command(url, publication, slot, end, "/dev/null"));
+    const { cpu_ms, wall_ms } = count ? {} : await received(command(url, publication, slot, end, "/dev/null"));
     return { cpu_ms, wall_ms, rows, sum };
   };
-  return { key: RECVLOGICAL, library: RECVLOGICAL, runtime: "native", ask, stop: () => Promise.resolve() };
+  return { ask, stop: () => Promise.resolve() };
 }
 
 function command(url, publication, slot, end, file) {

@@ -13,8 +13,9 @@ import { logFile } from "../../tests/servers/index.mjs";
 import { startStandbys } from "../../tests/servers/standbys.mjs";
 import { delayingProxy } from "../lib/delaying-proxy.mjs";
 import { shuffled, summary } from "../lib/statistics.mjs";
+import { resultRows } from "../lib/trials.mjs";
 
-export const needsServer = false;
+export default { needsServer: false, measure };
 
 /** Round trips in milliseconds. */
 const PRIMARY = 50,
@@ -23,7 +24,7 @@ const PRIMARY = 50,
 const LONGEST_READ = 5,
   MOST_CPU = 1.05;
 
-export async function run({ option }) {
+async function measure({ option }) {
   const trials = Number(option("TRIALS") ?? 15);
   const calls = Number(option("CALLS") ?? 4_000);
   const servers = await startStandbys({ count: 1, log: logFile("bench-cluster") });
@@ -36,15 +37,10 @@ export async function run({ option }) {
   }
 }
 
-const rowOf = (shape, part, metric, unit, values) => ({
-  shape,
-  library: "pgz-edge",
-  runtime: "node",
-  config: { part },
-  metric,
-  unit,
-  ...summary(values),
-});
+const rowOf = (shape, part, metric, unit, values) => {
+  const ours = { library: "pgz-edge", runtime: "node" };
+  return resultRows(ours, shape, { part }, values, { [metric]: [unit, (value) => value] })[0];
+};
 
 async function distances({ primary, standbys }, trials) {
   const far = await delayingProxy(primary.url);

@@ -14,97 +14,81 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
-import { command, goProgram } from "../lib/runtimes.mjs";
-import { compareCpu, compareSpeed, interleaved, resultRows } from "../lib/trials.mjs";
-import { CLIENT_CPU, pin, SERVER_CPU, start } from "../lib/worker.mjs";
+import { pgClient } from "../lib/connect.mjs";
+import { goal } from "../lib/harness.mjs";
+import { goProgram } from "../lib/runtimes.mjs";
 import { asText, shapes, tables } from "./content.mjs";
 import { startPsql } from "./psql.mjs";
 
-const libraries = [
-  ["pgz-edge", "node"],
-  ["pg-copy-streams", "node"],
-  ["postgres.js", "node"],
-  ["bare", "node"],
-  ["pgx", "native"],
-  ["lib-pq", "native"],
-];
-const child = new URL("child.mjs", import.meta.url);
-const key = (library, runtime) => `${library} on ${runtime}`;
 const OF_PSQL = 0.95;
 const WALL_RATIO = 1.1;
 
-export async function run({ server, option }) {
-  if (!server.own)
-    throw new Error("CASE=copy fills tables, and DATABASE_URL is a server that is left as it is: run it without");
-  const size = Number(option("ROWS") ?? 50_000);
-  const trials = Number(option("TRIALS") ?? 5);
-  const wanted = option("SHAPES")?.split(",") ?? Object.keys(shapes);
-  const split = option("PIN") !== "one";
-  const native = goProgram("batch/native", "native");
-  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
-  pin(server.pid, split ? SERVER_CPU : CLIENT_CPU); // backends inherit it
-  const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-bench-"));
-  const store = await Store.open(server, folder, size);
-  const running = [];
-  const result = { rows: [], failures: [] };
-  try {
-    for (const [library, runtime] of libraries) {
-      const words = runtime === "native" ? [...native, library, url] : command(runtime, child, library, url);
-      running.push({ key: key(library, runtime), library, runtime, ...start(key(library, runtime), words) });
-    }
-    running.push(await startPsql(url));
-    for (const one of running) one.shapes = (await one.ask({ hello: true })).shapes;
-    for (const shape of wanted) {
-      const able = running.filter((one) => one.shapes.includes(shape));
-      if (!able.some(({ library }) => library === "pgz-edge")) console.log(`${shape}: pgz-edge has not got it yet`);
-      const { samples, bytes } = await (shapes[shape].from ? into : out)(able, shape, store, trials);
-      const config = {
-        rows: store.rows(shapes[shape].table),
-        cpus: split ? "client and server one each" : "client and server on one",
-      };
-      for (const one of able)
-        result.rows.push(...figures(one, shape, { ...config, ...(bytes && { bytes }) }, samples.get(one.key)));
-      result.failures.push(...targets(samples, shape));
-    }
-    return result;
-  } finally {
-    await Promise.all(running.map((one) => one.stop()));
-    await store.close();
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
+export default {
+  numbers: { ROWS: 50_000, TRIALS: 5 },
+  shapes: Object.keys(shapes),
+  start: {
+    native: (library, url) =>
+      library === "psql" ? startPsql(url) : [...goProgram("batch/native", "native"), library, url],
+  },
+  fillsServer: true,
 
-async function into(contestants, shape, store, trials) {
-  const { table } = shapes[shape];
-  const request = { shape, times: store.rows(table), file: store.file(shape) };
-  const stored = contestants.map((one) => ({
-    ...one,
-    ask: (asked) => (asked.idle ? one.ask(asked) : store.filled(one, table, asked)),
-  }));
-  const verify = ({ key }, { rows }) => {
-    if (rows !== undefined && rows !== request.times)
-      throw new Error(`${key}, ${shape}: ${rows} rows reported instead of ${request.times}`);
-  };
-  return { samples: await interleaved(stored, request, trials, verify), bytes: store.bytes(table) };
-}
+  async fill({ server, ROWS }) {
+    const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-bench-"));
+    const store = await Store.open(server, folder, ROWS);
+    const close = async () => {
+      await store.close();
+      rmSync(folder, { recursive: true, force: true });
+    };
+    return { store, close };
+  },
 
-async function out(contestants, shape, store, trials) {
-  const request = { shape, times: store.rows(shapes[shape].table) };
-  const hashes = new Set();
-  for (const { library, runtime, ask } of contestants)
-    if (runtime === "node" && library !== "bare") hashes.add((await ask({ ...request, check: true })).sha256);
-  if (hashes.size > 1) throw new Error(`${shape}: not the same bytes from all libraries`);
-  let expected;
-  const samples = await interleaved(contestants, request, trials, ({ key, library }, { bytes, rows }) => {
-    if (rows !== undefined && rows !== request.times)
-      throw new Error(`${key}, ${shape}: ${rows} rows instead of ${request.times}`);
-    if (bytes === undefined || library === "bare") return; // bare throws on its own
-    expected ??= bytes;
-    if (bytes !== expected) throw new Error(`${key}, ${shape}: ${bytes} bytes where others have ${expected}`);
-  });
-  return { samples, bytes: expected };
-}
+  run(shape, { store, cpus }) {
+    const { table, from } = shapes[shape];
+    const rows = store.rows(table);
+    return {
+      config: { rows, cpus, bytes: from ? store.bytes(table) : undefined },
+      request: { shape, times: rows, file: store.file(shape) },
+    };
+  },
+
+  ask({ key, ask }, request, { shape }, { store }) {
+    const { from, table } = shapes[shape];
+    return from ? store.filled({ key, ask }, table, request) : ask(request);
+  },
+
+  /** All libraries must get the same bytes of a COPY out. */
+  async before(contestants, { shape, request }) {
+    if (shapes[shape].from) return;
+    const hashes = new Set();
+    for (const { library, runtime, ask } of contestants)
+      if (runtime === "node" && library !== "bare") hashes.add((await ask({ ...request, check: true })).sha256);
+    if (hashes.size > 1) throw new Error(`${shape}: not the same bytes from all libraries`);
+  },
+
+  check({ rows, bytes }, { shape, config }, { library }) {
+    if (rows !== undefined && rows !== config.rows) throw new Error(`${rows} rows instead of ${config.rows}`);
+    if (shapes[shape].from || bytes === undefined || library === "bare") return; // bare throws on its own
+    config.bytes ??= bytes;
+    if (bytes !== config.bytes) throw new Error(`${bytes} bytes where others have ${config.bytes}`);
+  },
+
+  metrics: {
+    wall_ms: ["ms", ({ wall }) => wall],
+    cpu_ms: ["ms", ({ cpu }) => cpu],
+    rows_per_s: ["rows/s", ({ wall, config }) => (config.rows * 1000) / wall],
+    mb_per_s: ["MB/s", ({ wall, config }) => config.bytes / 1000 / wall],
+  },
+
+  goals({ shape }) {
+    const { from, table } = shapes[shape];
+    return [
+      goal("psql on native", from === "bytes" && table !== "3col" ? OF_PSQL : undefined),
+      goal("pgx on native", from === "rows" ? 1 : undefined),
+      ...["lib-pq on native", "pg-copy-streams on node", "postgres.js on node"].map((peer) => goal(peer)),
+      ...(from ? [] : [goal("bare on node", 1 / WALL_RATIO), goal("pg-copy-streams on node", 1, { by: "cpu" })]),
+    ];
+  },
+};
 
 /** The tables with their expected content, and the files. */
 class Store {
@@ -112,10 +96,8 @@ class Store {
     const store = new Store();
     store.folder = folder;
     store.size = size;
-    store.client = new pg.Client({ connectionString: server.appUrl });
-    store.superuser = new pg.Client({ connectionString: server.superuserUrl });
-    await store.client.connect();
-    await store.superuser.connect();
+    store.client = await pgClient(server.appUrl);
+    store.superuser = await pgClient(server.superuserUrl);
     await store.#drop();
     store.truth = {};
     for (const [name, { columns, types, rows }] of Object.entries(tables))
@@ -189,33 +171,4 @@ class Store {
     await this.#drop();
     await Promise.all([this.client.end(), this.superuser.end()]);
   }
-}
-
-function figures(contestant, shape, config, samples) {
-  return resultRows(contestant, shape, config, samples, {
-    wall_ms: ["ms", ({ wall }) => wall],
-    cpu_ms: ["ms", ({ cpu }) => cpu],
-    rows_per_s: ["rows/s", ({ wall }) => (config.rows * 1000) / wall],
-    ...(config.bytes && { mb_per_s: ["MB/s", ({ wall }) => config.bytes / 1000 / wall] }),
-  });
-}
-
-function targets(samples, shape) {
-  const ours = key("pgz-edge", "node");
-  const { from, table } = shapes[shape];
-  const compare = (library, runtime, wanted) =>
-    compareSpeed(samples, shape, ours, library, [key(library, runtime)], ({ wall }) => wall, wanted);
-  const failures = [
-    ...compare("psql", "native", from === "bytes" && table !== "3col" ? OF_PSQL : undefined),
-    ...compare("pgx", "native", from === "rows" ? 1 : undefined),
-    ...compare("lib-pq", "native"),
-    ...compare("pg-copy-streams", "node"),
-    ...compare("postgres.js", "node"),
-  ];
-  if (from) return failures;
-  return [
-    ...failures,
-    ...compare("bare", "node", 1 / WALL_RATIO),
-    ...compareCpu(samples, shape, ours, "pg-copy-streams", [key("pg-copy-streams", "node")], 1),
-  ];
 }

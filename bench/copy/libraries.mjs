@@ -2,32 +2,30 @@
 // columns, rows)` return the number of rows that the server took, if the library reports it. `out(sql, sink)` passes
 // each piece to the sink; `ready()` runs before it and is not timed. A function that a library does not support is
 // missing.
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { openBare } from "../lib/bare.mjs";
+import { pgClient, postgresJs } from "../lib/connect.mjs";
 import { connectPgz } from "../lib/pgz-edge.mjs";
+import { pieces, shapes, statement, tables } from "./content.mjs";
 
-export const libraries = {
+const libraries = {
   async "pgz-edge"(url) {
     const client = await connectPgz(url);
     return {
-      ...(client.copyFrom && { bytes: async (sql, pieces) => (await client.copyFrom(sql, pieces)).rowCount }),
-      ...(client.copyFromRows && {
-        rows: async (table, columns, rows) => (await client.copyFromRows(table, columns, rows)).rowCount,
-      }),
-      ...(client.copyTo && {
-        async out(sql, sink) {
-          for await (const piece of await client.copyTo(sql)) sink(piece);
-        },
-      }),
+      bytes: async (sql, source) => (await client.copyFrom(sql, source)).rowCount,
+      rows: async (table, columns, rows) => (await client.copyFromRows(table, columns, rows)).rowCount,
+      async out(sql, sink) {
+        for await (const piece of await client.copyTo(sql)) sink(piece);
+      },
     };
   },
 
   async "pg-copy-streams"(url) {
-    const { default: pg } = await import("pg");
     const { from, to } = await import("pg-copy-streams");
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
+    const client = await pgClient(url);
     const bytes = async (sql, source) => {
       const stream = client.query(from(sql));
       await pipeline(Readable.from(source), stream);
@@ -43,9 +41,8 @@ export const libraries = {
   },
 
   async "postgres.js"(url) {
-    const { default: postgres } = await import("postgres");
-    const open = () => postgres(url, { max: 1, fetch_types: false, max_lifetime: null, idle_timeout: 0 });
-    let pool = open();
+    const connected = () => postgresJs(url, { fetch_types: false });
+    let pool = await connected();
     await pool`select 1`;
     const bytes = async (sql, source) =>
       void (await pipeline(Readable.from(source), await pool.unsafe(sql).writable()));
@@ -58,7 +55,7 @@ export const libraries = {
        */
       async ready() {
         await pool.end({ timeout: 0 });
-        pool = open();
+        pool = await connected();
         await pool`select 1`;
       },
       async out(sql, sink) {
@@ -96,3 +93,39 @@ function* lines(rows) {
 const escapes = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
 const escaped = (cell) =>
   cell === null ? "\\N" : /[\\\t\n\r]/.test(cell) ? cell.replace(/[\\\t\n\r]/g, (letter) => escapes[letter]) : cell;
+
+export async function open(library, url) {
+  const calls = await libraries[library](url);
+  const possible = ({ from, table }) =>
+    from === "rows" ? calls.rows && (library === "pgz-edge" || table !== "3col") : from ? calls.bytes : calls.out;
+  /** The data of the last shape only: a million rows of every shape would be too many. */
+  let made = {};
+  const once = (key, make) => (made.key === key ? made : (made = { key, value: make() })).value;
+  return {
+    shapes: Object.keys(shapes).filter((name) => possible(shapes[name])),
+
+    async prepare({ shape, times, file }) {
+      const { from, table } = shapes[shape];
+      if (from === "bytes") return once(file, () => pieces(readFileSync(file)));
+      if (from === "rows") return once(`${table} ${times}`, () => tables[table].rows(times));
+      await calls.ready?.();
+    },
+
+    async run({ shape }, source) {
+      const { from, table } = shapes[shape];
+      if (from === "bytes") return { rows: (await calls.bytes(statement(shapes[shape]), source)) ?? undefined };
+      if (from === "rows")
+        return { rows: (await calls.rows(`bench_${table}`, tables[table].columns, source)) ?? undefined };
+      let bytes = 0;
+      await calls.out(statement(shapes[shape]), (piece) => void (bytes += piece.length));
+      return { bytes };
+    },
+
+    async check({ shape }) {
+      await calls.ready?.();
+      const hash = createHash("sha256");
+      await calls.out(statement(shapes[shape]), (piece) => void hash.update(piece));
+      return { sha256: hash.digest("hex") };
+    },
+  };
+}

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { CLIENT_CPU } from "../lib/worker.mjs";
-import { cpuTime } from "../workerd/contestant.mjs";
+import { cpuTime } from "../lib/workerd.mjs";
 import { shapes } from "./content.mjs";
 
 export async function startPsql(url) {
@@ -50,5 +50,5 @@ export async function startPsql(url) {
     child.stdin.end("\\q\n");
     return ended;
   };
-  return { key: "psql on native", library: "psql", runtime: "native", ask, stop };
+  return { ask, stop };
 }

@@ -9,12 +9,11 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { lines } from "../lib/lines.mjs";
 
-/** This case needs no server. */
-export const needsServer = false;
+export default { needsServer: false, measure };
 
 const bench = ["bench", "--quiet", "--bench", "core", "--"];
 
-export async function run({ option }) {
+async function measure({ option }) {
   const native = await lines("cargo", bench);
   if (native.length === 0) throw new Error("cargo bench gave no figures");
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-messages-"));

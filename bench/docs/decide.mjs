@@ -14,7 +14,7 @@ const forms = {
  * `less`: whether smaller figures are better. `is`: further values that the row's `config` must have. The runtime is
  * Node unless `of` names another.
  */
-const lines = [
+const decisions = [
   {
     what: "CPU for one row by its key",
     of: { case: "query", shape: "select_arg", metric: "cpu_us_per_query", less: true },
@@ -74,7 +74,7 @@ function best({ of: { shape, runtime = "node", less, ...of }, is = {} }, library
   return rows.reduce((a, b) => (a && a.median < b.median === less ? a : b), undefined);
 }
 
-export function decisions() {
+export function lines() {
   return [
     "## What to decide by",
     "",
@@ -83,7 +83,7 @@ export function decisions() {
     "",
     `| what | ${Object.keys(forms).join(" | ")} | ratio |`,
     "|---|---|---|---|---|",
-    ...lines.map(row),
+    ...decisions.map(row),
     "",
   ];
 }

@@ -28,6 +28,6 @@ export const nameOf = ({ library, runtime }) => `${library} on ${runtime}`;
 export const isOurs = (name) => name.startsWith("pgz-edge");
 export const unique = (values) => [...new Set(values)];
 
-/** The rows that a table of scenarios.mjs shows. */
+/** The rows that a table of tables.mjs shows. */
 export const chosen = ({ metric, where = () => true, ...table }) =>
   (results(table.case)?.rows ?? []).filter((row) => row.metric === metric && where({ config: {}, ...row }));

@@ -11,24 +11,19 @@
 //   TRIALS           how many          SHAPES RUNTIMES          which, separated by commas
 import { createServer } from "node:http";
 import { delayingProxy } from "../lib/delaying-proxy.mjs";
-import { cargoProgram, command, goProgram, wantedRuntimes } from "../lib/runtimes.mjs";
+import { begin, numbersOf, plainUrl, wanted } from "../lib/harness.mjs";
+import { cargoProgram, goProgram, wantedRuntimes } from "../lib/runtimes.mjs";
 import { shuffled, summary } from "../lib/statistics.mjs";
-import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
-import { post, startWorkerd } from "../workerd/contestant.mjs";
+import { pin, SERVER_CPU } from "../lib/worker.mjs";
+import { contestants as listed } from "../peers.mjs";
+import { shapesOf } from "./drivers.mjs";
 import { shapes } from "./shapes.mjs";
 
-const libraries = {
-  node: ["pgz-edge", "postgres.js", "pg", "pg pipeline"],
-  deno: ["pgz-edge", "postgres.js", "pg"],
-  bun: ["pgz-edge", "postgres.js", "pg", "bun.sql"],
-  workerd: ["pgz-edge", "postgres.js", "pg"],
-  native: ["tokio-postgres", "pgx"],
+const start = {
+  native: (library) =>
+    library === "pgx" ? [...goProgram("batch/native", "native"), "latency", "each trial has its own"] : tokio(),
 };
-const native = {
-  "tokio-postgres": () => cargoProgram("query/tokio", "latency"),
-  pgx: () => [...goProgram("batch/native", "native"), "latency", "each trial has its own"],
-};
-const child = new URL("child.mjs", import.meta.url);
+const tokio = () => cargoProgram("query/tokio", "latency");
 
 /** Round trips in milliseconds, and the number of contestants that run at the same time. */
 const distances = [
@@ -54,11 +49,13 @@ const SLACK = 0.4;
 /** Milliseconds to wait after a trial: the last bytes of a client that closed must not count for the next trial. */
 const SETTLE = 5;
 
-export async function run({ server, option }) {
-  const trials = Number(option("TRIALS") ?? 5);
-  const wanted = option("SHAPES")?.split(",") ?? Object.keys(shapes);
-  const runtimes = wantedRuntimes(option, Object.keys(libraries));
-  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
+export default { measure };
+
+async function measure({ server, option }) {
+  const { TRIALS: trials } = numbersOf({ TRIALS: 5 }, option);
+  const chosen = wanted(option, "SHAPES", Object.keys(shapes));
+  const runtimes = wantedRuntimes(option, Object.keys(listed.latency));
+  const url = plainUrl(server.appUrl);
 
   if (server.own) pin(server.pid, SERVER_CPU); // backends inherit it
   const marks = await startMarks();
@@ -66,8 +63,9 @@ export async function run({ server, option }) {
   const result = { rows: [], failures: [] };
   try {
     for (const runtime of runtimes)
-      for (const library of libraries[runtime]) contestants.push(await begin(library, runtime));
-    const groups = wanted.flatMap((shape) => distances.map((distance) => group(contestants, shape, distance)));
+      for (const library of listed.latency[runtime])
+        contestants.push({ shapes: shapesOf(library), ...(await begin("latency", { start }, library, runtime)) });
+    const groups = chosen.flatMap((shape) => distances.map((distance) => group(contestants, shape, distance)));
     for (const one of groups) if (one.distance.roundTrip === 0) await round(one, { url, marks, keep: false });
     for (let trial = 0; trial < trials; trial++)
       for (const one of shuffled(groups)) await round(one, { url, marks, keep: true });
@@ -81,24 +79,6 @@ export async function run({ server, option }) {
     await Promise.all(contestants.map((one) => one.stop()));
     marks.close();
   }
-}
-
-async function begin(library, runtime) {
-  const key = `${library} on ${runtime}`;
-  const program = () => (runtime === "native" ? native[library]() : command(runtime, child, library));
-  const one = runtime === "workerd" ? await worker(library, key) : start(key, program());
-  return { ...one, key, library, runtime, shapes: (await one.ask({ hello: true })).shapes };
-}
-
-async function worker(library, key) {
-  const { address, stop } = await startWorkerd(library, key, "", { folder: "latency/workerd" });
-  const ask = async (request) => {
-    const { chunks } = await post(address, request, true);
-    const reply = JSON.parse(Buffer.concat(chunks).toString());
-    if (reply.error) throw new Error(`${key}, ${request.shape}: ${reply.error}`);
-    return reply;
-  };
-  return { ask, stop };
 }
 
 /** One shape at one distance: the contestants that support it, with their samples. */

@@ -1,7 +1,7 @@
 // Checks content. Ours must equal the server's own to_json byte for byte. A peer prints JSON in its own way (no blank
 // in jsonb, numeric as text), so its lines are parsed, made canonical, and hashed.
 import { createHash } from "node:crypto";
-import pg from "pg";
+import { ask } from "./connect.mjs";
 
 /**
  * Returns a hash of NDJSON lines that does not depend on blanks, nor on whether a number is printed as number or text.
@@ -22,10 +22,7 @@ export function canonical(value) {
 
 /** Returns the server's own JSON of the query, as facts: `{ lines, bytes, sha256, canonical }`. */
 export async function serverTruth(url, sql) {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  const { rows } = await client.query({ text: `select to_json(t)::text from (${sql}) t`, rowMode: "array" });
-  await client.end();
+  const rows = await ask(url, { text: `select to_json(t)::text from (${sql}) t`, rowMode: "array" });
   const all = rows.map(([line]) => `${line}\n`).join("");
   return {
     lines: rows.length,

@@ -1,7 +1,7 @@
 export interface DelayingProxy {
   url: string;
   delay(roundTrip: number): void;
-  take(): { flights: number; writes: number; wire_bytes: number };
+  take(): { flights: number; writes: number; sent: number; wire_bytes: number };
   close(): void;
 }
 

@@ -11,13 +11,14 @@ import { connect, createServer } from "node:net";
 
 /**
  * Returns `{ url, delay, take, close }`. `delay(ms)` sets the round trip, which is 0 at first. `take` returns `{
- * flights, writes, wire_bytes }` of all connections since the last `take`. No two proxies of a process have the same
+ * flights, writes, sent, wire_bytes }` of all connections since the last `take`; `sent` is the client's part of the
+ * bytes. No two proxies of a process have the same
  * port, so a client does not apply to one what it has learned about another.
  */
 export async function delayingProxy(url) {
   const target = new URL(url);
   const sockets = new Set();
-  const counts = { flights: 0, writes: 0, wire_bytes: 0 };
+  const counts = { flights: 0, writes: 0, sent: 0, wire_bytes: 0 };
   let roundTrip = 0;
 
   // Half open: the end of one direction is delayed like its bytes, and does not overtake the other direction.
@@ -30,6 +31,7 @@ export async function delayingProxy(url) {
     const toClient = delayed(client, () => (asking = false));
     client.on("data", (piece) => {
       counts.writes++;
+      counts.sent += piece.length;
       counts.wire_bytes += piece.length;
       if (!asking) counts.flights++;
       asking = true;

@@ -18,13 +18,3 @@ export const shapes = {
   dense_escapes: (rows) =>
     `SELECT g::int4 AS id, repeat('"key":"C:\\dir\\f",', 4)||g AS text FROM generate_series(1, ${rows}) g`,
 };
-
-/** The shapes of `SHAPES=a,b`, or all. An unknown shape is an error. */
-export function wantedShapes(option) {
-  const names = option("SHAPES")?.split(",") ?? Object.keys(shapes);
-  return names.map((name) => {
-    if (!shapes[name])
-      throw new Error(`SHAPES: there is no shape ${name}; there are ${Object.keys(shapes).join(", ")}`);
-    return [name, shapes[name]];
-  });
-}

@@ -3,53 +3,52 @@
 // the memory of Node's own socket.
 //
 //   ROWS TRIALS          how much          SHAPES RUNTIMES          which, separated by commas; one shape by default
-import pg from "pg";
 import { setTimeout as pause } from "node:timers/promises";
-import { command, wantedRuntimes } from "../lib/runtimes.mjs";
-import { wantedShapes } from "../lib/shapes.mjs";
+import { ask } from "../lib/connect.mjs";
+import { begin, numbersOf, plainUrl, wanted } from "../lib/harness.mjs";
+import { wantedRuntimes } from "../lib/runtimes.mjs";
+import { shapes } from "../lib/shapes.mjs";
 import { summary } from "../lib/statistics.mjs";
-import { start } from "../lib/worker.mjs";
-import { post, startWorkerd } from "../workerd/contestant.mjs";
+import { asJson, post, startWorker } from "../lib/workerd.mjs";
+import { contestants as listed } from "../peers.mjs";
 import { inspect } from "./inspector.mjs";
 
 const MIB = 2 ** 20;
 const MOST_ABOVE_IDLE = 16;
 const MOST_IN_ISOLATE = 64;
 const SMALL = 20_000;
-const child = new URL("child.mjs", import.meta.url);
 
-export async function run({ server, option }) {
-  const rows = Number(option("ROWS") ?? 10_000_000);
-  const trials = Number(option("TRIALS") ?? 3);
-  const shapes = wantedShapes((name) => option(name) ?? (name === "SHAPES" ? "mixed_5col" : undefined));
-  const runtimes = { node: inNode, workerd: inWorkerd };
+export default { measure };
+
+async function measure({ server, option }) {
+  const { ROWS: rows, TRIALS: trials } = numbersOf({ ROWS: 10_000_000, TRIALS: 3 }, option);
+  const inRuntime = { node: inNode, workerd: inWorkerd };
   const result = { rows: [], failures: [] };
-  for (const [shape, sql] of shapes) {
+  for (const shape of option("SHAPES") ? wanted(option, "SHAPES", Object.keys(shapes)) : ["mixed_5col"]) {
+    const sql = shapes[shape];
     const truth = { rows, sum: (rows * (rows + 1)) / 2, bytes: await serverBytes(server, sql(rows)) };
-    for (const runtime of wantedRuntimes(option, Object.keys(runtimes))) {
-      const found = await runtimes[runtime]({
-        url: `${server.appUrl.split("?")[0]}?sslmode=disable`,
-        shape,
-        sql,
-        truth,
-        trials,
-      });
-      result.rows.push(...found.rows);
-      result.failures.push(...found.failures);
-    }
+    for (const runtime of wantedRuntimes(option, Object.keys(listed.memory)))
+      for (const form of listed.memory[runtime]) {
+        const found = await inRuntime[runtime](form, { url: plainUrl(server.appUrl), shape, sql, truth, trials });
+        result.rows.push(...found.rows);
+        if (found.isBad) result.failures.push(found.text);
+      }
   }
   return result;
 }
 
+const rowOf = (shape, library, runtime, { rows }, metric, values) => ({
+  ...{ shape, library, runtime, config: { rows }, metric, unit: "MiB" },
+  ...summary(values),
+});
+
 /** Returns the length of the NDJSON that the server itself would write. */
 async function serverBytes(server, sql) {
-  const client = new pg.Client({ connectionString: server.appUrl });
-  await client.connect();
-  const { rows } = await client.query(
+  const [{ bytes }] = await ask(
+    server.appUrl,
     `select sum(octet_length(to_json(t)::text) + 1)::float8 as bytes from (${sql}) t`,
   );
-  await client.end();
-  return rows[0].bytes;
+  return bytes;
 }
 
 function check(name, shape, got, truth) {
@@ -61,80 +60,53 @@ function check(name, shape, got, truth) {
 
 // -- Node ------------------------------------------------------------------------------------------------------------
 
-async function inNode({ url, shape, sql, truth, trials }) {
-  const result = { rows: [], failures: [] };
-  for (const form of ["pgz-edge stream", "pgz-edge rows", "drain"]) {
-    const samples = [];
-    for (let trial = 0; trial < trials; trial++) {
-      const got = await measured(form, url, {
-        shape,
-        sql: sql(truth.rows),
-        small: sql(SMALL),
-        tenth: sql(Math.ceil(truth.rows / 10)),
-      });
-      if (got === undefined) break;
+async function inNode(form, { url, shape, sql, truth, trials }) {
+  const request = { sql: sql(truth.rows), small: sql(SMALL), tenth: sql(Math.ceil(truth.rows / 10)) };
+  const samples = [];
+  for (let trial = 0; trial < trials; trial++) {
+    const one = await begin("memory", {}, form, "node", url);
+    try {
+      const got = await one.ask(request);
       if (form !== "drain") check(form, shape, got, truth);
       samples.push(got);
+    } finally {
+      await one.stop();
     }
-    if (samples.length === 0) {
-      console.log(`${form}: not there yet`);
-      continue;
-    }
-    const above = summary(samples.map(({ peak, idle }) => peak - idle));
-    const row = { shape, library: form, runtime: "node", config: { rows: truth.rows } };
-    result.rows.push({ ...row, metric: "peak_rss_mib", unit: "MiB", ...summary(samples.map(({ peak }) => peak)) });
-    result.rows.push({ ...row, metric: "peak_rss_above_idle_mib", unit: "MiB", ...above });
-    const growth = summary(samples.map(({ peak, peakOfTenth }) => peak - peakOfTenth));
-    result.rows.push({ ...row, metric: "peak_rss_growth_mib", unit: "MiB", ...growth });
-    const text =
-      `${shape}: ${form} of ${truth.rows} rows in Node peaks ${above.median.toFixed(1)} MiB above idle, ` +
-      `${growth.median.toFixed(1)} above the peak of a tenth of them`;
-    console.log(form === "drain" ? text : `${text} (to reach: ${MOST_ABOVE_IDLE})`);
-    if (form !== "drain" && above.median > MOST_ABOVE_IDLE)
-      result.failures.push(`${text}, to reach ${MOST_ABOVE_IDLE}`);
   }
-  return result;
-}
-
-async function measured(form, url, request) {
-  const one = start(form, command("node", child, form, url));
-  try {
-    return (await one.ask({ hello: true })).available ? await one.ask(request) : undefined;
-  } finally {
-    await one.stop();
-  }
+  const row = (metric, valueOf) => rowOf(shape, form, "node", truth, metric, samples.map(valueOf));
+  const above = row("peak_rss_above_idle_mib", ({ peak, idle }) => peak - idle);
+  const growth = row("peak_rss_growth_mib", ({ peak, peakOfTenth }) => peak - peakOfTenth);
+  const text =
+    `${shape}: ${form} of ${truth.rows} rows in Node peaks ${above.median.toFixed(1)} MiB above idle, ` +
+    `${growth.median.toFixed(1)} above the peak of a tenth of them (to reach: ${MOST_ABOVE_IDLE})`;
+  console.log(text);
+  const rows = [row("peak_rss_mib", ({ peak }) => peak), above, growth];
+  return { rows, text, isBad: form !== "drain" && above.median > MOST_ABOVE_IDLE };
 }
 
 // -- workerd ---------------------------------------------------------------------------------------------------------
 
-async function inWorkerd({ url, shape, sql, truth, trials }) {
-  const result = { rows: [], failures: [] };
-  for (const [form, query] of [
-    ["pgz-edge stream", {}],
-    ["pgz-edge rows", { batches: 10_000 }],
-  ]) {
-    const samples = [];
-    for (let trial = 0; trial < trials; trial++) {
-      const got = await sampled(form, url, query, { shape, sql: sql(truth.rows), small: sql(SMALL) }, truth);
-      if (got === undefined) break;
-      samples.push(got);
-    }
-    if (samples.length === 0) {
-      console.log(`${form} in workerd: not there yet`);
-      continue;
-    }
-    const row = { shape, library: form, runtime: "workerd", config: { rows: truth.rows } };
-    const peak = (metric, value) => result.rows.push({ ...row, metric, unit: "MiB", ...summary(samples.map(value)) });
-    peak("peak_isolate_mib", ({ total }) => total);
-    peak("peak_heap_mib", ({ heap }) => heap);
-    peak("peak_wasm_mib", ({ wasm }) => wasm);
-    const { median } = summary(samples.map(({ total }) => total));
-    const text =
-      `${shape}: ${form} of ${truth.rows} rows in workerd ` + `holds ${median.toFixed(1)} MiB of heap and wasm memory`;
-    console.log(`${text} (to reach: ${MOST_IN_ISOLATE}; ${samples[0].samples} samples)`);
-    if (median >= MOST_IN_ISOLATE) result.failures.push(`${text}, to reach ${MOST_IN_ISOLATE}`);
-  }
-  return result;
+async function inWorkerd(form, { url, shape, sql, truth, trials }) {
+  const query = form === "pgz-edge rows" ? { batches: 10_000 } : {};
+  const samples = [];
+  for (let trial = 0; trial < trials; trial++)
+    samples.push(await sampled(form, url, query, { shape, sql: sql(truth.rows), small: sql(SMALL) }, truth));
+  const row = (metric, name) =>
+    rowOf(
+      shape,
+      form,
+      "workerd",
+      truth,
+      metric,
+      samples.map((peak) => peak[name]),
+    );
+  const rows = [row("peak_isolate_mib", "total"), row("peak_heap_mib", "heap"), row("peak_wasm_mib", "wasm")];
+  const [{ median }] = rows;
+  const text =
+    `${shape}: ${form} of ${truth.rows} rows in workerd holds ${median.toFixed(1)} MiB of heap and wasm memory ` +
+    `(to reach: ${MOST_IN_ISOLATE}; ${samples[0].samples} samples)`;
+  console.log(text);
+  return { rows, text, isBad: median >= MOST_IN_ISOLATE };
 }
 
 /**
@@ -142,11 +114,10 @@ async function inWorkerd({ url, shape, sql, truth, trials }) {
  * memory, and of both.
  */
 async function sampled(form, url, query, { shape, sql, small }, truth) {
-  const worker = await startWorkerd("pgz-edge", `${form} in workerd`, url, { inspectorPort: 0 });
+  const worker = await startWorker("stream", form, `${form} in workerd`, url, [], { inspectorPort: 0 });
   const peak = { heap: 0, wasm: 0, total: 0, samples: 0 };
   try {
-    const warm = await answered(worker, { sql: small, ...query });
-    if (warm === undefined) return undefined;
+    await answered(worker, { sql: small, ...query });
     const { heap, close } = await inspect(worker.inspector);
     let running = true;
     const watch = (async () => {
@@ -171,14 +142,6 @@ async function sampled(form, url, query, { shape, sql, small }, truth) {
   }
 }
 
-/** Returns `{ bytes }` of a stream, `{ rows }` counted by the Worker, or nothing if the driver has no `rows` yet. */
-async function answered(worker, query) {
-  if (!query.batches) return { bytes: (await post(worker.address, query)).bytes };
-  try {
-    const { chunks } = await post(worker.address, query, true);
-    return JSON.parse(Buffer.concat(chunks));
-  } catch (error) {
-    if (/client\.rows is not a function/.test(error.message)) return undefined;
-    throw error;
-  }
-}
+/** Returns `{ bytes }` of a stream, or `{ rows }` counted by the Worker. */
+const answered = async ({ address }, query) =>
+  query.batches ? asJson(address, query) : { bytes: (await post(address, query)).bytes };

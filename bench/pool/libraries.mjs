@@ -1,187 +1,162 @@
-// Each library's pool, used in its own idiom: `open(url, { max, named })` -> the functions of a borrower and a worker.
-//
-//   select(shape)       the rows of that text of SELECTS, on whatever connection is free
-//   borrow(work)        `work(on)` with one connection: `on.rows(text, n)`, `on.transaction(work)`, `on.copyOut(sql,
-//                       sink)`, `on.copyIn(sql, bytes)`; what a library has no way for is not there
-//   pair()              acquires an idle connection and gives it back
-//   call()              what the library's own call of select_1 gives, for per-call.mjs
-//   codeOf(error)       its SQLSTATE, or what the library says instead
-//
-// `named`: statements may have names. Through PgBouncer 1.18 no library uses names. All pools have the same size, and
-// no connection ends by age.
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { createPgzPool } from "../lib/pgz-edge.mjs";
-import { SELECTS, texts } from "./shapes.mjs";
+// One library of drivers.mjs as workers that share its pools. A request runs one shape with the given number of workers
+// for the given time, and waits until all of them have finished. Rows and bytes are checked as they arrive: a wrong
+// result ends the benchmark, a failed task is counted by its SQLSTATE.
+import process from "node:process";
+import { collect, timed } from "../lib/child.mjs";
+import { drivers } from "./drivers.mjs";
+import { COPIES, COPY_IN, COPY_OUT, copied, INTENDED, SELECTS, WIDE, HASHES, windows } from "./shapes.mjs";
 
-const codeOf = (error) => error.code ?? error.name;
+const bytes = Buffer.from(copied);
+const work = { mixed: windows(false), mixed_dirty: windows(true) };
 
-export const libraries = {
-  "pgz-edge": (url, { max }) => ours(url, { max }),
+/** Thrown for rows, bytes or counts that are wrong. */
+class Wrong extends Error {}
 
-  /**
-   * Calls share a busy connection when no other can be made. A lease does not, so borrowing is the same as without
-   * pipelining.
-   */
-  async "pgz-edge pipelining"(url, { max }) {
-    const { borrow: _, pair: __, ...calls } = await ours(url, { max, pipelining: 8 });
-    return calls;
+async function one({ select }, shape, found) {
+  const rows = await select(shape);
+  if (rows.length !== 1 || rows[0].x !== 1) throw new Wrong(`${shape}: ${JSON.stringify(rows)}`);
+  found.queries++;
+}
+
+const ways = {
+  select_1: (pool, _, found) => one(pool, "select_1", found),
+  select_function: (pool, _, found) => one(pool, "select_function", found),
+  mixed: (pool, index, found) => pool.borrow((on) => inWindow(on, work.mixed[index % work.mixed.length], found)),
+  async mixed_dirty(pool, index, found) {
+    const window = work.mixed_dirty[index % work.mixed_dirty.length];
+    const isCut = window.at(-1).steps.at(-1)[1] === 0;
+    try {
+      await pool.borrow((on) => inWindow(on, window, found));
+    } catch (error) {
+      if (!isCut || pool.codeOf(error) !== INTENDED) throw error;
+      found.cut++;
+      found.queries += 2; // the failed query, and ROLLBACK
+      return false;
+    }
+    if (isCut) throw new Wrong("a division by zero has succeeded");
   },
-
-  async pg(url, { max, named }) {
-    const { default: pg } = await import("pg");
-    const { from, to } = await import("pg-copy-streams");
-    const pool = new pg.Pool({ connectionString: url, max, idleTimeoutMillis: 0 });
-    pool.on("error", () => {}); // errors of idle connections
-    const query = named
-      ? (on, text, n) => on.query({ name: `t${text}`, text: texts[text], values: [n] })
-      : (on, text, n) => on.query(texts[text], [n]);
-    const one = (shape) => (named ? { name: shape, text: SELECTS[shape] } : SELECTS[shape]);
-    const transaction = async (client, work) => {
-      await client.query("begin");
-      try {
-        const result = await work();
-        await client.query("commit");
-        return result;
-      } catch (error) {
-        await client.query("rollback");
-        throw error;
+  copy_out: (pool, _, found) =>
+    pool.borrow(async (on) => {
+      for (let copy = 0; copy < COPIES; copy++) {
+        const pieces = [];
+        await on.copyOut(COPY_OUT, (piece) => pieces.push(piece));
+        if (!Buffer.concat(pieces).equals(bytes)) throw new Wrong("COPY has given other bytes");
+        found.queries++;
       }
-    };
-    return {
-      codeOf,
-      select: async (shape) => (await pool.query(one(shape))).rows,
-      call: () => pool.query(one("select_1")),
-      async pair() {
-        (await pool.connect()).release();
-      },
-      async borrow(work) {
-        const client = await pool.connect();
-        const on = { rows: async (text, n) => (await query(client, text, n)).rows };
-        try {
-          return await work({
-            ...on,
-            transaction: (inner) => transaction(client, () => inner(on)),
-            async copyOut(sql, sink) {
-              for await (const piece of client.query(to(sql))) sink(piece);
-            },
-            copyIn: (sql, bytes) =>
-              transaction(client, () => pipeline(Readable.from([bytes]), client.query(from(sql)))),
-          });
-        } finally {
-          client.release();
-        }
-      },
-    };
-  },
-
-  /**
-   * COPY out is left out: after a COPY out the socket may stay paused (3.4.9), and the next query then waits forever.
-   * With `fetch_types: false` a `reserve()` that makes a connection never resolves, so types are queried at login.
-   */
-  async "postgres.js"(url, { max, named }) {
-    const { default: postgres } = await import("postgres");
-    const pool = postgres(url, {
-      max,
-      prepare: named,
-      max_lifetime: null,
-      idle_timeout: 0,
-      onnotice: () => {},
-    });
-    const calls = (on) => ({ rows: (text, n) => on.unsafe(texts[text], [n], { prepare: named }) });
-    return {
-      codeOf,
-      select: (shape) => pool.unsafe(SELECTS[shape], [], { prepare: named }),
-      call: () => pool.unsafe(SELECTS.select_1, [], { prepare: named }),
-      async pair() {
-        (await pool.reserve()).release();
-      },
-      async borrow(work) {
-        const reserved = await pool.reserve();
-        const on = calls(reserved);
-        const transaction = (inner) => inTransaction((text) => reserved.unsafe(text), inner);
-        try {
-          return await work({
-            ...on,
-            transaction: (inner) => transaction(() => inner(on)),
-            copyIn: (sql, bytes) =>
-              transaction(async () => pipeline(Readable.from([bytes]), await reserved.unsafe(sql).writable())),
-          });
-        } finally {
-          reserved.release();
-        }
-      },
-    };
-  },
-
-  /** Bun.sql has no COPY. */
-  async "bun.sql"(url, { max, named }) {
-    const pool = new globalThis.Bun.SQL(url, { max, prepare: named, idleTimeout: 0, maxLifetime: 0 });
-    return {
-      codeOf: (error) => error.errno ?? codeOf(error),
-      select: (shape) => pool.unsafe(SELECTS[shape]),
-      async pair() {
-        (await pool.reserve()).release();
-      },
-      async borrow(work) {
-        const reserved = await pool.reserve();
-        const on = { rows: (text, n) => reserved.unsafe(texts[text], [n]) };
-        try {
-          return await work({
-            ...on,
-            transaction: (inner) =>
-              inTransaction(
-                (text) => reserved.unsafe(text),
-                () => inner(on),
-              ),
-          });
-        } finally {
-          reserved.release();
-        }
-      },
-    };
-  },
+    }),
+  copy_in: (pool, _, found) =>
+    pool.borrow(async (on) => {
+      for (let copy = 0; copy < COPIES; copy++) {
+        await on.copyIn(COPY_IN, bytes); // the case checks the table
+        found.queries++;
+      }
+    }),
 };
 
-/** A reserved connection has no `begin` of its own. */
-async function inTransaction(run, work) {
-  await run("begin");
-  try {
-    const result = await work();
-    await run("commit");
-    return result;
-  } catch (error) {
-    await run("rollback");
-    throw error;
+async function inWindow(on, window, found) {
+  for (const { isTransaction, steps } of window) {
+    if (!isTransaction) {
+      await step(on, steps[0], found);
+      continue;
+    }
+    found.queries++;
+    await on.transaction(async (within) => {
+      for (const one of steps) await step(within, one, found);
+    });
+    found.queries++;
   }
 }
 
-async function ours(url, options) {
-  const pool = await createPgzPool(url, { idleTimeout: 0, maxLifetime: 0, ...options });
-  const calls = (on) => ({ rows: async (text, n) => (await on.query({ text: texts[text], values: [n] })).rows });
-  return {
-    codeOf,
-    select: async (shape) => (await pool.query(SELECTS[shape])).rows,
-    call: () => pool.query(SELECTS.select_1),
-    connections: () => pool.stats().connects,
-    async pair() {
-      const lease = await pool.acquire();
-      await lease.release();
-    },
-    async borrow(work) {
-      const lease = await pool.acquire();
+async function step(on, [text, n], found) {
+  const rows = await on.rows(text, n);
+  let sum = 0;
+  for (let at = 0; at < rows.length; at++) sum += rows[at].i;
+  const last = rows[n - 1];
+  const isRight =
+    rows.length === n &&
+    sum === (n * (n + 1)) / 2 &&
+    (text !== WIDE || (last.d === 2 * n && last.t === String(n))) &&
+    (text !== HASHES || last.m.length === 32);
+  if (!isRight) throw new Wrong(`text ${text} with ${n}: ${rows.length} rows, sum ${sum}, ${JSON.stringify(last)}`);
+  found.queries++;
+}
+
+async function perform(shape, pool, { workers, duration }) {
+  const found = { queries: 0, tasks: 0, failed: 0, cut: 0, errors: {} };
+  const latencies = [];
+  let next = 0;
+  const end = performance.now() + duration;
+  const worker = async () => {
+    for (let start = performance.now(); start < end; start = performance.now()) {
+      found.tasks++;
       try {
-        return await work({
-          ...calls(lease),
-          transaction: (inner) => lease.transaction((tx) => inner(calls(tx))),
-          async copyOut(sql, sink) {
-            for await (const piece of await lease.copyTo(sql)) sink(piece);
-          },
-          copyIn: (sql, bytes) => lease.transaction((tx) => tx.copyFrom(sql, [bytes])),
-        });
-      } finally {
-        await lease.release();
+        if ((await ways[shape](pool, next++, found)) !== false) latencies.push(performance.now() - start);
+      } catch (error) {
+        if (error instanceof Wrong) throw error;
+        found.failed++;
+        const code = pool.codeOf(error);
+        found.errors[code] = (found.errors[code] ?? 0) + 1;
       }
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
+  latencies.sort((a, b) => a - b);
+  const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => latencies[Math.floor(latencies.length * share)]);
+  return { ...found, p50, p95, p99 };
+}
+
+async function pairs({ pair }, times) {
+  for (let time = 0; time < times; time++) await pair();
+  return {};
+}
+
+/**
+ * Makes that many concurrent calls, of which all but `max` wait. Returns the bytes of each while it waits, and the time
+ * that serving them takes.
+ */
+async function waiters({ select, connections }, times) {
+  const heap = () => {
+    collect();
+    collect(); // frees what the first collection released
+    return process.memoryUsage().heapUsed;
+  };
+  const before = heap();
+  const results = Array.from({ length: times }, () => select("select_1"));
+  const bytes = (heap() - before) / times;
+  const served = await timed(
+    async () => {
+      for (const result of results) {
+        const [{ x }] = await result;
+        if (x !== 1) throw new Wrong(`SELECT 1: ${x}`);
+      }
+      return {};
+    },
+    { clean: false },
+  );
+  results.length = 0;
+  return { ...served, bytes, left: (heap() - before) / times, connections: connections?.() };
+}
+
+/** The shapes that a library supports. */
+async function able({ borrow, pair }) {
+  const calls = [...Object.keys(SELECTS), "waiters_10000"];
+  if (!borrow) return calls;
+  const copies = await borrow((on) => Object.entries({ copy_out: on.copyOut, copy_in: on.copyIn }));
+  const copying = copies.filter(([, way]) => way).map(([shape]) => shape);
+  return [...calls, "mixed", "mixed_dirty", ...copying, ...(pair ? ["acquire_release"] : [])];
+}
+
+export async function open(library, direct, pgbouncer, max) {
+  const poolOf = (url, named) => drivers[library](url, { max: Number(max), named });
+  const pools = { direct: await poolOf(direct, true), pgbouncer: await poolOf(pgbouncer, false) };
+  return {
+    shapes: await able(pools.direct),
+    clean: false,
+    call: pools.direct.call,
+    run({ shape, through, times, ...how }) {
+      const pool = pools[through];
+      if (shape === "waiters_10000") return waiters(pool, times);
+      return shape === "acquire_release" ? pairs(pool, times) : perform(shape, pool, how);
     },
   };
 }

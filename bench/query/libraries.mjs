@@ -1,9 +1,11 @@
 // Each library as source of rows, used in its own idiom: `open(url)` -> `{ simple, select, … pipelined_100 }`, each
 // `(i) => rows` (pipelined_100: the rows of all hundred). A shape that a library does not support is missing. `call`,
-// on Node: the library's own call without a wrapper, for per-call.mjs.
+// on Node: the library's own call without a wrapper, for per-call.mjs. A request runs one shape the given number of
+// times in sequence, and returns the rows and the sum of a column; `check` returns the rows themselves, canonical.
 import { openBare } from "../lib/bare.mjs";
+import { pgClient, postgresJs } from "../lib/connect.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
-import { args, IN_FLIGHT, simpleText } from "./shapes.mjs";
+import { args, canonicalRow, IN_FLIGHT, setup, shapes, simpleText } from "./shapes.mjs";
 
 const { text, time, bytes, json } = args;
 const hundred = (one) => Array.from({ length: IN_FLIGHT }, (_, index) => one(index));
@@ -21,8 +23,7 @@ export const libraries = {
   },
 
   async "postgres.js"(url) {
-    const { default: postgres } = await import("postgres");
-    const pool = postgres(url, { max: 1, fetch_types: false, max_lifetime: null, idle_timeout: 0, onnotice: () => {} });
+    const pool = await postgresJs(url, { fetch_types: false, onnotice: () => {} });
     await pool`select 1`;
     return {
       setup: (text) => pool.unsafe(text),
@@ -125,16 +126,48 @@ export const libraries = {
       }
       return recordings.get(shape);
     };
-    const shapes = [
+    const recordable = [
       "select",
       "select_arg",
       "select_args",
       "select_where",
       ...(driver.pipelined_100 ? ["pipelined_100"] : []),
     ];
-    return { recorded, exchange: bare.exchange, ...Object.fromEntries(shapes.map((shape) => [shape, true])) };
+    return { recorded, exchange: bare.exchange, ...Object.fromEntries(recordable.map((shape) => [shape, true])) };
   },
 };
+
+export async function open(library, url) {
+  const calls = await libraries[library](url);
+  if (calls.setup) for (const text of setup) await calls.setup(text);
+  const isBare = library === "bare";
+  return {
+    shapes: Object.keys(shapes).filter((name) => calls[name]),
+    clean: false,
+    call: calls.call,
+    prepare: ({ shape }) => (isBare ? calls.recorded(shape) : undefined),
+    run: ({ shape, times }, recording) =>
+      isBare ? exchanged(calls.exchange, recording, times) : repeated(calls[shape], shapes[shape].value, times),
+    check: async ({ shape }) => ({ rows: (await calls[shape](7)).map(canonicalRow) }),
+  };
+}
+
+async function repeated(call, value, times) {
+  let rows = 0;
+  let sum = 0;
+  for (let index = 0; index < times; index++) {
+    const got = await call(index);
+    rows += got.length;
+    for (let at = 0; at < got.length; at++) sum += value(got[at]);
+  }
+  return { rows, sum };
+}
+
+async function exchanged(exchange, recording, times) {
+  let bytes = 0;
+  for (let index = 0; index < times; index++) bytes += await exchange(recording);
+  return { bytes, expected: times * recording.answer.length };
+}
 
 function ours(client, sql) {
   const rows = async (query) => (await client.query(query)).rows;
@@ -164,9 +197,7 @@ function ours(client, sql) {
 }
 
 async function pgOf(url, query) {
-  const { default: pg } = await import("pg");
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
+  const client = await pgClient(url);
   const rows = async (name, text, values) => (await client.query(query(name, text, values))).rows;
   return {
     setup: (text) => client.query(text),

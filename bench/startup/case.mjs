@@ -12,30 +12,32 @@
 //   TRIALS   how many rounds (20)        RUNTIMES LINKS LIBRARIES   which, separated by commas
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
-import { workerd } from "../../scripts/node/index.mjs";
+import { numbersOf, wanted } from "../lib/harness.mjs";
 import { command, wantedRuntimes } from "../lib/runtimes.mjs";
 import { shuffled, summary } from "../lib/statistics.mjs";
-import { CLIENT_CPU, pin, pinned, SERVER_CPU, start } from "../lib/worker.mjs";
-import { cpuTime, post } from "../workerd/contestant.mjs";
-import { ROW } from "./libraries.mjs";
+import { CLIENT_CPU, pin, pinned, SERVER_CPU } from "../lib/worker.mjs";
+import { cpuTime, post, startWorker } from "../lib/workerd.mjs";
+import { contestants as listed } from "../peers.mjs";
+import { ROW } from "./drivers.mjs";
 
-const LIBRARIES = ["empty", "pgz-edge", "postgres.js", "pg"];
-const LINKS = { workerd: ["plain"], node: ["plain", "tls"], deno: ["plain", "tls"], bun: ["plain", "tls"] };
+const LINKS = ["plain", "tls"];
+const LIBRARIES = listed.startup.node;
 /** Milliseconds, longer than any first row takes. */
 const PATIENCE = 60_000;
 
-export async function run({ server, option }) {
-  const trials = Number(option("TRIALS") ?? 20);
-  const runtimes = wantedRuntimes(option, Object.keys(LINKS));
-  const links = option("LINKS")?.split(",") ?? ["plain", "tls"];
-  const libraries = option("LIBRARIES")?.split(",") ?? LIBRARIES;
+export default { measure };
+
+async function measure({ server, option }) {
+  const { TRIALS: trials } = numbersOf({ TRIALS: 20 }, option);
+  const runtimes = wantedRuntimes(option, Object.keys(listed.startup));
+  const links = wanted(option, "LINKS", LINKS);
+  const libraries = wanted(option, "LIBRARIES", LIBRARIES);
   const target = { url: server.appUrl.split("?")[0], caFile: server.caFile };
   if (server.own) pin(server.pid, SERVER_CPU); // backends inherit it
   await fill(server);
   const contests = runtimes.flatMap((runtime) =>
-    LINKS[runtime].filter((link) => links.includes(link)).map((link) => ({ runtime, link, samples: [] })),
+    links.filter((link) => link === "plain" || runtime !== "workerd").map((link) => ({ runtime, link, samples: [] })),
   );
   // The first round warms the machine's caches, and is dropped.
   for (let trial = 0; trial <= trials; trial++)
@@ -105,17 +107,13 @@ async function coldProcess(runtime, link, library, { url, caFile }) {
 }
 
 async function coldWorker(_, link, library, { url }) {
-  const options = { library, folder: "startup/workerd", bindings: { URL: url } };
-  if (library === "empty") options.compatibilityFlags = [];
-  const program = [workerd().execPath, fileURLToPath(new URL("../workerd/host.mjs", import.meta.url))];
-  const host = start(`${library} in workerd`, [...program, JSON.stringify(options)]);
+  const { address, pid, stop } = await startWorker("startup", library, `${library} in workerd`, url);
   try {
-    const { address, pid } = await host.ask({ hello: true });
     const from = performance.now();
     const { chunks } = await post(address, {}, true);
     const first_row_ms = performance.now() - from;
     return { rows: JSON.parse(Buffer.concat(chunks).toString()), first_row_ms, cpu_ms: cpuTime(pid) };
   } finally {
-    await host.stop();
+    await stop();
   }
 }

@@ -219,7 +219,7 @@ outline: 2
 
 Bars of what \`make bench\` has measured, drawn from the files in \`bench/results\` when this site was built. They are
 one machine's figures, and it is shared: a difference of a few hundredths means nothing. [Benchmarks](/benchmarks)
-says what to decide by and what pgz-edge loses, and [the tables](/benchmark-tables) have every scenario.
+says what to decide by and what pgz-edge loses, and [the tables](/benchmark-tables) have more figures for each decision.
 
 ${charts.map(draw).join("\n")}`;
 }

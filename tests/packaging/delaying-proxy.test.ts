@@ -49,8 +49,8 @@ test("connecting takes a round trip, and so does each answer", async () => {
   const second = await timed(() => answer(Buffer.from("two")));
   expect(second.trips).toBeGreaterThanOrEqual(1);
   expect(second.trips).toBeLessThan(2);
-  expect(proxy.take()).toEqual({ flights: 2, writes: 2, wire_bytes: 12 });
-  expect(proxy.take()).toEqual({ flights: 0, writes: 0, wire_bytes: 0 });
+  expect(proxy.take()).toEqual({ flights: 2, writes: 2, sent: 6, wire_bytes: 12 });
+  expect(proxy.take()).toEqual({ flights: 0, writes: 0, sent: 0, wire_bytes: 0 });
 });
 
 test("large data arrive in order, with no more delay than small data", async () => {

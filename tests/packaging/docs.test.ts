@@ -18,7 +18,7 @@ test("the names and the table of SQLSTATEs are those of the server's errcodes.tx
   execFileSync(process.execPath, ["scripts/sqlstates.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
-test("docs/benchmarks.md and benchmark-tables.md show the figures of bench/results", () => {
+test("docs/benchmarks.md, benchmark-tables.md and bench/losses.md show the figures of bench/results", () => {
   execFileSync(process.execPath, ["bench/docs.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 

@@ -5,11 +5,11 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 
-test("bench/ndjson/drain.mjs logs in and drains rows repeatedly", () => {
+test("bench/stream/drain.mjs logs in and drains rows repeatedly", () => {
   const { host, port, database, user, password } = testServers().servers[0]!;
   const url = `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/${database}`;
   const code = `
-    import { open } from ${JSON.stringify(new URL("../../bench/ndjson/drain.mjs", import.meta.url).href)};
+    import { open } from ${JSON.stringify(new URL("../../bench/stream/drain.mjs", import.meta.url).href)};
     const { run, backend } = await open(${JSON.stringify(url)});
     let bytes = 0;
     for (let time = 0; time < 3; time++) 

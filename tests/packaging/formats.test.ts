@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { readers } from "../../bench/ndjson/formats.mjs";
+import { readers } from "../../bench/stream/formats.mjs";
 import { FORMATS } from "../../js/wasm/numbers.ts";
 import { formats } from "../support/numbers.mjs";
 

@@ -1,5 +1,5 @@
 // pgx and lib/pq as the native peers of CASE=batch and CASE=copy: `native <library> <url>`, with library `pgx` or
-// `lib-pq`. It answers lines of JSON on stdin, as bench/batch/child.mjs and bench/copy/child.mjs do, with the same
+// `lib-pq`. It answers lines of JSON on stdin, as bench/child.mjs does, with the same
 // shapes and facts. `native latency <url>` is pgx in CASE=latency, where each trial has a URL of its own.
 package main
 

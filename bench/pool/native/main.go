@@ -1,5 +1,5 @@
 // pgxpool as the native peer of CASE=pool: `native <max> <direct> <pgbouncer>`. It answers lines of JSON on stdin, as
-// bench/pool/child.mjs does, with the same shapes, checks and facts. The work comes with the first request, so that
+// bench/child.mjs does, with the same shapes, checks and facts. The work comes with the first request, so that
 // every library has the same work.
 package main
 

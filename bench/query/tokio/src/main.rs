@@ -1,5 +1,5 @@
 //! tokio-postgres, the native peer of CASE=query: prepared statements, every column decoded to a Rust value, one
-//! thread. It answers lines of JSON on stdin, as bench/query/child.mjs does, with the same shapes, counts and sums.
+//! thread. It answers lines of JSON on stdin, as bench/child.mjs does, with the same shapes, counts and sums.
 //!
 //! In `select_where`, whose row has columns without a Rust type in tokio-postgres (regproc, pg_node_tree), only typname
 //! is decoded.

@@ -142,7 +142,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     newServer({ version });
     const client = newClient();
     await client.copyFrom("copy ledger from stdin", "1\n2\n");
-    await client.copyFrom("copy ledger (n) from stdin (format csv)", "3\n");
+    await client.copyFrom("copy ledger (n) from stdin", "3\n");
     expect(await new Response(await client.copyTo("copy ledger to stdout")).text()).toBe("1\n2\n3\n");
     await expect(client.copyFrom("copy ledger from stdin", "x\n")).rejects.toMatchObject({ code: "22P02" });
     expect(server.ledger).toEqual([1, 2, 3]);

@@ -531,7 +531,7 @@ export class Backend implements Accepted, Client, Standby {
     const preparedAt = session.transaction!.startedAt;
     const analysedFor = session.catalogKey;
     const { constants } = types;
-    const found = { name, text: query, statement, parameters, plan, analysedFor, isFromSql: false, preparedAt };
+    const found = { name, text: query, statement, parameters, plan, analysedFor, preparedAt };
     session.prepared.set(name, { ...found, constants, uses: 0 });
     this.send(messages.parseComplete());
   }

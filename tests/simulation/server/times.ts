@@ -9,6 +9,9 @@ const DAY = 86_400_000_000n;
 export const LATEST = 0x7fffffffffffffffn;
 export const EARLIEST = -0x8000000000000000n;
 
+/** The moment when virtual time begins. */
+export const BEGINNING = Date.UTC(2026, 0);
+
 export const fromUnix = (milliseconds: number): bigint => BigInt(Math.round((milliseconds - EPOCH) * 1000));
 export const toUnix = (micros: bigint): number => Number(micros / 1000n) + EPOCH;
 

@@ -557,12 +557,14 @@ function defineComposite(
       if (fields.int32() !== attributes.length) throw new PgError("42804", "wrong number of columns");
       return attributes.map(({ type }) => (fields.int32(), readField(fields, type)));
     },
-    send: (value) => {
-      const message = out().int32(attributes.length);
-      attributes.forEach(({ type }, at) => writeField(message.int32(type.oid), type, (value as Value[])[at]!));
-      return body(message);
-    },
+    send: (value) => sendComposite(value as Value[], attributes),
   });
+}
+
+function sendComposite(values: readonly Value[], attributes: NonNullable<Type["attributes"]>): Uint8Array {
+  const message = out().int32(attributes.length);
+  attributes.forEach(({ type }, at) => writeField(message.int32(type.oid), type, values[at] ?? null));
+  return body(message);
 }
 
 function printComposite(values: readonly Value[], attributes: NonNullable<Type["attributes"]>, forms: Forms): string {
@@ -603,8 +605,13 @@ export const pair = defineComposite({ oid: 16_405, name: "pair", arrayOid: 16_40
   { name: "b", type: text },
 ]);
 
-/** An anonymous record: only its text is known, and no record can be made from text. */
-export const record = define({
+/** An anonymous record. Its text does not contain its types; the binary form does. */
+export function recordOf(attributes: NonNullable<Type["attributes"]>): Type {
+  const print = (value: Value, forms: Forms) => printComposite(value as Value[], attributes, forms);
+  return { ...record, attributes, print, send: (value) => sendComposite(value as Value[], attributes) };
+}
+
+const record = define({
   oid: 2249,
   name: "record",
   parse: () => {

@@ -101,16 +101,6 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     }
   });
 
-  it.each(WAYS)("reads its samples alike each time, with %o", async (way) => {
-    newServer({ version });
-    const client = newClient(way);
-    const runs: unknown[] = [];
-    for (let run = 0; run < 3; run++) runs.push((await client.query("select * from samples")).rows);
-    expect(runs[1]).toEqual(runs[0]);
-    expect(runs[2]).toEqual(runs[0]);
-    expect((runs[0] as { p: unknown }[]).map(({ p }) => p)).toEqual([{ a: 7, b: "a, b" }, { a: null, b: null }, null]);
-  });
-
   it("keeps what was committed, and nothing else", async () => {
     newServer({ version });
     const client = newClient();

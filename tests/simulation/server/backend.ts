@@ -699,12 +699,12 @@ function text(fields: Fields): string {
 
 const formatOf = (codes: readonly number[], at: number): number => (codes.length === 1 ? codes[0]! : (codes[at] ?? 0));
 
-/** Returns the type of an OID. 0 leaves the type open. */
+/** Returns the type of an OID. 0 and `unknown` leave the type open. */
 function typeOf(oid: number): Type | undefined {
-  if (oid === 0) return undefined;
+  if (oid === 0 || oid === 705) return undefined;
   const type = byOid.get(oid);
   if (!type) throw new PgError("XX000", `cache lookup failed for type ${oid}`);
-  return type.oid === 705 ? undefined : type;
+  return type;
 }
 
 function inCluster({ isStandby, name }: Standing): Record<string, string> {

@@ -9,12 +9,9 @@ import type { Clock } from "../contract.ts";
 import { lockTimeout, PgError } from "./errors.ts";
 import type { Doing } from "./process.ts";
 
+/** The modes that the model uses. */
 export const ACCESS_SHARE = 1,
-  ROW_SHARE = 2,
   ROW_EXCLUSIVE = 3,
-  SHARE_UPDATE_EXCLUSIVE = 4,
-  SHARE = 5,
-  SHARE_ROW_EXCLUSIVE = 6,
   EXCLUSIVE = 7,
   ACCESS_EXCLUSIVE = 8;
 
@@ -98,8 +95,8 @@ export class Locks {
     });
   }
 
-  /** Takes the lock without waiting. Returns whether it is held now. */
-  try(holder: Holder, owner: object, key: string, mode: number): boolean {
+  /** Takes the lock if it is free. Returns whether it is held now. */
+  #try(holder: Holder, owner: object, key: string, mode: number): boolean {
     const lock = this.#of(key);
     const isFree = !this.#conflicts(lock, lock.queue, holder, mode);
     if (isFree) this.#grant(lock, holder, owner, mode);
@@ -109,7 +106,7 @@ export class Locks {
 
   /** Waits for the lock. `timeout`: milliseconds, 0 for none. */
   *acquire(holder: Holder, owner: object, key: string, mode: number, timeout = 0): Doing<void> {
-    if (this.try(holder, owner, key, mode)) return;
+    if (this.#try(holder, owner, key, mode)) return;
     const lock = this.#of(key);
     let failure: PgError | undefined;
     let isGranted = false;
@@ -268,7 +265,6 @@ export class Locks {
 /** Names a lock as a deadlock's detail does. The database's number is the model's own. */
 function shown(key: string): string {
   const [kind, id] = key.split(" ") as [string, string];
-  const [first, second] = id.split(",");
-  if (kind === "advisory") return `advisory lock [1,${second === undefined ? `0,${first},1` : `${first},${second},2`}]`;
+  if (kind === "advisory") return `advisory lock [1,0,${id},1]`;
   return kind === "table" ? `relation ${id} of database 1` : `transaction ${id}`;
 }

@@ -264,12 +264,11 @@ export class Backend implements Accepted, Client, Standby {
 
   #begin(user: string, database: string, parameters: ReadonlyMap<string, string>): void {
     const server = this.#server;
-    const { version, maxConnections } = server.options;
+    const { version } = server.options;
     const settings = new Settings(version, {
       server_version: server.versionText,
       server_version_num: String(server.versionNumber),
       session_authorization: user,
-      max_connections: String(maxConnections),
       ...inCluster(server.world.standing),
     });
     this.session = new Session({

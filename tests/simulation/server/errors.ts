@@ -106,7 +106,6 @@ export const resultChanged = (): PgError => new PgError("0A000", "cached plan mu
 
 export const queryCanceled = (): PgError => new PgError("57014", "canceling statement due to user request");
 export const statementTimeout = (): PgError => new PgError("57014", "canceling statement due to statement timeout");
-export const lockTimeout = (): PgError => new PgError("55P03", "canceling statement due to lock timeout");
 export const inFailedTransaction = (): PgError =>
   new PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 export const onlyInBlocks = (what: string): PgError =>

@@ -47,8 +47,6 @@ export interface Client {
   readonly query: string;
 }
 
-const SEVERITIES = ["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
-
 export class Session {
   readonly processId: number;
   readonly world: World;
@@ -117,9 +115,7 @@ export class Session {
   }
 
   notice(notice: PgError): void {
-    const least = SEVERITIES.indexOf(this.settings.get("client_min_messages"));
-    const { severity } = notice.fields;
-    if (severity === "INFO" || SEVERITIES.indexOf(severity.toLowerCase()) >= least) this.client.notice(notice);
+    this.client.notice(notice);
   }
 
   /** Adds a portal. Rolling back to an earlier savepoint drops it; a failure does not yet. */
@@ -291,13 +287,13 @@ export class Session {
   *lock(key: string, mode: number): Doing<void> {
     const transaction = this.transaction!;
     if (this.locks.holds(this, transaction, key, mode)) return;
-    yield* this.locks.acquire(this, transaction, key, mode, milliseconds(this.settings.get("lock_timeout")));
+    yield* this.locks.acquire(this, transaction, key, mode);
     transaction.add({ undo: () => void this.locks.release(this, transaction, key, mode) });
   }
 
   /** Takes a lock until the session releases it. */
   *lockForSession(key: string, mode: number): Doing<void> {
-    yield* this.locks.acquire(this, this, key, mode, milliseconds(this.settings.get("lock_timeout")));
+    yield* this.locks.acquire(this, this, key, mode);
   }
 
   /** Locks a row and returns its latest version, or `undefined` if the row is gone or no longer fits. */

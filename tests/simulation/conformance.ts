@@ -13,6 +13,7 @@ import { Dice } from "../random/dice.ts";
 import { Ledger } from "../random/ledger.ts";
 import type { Plan, World as CallWorld } from "../random/plan.ts";
 import { transaction } from "../random/transactions.ts";
+import { catalogue } from "./catalogue.ts";
 import { columnsText, errorText, parametersText, withModel, type RealServer } from "./compared.ts";
 import { Frames } from "./frames.ts";
 
@@ -24,8 +25,9 @@ export interface Conversation {
 
 const CALLS = 8;
 
-/** The calls of a seed, created before anything runs. */
-function plansOf(seed: number, role: string): { plans: Plan[]; options: pgz.Options } {
+/** The calls of a seed, created before anything runs. Seed 0 is the catalogue. */
+function plansOf(seed: number, role: string): { plans: readonly Plan[]; options: pgz.Options } {
+  if (seed === 0) return { plans: catalogue, options: {} };
   const dice = new Dice(seed);
   const world: CallWorld = {
     schema: role,

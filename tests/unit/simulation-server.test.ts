@@ -188,7 +188,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     await lease.exec("set application_name = 'left'");
     await lease.exec("create temp table picked (n int4)");
     await lease.exec("select pg_advisory_lock(1)");
-    await lease.exec("listen left");
+    await lease.exec("listen rest");
     await lease.release();
     await pool.query("select 1");
     expect(server.locks).toEqual([]);

@@ -1,5 +1,5 @@
-// What the comparisons with real servers and poolers share: a model to connect to, and messages as text without what may
-// differ between a server and its model.
+// What the comparisons with real servers and poolers share: a model to connect to, and messages as text, without the
+// parts that may differ between a server and its model.
 //
 // Knows the fields of a few messages. Must not know who talks, or what is asked.
 import { Network } from "./network.ts";

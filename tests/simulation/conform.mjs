@@ -1,6 +1,7 @@
 // Compares the server model with real servers: the catalogue (catalogue.ts), each seed's program (conformance.ts) and
 // each script of replication (replication-scripts.ts) run on both, and every difference is printed. It runs
-// PROGRAMS=200 programs from FIRST=1 on, on PostgreSQL 18 and 15. ONLY="a part of a script's name" runs that script alone.
+// PROGRAMS=200 programs from FIRST=1 on, on PostgreSQL 18 and 15. ONLY="a part of a script's name" runs that script
+// alone.
 //
 // Each server gets its own database for this: a call may ask for all types, and other tests create and drop types
 // meanwhile.

@@ -1,8 +1,9 @@
 // The catalogue: the statements that the programs, the scripts and the driver itself send, by their texts.
 //
 // Knows which file reads which statement. Numbers, names and values may differ; any other text is unknown, and is
-// refused as a syntax error. The model keeps the unknown texts that look like SQL, so that a test fails for them. To add
-// a statement, extend the file that has its like, and let conform.mjs compare it with real servers.
+// refused as a syntax error. The model keeps the unknown texts that look like SQL, so that a test fails for them. To
+// add a statement, extend the file that has a similar one, and add it to ../../catalogue.ts, which compares it with
+// real servers.
 import { syntaxError } from "../errors.ts";
 import { readCopy } from "./copy.ts";
 import { driversOwn } from "./driver.ts";
@@ -21,7 +22,7 @@ const WORDS = new Set(
   reassign wait`.split(/\s+/),
 );
 
-/** Returns the statements of a text. Calls `unknown` with a text that may be valid and that the catalogue does not have. */
+/** Returns the statements of a text. Calls `unknown` with a text that looks right and is not in the catalogue. */
 export function parseStatements(text: string, unknown: (text: string) => void): readonly Statement[] {
   const seen = parsed.get(text);
   if (seen) return seen;

@@ -57,7 +57,10 @@ export function shown(session: Session, name: string): string {
   return settings.get(name);
 }
 
-/** Each role of the model is a member of all others. `name`: `role` or `session_authorization`. `null`, and `none` for a role, restore the login's own. */
+/**
+ * Each role of the model is a member of all others. `name`: `role` or `session_authorization`. `null`, and `none` for a
+ * role, restore the login's own.
+ */
 export function changeRole(session: Session, name: string, value: string | null, isLocal: boolean): string {
   const { settings, transaction, world } = session;
   const isRole = name === "role";

@@ -121,15 +121,9 @@ export function kindOf(faults: readonly string[]): string {
   return (error ?? first.split("\n")[0]!).replace(/\d+/g, "#").slice(0, 80);
 }
 
-/** Returns the program as a test that can be pasted. */
-export function asTest(program: Program, faults: readonly string[]): string {
-  return [
-    `// ${faults[0]?.split("\n")[0]}`,
-    `test("…", async () => {`,
-    `  const { faults } = await play(${JSON.stringify(program)});`,
-    `  expect(faults).toEqual([]);`,
-    `});`,
-  ].join("\n");
+/** Returns the program as a line of found.json. Its fault becomes the name of what must hold. */
+export function asFound(program: Program, faults: readonly string[]): string {
+  return JSON.stringify({ name: faults[0]?.split("\n")[0], program });
 }
 
 export { draw, play };

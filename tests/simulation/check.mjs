@@ -1,7 +1,7 @@
 // The simulator's part of `make test`, on one core:
 //
 //   3,000 sessions by seeds that never change, 1,000 by the day's seeds: FIXED from FIRST on, OF_THE_DAY after AFTER
-//   programs that failed once (found.mjs)
+//   programs that failed once, each reduced as far as possible (found.json; the faults are fixed)
 //   150 clusters of a primary and its standbys by fixed seeds, 50 by the day's: CLUSTERS (cluster/)
 //   hours in which logins expire (expiring.ts)
 //   what quiet sessions cost on the wire (costs.mjs)
@@ -10,9 +10,9 @@
 // The last line is `N passed, M failed`. With SIMULATION (the path of the bundle) this program is that other process,
 // which prints the hashes of its traces and the costs that differ.
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { differences } from "./costs.mjs";
-import { found } from "./found.mjs";
 import { bundled } from "./load.mjs";
 
 const { env } = process;
@@ -28,7 +28,8 @@ const CLUSTERS_AGAIN = 10;
 
 const file = env.SIMULATION ?? (await bundled());
 const simulation = await import(pathToFileURL(file).href);
-const { campaign, draw, hours, play, shrunk, asTest } = simulation;
+const found = JSON.parse(readFileSync(new URL("found.json", import.meta.url), "utf8"));
+const { campaign, draw, hours, play, shrunk, asFound } = simulation;
 const { clusterCampaign, drawCluster, playCluster, shrunkCluster } = simulation;
 
 /** For each of the first seeds, the hash of everything that was sent, received, called and reported. */
@@ -78,7 +79,7 @@ async function sessions(name, from, count) {
   );
   for (const { seed } of tally.failed.slice(0, 1)) {
     const least = await shrunk(draw(seed));
-    console.log(asTest(least, (await play(least)).faults));
+    console.log(asFound(least, (await play(least)).faults));
   }
 }
 

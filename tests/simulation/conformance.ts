@@ -13,19 +13,9 @@ import { Dice } from "../random/dice.ts";
 import { Ledger } from "../random/ledger.ts";
 import type { Plan, World as CallWorld } from "../random/plan.ts";
 import { transaction } from "../random/transactions.ts";
-import { Network } from "./network.ts";
-import { Server } from "./server/server.ts";
-import { World } from "./world.ts";
-
-/** A real server, and a role on it that owns a schema with the role's name. */
-export interface RealServer {
-  readonly version: 15 | 18;
-  readonly host: string;
-  readonly port: number;
-  readonly database: string;
-  readonly role: string;
-  readonly password: string;
-}
+import { catalogue } from "./catalogue.ts";
+import { columnsText, errorText, parametersText, withModel, type RealServer } from "./compared.ts";
+import { Frames } from "./frames.ts";
 
 /** What a program of this seed produces on a server: the outcome of each call, and the messages of each connection. */
 export interface Conversation {
@@ -35,8 +25,9 @@ export interface Conversation {
 
 const CALLS = 8;
 
-/** The calls of a seed, created before anything runs. */
-function plansOf(seed: number, role: string): { plans: Plan[]; options: pgz.Options } {
+/** The calls of a seed, created before anything runs. Seed 0 is the catalogue. */
+function plansOf(seed: number, role: string): { plans: readonly Plan[]; options: pgz.Options } {
+  if (seed === 0) return { plans: catalogue, options: {} };
   const dice = new Dice(seed);
   const world: CallWorld = {
     schema: role,
@@ -72,47 +63,19 @@ async function converse(plans: readonly Plan[], options: pgz.Options): Promise<s
   return said;
 }
 
-let runs = 0;
-
 /** Runs the seed's calls on the model. */
 export async function onModel(seed: number, version: 15 | 18, role: string): Promise<Conversation> {
   const { plans, options } = plansOf(seed, role);
-  const world = new World(seed, false);
-  const server = new Server(world, world.dice("server"), {
-    version,
-    authentication: "scram-sha-256",
-    maxConnections: 10,
-    roles: { [role]: { password: "secret" } },
-  });
   const recorder = new Recorder();
-  const weather = { latency: 0.1, jitter: 0, split: "whole" } as const;
-  const network = new Network(
-    world,
-    (purpose) => world.dice(purpose),
-    weather,
-    [],
-    recorder.tap,
-    () => {},
-  );
-  const host = `conformance-${++runs}.test`;
-  network.addHost(host, server);
-  const connect = network.connector({ readsWhileIdle: true });
-  let calls: string[] = [];
-  const all = {
-    ...options,
-    host,
-    user: role,
-    password: "secret",
-    database: "test",
-    sslmode: "disable",
-    connect,
-  } as const;
-  const end = await world.run(async () => void (calls = await converse(plans, all)));
-  await world.runFor(1_000); // its Terminate arrives
-  if (end.kind !== "done") calls.push(`the model is ${end.kind}`);
-  for (const text of server.unknownStatements) calls.push(`the model does not know ${text}`);
-  return { calls, messages: recorder.messages() };
+  const given = { version, authentication: "scram-sha-256", role, seed, tap: recorder.tap } as const;
+  const calls: string[] = [];
+  const wrong = await withModel(given, async (place) => {
+    calls.push(...(await converse(plans, { ...options, ...place })));
+  });
+  return { calls: [...calls, ...wrong], messages: recorder.messages() };
 }
+
+let runs = 0;
 
 /** Runs the seed's calls on a real server. */
 export async function onReal(seed: number, server: RealServer): Promise<Conversation> {
@@ -164,24 +127,11 @@ class Recorder {
   messages(): string[] {
     return [...this.#directions].flatMap(([key, chunks]) => {
       const direction = key.endsWith(">") ? ">" : "<";
-      return split(Buffer.concat(chunks), direction).map((message) => `${key} ${message}`);
+      const frames = new Frames(direction).read(Buffer.concat(chunks));
+      const texts = frames.map(({ letter, body }) => plain(letter || "startup", direction, body!));
+      return texts.filter((text) => text !== undefined).map((text) => `${key} ${text}`);
     });
   }
-}
-
-function split(bytes: Buffer, direction: ">" | "<"): string[] {
-  const messages: string[] = [];
-  let isTyped = direction === "<";
-  for (let at = 0; at < bytes.length;) {
-    const letter = isTyped ? String.fromCharCode(bytes[at]!) : "startup";
-    const from = at + (isTyped ? 1 : 0);
-    const end = from + bytes.readUInt32BE(from);
-    const text = plain(letter, direction, bytes.subarray(from + 4, end));
-    if (text !== undefined) messages.push(text);
-    isTyped = true;
-    at = end;
-  }
-  return messages;
 }
 
 /**
@@ -192,7 +142,8 @@ function split(bytes: Buffer, direction: ">" | "<"): string[] {
  *   Authentication                    salts, nonces and signatures
  *   ParameterStatus                   values of the machine: server_version's minor, is_superuser, locale
  *   ErrorResponse, NoticeResponse     the place in the server's source (F, L, R), and the position (P)
- *   RowDescription, ParameterDescription, DataRow, Parse   OIDs from 16384 on
+ *   RowDescription, ParameterDescription   OIDs of views and of what the database itself has
+ *   DataRow, Parse                    OIDs from 16384 on
  *   DataRow                           in a list of all types of a database (in any order), all but the calls' own types
  *   Parse, Bind, Close, Describe      names with the random part of the driver's
  *   CopyDone                          the whole message: where the server ends a COPY, its error may come before
@@ -210,14 +161,9 @@ function plain(letter: string, direction: ">" | "<", body: Buffer): string | und
       ? `S ${name}`
       : `S ${name}=${value}`;
   }
-  if (letter === "E" || letter === "N") {
-    const fields = body
-      .toString()
-      .split("\0")
-      .filter((field) => field && !"FLRP".includes(field[0]!));
-    return `${letter} ${anonymous(fields.join(" "))}`;
-  }
-  if (letter === "T" || letter === "t") return `${letter} ${withoutOids(letter, body)}`;
+  if (letter === "E" || letter === "N") return `${letter} ${anonymous(errorText(body))}`;
+  if (letter === "T") return `T ${columnsText(body)}`;
+  if (letter === "t") return `t ${parametersText(body)}`;
   const text = anonymous((letter === "D" ? withoutOidsOfMoods(body) : body).toString("latin1"));
   return `${letter} ${letter === "D" && text.includes('"_mood"') ? ownTypes(text) : text}`;
 }
@@ -251,30 +197,4 @@ function anonymous(text: string): string {
     .replace(/p[\w+/-]{8}_/g, "p*_")
     .replace(/\/\* [a-z0-9]+ \*\//g, "/* */")
     .replace(/(?<!\d)\d{5,6}(?!\d)/g, (digits) => (Number(digits) >= 16_384 ? "OID" : digits));
-}
-
-function withoutOids(letter: string, body: Buffer): string {
-  const count = body.readUInt16BE(0);
-  const oid = (at: number) => (body.readUInt32BE(at) >= 16_384 ? "OID" : String(body.readUInt32BE(at)));
-  if (letter === "t") return Array.from({ length: count }, (_, index) => oid(2 + 4 * index)).join();
-  const columns: string[] = [];
-  let at = 2;
-  for (let index = 0; index < count; index++) {
-    const end = body.indexOf(0, at);
-    const name = body.toString("utf8", at, end);
-    const [attribute, size] = [body.readUInt16BE(end + 5), body.readInt16BE(end + 11)];
-    columns.push(
-      [
-        name,
-        oid(end + 1),
-        attribute,
-        oid(end + 7),
-        size,
-        body.readInt32BE(end + 13),
-        body.readUInt16BE(end + 17),
-      ].join(),
-    );
-    at = end + 19;
-  }
-  return columns.join(" ");
 }

@@ -10,6 +10,8 @@
 // States are what can be seen from outside: letters of messages, `stats()` of a pool, results of calls. So nothing in
 // the driver exists for this alone. Counts above two count as two. Knows only the names of states and events.
 
+import { Frames } from "./frames.ts";
+
 export class Coverage {
   /** Per machine: state -> events. */
   readonly #reached = new Map<string, Map<string, Set<string>>>();
@@ -50,7 +52,7 @@ export class Coverage {
  */
 export class Conversations {
   readonly #coverage: Coverage;
-  readonly #links = new Map<number, { ">": Letters; "<": Letters; said: { ">": string; "<": string } }>();
+  readonly #links = new Map<number, { ">": Frames; "<": Frames; said: { ">": string; "<": string } }>();
 
   constructor(coverage: Coverage) {
     this.#coverage = coverage;
@@ -59,60 +61,14 @@ export class Conversations {
   read(link: number, direction: ">" | "<", bytes: Uint8Array): void {
     let known = this.#links.get(link);
     if (!known) {
-      known = { ">": new Letters(">"), "<": new Letters("<"), said: { ">": "-", "<": "-" } };
+      known = { ">": new Frames(">"), "<": new Frames("<"), said: { ">": "-", "<": "-" } };
       this.#links.set(link, known);
     }
     const { said } = known;
-    known[direction].read(bytes, (letter) => {
-      this.#coverage.reach("conversation", `${said[">"]} ${said["<"]}`, `${direction} ${letter}`);
-      said[direction] = letter;
-    });
-  }
-}
-
-/** What one direction of a connection says, as the letters of its messages, however its bytes are cut. */
-export class Letters {
-  /** The current message: the head bytes that have arrived, and the number of bytes that have not. */
-  #head: number[] = [];
-  #left = 0;
-  #letter = "";
-  #isTyped: boolean;
-  /** No byte has arrived yet: `S` or `N` may be the response to SSLRequest, which has no length. */
-  #isFirst = true;
-
-  constructor(direction: ">" | "<") {
-    this.#isTyped = direction === "<";
-  }
-
-  /** Calls `tell` with the letter of each message that ends in these bytes. `0` means a message without a letter. */
-  read(bytes: Uint8Array, tell: (letter: string) => void): void {
-    for (let at = 0; at < bytes.length;) {
-      if (this.#left > 0) {
-        const skipped = Math.min(this.#left, bytes.length - at);
-        at += skipped;
-        this.#left -= skipped;
-        if (!this.#left) tell(this.#letter);
-        continue;
-      }
-      this.#head.push(bytes[at++]!);
-      if (this.#isFirst && this.#isTyped && (this.#head[0] === 83 || this.#head[0] === 78)) {
-        tell(String.fromCharCode(this.#head[0]));
-        this.#head = [];
-      }
-      this.#isFirst = false;
-      if (this.#head.length === (this.#isTyped ? 5 : 8)) this.#begin(tell);
+    for (const { letter } of known[direction].read(bytes)) {
+      const shown = letter || "0";
+      this.#coverage.reach("conversation", `${said[">"]} ${said["<"]}`, `${direction} ${shown}`);
+      said[direction] = shown;
     }
-  }
-
-  #begin(tell: (letter: string) => void): void {
-    const head = this.#head;
-    const from = this.#isTyped ? 1 : 0;
-    const length = ((head[from]! << 24) | (head[from + 1]! << 16) | (head[from + 2]! << 8) | head[from + 3]!) >>> 0;
-    this.#letter = this.#isTyped ? String.fromCharCode(head[0]!) : "0";
-    this.#left = length - (this.#isTyped ? 4 : 8);
-    // A code that begins with 1234 is a request in place of a session, so the next message has no letter either.
-    if (!this.#isTyped) this.#isTyped = !(head[4] === 4 && head[5] === 210);
-    this.#head = [];
-    if (!this.#left) tell(this.#letter);
   }
 }

@@ -7,13 +7,11 @@
 import { driver } from "./driver.ts";
 import type * as pgz from "../../js/index.ts";
 import { connect as nodeConnect } from "../../js/sockets/node.ts";
-import type { RealServer } from "./conformance.ts";
-import { Network } from "./network.ts";
+import { columnsText, errorText, withModel, type RealServer } from "./compared.ts";
+import { Frames } from "./frames.ts";
 import { scripts, type Script } from "./replication-scripts.ts";
 import { Fields, Message } from "./server/messages.ts";
 import { textOf } from "./server/replication/log.ts";
-import { Server } from "./server/server.ts";
-import { World } from "./world.ts";
 
 export { scripts };
 
@@ -58,7 +56,8 @@ export class Line {
   readonly #said: string[];
   readonly #number: number;
   readonly #handover: pgz.Handover;
-  #rest = Buffer.alloc(0);
+  readonly #frames = new Frames("<", false);
+  readonly #arrived: ReturnType<Frames["read"]> = [];
   #tables: number[] = [];
   #isOver = false;
 
@@ -109,17 +108,14 @@ export class Line {
 
   /** Returns the letter of the next message, and for `d` also the letter of the pgoutput message in it. */
   async #next(): Promise<string> {
-    while (this.#rest.length < 5 || this.#rest.length <= this.#rest.readUInt32BE(1)) {
+    while (!this.#arrived.length) {
       const chunk = await this.#handover.socket.read().catch(() => null);
       if (!chunk) return this.#over();
-      this.#rest = Buffer.concat([this.#rest, chunk]);
+      this.#arrived.push(...this.#frames.read(chunk));
     }
-    const length = 1 + this.#rest.readUInt32BE(1);
-    const letter = String.fromCharCode(this.#rest[0]!);
-    const body = this.#rest.subarray(5, length);
-    this.#rest = this.#rest.subarray(length);
-    if (letter === "d") return this.#data(new Fields(body));
-    this.#say(`${letter} ${plain(letter, body)}`);
+    const { letter, body } = this.#arrived.shift()!;
+    if (letter === "d") return this.#data(new Fields(body!));
+    this.#say(`${letter} ${plain(letter, body!)}`);
     return letter;
   }
 
@@ -206,24 +202,10 @@ function tuple(fields: Fields): string {
 }
 
 function plain(letter: string, body: Buffer): string {
-  if (letter === "E" || letter === "N") {
-    const fields = body.toString().split("\0");
-    return plainText(fields.filter((field) => field && !"FLRP".includes(field[0]!)).join(" "));
-  }
-  if (letter === "T") return columns(body);
+  if (letter === "E" || letter === "N") return plainText(errorText(body));
+  if (letter === "T") return columnsText(body);
   if (letter === "S") return body.toString().split("\0")[0]!;
   return plainText(body.toString("latin1").replace(/[^ -~]/g, "."));
-}
-
-/** Names, types and sizes. */
-function columns(body: Buffer): string {
-  const fields = new Fields(body);
-  const all = Array.from({ length: fields.int16() }, () => {
-    const name = fields.string();
-    fields.take(6); // the OID of the table
-    return `${name} ${fields.int32()} ${fields.int16()} ${fields.int32()} ${fields.int16()}`;
-  });
-  return all.join(", ");
 }
 
 function plainText(text: string): string {
@@ -236,34 +218,12 @@ function plainText(text: string): string {
 
 // -- where they run ---------------------------------------------------------------------------------------------------
 
-let runs = 0;
-
 export async function replicationOnModel({ run, name }: Script, version: 15 | 18, role: string): Promise<string[]> {
-  const world = new World(1, false);
-  const server = new Server(world, world.dice("server"), {
-    version,
-    authentication: "trust",
-    maxConnections: 10,
-    roles: { [role]: { password: "secret" } },
+  const said: string[] = [];
+  const wrong = await withModel({ version, authentication: "trust", role }, async (options) => {
+    said.push(...(await talked(run, options)));
   });
-  const weather = { latency: 0.1, jitter: 0, split: "whole" } as const;
-  const network = new Network(
-    world,
-    (purpose) => world.dice(purpose),
-    weather,
-    [],
-    () => {},
-    () => {},
-  );
-  const host = `replication-${++runs}.test`;
-  network.addHost(host, server);
-  const connect = network.connector({ readsWhileIdle: true });
-  const options = { host, user: role, password: "secret", database: "test", sslmode: "disable", connect } as const;
-  let said: string[] = [];
-  const end = await world.run(async () => void (said = await talked(run, options)));
-  if (end.kind !== "done") said.push(`${name}: the model is ${end.kind}`);
-  for (const text of server.unknownStatements) said.push(`the model does not know ${text}`);
-  return said;
+  return [...said, ...wrong.map((text) => `${name}: ${text}`)];
 }
 
 export async function replicationOnReal({ run }: Script, server: RealServer): Promise<string[]> {

@@ -14,7 +14,7 @@
 import { loaded } from "./load.mjs";
 
 const { env } = process;
-const { explore, draw, play, shrunk, asTest, clusterCampaign, drawCluster, playCluster, shrunkCluster } =
+const { explore, draw, play, shrunk, asFound, clusterCampaign, drawCluster, playCluster, shrunkCluster } =
   await loaded();
 
 if (env.CLUSTER !== undefined) await cluster(Number(env.CLUSTER));
@@ -68,7 +68,7 @@ async function forMinutes(minutes) {
 
 async function tellLeast(program) {
   const least = await shrunk(program);
-  console.log(asTest(least, (await play(least)).faults));
+  console.log(asFound(least, (await play(least)).faults));
 }
 
 function tellCoverage(coverage) {

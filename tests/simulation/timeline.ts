@@ -1,7 +1,7 @@
 // Shows bytes of a connection as the names of the messages in them, for a session's timeline.
 //
-// Knows how messages are framed and what the letters mean. Must not know the fields of a message: it shows the
-// beginning of it as text.
+// Knows what the letters mean. Must not know the fields of a message: it shows the beginning of it as text.
+import { Frames, type Frame } from "./frames.ts";
 
 const FRONTEND: Record<string, string> = {
   B: "Bind",
@@ -54,47 +54,22 @@ const UNTYPED: Record<number, string> = {
 /** One direction of one connection. */
 export class Messages {
   readonly #names: Record<string, string>;
-  #rest = new Uint8Array(0);
-  /** The frontend's first messages have no letter; the answer to SSLRequest is a letter alone. */
-  #isTyped: boolean;
-  #isFirst = true;
+  readonly #frames: Frames;
 
   constructor(direction: ">" | "<") {
     this.#names = direction === ">" ? FRONTEND : BACKEND;
-    this.#isTyped = direction === "<";
+    this.#frames = new Frames(direction);
   }
 
   /** Returns the messages that these bytes complete, or `""`. */
   read(bytes: Uint8Array): string {
-    const all = new Uint8Array(this.#rest.length + bytes.length);
-    all.set(this.#rest);
-    all.set(bytes, this.#rest.length);
-    const said: string[] = [];
-    let at = 0;
-    for (let next; (next = this.#message(all, at)); at = next.end) said.push(next.text);
-    this.#rest = all.slice(at);
-    return merged(said).join(", ");
+    return merged(this.#frames.read(bytes).map((frame) => this.#text(frame))).join(", ");
   }
 
-  #message(all: Uint8Array, at: number): { text: string; end: number } | undefined {
-    const left = all.length - at;
-    const isFirst = this.#isFirst;
-    if (left) this.#isFirst = false;
-    if (isFirst && this.#names === BACKEND && (all[at] === 83 || all[at] === 78))
-      return { text: `answer to SSLRequest: ${String.fromCharCode(all[at])}`, end: at + 1 };
-    const head = this.#isTyped ? 5 : 4;
-    if (left < head) return undefined;
-    const view = new DataView(all.buffer, all.byteOffset);
-    const end = at + head + view.getUint32(at + head - 4) - 4;
-    if (end > all.length) return undefined;
-    const body = all.subarray(at + head, end);
-    if (this.#isTyped) {
-      const letter = String.fromCharCode(all[at]!);
-      return { text: `${this.#names[letter] ?? `message ${letter}`}${shown(letter, body)}`, end };
-    }
-    const code = view.getUint32(at + 4);
-    this.#isTyped = !(code in UNTYPED);
-    return { text: UNTYPED[code] ?? `StartupMessage${shown("", body.subarray(4))}`, end };
+  #text({ letter, body }: Frame): string {
+    if (!body) return `answer to SSLRequest: ${letter}`;
+    if (letter) return `${this.#names[letter] ?? `message ${letter}`}${shown(letter, body)}`;
+    return UNTYPED[body.readUInt32BE(0)] ?? `StartupMessage${shown("", body.subarray(4))}`;
   }
 }
 

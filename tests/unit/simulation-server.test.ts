@@ -101,16 +101,6 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     }
   });
 
-  it.each(WAYS)("reads its samples alike each time, with %o", async (way) => {
-    newServer({ version });
-    const client = newClient(way);
-    const runs: unknown[] = [];
-    for (let run = 0; run < 3; run++) runs.push((await client.query("select * from samples")).rows);
-    expect(runs[1]).toEqual(runs[0]);
-    expect(runs[2]).toEqual(runs[0]);
-    expect((runs[0] as { p: unknown }[]).map(({ p }) => p)).toEqual([{ a: 7, b: "a, b" }, { a: null, b: null }, null]);
-  });
-
   it("keeps what was committed, and nothing else", async () => {
     newServer({ version });
     const client = newClient();
@@ -142,7 +132,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     newServer({ version });
     const client = newClient();
     await client.copyFrom("copy ledger from stdin", "1\n2\n");
-    await client.copyFrom("copy ledger (n) from stdin (format csv)", "3\n");
+    await client.copyFrom("copy ledger (n) from stdin", "3\n");
     expect(await new Response(await client.copyTo("copy ledger to stdout")).text()).toBe("1\n2\n3\n");
     await expect(client.copyFrom("copy ledger from stdin", "x\n")).rejects.toMatchObject({ code: "22P02" });
     expect(server.ledger).toEqual([1, 2, 3]);
@@ -198,7 +188,7 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
     await lease.exec("set application_name = 'left'");
     await lease.exec("create temp table picked (n int4)");
     await lease.exec("select pg_advisory_lock(1)");
-    await lease.exec("listen left");
+    await lease.exec("listen rest");
     await lease.release();
     await pool.query("select 1");
     expect(server.locks).toEqual([]);

@@ -53,7 +53,6 @@ async function ofDriver<T>(work: PromiseLike<T>): Promise<T> {
 
 interface Tables {
   ledger: { n: number };
-  samples: { n: number };
 }
 
 /** `timeout` applies to each query. */

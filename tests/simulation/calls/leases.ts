@@ -9,7 +9,7 @@ import { alwaysRefused, asPool, endOf, refused, type CallWorld, type Make } from
 
 /** No other call sets these. Hooks of a simulated session set another time zone. */
 const ZONE = "Europe/Paris";
-const SETTING = "app.left";
+const SETTING = "app.rest";
 
 /** Queries of a session that must be as new, with their results. */
 const ASKED: readonly (readonly [what: string, text: string, isRight: (value: unknown) => boolean])[] = [
@@ -49,9 +49,9 @@ const LEFT: Readonly<Record<string, (number: number, role: string) => string>> =
   role: (_, role) => `set role ${role}`,
   table: (number) => `create temporary table left_${number} (n int4)`,
   lock: (number) => `select pg_advisory_lock(${number})`,
-  listen: () => "listen left",
-  cursor: () => "declare left cursor with hold for select 1 as n",
-  prepared: () => "prepare left as select 1 as n",
+  listen: () => "listen rest",
+  cursor: () => "declare rest cursor with hold for select 1 as n",
+  prepared: () => "prepare rest as select 1 as n",
 };
 
 const ENDS = ["release", "release", "twice", "together", "disposed", "destroy", "until"] as const;

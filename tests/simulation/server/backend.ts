@@ -264,12 +264,11 @@ export class Backend implements Accepted, Client, Standby {
 
   #begin(user: string, database: string, parameters: ReadonlyMap<string, string>): void {
     const server = this.#server;
-    const { version, maxConnections } = server.options;
+    const { version } = server.options;
     const settings = new Settings(version, {
       server_version: server.versionText,
       server_version_num: String(server.versionNumber),
       session_authorization: user,
-      max_connections: String(maxConnections),
       ...inCluster(server.world.standing),
     });
     this.session = new Session({
@@ -531,7 +530,7 @@ export class Backend implements Accepted, Client, Standby {
     const preparedAt = session.transaction!.startedAt;
     const analysedFor = session.catalogKey;
     const { constants } = types;
-    const found = { name, text: query, statement, parameters, plan, analysedFor, isFromSql: false, preparedAt };
+    const found = { name, text: query, statement, parameters, plan, analysedFor, preparedAt };
     session.prepared.set(name, { ...found, constants, uses: 0 });
     this.send(messages.parseComplete());
   }
@@ -699,12 +698,12 @@ function text(fields: Fields): string {
 
 const formatOf = (codes: readonly number[], at: number): number => (codes.length === 1 ? codes[0]! : (codes[at] ?? 0));
 
-/** Returns the type of an OID. 0 leaves the type open. */
+/** Returns the type of an OID. 0 and `unknown` leave the type open. */
 function typeOf(oid: number): Type | undefined {
-  if (oid === 0) return undefined;
+  if (oid === 0 || oid === 705) return undefined;
   const type = byOid.get(oid);
   if (!type) throw new PgError("XX000", `cache lookup failed for type ${oid}`);
-  return type.oid === 705 ? undefined : type;
+  return type;
 }
 
 function inCluster({ isStandby, name }: Standing): Record<string, string> {

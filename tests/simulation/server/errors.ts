@@ -100,14 +100,12 @@ export const preparedStatementExists = (name: string): PgError =>
   new PgError("42P05", `prepared statement "${name}" already exists`);
 export const noPortal = (name: string): PgError => new PgError("34000", `portal "${name}" does not exist`);
 export const portalExists = (name: string): PgError => new PgError("42P03", `cursor "${name}" already exists`);
-export const noCursor = (name: string): PgError => new PgError("34000", `cursor "${name}" does not exist`);
 export const resultChanged = (): PgError => new PgError("0A000", "cached plan must not change result type");
 
 // -- of running -------------------------------------------------------------------------------------------------------
 
 export const queryCanceled = (): PgError => new PgError("57014", "canceling statement due to user request");
 export const statementTimeout = (): PgError => new PgError("57014", "canceling statement due to statement timeout");
-export const lockTimeout = (): PgError => new PgError("55P03", "canceling statement due to lock timeout");
 export const inFailedTransaction = (): PgError =>
   new PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 export const onlyInBlocks = (what: string): PgError =>
@@ -131,21 +129,6 @@ export const noColumn = (name: string, at?: number): PgError =>
   new PgError("42703", `column ${name.includes(".") ? name : `"${name}"`} does not exist`, { at });
 export const noType = (name: string, at?: number): PgError =>
   new PgError("42704", `type "${name}" does not exist`, { at });
-export const noFunction = (name: string, types: readonly string[], at?: number): PgError =>
-  new PgError("42883", `function ${name}(${types.join(", ")}) does not exist`, {
-    at,
-    hint: "No function matches the given name and argument types. You might need to add explicit type casts.",
-  });
-export const noOperator = (left: string, operator: string, right: string, at?: number): PgError =>
-  new PgError("42883", `operator does not exist: ${left} ${operator} ${right}`, {
-    at,
-    hint: "No operator matches the given name and argument types. You might need to add explicit type casts.",
-  });
-export const ambiguousOperator = (operation: string, at?: number): PgError =>
-  new PgError("42725", `operator is not unique: ${operation}`, {
-    at,
-    hint: "Could not choose a best candidate operator. You might need to add explicit type casts.",
-  });
 export const unknownParameter = (index: number): PgError =>
   new PgError("42P18", `could not determine data type of parameter $${index}`);
 export const syntaxError = (near: string | undefined, at: number): PgError =>

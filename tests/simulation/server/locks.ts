@@ -1,20 +1,15 @@
 // Locks of tables, of rows (by their transactions) and advisory locks, with PostgreSQL's eight modes, granted in order.
 //
 // A lock belongs to a holder (a session) and to an owner, which is the session itself or one of its transactions. The
-// owner decides when the lock is released. A wait of one second checks for a deadlock, the default of
-// `deadlock_timeout`.
+// owner decides when the lock is released. There is no check for deadlocks, because no program can lock in two orders.
 //
 // Knows keys, modes and queues. Must not know tables or SQL.
 import type { Clock } from "../contract.ts";
-import { lockTimeout, PgError } from "./errors.ts";
 import type { Doing } from "./process.ts";
 
+/** The modes that the model uses. */
 export const ACCESS_SHARE = 1,
-  ROW_SHARE = 2,
   ROW_EXCLUSIVE = 3,
-  SHARE_UPDATE_EXCLUSIVE = 4,
-  SHARE = 5,
-  SHARE_ROW_EXCLUSIVE = 6,
   EXCLUSIVE = 7,
   ACCESS_EXCLUSIVE = 8;
 
@@ -42,8 +37,6 @@ export const MODE_NAMES = [
   "ExclusiveLock",
   "AccessExclusiveLock",
 ];
-
-const DEADLOCK_TIMEOUT = 1_000;
 
 export interface Holder {
   readonly processId: number;
@@ -98,8 +91,8 @@ export class Locks {
     });
   }
 
-  /** Takes the lock without waiting. Returns whether it is held now. */
-  try(holder: Holder, owner: object, key: string, mode: number): boolean {
+  /** Takes the lock if it is free. Returns whether it is held now. */
+  #try(holder: Holder, owner: object, key: string, mode: number): boolean {
     const lock = this.#of(key);
     const isFree = !this.#conflicts(lock, lock.queue, holder, mode);
     if (isFree) this.#grant(lock, holder, owner, mode);
@@ -107,25 +100,14 @@ export class Locks {
     return isFree;
   }
 
-  /** Waits for the lock. `timeout`: milliseconds, 0 for none. */
-  *acquire(holder: Holder, owner: object, key: string, mode: number, timeout = 0): Doing<void> {
-    if (this.try(holder, owner, key, mode)) return;
+  /** Waits for the lock. */
+  *acquire(holder: Holder, owner: object, key: string, mode: number): Doing<void> {
+    if (this.#try(holder, owner, key, mode)) return;
     const lock = this.#of(key);
-    let failure: PgError | undefined;
     let isGranted = false;
     let wake = () => {};
     const request: Request = { holder, owner, mode, granted: () => ((isGranted = true), wake()) };
     lock.queue.push(request);
-    const fail = (error: PgError) => {
-      failure = error;
-      wake();
-    };
-    const timers = [
-      this.#clock.after(DEADLOCK_TIMEOUT, () => {
-        if (this.#isWaitingForItself(holder)) fail(this.#deadlock(holder));
-      }),
-    ];
-    if (timeout) timers.push(this.#clock.after(timeout, () => fail(lockTimeout())));
     try {
       yield {
         kind: "running",
@@ -134,10 +116,8 @@ export class Locks {
           return () => {};
         },
       };
-      if (failure) throw failure;
     } finally {
       wake = () => {};
-      for (const timer of timers) timer.cancel();
       if (!isGranted) this.#withdraw(key, lock, request);
     }
   }
@@ -217,58 +197,4 @@ export class Locks {
       this.#serve(key, lock);
     } else this.release(request.holder, request.owner, key, request.mode); // granted, but not told yet
   }
-
-  /** The holders that block `holder`, in order of their process ids. */
-  #blockers(holder: Holder): Holder[] {
-    const found = new Set<Holder>();
-    for (const { grants, queue } of this.#locks.values()) {
-      const at = queue.findIndex((request) => request.holder === holder);
-      if (at < 0) continue;
-      const { mode } = queue[at]!;
-      for (const it of [...grants, ...queue.slice(0, at)])
-        if (it.holder !== holder && CONFLICTS[mode]!.includes(it.mode)) found.add(it.holder);
-    }
-    return [...found].sort((a, b) => a.processId - b.processId);
-  }
-
-  #isWaitingForItself(holder: Holder): boolean {
-    const seen = new Set<Holder>();
-    const reaches = (from: Holder): boolean =>
-      this.#blockers(from).some((next) => next === holder || (!seen.has(next) && !!seen.add(next) && reaches(next)));
-    return reaches(holder);
-  }
-
-  /** The cycle of waiting holders, from `holder` back to itself. */
-  #cycle(holder: Holder): string[] {
-    const path = (from: Holder, seen: readonly Holder[]): Holder[] | undefined => {
-      for (const next of this.#blockers(from)) {
-        if (next === holder) return [...seen, from];
-        const found = seen.includes(next) ? undefined : path(next, [...seen, from]);
-        if (found) return found;
-      }
-      return undefined;
-    };
-    const all = path(holder, []) ?? [holder];
-    return all.map((waiter, at) => {
-      const [key, { queue }] = [...this.#locks].find(([, lock]) => lock.queue.some((it) => it.holder === waiter))!;
-      const { mode } = queue.find((it) => it.holder === waiter)!;
-      const blocker = all[(at + 1) % all.length]!.processId;
-      return `Process ${waiter.processId} waits for ${MODE_NAMES[mode]} on ${shown(key)}; blocked by process ${blocker}.`;
-    });
-  }
-
-  #deadlock(holder: Holder): PgError {
-    return new PgError("40P01", "deadlock detected", {
-      detail: this.#cycle(holder).join("\n"),
-      hint: "See server log for query details.",
-    });
-  }
-}
-
-/** Names a lock as a deadlock's detail does. The database's number is the model's own. */
-function shown(key: string): string {
-  const [kind, id] = key.split(" ") as [string, string];
-  const [first, second] = id.split(",");
-  if (kind === "advisory") return `advisory lock [1,${second === undefined ? `0,${first},1` : `${first},${second},2`}]`;
-  return kind === "table" ? `relation ${id} of database 1` : `transaction ${id}`;
 }

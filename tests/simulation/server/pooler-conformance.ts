@@ -4,6 +4,8 @@
 // A script opens connections and builds its own messages, so that it reaches what no driver does. `plain` lists what
 // may differ. Must not know how a real pooler is started (conform-pooler.mjs).
 import { connect as connectTcp } from "node:net";
+import { columnsText, errorText } from "../compared.ts";
+import { Frames } from "../frames.ts";
 import { World } from "../world.ts";
 import { Message, utf8 } from "./messages.ts";
 import { ServerLogin } from "./pooler-login.ts";
@@ -38,7 +40,7 @@ export class Talker {
   /** The process id and key that the connection last received. */
   key = new Uint8Array();
   #ready = 0;
-  #rest = Buffer.alloc(0);
+  readonly #frames = new Frames("<", false);
   #wake: (() => void) | undefined;
   readonly #line: Line;
   readonly #login: ServerLogin;
@@ -52,7 +54,10 @@ export class Talker {
       { user: "app", password },
       { below, pick: (choices) => choices[below(choices.length)]!, oneIn: (n) => below(n) === 0 },
     );
-    line.onBytes = (bytes) => this.#receive(Buffer.from(bytes));
+    line.onBytes = (bytes) => {
+      for (const { letter, body } of this.#frames.read(bytes)) this.#message(letter, body!);
+      this.#wake?.();
+    };
     line.onEnd = () => {
       this.isOver = true;
       this.said.push("is closed");
@@ -84,17 +89,6 @@ export class Talker {
     await this.ready();
   }
 
-  #receive(bytes: Buffer): void {
-    this.#rest = Buffer.concat([this.#rest, bytes]);
-    while (this.#rest.length >= 5) {
-      const length = 1 + this.#rest.readUInt32BE(1);
-      if (this.#rest.length < length) break;
-      this.#message(String.fromCharCode(this.#rest[0]!), this.#rest.subarray(5, length));
-      this.#rest = this.#rest.subarray(length);
-    }
-    this.#wake?.();
-  }
-
   #message(letter: string, body: Buffer): void {
     if (letter === "R" && this.#isLoggingIn) {
       const answer = this.#login.answer(body);
@@ -122,25 +116,9 @@ function plain(letter: string, body: Buffer): string {
       ? `S ${name}`
       : `S ${name}=${value}`;
   }
-  if (letter === "E" || letter === "N")
-    return `${letter} ${body
-      .toString()
-      .split("\0")
-      .filter((field) => field && !"FLRP".includes(field[0]!))
-      .join(" ")}`;
-  if (letter === "T") return `T ${columns(body)}`;
+  if (letter === "E" || letter === "N") return `${letter} ${errorText(body)}`;
+  if (letter === "T") return `T ${columnsText(body)}`;
   return `${letter} ${body.toString("latin1").replace(/[^ -~]/g, ".")}`;
-}
-
-/** The names, types and formats of a RowDescription. */
-function columns(body: Buffer): string {
-  const all: string[] = [];
-  for (let at = 2; at < body.length;) {
-    const end = body.indexOf(0, at);
-    all.push(`${body.toString("utf8", at, end)}:${body.readUInt32BE(end + 7)}:${body.readUInt16BE(end + 17)}`);
-    at = end + 19;
-  }
-  return all.join(" ");
 }
 
 // -- messages ---------------------------------------------------------------------------------------------------------

@@ -70,26 +70,10 @@ export class Portal {
     if (limit && count === limit) return { isSuspended: true };
     // The tag counts only the rows of this fetch, not all rows that the portal has returned.
     const [tag] = /^\S+( 0(?= ))?/.exec(this.#tag!) as RegExpExecArray;
-    const counts = plan.kind !== "utility" || tag === "FETCH";
-    return { isSuspended: false, tag: counts ? `${plan.kind === "select" ? "SELECT" : tag} ${count}` : this.#tag! };
-  }
-
-  /** Moves past rows that no caller wants. Returns their number. */
-  *skip(limit: number): Doing<number> {
-    let count = 0;
-    for (; !limit || count < limit; count++) if (!(yield* this.#next())) break;
-    return count;
-  }
-
-  /** Returns rows for FETCH. `limit` 0: all. */
-  *take(limit: number): Doing<Value[][]> {
-    const rows: Value[][] = [];
-    while (!limit || rows.length < limit) {
-      const row = yield* this.#next();
-      if (!row) break;
-      rows.push(row);
-    }
-    return rows;
+    return {
+      isSuspended: false,
+      tag: plan.kind !== "utility" ? `${plan.kind === "select" ? "SELECT" : tag} ${count}` : this.#tag!,
+    };
   }
 
   /** Reads all rows, because the portal's transaction ends. */
@@ -133,11 +117,6 @@ export class Portal {
       if (++this.#count % ROWS_AT_ONCE === 0) yield* sleep(this.execution.session.clock, TIME_BETWEEN);
       return value;
     }
-  }
-
-  /** Releases what the portal holds. */
-  close(): void {
-    this.#rows?.return?.("");
   }
 }
 

@@ -15,8 +15,6 @@ import { sleep, type Doing } from "./process.ts";
 import type { Value } from "./values.ts";
 import { World, type Notification } from "./world.ts";
 
-export { SCHEMA } from "./tables.ts";
-
 export interface Role {
   readonly password: string;
   /** Whether a cleartext password is right, where several passwords are, as with tokens. */

@@ -47,8 +47,6 @@ export interface Client {
   readonly query: string;
 }
 
-const SEVERITIES = ["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
-
 export class Session {
   readonly processId: number;
   readonly world: World;
@@ -96,9 +94,7 @@ export class Session {
     if (this.#forms && this.#formsOf === settings.changes) return this.#forms;
     this.#formsOf = settings.changes;
     return (this.#forms = {
-      timeZone: zoneOf(settings.get("TimeZone")),
-      extraFloatDigits: Number(settings.get("extra_float_digits")),
-      byteaOutput: settings.get("bytea_output"),
+      timeZone: settings.get("TimeZone"),
     });
   }
 
@@ -119,9 +115,7 @@ export class Session {
   }
 
   notice(notice: PgError): void {
-    const least = SEVERITIES.indexOf(this.settings.get("client_min_messages"));
-    const { severity } = notice.fields;
-    if (severity === "INFO" || SEVERITIES.indexOf(severity.toLowerCase()) >= least) this.client.notice(notice);
+    this.client.notice(notice);
   }
 
   /** Adds a portal. Rolling back to an earlier savepoint drops it; a failure does not yet. */
@@ -202,28 +196,17 @@ export class Session {
   }
 
   /** Returns the tag of CommandComplete. */
-  *commit(chain = false): Doing<string> {
-    if (chain && !this.isInBlock) throw onlyInBlocks("COMMIT AND CHAIN");
-    const { state, transaction } = this;
+  *commit(): Doing<string> {
+    const { state } = this;
     if (state === "started" || state === "implicit") this.notice(noTransaction());
     if (state === "failed") this.#rollBack();
     else yield* this.#commit();
-    if (chain) this.#chain(transaction!);
     return state === "failed" ? "ROLLBACK" : "COMMIT";
   }
 
-  rollBack(chain = false): void {
-    if (chain && !this.isInBlock) throw onlyInBlocks("ROLLBACK AND CHAIN");
-    const { transaction } = this;
+  rollBack(): void {
     if (!this.isInBlock) this.notice(noTransaction());
     this.#rollBack();
-    if (chain) this.#chain(transaction!);
-  }
-
-  #chain({ isolation, isReadOnly, isDeferrable }: Transaction): void {
-    this.startCommand();
-    this.state = "block";
-    Object.assign(this.transaction!, { isolation, isReadOnly, isDeferrable });
   }
 
   savepoint(name: string): void {
@@ -304,24 +287,13 @@ export class Session {
   *lock(key: string, mode: number): Doing<void> {
     const transaction = this.transaction!;
     if (this.locks.holds(this, transaction, key, mode)) return;
-    yield* this.locks.acquire(this, transaction, key, mode, milliseconds(this.settings.get("lock_timeout")));
-    this.#locked(key, mode);
-  }
-
-  tryLock(key: string, mode: number): boolean {
-    const isLocked = this.locks.try(this, this.transaction!, key, mode);
-    if (isLocked) this.#locked(key, mode);
-    return isLocked;
-  }
-
-  #locked(key: string, mode: number): void {
-    const transaction = this.transaction!;
+    yield* this.locks.acquire(this, transaction, key, mode);
     transaction.add({ undo: () => void this.locks.release(this, transaction, key, mode) });
   }
 
   /** Takes a lock until the session releases it. */
   *lockForSession(key: string, mode: number): Doing<void> {
-    yield* this.locks.acquire(this, this, key, mode, milliseconds(this.settings.get("lock_timeout")));
+    yield* this.locks.acquire(this, this, key, mode);
   }
 
   /** Locks a row and returns its latest version, or `undefined` if the row is gone or no longer fits. */
@@ -380,9 +352,4 @@ function areAlike(before: Plan["columns"], now: Plan["columns"]): boolean {
   if (!before || !now) return before === now;
   const same = ({ name, type }: Column, at: number) => name === now[at]!.name && type === now[at]!.type;
   return before.length === now.length && before.every(same);
-}
-
-/** The setting `<+02>-02`, which `set time zone 2` makes, is two hours east. */
-function zoneOf(setting: string): string {
-  return /^<([+-]\d\d)>/.exec(setting)?.[1] ?? setting;
 }

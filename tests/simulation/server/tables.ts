@@ -5,7 +5,7 @@
 // Knows transactions and their snapshots. Must not know SQL, or which session waits for which.
 import { Log, type LoggedChange, type LoggedTable } from "./replication/log.ts";
 import type { Transaction } from "./transactions.ts";
-import { int4, mood, pair, text, typeNamed, type Type, type Value } from "./values.ts";
+import { int4, text, type Type, type Value } from "./values.ts";
 
 export interface Attribute {
   readonly name: string;
@@ -14,7 +14,7 @@ export interface Attribute {
 }
 
 /** What the log keeps of old rows: nothing for a table without a key, or all columns. */
-export type ReplicaIdentity = "d" | "n" | "f";
+export type ReplicaIdentity = "d" | "f";
 
 /** One version of a row. */
 export interface Version {
@@ -33,7 +33,6 @@ export interface TableOptions {
   readonly name: string;
   /** The session that owns the temporary table. */
   readonly owner?: object;
-  readonly endsWithTransaction?: boolean;
 }
 
 /** The number of the last commit, for all tables of a server. */
@@ -50,7 +49,6 @@ export class Table {
   readonly oid: number;
   readonly name: string;
   readonly owner: object | undefined;
-  readonly endsWithTransaction: boolean;
   attributes: readonly Attribute[];
   replicaIdentity: ReplicaIdentity = "d";
   #revision = 0;
@@ -65,7 +63,6 @@ export class Table {
     this.oid = options.oid;
     this.name = options.name;
     this.owner = options.owner;
-    this.endsWithTransaction = options.endsWithTransaction ?? false;
     this.attributes = attributes;
     this.#commits = commits;
   }
@@ -199,81 +196,6 @@ export function attributesOf(columns: readonly (readonly [name: string, type: Ty
 
 // -- the content at the start ----------------------------------------------------------------------------------------
 
-const SAMPLE_COLUMNS = [
-  ["id", "int4"],
-  ["i2", "int2"],
-  ["i8", "int8"],
-  ["t", "text"],
-  ["b", "bool"],
-  ["f8", "float8"],
-  ["n", "numeric"],
-  ["tz", "timestamptz"],
-  ["j", "jsonb"],
-  ["u", "uuid"],
-  ["by", "bytea"],
-  ["ia", "int4[]"],
-  ["ta", "text[]"],
-  ["m", "mood"],
-  ["p", "pair"],
-] as const;
-
-/** As text, with `null` for NULL. */
-const SAMPLES: readonly (readonly (string | null)[])[] = [
-  [
-    "1",
-    "-32768",
-    "9007199254740993",
-    'plain "text"',
-    "t",
-    "0.1",
-    "1234567.8900",
-    "2024-01-02 03:04:05.6+00",
-    '{"a": [1, 2.50, null], "bb": "ü €"}',
-    "6f1f9a3e-0b1c-4d2e-8f30-414243444546",
-    "\\x00ff10",
-    "{1,NULL,3}",
-    '{a,"b c",NULL,""}',
-    "calm",
-    '(7,"a, b")',
-  ],
-  [
-    "2",
-    "32767",
-    "-1",
-    "line\nof two, ü €",
-    "f",
-    "-1.5e-07",
-    "0",
-    "1999-12-31 23:59:59.999999+00",
-    "[]",
-    "00000000-0000-0000-0000-000000000000",
-    "\\x",
-    "{}",
-    "{}",
-    "ü €",
-    "(,)",
-  ],
-  ["3", ...SAMPLE_COLUMNS.slice(1).map(() => null)],
-];
-
-/** The statements that create, in a real server, what the model has from the start. */
-export const SCHEMA = `
-create type mood as enum ('calm', 'glad', 'ü €');
-create type pair as (a int4, b text);
-create table ledger (n int4);
-alter table ledger replica identity full;
-create table shape (a int4, b text);
-insert into shape values (1, 'one');
-create table samples (${SAMPLE_COLUMNS.map(([name, type]) => `${name} ${type}`).join(", ")});
-insert into samples values ${SAMPLES.map((row) => `(${row.map(literal).join(", ")})`).join(",\n  ")};
-`;
-
-function literal(value: string | null): string {
-  return value === null ? "null" : `'${value.replaceAll("'", "''")}'`;
-}
-
-const FORMS = { timeZone: "UTC", extraFloatDigits: 1, byteaOutput: "hex" };
-
 export function firstTables(newOid: () => number, commits: Commits, writer: Transaction): Table[] {
   const table = (name: string, columns: Parameters<typeof attributesOf>[0]) =>
     new Table({ oid: newOid(), name }, attributesOf(columns), commits);
@@ -284,15 +206,5 @@ export function firstTables(newOid: () => number, commits: Commits, writer: Tran
     ["b", text],
   ]);
   shape.insert(writer, [1, "one"]);
-  const types = SAMPLE_COLUMNS.map(([name, type]) => [name, typeNamed(type)!] as const);
-  const samples = table("samples", types);
-  for (const row of SAMPLES)
-    samples.insert(
-      writer,
-      row.map((value, at) => (value === null ? null : types[at]![1].parse(value, FORMS))),
-    );
-  return [ledger, shape, samples];
+  return [ledger, shape];
 }
-
-/** The types that the database itself defines. */
-export const OWN_TYPES: readonly Type[] = [mood, pair];

@@ -136,9 +136,6 @@ export class World {
       },
       keep: () => {
         table.madeBy = undefined;
-        if (!table.endsWithTransaction) return;
-        this.tables.splice(this.tables.indexOf(table), 1);
-        this.catalogVersion++;
       },
     });
   }

@@ -5,8 +5,7 @@
 //
 // Knows the documentation page "Logical Replication Message Formats". Must not know the order of messages.
 import { Message, utf8 } from "../messages.ts";
-import { BEGINNING } from "../statements/functions.ts";
-import { fromUnix } from "../times.ts";
+import { BEGINNING, fromUnix } from "../times.ts";
 import type { Forms, Type, Value } from "../values.ts";
 import type { Committed, LoggedTable } from "./log.ts";
 

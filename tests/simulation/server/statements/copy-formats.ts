@@ -1,15 +1,10 @@
-// The forms of COPY's data: text, CSV and binary, both ways.
+// The forms of COPY's data: text and binary, both ways.
 //
-// Knows lines, quotes and tuples. Must not know tables or messages.
+// Knows lines and tuples. Must not know tables or messages.
 import { PgError } from "../errors.ts";
 import { Fields, Message, textOf, utf8 } from "../messages.ts";
 
-export interface CopyOptions {
-  readonly format: "text" | "csv" | "binary";
-  readonly delimiter: string;
-  readonly nullText: string;
-  readonly hasHeader: boolean;
-}
+export type CopyFormat = "text" | "binary";
 
 /** A field as text, or as bytes in binary format; `null` for NULL. */
 export type Field = string | Uint8Array | null;
@@ -29,24 +24,19 @@ export interface RowReader {
   end(): Row[];
 }
 
-export function rowReader(options: CopyOptions): RowReader {
-  return options.format === "binary" ? new BinaryReader() : new LineReader(options);
+export function rowReader(format: CopyFormat): RowReader {
+  return format === "binary" ? new BinaryReader() : new LineReader();
 }
 
 class LineReader implements RowReader {
   #rest = new Uint8Array();
   #line = 0;
   #isOver = false;
-  readonly #options: CopyOptions;
-
-  constructor(options: CopyOptions) {
-    this.#options = options;
-  }
 
   push(data: Uint8Array): Row[] {
     this.#rest = Uint8Array.from([...this.#rest, ...data]);
     const rows: Row[] = [];
-    for (let end = this.#lineEnd(); end >= 0; end = this.#lineEnd()) {
+    for (let end = this.#rest.indexOf(10); end >= 0; end = this.#rest.indexOf(10)) {
       rows.push(...this.#row(this.#rest.subarray(0, end)));
       this.#rest = this.#rest.slice(end + 1);
     }
@@ -59,61 +49,13 @@ class LineReader implements RowReader {
     return last;
   }
 
-  /** A newline within quotes does not end a line. */
-  #lineEnd(): number {
-    if (this.#options.format !== "csv") return this.#rest.indexOf(10);
-    let isQuoted = false;
-    return this.#rest.findIndex((byte) => {
-      if (byte === 34) isQuoted = !isQuoted;
-      return byte === 10 && !isQuoted;
-    });
-  }
-
   #row(bytes: Uint8Array): Row[] {
     const text = textOf(bytes).replace(/\r$/, "");
     this.#line++;
+    this.#isOver ||= text === "\\.";
     if (this.#isOver) return [];
-    if (text === "\\.") {
-      this.#isOver = true;
-      return [];
-    }
-    if (this.#options.hasHeader && this.#line === 1) return [];
-    const fields = this.#options.format === "csv" ? this.#csv(text) : this.#plain(text);
+    const fields = text.split("\t").map((field) => (field === "\\N" ? null : unescaped(field)));
     return [{ fields, line: this.#line, text }];
-  }
-
-  #plain(text: string): Field[] {
-    const { delimiter, nullText } = this.#options;
-    const fields: string[] = [""];
-    for (let at = 0; at < text.length; at++) {
-      if (text[at] === delimiter) fields.push("");
-      else if (text[at] === "\\" && at + 1 < text.length) fields.push(fields.pop()! + text.slice(at, ++at + 1));
-      else fields.push(fields.pop()! + text[at]!);
-    }
-    return fields.map((field) => (field === nullText ? null : unescaped(field)));
-  }
-
-  #csv(text: string): Field[] {
-    const { delimiter, nullText } = this.#options;
-    const fields: Field[] = [];
-    let field = "";
-    let wasQuoted = false;
-    const push = () => {
-      fields.push(!wasQuoted && field === nullText ? null : field);
-      field = "";
-      wasQuoted = false;
-    };
-    for (let at = 0, isQuoted = false; at < text.length; at++) {
-      const letter = text[at]!;
-      if (letter === '"' && isQuoted && text[at + 1] === '"') field += text[at++];
-      else if (letter === '"') {
-        isQuoted = !isQuoted;
-        wasQuoted = true;
-      } else if (letter === delimiter && !isQuoted) push();
-      else field += letter;
-    }
-    push();
-    return fields;
   }
 }
 
@@ -200,30 +142,11 @@ export function binaryTuple(fields: readonly (Uint8Array | null)[]): Uint8Array 
   return message.done().subarray(5);
 }
 
-export function textLine(fields: readonly (string | null)[], options: CopyOptions): Uint8Array {
-  const write = options.format === "csv" ? csvField : plainField;
-  return utf8(`${fields.map((field) => write(field, options, fields.length)).join(options.delimiter)}\n`);
-}
+const LETTERS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({ ...ESCAPES, "\\": "\\" }).map(([letter, character]) => [character, letter]),
+);
 
-function plainField(field: string | null, { delimiter, nullText }: CopyOptions): string {
-  if (field === null) return nullText;
-  if (!/[\\\b\f\n\r\t\v]/.test(field) && !field.includes(delimiter)) return field;
-  const letters: Readonly<Record<string, string>> = {
-    "\b": "b",
-    "\f": "f",
-    "\n": "n",
-    "\r": "r",
-    "\t": "t",
-    "\v": "v",
-  };
-  return [...field]
-    .map((it) => (it === "\\" || it === delimiter ? `\\${letters[it] ?? it}` : letters[it] ? `\\${letters[it]}` : it))
-    .join("");
-}
-
-function csvField(field: string | null, { delimiter, nullText }: CopyOptions, width: number): string {
-  if (field === null) return nullText;
-  const needsQuotes =
-    field === nullText || (width === 1 && field === "\\.") || /["\n\r]/.test(field) || field.includes(delimiter);
-  return needsQuotes ? `"${field.replaceAll('"', '""')}"` : field;
+export function textLine(fields: readonly (string | null)[]): Uint8Array {
+  const written = fields.map((field) => field?.replace(/[\\\b\f\n\r\t\v]/g, (it) => `\\${LETTERS[it]}`) ?? "\\N");
+  return utf8(`${written.join("\t")}\n`);
 }

@@ -5,10 +5,9 @@
 import { noTable, PgError } from "../errors.ts";
 import { ACCESS_SHARE, ROW_EXCLUSIVE } from "../locks.ts";
 import { copyData, copyDone, copyResponse, textOf } from "../messages.ts";
-import type { Wait } from "../process.ts";
+import { sleep, type Doing } from "../process.ts";
 import type { Session } from "../session.ts";
 import type { Attribute, Table } from "../tables.ts";
-import type { TokenReader } from "../tokens.ts";
 import { encode, type Value } from "../values.ts";
 import {
   NO_SIGNATURE,
@@ -17,82 +16,45 @@ import {
   binaryTuple,
   rowReader,
   textLine,
-  type CopyOptions,
+  type CopyFormat,
   type Row,
 } from "./copy-formats.ts";
-import { columnsOf, lockedTables, parseQuery, planOf, type Query } from "./select.ts";
-import { ParameterTypes, quiet, type Column, type Plan, type Statement } from "./statement.ts";
+import { columnsOf, planOf, readSelect, type Query } from "./select.ts";
+import { ParameterTypes, quiet, type Column, type Plan, type Rows, type Statement } from "./statement.ts";
+import { bare, Unknown } from "./text.ts";
 
 interface Copied {
   readonly name: string;
-  readonly at: number;
   readonly columns: readonly string[] | undefined;
 }
 
-export function parseCopy(reader: TokenReader, text: string): Statement {
-  reader.expect("copy");
-  if (reader.accept("(")) {
-    const query = parseQuery(reader);
-    reader.expect(")", "to", "stdout");
-    const options = parseOptions(reader);
-    return { text, tables: lockedTables(query), analyse: (session) => copyQuery(query, options, session) };
+/** `copy t (a,b) from stdin (format binary)`, `copy t to stdout`, `copy (select …) to stdout`. */
+export function readCopy(text: string, whole: string): Omit<Statement, "text"> {
+  const [, queried, format] = /^copy \((.+)\) to stdout(?: \(format (\w+)\))?$/s.exec(text) ?? [];
+  if (queried) {
+    const query = readSelect(queried, whole);
+    const known = formatOf(format);
+    return { tables: query.tables, analyse: (session) => copyQuery(query, known, session) };
   }
-  const { at } = reader.token;
-  let name = reader.name();
-  if (reader.accept(".")) name = reader.name();
-  let columns: string[] | undefined;
-  if (reader.accept("(")) {
-    columns = reader.list(() => reader.name());
-    reader.expect(")");
-  }
-  const copied: Copied = { name, at, columns };
-  const isIn = reader.accept("from");
-  if (!isIn) reader.expect("to");
-  reader.expect(isIn ? "stdin" : "stdout");
-  const options = parseOptions(reader);
-  return {
-    text,
-    tables: [],
-    analyse: () =>
-      quiet(({ session }) => (isIn ? copyIn(session, copied, options) : copyTable(session, copied, options))),
-  };
+  const found = /^copy ([\w.]+)(?: \(([\w,]+)\))? (from stdin|to stdout)(?: \(format (\w+)\))?$/.exec(text);
+  if (!found) throw new Unknown();
+  const [, name, columns, way, given] = found;
+  const copied: Copied = { name: bare(name!), columns: columns?.split(",") };
+  const copy = way === "from stdin" ? copyIn : copyTable;
+  const known = formatOf(given);
+  return { tables: [], analyse: () => quiet(({ session }) => copy(session, copied, known)) };
 }
 
-function parseOptions(reader: TokenReader): CopyOptions {
-  const given: Record<string, string> = {};
-  reader.accept("with");
-  if (reader.accept("(")) {
-    reader.list(() => {
-      const name = reader.name();
-      const isAlone = reader.is(",") || reader.is(")");
-      given[name] = isAlone ? "true" : reader.token.kind === "string" ? reader.string() : reader.name();
-    });
-    reader.expect(")");
-  } else
-    for (;;) {
-      if (reader.isOneOf("csv", "binary", "text")) given.format = reader.name();
-      else if (reader.accept("header")) given.header = "true";
-      else if (reader.isOneOf("null", "delimiter")) {
-        const name = reader.name();
-        reader.accept("as");
-        given[name] = reader.string();
-      } else break;
-    }
-  const format = (given.format ?? "text") as CopyOptions["format"];
-  if (!["text", "csv", "binary"].includes(format)) throw new PgError("22023", `COPY format "${format}" not recognized`);
-  return {
-    format,
-    delimiter: given.delimiter ?? (format === "csv" ? "," : "\t"),
-    nullText: given.null ?? (format === "csv" ? "" : "\\N"),
-    hasHeader: given.header !== undefined && /^(true|on|1|match)$/.test(given.header),
-  };
+function formatOf(name = "text"): CopyFormat {
+  if (name !== "text" && name !== "binary") throw new Unknown();
+  return name;
 }
 
-function* openTable(session: Session, { name, at, columns }: Copied, mode: number) {
+function* openTable(session: Session, { name, columns }: Copied, mode: number) {
   const first = session.world.table(name, session);
   if (first) yield* session.lock(`table ${first.oid}`, mode);
   const table = session.world.table(name, session);
-  if (!table) throw noTable(name, at === undefined ? undefined : undefined);
+  if (!table) throw noTable(name);
   const attributes = columns?.map((column) => attributeOf(table, column)) ?? table.attributes;
   return { table, attributes };
 }
@@ -105,22 +67,22 @@ function attributeOf(table: Table, column: string): Attribute {
 
 // -- in ---------------------------------------------------------------------------------------------------------------
 
-function* copyIn(session: Session, copied: Copied, options: CopyOptions): Generator<Wait, string, void> {
+function* copyIn(session: Session, copied: Copied, format: CopyFormat): Doing<string> {
   const { table, attributes } = yield* openTable(session, copied, ROW_EXCLUSIVE);
   session.checkWritable("COPY FROM", table);
   session.see();
   session.write();
   const { client } = session;
-  client.send(copyResponse("G", options.format === "binary" ? 1 : 0, attributes.length));
+  client.send(copyResponse("G", format === "binary" ? 1 : 0, attributes.length));
   client.flush();
-  const reader = rowReader(options);
+  const reader = rowReader(format);
   let count = 0;
   let place = `COPY ${table.name}, line 1`;
   const store = (rows: readonly Row[]) => {
     for (const row of rows) {
-      table.insert(session.transaction!, valuesOf(row, table, attributes, options, session));
+      table.insert(session.transaction!, valuesOf(row, table, attributes, format, session));
       count++;
-      place = `COPY ${table.name}, line ${row.line}${options.format === "binary" ? "" : `: "${row.text}"`}`;
+      place = `COPY ${table.name}, line ${row.line}${format === "binary" ? "" : `: "${row.text}"`}`;
       client.checkInterrupts();
       place = `COPY ${table.name}, line ${row.line + 1}`;
     }
@@ -146,7 +108,7 @@ function valuesOf(
   { fields, line, text }: Row,
   table: Table,
   attributes: readonly Attribute[],
-  { format }: CopyOptions,
+  format: CopyFormat,
   session: Session,
 ): Value[] {
   const place = `COPY ${table.name}, line ${line}`;
@@ -174,42 +136,26 @@ function valuesOf(
 
 // -- out --------------------------------------------------------------------------------------------------------------
 
-function copyQuery(query: Query, options: CopyOptions, session: Session): Plan {
+function copyQuery(query: Query, format: CopyFormat, session: Session): Plan {
   const plan = planOf(query, session, new ParameterTypes());
   return quiet(({ session: runner }) =>
-    copyOut(runner, plan.columns!, options, () => plan.run({ session: runner, parameters: [] })),
+    copyOut(runner, plan.columns!, format, () => plan.run({ session: runner, parameters: [] })),
   );
 }
 
-function* copyTable(session: Session, copied: Copied, options: CopyOptions): Generator<Wait, string, void> {
-  const { table, attributes } = yield* openTable(session, copied, ACCESS_SHARE);
+function* copyTable(session: Session, copied: Copied, format: CopyFormat): Doing<string> {
+  const { table } = yield* openTable(session, copied, ACCESS_SHARE);
   session.see();
-  const columns = columnsOf(table).filter(({ attribute }) => attributes.some(({ number }) => number === attribute));
-  const numbers = attributes.map(({ number }) => number - 1);
-  return yield* copyOut(session, columns, options, function* () {
-    for (const { values } of table.visible(session.transaction)) yield numbers.map((at) => values[at] ?? null);
+  return yield* copyOut(session, columnsOf(table), format, function* () {
+    for (const { values } of table.visible(session.transaction)) yield values;
     return "";
   });
 }
 
-function* copyOut(
-  session: Session,
-  columns: readonly Column[],
-  options: CopyOptions,
-  open: () => Generator<Wait | Value[], string, void>,
-): Generator<Wait, string, void> {
+function* copyOut(session: Session, columns: readonly Column[], format: CopyFormat, open: () => Rows): Doing<string> {
   const { client, forms } = session;
-  const isBinary = options.format === "binary";
+  const isBinary = format === "binary";
   client.send(copyResponse("H", isBinary ? 1 : 0, columns.length));
-  if (options.hasHeader)
-    client.send(
-      copyData(
-        textLine(
-          columns.map(({ name }) => name),
-          options,
-        ),
-      ),
-    );
   // The header leaves with the first row, or with the trailer.
   let header = isBinary ? binaryHeader() : new Uint8Array();
   let count = 0;
@@ -224,26 +170,10 @@ function* copyOut(
     }
     count++;
     if (isBinary) send(binaryTuple(row.map((value, at) => encode(columns[at]!.type, value, 1, forms))));
-    else
-      send(
-        textLine(
-          row.map((value, at) => (value === null ? null : columns[at]!.type.print(value, forms))),
-          options,
-        ),
-      );
-    if (count % 64 === 0) yield* pause(session);
+    else send(textLine(row.map((value, at) => (value === null ? null : columns[at]!.type.print(value, forms)))));
+    if (count % 64 === 0) yield* sleep(session.clock, 0.1);
   }
   if (isBinary) send(binaryTrailer());
   client.send(copyDone());
   return `COPY ${count}`;
-}
-
-function* pause({ clock }: Session): Generator<Wait, void, void> {
-  yield {
-    kind: "running",
-    begin: (wake) => {
-      const timer = clock.after(0.1, wake);
-      return () => timer.cancel();
-    },
-  };
 }

@@ -1,9 +1,10 @@
-// The driver's own queries that are too large for the model's SQL: the guard before a first run, the composition of
-// types, and the questions about a log and a process. The model recognises them by their text.
+// The driver's own queries that are no statements of a catalogue: the guard before a first run, the composition of
+// types, the settings of a scope, and the questions about a log, a process and a cluster (cluster-questions.ts). The
+// model recognises them by their text.
 //
-// Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts and
-// js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown statement, and a test
-// reports it.
+// Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts,
+// js/session/citus.ts and js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown
+// statement, and a test reports it.
 import { invalidText } from "../errors.ts";
 import type { Session } from "../session.ts";
 import { textOf } from "../replication/log.ts";
@@ -19,18 +20,43 @@ import {
   type Type,
   type Value,
 } from "../values.ts";
+import { clusterQuestion } from "./cluster-questions.ts";
+import { setConfig } from "./functions.ts";
+import { begin } from "./select.ts";
 import type { Column, ParameterTypes, Plan, Prepared, Rows, Statement } from "./statement.ts";
+import { unquoted } from "./text.ts";
 
 const statement = (text: string, analyse: Statement["analyse"]): Statement => ({ text, tables: [], analyse });
 
-/** Returns the statement, or `undefined` if the text is not the driver's. */
-export function driversOwn(text: string): Statement | undefined {
+/** Returns the statement, or `undefined` if the text is not the driver's. `form`: as the catalogue writes it. */
+export function driversOwn(text: string, form: string): Statement | undefined {
   if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from (")) return check(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.date_part('epoch',")) return log(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery() as") && text.endsWith(' as "isAtWork"')) return work(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
-  return undefined;
+  const settings = SCOPE.exec(form)?.[1];
+  if (settings) return scope(text, settings);
+  return clusterQuestion(text, form);
+}
+
+// -- the settings of a scope ------------------------------------------------------------------------------------------
+
+/** Nothing of this is true on PostgreSQL, so it returns no row. Citus fails at its version. */
+const SCOPE =
+  /^select where ((?:set_config\(e'(?:[^'\\]|''|\\[^])*',e'(?:[^'\\]|''|\\[^])*',true\) is null or )+)textcat\('pgz_citus ',current_setting\('citus\.version',true\)\)::int is not null$/;
+
+function scope(text: string, settings: string): Statement {
+  const all = [...settings.matchAll(/set_config\((e'(?:[^'\\]|''|\\[^])*'),(e'(?:[^'\\]|''|\\[^])*'),true\)/g)];
+  return statement(text, () => ({
+    kind: "select",
+    columns: [],
+    *run({ session }): Rows {
+      yield* begin(session);
+      for (const [, name, value] of all) setConfig(session, unquoted(name!), unquoted(value!), true);
+      return "SELECT";
+    },
+  }));
 }
 
 // -- the guard --------------------------------------------------------------------------------------------------------

@@ -1,79 +1,28 @@
-// All statements that the model knows, by their first word.
+// The catalogue: the statements that the programs, the scripts and the driver itself send, by their texts.
 //
-// Knows which file reads which statement. To add a statement, add a line here and its file. A text that no file can
-// read is a syntax error, as every unknown statement is to the real server. The model also keeps the texts that look
-// like SQL, so that a test can fail for what the model does not know.
-import { PgError, syntaxError } from "../errors.ts";
-import { TokenReader, tokensOf, type Token } from "../tokens.ts";
-import { parseCopy } from "./copy.ts";
-import { parseClose, parseDeclare, parseFetch } from "./cursors.ts";
+// Knows which file reads which statement. Numbers, names and values may differ; any other text is unknown, and is
+// refused as a syntax error. The model keeps the unknown texts that look like SQL, so that a test fails for them. To
+// add a statement, extend the file that has a similar one, and add it to ../../catalogue.ts, which compares it with
+// real servers.
+import { syntaxError } from "../errors.ts";
+import { readCopy } from "./copy.ts";
 import { driversOwn } from "./driver.ts";
-import { parseAlter, parseCreate, parseDrop, parseLock } from "./schema.ts";
-import { parseSelect } from "./select.ts";
-import {
-  parseDeallocate,
-  parseDiscard,
-  parseDo,
-  parseExecute,
-  parseListen,
-  parseNotify,
-  parsePrepare,
-  parseUnlisten,
-} from "./sessions.ts";
-import { parseReset, parseSet, parseShow } from "./settings.ts";
+import { readSchema } from "./schema.ts";
+import { selectStatement } from "./select.ts";
+import { readOfSession } from "./sessions.ts";
 import type { Statement } from "./statement.ts";
-import { parseBegin, parseCommit, parseRelease, parseRollback, parseSavepoint } from "./transaction.ts";
-import { parseDelete, parseInsert, parseTruncate, parseUpdate } from "./write.ts";
+import { plain, split, Unknown } from "./text.ts";
+import { readChange, readInsert, readTruncate } from "./write.ts";
 
-type Parse = (reader: TokenReader, text: string) => Statement;
-
-const STATEMENTS: Readonly<Record<string, Parse>> = {
-  select: parseSelect,
-  values: parseSelect,
-  table: parseSelect,
-  insert: parseInsert,
-  update: parseUpdate,
-  delete: parseDelete,
-  truncate: parseTruncate,
-  begin: parseBegin,
-  start: parseBegin,
-  commit: parseCommit,
-  end: parseCommit,
-  rollback: parseRollback,
-  abort: parseRollback,
-  savepoint: parseSavepoint,
-  release: parseRelease,
-  set: parseSet,
-  reset: parseReset,
-  show: parseShow,
-  copy: parseCopy,
-  declare: parseDeclare,
-  fetch: parseFetch,
-  move: parseFetch,
-  close: parseClose,
-  listen: parseListen,
-  unlisten: parseUnlisten,
-  notify: parseNotify,
-  discard: parseDiscard,
-  prepare: (reader, text) => parsePrepare(reader, text, (inner) => statementOf(inner, text)),
-  execute: parseExecute,
-  deallocate: parseDeallocate,
-  do: parseDo,
-  create: parseCreate,
-  alter: parseAlter,
-  drop: parseDrop,
-  lock: parseLock,
-};
-
-/** First words of statements that PostgreSQL has and the model does not have. */
-const OTHERS = new Set(
-  `with merge explain analyze vacuum call comment grant revoke security import refresh reindex cluster checkpoint load
-  reassign`
-    .trim()
-    .split(/\s+/),
+/** First words of statements that PostgreSQL has. */
+const WORDS = new Set(
+  `select values table insert update delete truncate begin start commit end rollback abort savepoint release set reset
+  show copy declare fetch move close listen unlisten notify discard prepare execute deallocate do create alter drop lock
+  with merge explain analyze vacuum call comment grant revoke security import refresh reindex cluster checkpoint load
+  reassign wait`.split(/\s+/),
 );
 
-/** Returns the statements of a text. Calls `unknown` with a text that may be valid and that the model cannot read. */
+/** Returns the statements of a text. Calls `unknown` with a text that looks right and is not in the catalogue. */
 export function parseStatements(text: string, unknown: (text: string) => void): readonly Statement[] {
   const seen = parsed.get(text);
   if (seen) return seen;
@@ -88,49 +37,36 @@ const parsed = new Map<string, readonly Statement[]>();
 const MOST_PARSED = 1_000;
 
 function parse(text: string, unknown: (text: string) => void): Statement[] {
-  const own = driversOwn(text);
-  if (own) return [own];
-  const statements: Statement[] = [];
-  for (const { tokens, source } of split(text)) {
-    const [first] = tokens as [Token];
-    if (first.kind === "end") continue;
+  return split(text, ";").flatMap((part) => {
+    const source = part.trim();
+    const form = plain(source);
+    if (form === "") return [];
+    const [word = ""] = /^\w+/.exec(form) ?? [];
     try {
-      statements.push(statementOf(new TokenReader(text, tokens), source));
+      const read = driversOwn(source, form) ?? readOfSession(form, source) ?? readSchema(form, text);
+      return [{ text: source, ...(read ?? readOfTables(word, form, text)) }];
     } catch (error) {
-      const looksRight = Object.hasOwn(STATEMENTS, first.text) || OTHERS.has(first.text);
-      if (error instanceof PgError && error.code === "42601" && looksRight) unknown(source);
-      throw error;
+      if (!(error instanceof Unknown)) throw error;
+      if (WORDS.has(word)) unknown(source);
+      throw syntaxError(word, text.indexOf(source));
     }
-  }
-  return statements;
+  });
 }
 
-function statementOf(reader: TokenReader, text: string): Statement {
-  const { token } = reader;
-  const parse = token.kind === "word" && Object.hasOwn(STATEMENTS, token.text) ? STATEMENTS[token.text] : undefined;
-  const inParentheses = token.text === "(" ? parseSelect : undefined;
-  if (!parse || inParentheses) throw syntaxError(token.raw, token.at);
-  const statement = parse(reader, text);
-  reader.end();
-  return statement;
-}
-
-/** Splits at semicolons. The tokens keep their positions in the whole text. */
-function split(text: string): { tokens: Token[]; source: string }[] {
-  const parts: { tokens: Token[]; source: string }[] = [];
-  let from = 0;
-  let tokens: Token[] = [];
-  for (const token of tokensOf(text)) {
-    const isEnd = token.kind === "end" || (token.kind === "symbol" && token.text === ";");
-    if (!isEnd) {
-      tokens.push(token);
-      continue;
-    }
-    // An incomplete statement ends at its semicolon, or at the end of the text.
-    tokens.push({ ...token, kind: "end", ...(token.text === ";" && { raw: ";" }) });
-    parts.push({ tokens, source: text.slice(from, token.at).trim() });
-    tokens = [];
-    from = token.at + 1;
+function readOfTables(word: string, form: string, text: string): Omit<Statement, "text"> {
+  switch (word) {
+    case "select":
+      return selectStatement(form, text);
+    case "insert":
+      return readInsert(form, text);
+    case "update":
+    case "delete":
+      return readChange(form, text);
+    case "truncate":
+      return readTruncate(form, text);
+    case "copy":
+      return readCopy(form, text);
+    default:
+      throw new Unknown();
   }
-  return parts;
 }

@@ -1,67 +1,147 @@
-// What a session keeps besides settings: LISTEN, prepared statements of SQL, DISCARD; and DO, which sends a notice.
+// Statements that change the session or its transaction: BEGIN and what ends it, SET, LISTEN, prepared statements,
+// cursors, DISCARD; and DO, which sends a notice.
 //
-// Knows their syntax. Cursors are in cursors.ts.
-import { noPreparedStatement, notice, notInBlocks, PgError, preparedStatementExists } from "../errors.ts";
+// A table of texts in the form of the catalogue. The session knows what they do.
+import { notice, notInBlocks, PgError, portalExists, preparedStatementExists } from "../errors.ts";
+import { Portal } from "../portals.ts";
+import type { Doing } from "../process.ts";
 import type { Session } from "../session.ts";
-import type { TokenReader } from "../tokens.ts";
-import type { Type } from "../values.ts";
-import { coerced, Scope } from "./expressions.ts";
-import { findType, parseExpression, parseTypeName, type Node } from "./syntax.ts";
-import { ParameterTypes, quiet, type Plan, type Prepared, type Rows, type Statement } from "./statement.ts";
+import { text as textType } from "../values.ts";
+import { selectStatement } from "./select.ts";
+import { changeRole, setSetting, shown } from "./set-setting.ts";
+import { ParameterTypes, quiet, type Plan, type Statement } from "./statement.ts";
+import { Unknown, unquoted } from "./text.ts";
 
-const plain = (text: string, plan: Parameters<typeof quiet>[0]): Statement => ({
-  text,
+type Read = Omit<Statement, "text">;
+type Run = (session: Session) => string | Doing<string>;
+type Words = readonly string[];
+
+const plain = (run: Run, more: Partial<Read> = {}): Read => ({
   tables: [],
-  analyse: () => quiet(plan),
+  analyse: () => quiet(({ session }) => run(session)),
+  ...more,
 });
+const exit = (run: Run): Read => plain(run, { isTransaction: true, isExit: true });
 
-// -- LISTEN and NOTIFY ------------------------------------------------------------------------------------------------
+/** Returns what is read, for the words that the pattern has caught. `source` is the statement as it was written. */
+type Reader = (words: Words, source: string) => Read;
 
-export function parseListen(reader: TokenReader, text: string): Statement {
-  reader.expect("listen");
-  const channel = reader.name();
-  return plain(text, ({ session }) => {
-    session.checkNotRecovering("LISTEN");
-    session.listen(channel);
-    return "LISTEN";
+const STATEMENTS: readonly (readonly [pattern: RegExp, reader: Reader])[] = [
+  [/^(begin|start transaction)( .+)?$/, ([word, modes]) => begin(word!, modes ?? "")],
+  [/^commit$/, () => exit((session) => session.commit())],
+  [/^rollback$/, () => exit((session) => (session.rollBack(), "ROLLBACK"))],
+  [/^rollback to (?:savepoint )?(\w+)$/, ([name]) => exit((session) => (session.rollBackTo(name!), "ROLLBACK"))],
+  [/^savepoint (\w+)$/, ([name]) => inBlock((session) => (session.savepoint(name!), "SAVEPOINT"))],
+  [/^release (?:savepoint )?(\w+)$/, ([name]) => inBlock((session) => (session.release(name!), "RELEASE"))],
+
+  [/^set role (\w+)$/, ([role]) => plain((session) => (changeRole(session, "role", role!, false), "SET"))],
+  [
+    /^set session authorization default$/,
+    () => plain((session) => (resetRole(session, "session_authorization"), "SET")),
+  ],
+  [/^set time zone (.+)$/, ([zone]) => set("timezone", zone!)],
+  [/^set ([\w.]+)(?:=| to )(.+)$/, ([name, value]) => set(name!, value!)],
+  [/^reset all$/, () => plain(({ settings, transaction }) => (settings.resetAll(transaction), "RESET"))],
+  [/^reset role$/, () => plain((session) => (resetRole(session, "role"), "RESET"))],
+  [/^show ([\w.]+)$/, ([name]) => ({ tables: [], analyse: (session) => showPlan(session, name!) })],
+
+  [/^listen (.+)$/, ([channel]) => plain((session) => listen(session, nameOf(channel!)))],
+  [/^unlisten \*$/, () => plain((session) => (session.unlisten(undefined), "UNLISTEN"))],
+  [/^discard (all|temp|plans|sequences)$/, ([what]) => plain((session) => discard(session, what!))],
+  [/^prepare (\w+) as (.+)$/s, ([name, inner], source) => prepare(name!, selectStatement(inner!, source), source)],
+  [/^deallocate all$/, () => plain(deallocateAll)],
+  [/^declare (\w+) cursor with hold for (.+)$/s, ([name, query], source) => declare(name!, query!, source)],
+  [/^close all$/, () => plain((session) => (closeCursors(session), "CLOSE CURSOR ALL"))],
+  [
+    /^do \$\$ begin raise (\w+) '((?:[^']|'')*)'; end \$\$$/,
+    ([level, message]) => plain((it) => raise(it, level!, message!)),
+  ],
+];
+
+/** Returns the statement, or `undefined` if it is none of these. */
+export function readOfSession(text: string, source: string): Read | undefined {
+  for (const [pattern, reader] of STATEMENTS) {
+    const found = pattern.exec(text);
+    if (found) return reader(found.slice(1), source);
+  }
+  return undefined;
+}
+
+const nameOf = (name: string): string => (name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name);
+
+// -- transactions -----------------------------------------------------------------------------------------------------
+
+const inBlock = (run: Run): Read => plain(run, { isTransaction: true });
+
+const MODES: Readonly<Record<string, readonly [setting: string, value: string]>> = {
+  "isolation level serializable": ["transaction_isolation", "serializable"],
+  "isolation level repeatable read": ["transaction_isolation", "repeatable read"],
+  "isolation level read committed": ["transaction_isolation", "read committed"],
+  "isolation level read uncommitted": ["transaction_isolation", "read uncommitted"],
+  "read only": ["transaction_read_only", "on"],
+  "read write": ["transaction_read_only", "off"],
+  "not deferrable": ["transaction_deferrable", "off"],
+  deferrable: ["transaction_deferrable", "on"],
+};
+const MODE = new RegExp(`^[ ,](${Object.keys(MODES).join("|")})`);
+
+function begin(word: string, text: string): Read {
+  const modes: (typeof MODES)[string][] = [];
+  for (let rest = text; rest;) {
+    const [all, mode] = MODE.exec(rest) ?? [];
+    if (!mode) throw new Unknown();
+    modes.push(MODES[mode]!);
+    rest = rest.slice(all!.length);
+  }
+  return inBlock((session) => {
+    session.begin();
+    for (const [setting, value] of modes) setSetting(session, setting, value, true);
+    return word === "begin" ? "BEGIN" : "START TRANSACTION";
   });
 }
 
-export function parseUnlisten(reader: TokenReader, text: string): Statement {
-  reader.expect("unlisten");
-  const channel = reader.accept("*") ? undefined : reader.name();
-  return plain(text, ({ session }) => (session.unlisten(channel), "UNLISTEN"));
+// -- settings ---------------------------------------------------------------------------------------------------------
+
+function set(name: string, value: string): Read {
+  const given = value.startsWith("'") ? unquoted(value) : value;
+  return plain((session) => (setSetting(session, name, given, false), "SET"));
 }
 
-export function parseNotify(reader: TokenReader, text: string): Statement {
-  reader.expect("notify");
-  const channel = reader.name();
-  const payload = reader.accept(",") ? reader.string() : "";
-  return plain(text, ({ session }) => {
-    session.checkNotRecovering("NOTIFY");
-    session.notify(channel, payload);
-    return "NOTIFY";
-  });
+function resetRole(session: Session, name: string): void {
+  changeRole(session, name, null, false);
 }
 
-// -- DISCARD ----------------------------------------------------------------------------------------------------------
+function showPlan(session: Session, name: string): Plan {
+  shown(session, name);
+  return {
+    kind: "utility",
+    columns: [{ name: session.settings.nameOf(name), type: textType }],
+    *run({ session: runner }) {
+      yield [shown(runner, name)];
+      return "SHOW";
+    },
+  };
+}
 
-export function parseDiscard(reader: TokenReader, text: string): Statement {
-  reader.expect("discard");
-  const what = reader.accept("temporary") ? "temp" : reader.name();
-  if (!["all", "temp", "plans", "sequences"].includes(what)) throw reader.wrong();
-  return plain(text, ({ session }) => {
-    if (what === "all") discardAll(session);
-    if (what === "temp") dropTemporary(session);
-    return `DISCARD ${what.toUpperCase()}`;
-  });
+// -- what a session keeps ---------------------------------------------------------------------------------------------
+
+function listen(session: Session, channel: string): string {
+  session.checkNotRecovering("LISTEN");
+  session.listen(channel);
+  return "LISTEN";
+}
+
+function discard(session: Session, what: string): string {
+  if (what === "all") discardAll(session);
+  if (what === "temp") dropTemporary(session);
+  return `DISCARD ${what.toUpperCase()}`;
 }
 
 function discardAll(session: Session): void {
   if (session.state !== "started") throw notInBlocks("DISCARD ALL");
   if (session.isPipelining) throw new PgError("25001", "DISCARD ALL cannot be executed within a pipeline");
   const { settings, transaction } = session;
-  for (const [name, portal] of session.portals) if (portal.isCursor) session.portals.delete(name);
+  closeCursors(session);
   settings.set(transaction, "session_authorization", session.user);
   settings.set(transaction, "role", "none");
   settings.resetAll(transaction);
@@ -75,31 +155,18 @@ function dropTemporary(session: Session): void {
   for (const table of session.world.temporaryOf(session)) session.world.dropTable(table, session.transaction!);
 }
 
-// -- PREPARE, EXECUTE and DEALLOCATE ----------------------------------------------------------------------------------
-
-export function parsePrepare(reader: TokenReader, text: string, parse: (reader: TokenReader) => Statement): Statement {
-  reader.expect("prepare");
-  const name = reader.name();
-  let typeNames: { name: string; at: number }[] = [];
-  if (reader.accept("(")) {
-    typeNames = reader.list(() => ({ at: reader.token.at, name: parseTypeName(reader) }));
-    reader.expect(")");
-  }
-  reader.expect("as");
-  const statement = parse(reader);
-  return plain(text, ({ session }) => {
-    const given = typeNames.map((it) => findType(it.name, it.at));
-    const types = new ParameterTypes(given);
+function prepare(name: string, statement: Read, source: string): Read {
+  return plain((session) => {
+    const types = new ParameterTypes();
     const plan = statement.analyse(session, types);
     if (session.prepared.has(name)) throw preparedStatementExists(name);
     session.prepared.set(name, {
       name,
-      text,
-      statement,
+      text: source,
+      statement: { ...statement, text: source },
       parameters: types.all(),
       plan,
       analysedFor: session.catalogKey,
-      isFromSql: true,
       preparedAt: session.transaction!.startedAt,
       constants: types.constants,
       uses: 0,
@@ -108,101 +175,44 @@ export function parsePrepare(reader: TokenReader, text: string, parse: (reader: 
   });
 }
 
-export function parseExecute(reader: TokenReader, text: string): Statement {
-  reader.expect("execute");
-  const name = reader.name();
-  let args: Node[] = [];
-  if (reader.accept("(")) {
-    args = reader.is(")") ? [] : reader.list(() => parseExpression(reader));
-    reader.expect(")");
-  }
-  return { text, tables: [], analyse: (session) => executePlan(name, args, session) };
+function deallocateAll({ prepared }: Session): string {
+  for (const [name] of prepared) if (name !== "") prepared.delete(name);
+  return "DEALLOCATE ALL";
 }
 
-function executePlan(name: string, args: readonly Node[], session: Session): Plan {
-  const prepared = session.prepared.get(name);
-  if (!prepared?.plan) throw noPreparedStatement(name);
-  session.refresh(prepared);
-  const { plan, parameters } = prepared;
-  if (args.length !== parameters.length) return { kind: "none", columns: undefined, run: wrongCount };
-  // eslint-disable-next-line require-yield
-  function* wrongCount(): Rows {
-    return checkCount(name, args.length, parameters.length);
-  }
+function declare(name: string, text: string, source: string): Read {
+  const query = selectStatement(text, source);
   return {
-    kind: plan.kind === "none" ? "none" : plan.kind === "select" ? "select" : "utility",
-    columns: plan.columns,
-    *run(execution): Rows {
-      const scope = new Scope(execution.session, new ParameterTypes(), []);
-      const context = { ...execution, rows: [], waited: new Map<object, never>() };
-      const values = args.map((arg, at) => coerced(arg, scope, parameters[at] as Type).evaluate(context));
-      return yield* plan.run({ session: execution.session, parameters: values });
+    tables: query.tables,
+    analyse: (session, parameters) => {
+      const plan = query.analyse(session, parameters);
+      return quiet((execution) => {
+        if (execution.session.portals.has(name)) throw portalExists(name);
+        execution.session.addPortal(
+          new Portal({
+            name,
+            plan,
+            prepared: undefined,
+            execution,
+            formats: plan.columns!.map(() => 0),
+            madeIn: execution.session.transaction,
+            isHoldable: true,
+            isCursor: true,
+            source: execution.session.client.query,
+          }),
+        );
+        return "DECLARE CURSOR";
+      });
     },
   };
 }
 
-function checkCount(name: string, given: number, expected: number): never {
-  throw new PgError("42601", `wrong number of parameters for prepared statement "${name}"`, {
-    detail: `Expected ${expected} parameters but got ${given}.`,
-  });
+function closeCursors({ portals }: Session): void {
+  for (const [name, portal] of portals) if (portal.isCursor) portals.delete(name);
 }
 
-export function parseDeallocate(reader: TokenReader, text: string): Statement {
-  reader.expect("deallocate");
-  reader.accept("prepare");
-  if (reader.accept("all"))
-    return plain(text, ({ session }) => {
-      for (const [name] of session.prepared) if (name !== "") session.prepared.delete(name);
-      return "DEALLOCATE ALL";
-    });
-  const name = reader.name();
-  return plain(text, ({ session }) => {
-    if (!session.prepared.delete(name)) throw noPreparedStatement(name);
-    return "DEALLOCATE";
-  });
-}
-
-export type { Prepared };
-
-// -- DO ---------------------------------------------------------------------------------------------------------------
-
-/** `do $$ begin raise notice 'x'; end $$`. The model knows only RAISE. */
-export function parseDo(reader: TokenReader, text: string): Statement {
-  reader.expect("do");
-  const at = reader.token.at;
-  const body = reader.string();
-  const raises = [...body.matchAll(RAISE)];
-  if (!raises.length) throw reader.wrong({ kind: "string", text: body, raw: body, at });
-  return plain(text, ({ session }) => {
-    raises.forEach((found) => raise(session, found, body));
-    return "DO";
-  });
-}
-
-const RAISE = /raise\s+(debug|log|info|notice|warning|exception)\s+'((?:[^']|'')*)'(?:\s+using\s+([^;]*))?\s*;/gi;
-const OPTION = /(\w+)\s*=\s*'((?:[^']|'')*)'/g;
-
-function raise(session: Session, [, level, message, options = ""]: RegExpMatchArray, body: string): void {
-  const severity = level!.toLowerCase() === "exception" ? "ERROR" : level!.toUpperCase();
-  const code = { ERROR: "P0001", WARNING: "01000" }[severity] ?? "00000";
-  const given = Object.fromEntries(
-    [...options.matchAll(OPTION)].map(([, key, value]) => [key!.toLowerCase(), unquoted(value!)]),
-  );
-  const line = 1 + body.slice(0, body.search(/raise/i)).split("\n").length - 1;
-  const more = {
-    ...(given.detail !== undefined && { detail: given.detail }),
-    ...(given.hint !== undefined && { hint: given.hint }),
-    where: `PL/pgSQL function inline_code_block line ${line} at RAISE`,
-    ...(given.column !== undefined && { column: given.column }),
-    ...(given.constraint !== undefined && { constraint: given.constraint }),
-    ...(given.datatype !== undefined && { dataType: given.datatype }),
-    ...(given.table !== undefined && { table: given.table }),
-    ...(given.schema !== undefined && { schema: given.schema }),
-  };
-  if (severity === "ERROR") throw new PgError(given.errcode ?? code, unquoted(message!), more);
-  session.notice(notice(severity as "NOTICE", given.errcode ?? code, unquoted(message!), more));
-}
-
-function unquoted(text: string): string {
-  return text.replaceAll("''", "'");
+function raise(session: Session, level: string, message: string): string {
+  const where = "PL/pgSQL function inline_code_block line 1 at RAISE";
+  session.notice(notice(level.toUpperCase() as "NOTICE", "00000", message.replaceAll("''", "'"), { where }));
+  return "DO";
 }

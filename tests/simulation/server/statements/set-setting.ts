@@ -1,7 +1,7 @@
 // Sets a setting, as SET and set_config() do.
 //
 // Knows which settings are more than a value: those of the transaction, and roles. Must not know the syntax.
-import { PgError, warning } from "../errors.ts";
+import { PgError } from "../errors.ts";
 import type { Session } from "../session.ts";
 
 /** Sets a value; `null` acts as RESET. Returns the new value. */
@@ -57,13 +57,15 @@ export function shown(session: Session, name: string): string {
   return settings.get(name);
 }
 
-/** `name`: `role` or `session_authorization`. `null`, and `none` for a role, restore the login's own. */
+/**
+ * Each role of the model is a member of all others. `name`: `role` or `session_authorization`. `null`, and `none` for a
+ * role, restore the login's own.
+ */
 export function changeRole(session: Session, name: string, value: string | null, isLocal: boolean): string {
   const { settings, transaction, world } = session;
   const isRole = name === "role";
   if (value !== null && !(isRole && value.toLowerCase() === "none")) {
     if (!world.around.roles.includes(value)) throw new PgError("22023", `role "${value}" does not exist`);
-    if (isRole && !mayBecome(session, value)) throw new PgError("42501", `permission denied to set role "${value}"`);
     if (!isRole && value !== session.user)
       throw new PgError("42501", `permission denied to set session authorization "${value}"`);
     settings.set(transaction, name, value, isLocal);
@@ -71,13 +73,4 @@ export function changeRole(session: Session, name: string, value: string | null,
   }
   settings.set(transaction, name, isRole ? "none" : session.user, isLocal);
   return settings.get(name);
-}
-
-/** Each role of the model is a member of all others. */
-function mayBecome(_session: Session, _role: string): boolean {
-  return true;
-}
-
-export function warnOutsideBlock(session: Session, what: string): void {
-  if (session.state === "started") session.notice(warning("25P01", `${what} can only be used in transaction blocks`));
 }

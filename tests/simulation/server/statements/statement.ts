@@ -55,7 +55,6 @@ export interface Prepared {
   plan: Plan | undefined;
   /** The state of the catalog for which it was analysed. */
   analysedFor: string;
-  readonly isFromSql: boolean;
   readonly preparedAt: number;
   constants: readonly Constant[];
   /** Number of times it was bound. From the sixth time on it has one plan for all values. */

@@ -1,8 +1,7 @@
-// Repeats what peers.mjs finds in pg and postgres.js on a real PostgreSQL, because a fault that only shows in the
-// simulator may be the simulator's own.
+// The faults of pg and postgres.js that docs/reliability.md names, on a real PostgreSQL.
 //
-//   node tests/simulation/peers/real.mjs
-//   POSTGRES_JS=/some/node_modules/postgres node tests/simulation/peers/real.mjs
+//   node tests/peers/faults.mjs
+//   POSTGRES_JS=/some/node_modules/postgres node tests/peers/faults.mjs
 //
 // It prints what happens, and checks nothing. Where the order of events matters, a proxy makes each link slow.
 import { existsSync, readFileSync } from "node:fs";
@@ -11,10 +10,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import pg from "pg";
 import Cursor from "pg-cursor";
-import { startServers } from "../../servers/index.mjs";
-import { ByteProxy } from "../../support/byte-proxy.mjs";
+import { startServers } from "../servers/index.mjs";
+import { ByteProxy } from "../support/byte-proxy.mjs";
 
-const root = fileURLToPath(new URL("../../..", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = [process.env.POSTGRES_JS, "bench/node_modules/postgres", "node_modules/postgres"]
   .filter((one) => one !== undefined)
   .map((one) => path.resolve(root, one))

@@ -66,8 +66,9 @@ const commands = { ...allButDeeper, message: "The command line uses the public A
 commands.regex = `${allButDeeper.regex.replace("(?!", "(?!adapters/changes\\.ts$|")}|^(cloudflare:|bun)`;
 
 /**
- * A regular expression over SQL is wrong on nested comments, quotes or escapes, or takes exponential time: two that were
- * here did. It shows by the words that statements begin with, by the marks of comments, and by a semicolon beside blanks.
+ * A regular expression over SQL is wrong on nested comments, quotes or escapes, or takes exponential time: two that
+ * were here did. It shows by the words that statements begin with, by the marks of comments, and by a semicolon beside
+ * blanks.
  */
 const STATEMENTS =
   "select|insert|update|delete|merge|values|begin|commit|rollback|savepoint|copy|create|alter|drop|declare|listen|call|do";

@@ -1,5 +1,5 @@
-// Two rules that oxlint does not have: its `no-restricted-imports` cannot look ahead in a regular expression and does not
-// see `import()`, and it has no `no-restricted-syntax`. oxlint.config.mjs says which files they hold for, and
+// Two rules that oxlint does not have: its `no-restricted-imports` cannot look ahead in a regular expression and does
+// not see `import()`, and it has no `no-restricted-syntax`. oxlint.config.mjs says which files they hold for, and
 // tests/unit/lint.test.ts breaks them.
 
 /** Refuses imports of each form. The options are patterns: `{ regex, allowTypeImports, message }`. */

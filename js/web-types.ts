@@ -5,7 +5,7 @@
 //
 // Must not have anything that is there at run time.
 /* eslint-disable @typescript-eslint/no-empty-object-type, @typescript-eslint/no-explicit-any,
-     @typescript-eslint/no-unused-vars, @typescript-eslint/no-namespace -- as the libraries declare them */
+     @typescript-eslint/no-namespace -- as the libraries declare them */
 declare global {
   interface AbortSignal {}
   interface Blob {}

@@ -54,8 +54,9 @@ async function main() {
 
 /** Returns the command that installs everything that these suites need. */
 function setupOf(suites) {
-  const isMore = Object.values(suites).some(({ setup }) => setup === "release");
-  return [at("scripts/setup"), ...(isMore ? ["release"] : [])];
+  const parts = Object.values(suites).map(({ setup }) => setup);
+  if (parts.includes("release")) return [at("scripts/setup"), "release"];
+  return [at("scripts/setup"), ...(parts.every((part) => part === "check") ? ["check"] : [])]; // quick: no suites yet
 }
 
 /** The requested suites by name. Without a request: all of `make test`, or of a release. */

@@ -60,8 +60,7 @@ function rowsIn(text: string): { rows: string[][]; end: number } {
     const behind = afterCell(text, at);
     row.push(text.slice(at, behind));
     if (text[behind] === ",") at = behind + 1;
-    else if (!text.startsWith("\r\n", behind))
-      return { rows, end }; // the row may continue
+    else if (!text.startsWith("\r\n", behind)) return { rows, end }; // the row may continue
     else {
       rows.push(row);
       row = [];

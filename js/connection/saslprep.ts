@@ -27,7 +27,6 @@ const NOTHING = /[\xad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\u
  * mapped text, not the normalised one.
  */
 const PROHIBITED = new RegExp(
-  // eslint-disable-next-line no-misleading-character-class -- each stands for itself
   "[\\p{C}\\p{Zl}\\p{Zp}\\u0340\\u0341\\u2ff0-\\u2ffb\\ufffc\\ufffd" +
     "\\u0234-\\u024f\\u02ef-\\u02ff\\u0350-\\u035f\\u0510-\\u052f" +
     "\\u0600-\\u060b\\u060d-\\u061a\\u061c-\\u061e\\u063b-\\u063f\\u0656-\\u065f" +

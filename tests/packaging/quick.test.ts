@@ -11,6 +11,13 @@ test("a changed file of the driver chooses type checks, the unit tests that impo
   expect(tests).not.toContain("tests/unit/toon.test.ts");
 });
 
+test("of the many unit tests that see a file which all others import, only the nearest run, and the others are counted", async () => {
+  const { tests, leftOut } = await plan(["js/util/errors.ts"]);
+  expect(tests.filter((file) => file.startsWith("tests/unit/"))).toHaveLength(60);
+  expect(tests).toEqual(expect.arrayContaining([cases, "tests/unit/errors.test.ts"]));
+  expect(leftOut[0]).toMatch(/^\d+ files of tests\/unit that see a changed file from further away$/);
+});
+
 test("a changed Rust file chooses its unit tests, the unit tests that load the wasm, and the cases", async () => {
   const { rust, types, tests, leftOut } = await plan(["src/types/oid.rs"]);
   expect({ rust, types }).toEqual({ rust: true, types: false });

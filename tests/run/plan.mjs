@@ -36,6 +36,7 @@ export async function plan(changed) {
   const tests = [...(integration ? [cases] : []), ...units.chosen, ...(any(/\.md$/) ? [documents] : [])];
   const needs = [...(tests.length > 0 ? ["build"] : []), ...(integration ? ["servers"] : [])];
   const leftOut = [
+    ...(units.further > 0 ? [`${units.further} files of tests/unit that see a changed file from further away`] : []),
     ...(units.others > 0 ? [`${units.others} files of tests/unit that see none of the changed files`] : []),
     ...(rust ? ["cargo test: all but the unit tests of src/"] : []),
     ...(rust || driver
@@ -52,20 +53,45 @@ export async function plan(changed) {
 
 const isTest = (file) => /^tests\/.*\.test\.ts$/.test(file) && existsSync(path.join(root, file));
 
-/** Returns the files of tests/unit that import a changed file, directly or not, or read it; and how many do neither. */
+/**
+ * The most unit tests that run. A file that all others import, such as js/util/errors.ts, is seen by more than 200,
+ * which take two minutes.
+ */
+const MOST_UNIT_TESTS = 60;
+
+/**
+ * Returns the files of tests/unit that import a changed file, directly or not, or read it: the nearest ones. Also how
+ * many are further away, and how many see none of the changed files.
+ */
 async function unitTests(changed) {
   const all = readdirSync(path.join(root, "tests/unit"))
     .filter((name) => name.endsWith(".test.ts"))
     .map((name) => `tests/unit/${name}`);
-  const inputs = await (imports ??= importsOf(all));
-  const chosen = all.filter((test) => changed.some((file) => inputs.get(test).has(file)) || reads(test, changed));
-  return { chosen, others: all.length - chosen.length };
+  const distances = distancesFrom(changed, await (importers ??= importersOf(all)));
+  const distanceOf = (test) => (reads(test, changed) ? 1 : distances.get(test));
+  const seeing = all.filter((test) => distanceOf(test) !== undefined);
+  const nearest = seeing.sort((a, b) => distanceOf(a) - distanceOf(b)).slice(0, MOST_UNIT_TESTS);
+  return {
+    chosen: nearest.sort(),
+    further: seeing.length - nearest.length,
+    others: all.length - seeing.length,
+  };
 }
 
-/** For each test file, the files that it is bundled from. The files do not change during a run. */
-let imports;
+/** How many imports lead from each file to a changed one: 0 from the changed file itself. */
+function distancesFrom(changed, importersOfFile) {
+  const distances = new Map(changed.map((file) => [file, 0]));
+  for (const [file, distance] of distances)
+    // what is added meanwhile is visited too, the nearest first
+    for (const importer of importersOfFile.get(file) ?? [])
+      if (!distances.has(importer)) distances.set(importer, distance + 1);
+  return distances;
+}
 
-async function importsOf(tests) {
+/** For each file that a unit test is bundled from, the files that import it. They do not change during a run. */
+let importers;
+
+async function importersOf(tests) {
   const { metafile } = await build({
     absWorkingDir: root,
     entryPoints: tests,
@@ -78,8 +104,10 @@ async function importsOf(tests) {
     packages: "external",
     logLevel: "silent",
   });
-  const outputs = Object.values(metafile.outputs).filter(({ entryPoint }) => entryPoint !== undefined);
-  return new Map(outputs.map(({ entryPoint, inputs }) => [entryPoint, new Set(Object.keys(inputs))]));
+  const found = new Map();
+  for (const [file, { imports }] of Object.entries(metafile.inputs))
+    for (const { path: imported } of imports) found.set(imported, [...(found.get(imported) ?? []), file]);
+  return found;
 }
 
 /** A test that lists a folder may read any file of js/; others name the file. */

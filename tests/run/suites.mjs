@@ -1,5 +1,5 @@
 // The suites by name: what each needs and how it runs. Each returns rows (rows.mjs). `setup` names a part of
-// scripts/setup that only some suites need.
+// scripts/setup: `release` if the suite needs more than the others, `check` if it needs no servers and no browser.
 //
 // Runtimes differ in their sockets and streams, and servers differ in their responses. No runtime can change a
 // response, so only "node" runs against the older server, and all others against the newest.
@@ -61,8 +61,8 @@ const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
  * concurrently.
  */
 export const suites = {
-  rust: { run: rust, alone: true },
-  lint: { needs: ["build"], run: lint, beside: true },
+  rust: { run: rust, alone: true, setup: "check" },
+  lint: { needs: ["build"], run: lint, beside: true, setup: "check" },
   node: inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => ({})),
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
   deno: inVitest("deno", deno, everywhere),

@@ -16,7 +16,9 @@ interface Event {
 
 /** How a session's main program ended. */
 export type End =
-  { readonly kind: "done" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "stuck" };
+  | { readonly kind: "done" }
+  | { readonly kind: "failed"; readonly error: unknown }
+  | { readonly kind: "stuck" };
 
 /** A session that needs more events is assumed never to end. */
 const MOST_EVENTS = 400_000;

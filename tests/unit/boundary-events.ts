@@ -2,7 +2,7 @@
 // test --lib samples`). The compiler compares them with the types in js/wasm/boundary.ts.
 import type { EventOf, JsonEvent } from "../../js/wasm/boundary.ts";
 
-// prettier-ignore
+// oxfmt-ignore
 export const events = {
   tls: [
     {"kind":"tls","accepted":true},

@@ -1,10 +1,10 @@
-// The rooms of js/ (docs/architecture.md). eslint keeps the imports between rooms pointing down, and this test keeps
+// The rooms of js/ (docs/architecture.md). oxlint keeps the imports between rooms pointing down, and this test keeps
 // the imports between files free of circles, types included. In a circle no file can be read first.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";
-// @ts-expect-error: eslint's configuration has no types.
-import { rooms } from "../../eslint.config.js";
+// @ts-expect-error: the configuration of oxlint has no types.
+import { rooms } from "../../oxlint.config.mjs";
 
 const root = join(import.meta.dirname, "../../js");
 const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));

@@ -147,7 +147,19 @@ export interface Prepared extends Change {
 
 /** The changes within a transaction. */
 export type ContentOf<Row = Record<string, unknown>> =
-  Schema | Insert<Row> | Update<Row> | Delete<Row> | Snapshot | Truncate | Message;
+  | Schema
+  | Insert<Row>
+  | Update<Row>
+  | Delete<Row>
+  | Snapshot
+  | Truncate
+  | Message;
 
 export type AnyChange<Row = Record<string, unknown>> =
-  ContentOf<Row> | Begin | Commit | Stream | Abort | BeginPrepare | Prepared;
+  | ContentOf<Row>
+  | Begin
+  | Commit
+  | Stream
+  | Abort
+  | BeginPrepare
+  | Prepared;

@@ -10,7 +10,8 @@ export interface Candidate {
 }
 
 export type Choice<Server> =
-  { readonly is: "standby"; readonly server: Server } | { readonly is: "primary"; readonly reason: RouteReason };
+  | { readonly is: "standby"; readonly server: Server }
+  | { readonly is: "primary"; readonly reason: RouteReason };
 
 interface Wanted {
   readonly now: number;

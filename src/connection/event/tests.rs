@@ -145,7 +145,7 @@ fn samples_of_all_are_those_that_typescript_checks() {
 // test --lib samples`). The compiler compares them with the types in js/wasm/boundary.ts.
 import type { EventOf, JsonEvent } from \"../../js/wasm/boundary.ts\";
 
-// prettier-ignore
+// oxfmt-ignore
 export const events = {\n"
         .to_owned();
     let mut last = "";

@@ -18,7 +18,10 @@ const values = new Map(
   readdirSync(folder)
     .filter((name) => name.endsWith(".tsv.gz"))
     .map((name) => {
-      const lines = gunzipSync(readFileSync(`${folder}/${name}`)).toString().trimEnd().split("\n");
+      const lines = gunzipSync(readFileSync(`${folder}/${name}`))
+        .toString()
+        .trimEnd()
+        .split("\n");
       const ofType = lines.map((line) => line.split("\t")).filter(([type], _, [first]) => type === first![0]);
       const texts = ofType.map((fields) => written(fields[4]!));
       return [name.slice(0, -".tsv.gz".length), [...new Set(texts)].slice(0, 500)] as const;

@@ -174,7 +174,11 @@ function work(text: string): Statement {
     *run({ session }): Rows {
       const { around, standing } = session.world;
       const sessions = around.sessions();
-      yield [standing.isStandby, "the start", sessions.some((it) => it.processId === processId && it.state === "active")];
+      yield [
+        standing.isStandby,
+        "the start",
+        sessions.some((it) => it.processId === processId && it.state === "active"),
+      ];
       return "SELECT";
     },
   }));

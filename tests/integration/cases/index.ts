@@ -49,7 +49,7 @@ export const cases: Case[] = [
   ...cursor,
   ...transactions,
   ...transactionEnds,
-  ...lostTransactions,
+  ...differing(["sockets"], lostTransactions),
   ...retries,
   ...scopes,
   ...batch,

@@ -519,6 +519,7 @@ export class Connection {
   }
 
   #notice({ fields }: EventOf<"notice">, operation: Operation | undefined): void {
+    if (operation && fields.code === "25P01") operation.wasOutside = true;
     const { observer = this.config.observer, id: queryId } = operation?.owner?.observation ?? {};
     emit(observer, "onNotice", { ...shownFields(fields), queryId });
   }

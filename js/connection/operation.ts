@@ -132,6 +132,8 @@ export class Operation {
   command = "";
   /** The transaction status from the operation's ReadyForQuery. */
   status = "";
+  /** The server warned that no transaction was open (25P01). */
+  wasOutside = false;
   rowCount: number | null = null;
   /** Bytes of output that went to the sink. */
   bytes = 0;

@@ -10,12 +10,14 @@
 import type { QueuedCall } from "../api/turn-queue.ts";
 import { Job, sessionFailure } from "../api/call-runner.ts";
 import type { Config } from "../config/options.ts";
+import type { Operation } from "../connection/operation.ts";
 import type { Call, Holder } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
+import { firstWord } from "../util/sql-reader.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
@@ -120,7 +122,10 @@ export class Lender {
    */
   #changesSession({ subject }: Pick<Call<unknown>, "subject">): boolean {
     const { sharing, reset } = this.#pool;
-    return sharing > 1 && reset === "auto" && subject !== undefined && changeOf(subject.text) !== "none";
+    if (sharing === 1 || subject === undefined) return false;
+    const { text } = subject;
+    // Calls beside a BEGIN would be rolled back with it.
+    return /^(begin|start)$/.test(firstWord(text)) || (reset === "auto" && changeOf(text) !== "none");
   }
 
   // -- members --------------------------------------------------------------------------------------------------------
@@ -290,6 +295,17 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
 
   // -- when its call settles ------------------------------------------------------------------------------------------
 
+  /** A transaction ends with the single call that began it, because its connection goes back to the pool. */
+  refusal(operation: Operation | undefined): UsageError | undefined {
+    if (!operation) return undefined;
+    const { transactionStatus } = this.#member!.connection;
+    const status = this.isAlone ? transactionStatus : operation.status;
+    if (status === "T" || status === "E") return leftOpen();
+    return operation.wasOutside && /^(COMMIT|ROLLBACK)$/.test(operation.command)
+      ? endedNone(operation.command)
+      : undefined;
+  }
+
   /**
    * Gives the member back before the caller continues. The caller may make its next call at once, which would find no
    * connection free, and wait. A session that must be cleaned waits until its whole response has arrived.
@@ -308,6 +324,17 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
 /** The request of a lease or a transaction: a connection that no call shares, from now on. */
 export function exclusiveRequest(): BorrowRequest {
   return { isAlone: true, isStream: false, since: performance.now() };
+}
+
+const CALLS =
+  "Each call of a pool may have another connection: use transaction(), or the calls of a lease from acquire().";
+
+function leftOpen(): UsageError {
+  return new UsageError("TRANSACTION_OPEN", `The call left a transaction open, which was rolled back. ${CALLS}`);
+}
+
+function endedNone(command: string): UsageError {
+  return new UsageError("TRANSACTION_FINISHED", `There was no transaction for this ${command}. ${CALLS}`);
 }
 
 function refusedAll(count: number, cause: unknown): UsageError {

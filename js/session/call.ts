@@ -36,6 +36,8 @@ export interface Maker {
  * that exists anyway: calls wait by the thousand, and a closure would cost 100 bytes for each.)
  */
 export interface Holder {
+  /** Why the call fails although what it ran has succeeded. */
+  refusal?(operation: Operation | undefined): PgzError | undefined;
   onSuccess?(): void;
   onFailure?(error: unknown): void;
 }
@@ -213,6 +215,8 @@ export class Call<T> {
 
   succeed(value: T): void {
     if (this.finished) return;
+    const refusal = this.holder?.refusal?.(this.#operation);
+    if (refusal) return this.fail(refusal);
     this.#resolve(value);
     this.#finish();
     this.holder?.onSuccess?.();

@@ -228,6 +228,15 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
     await pool.end();
   },
 
+  "pool.query that leaves a transaction open rejects, and its client is closed": async (pg, url) => {
+    const pool = new pg.Pool({ connectionString: url, max: 1 });
+    const error = await failure(pool.query("begin"));
+    assert(String(error["message"]).includes("pool.connect()"), "what to use instead");
+    equal((await pool.query("select pg_current_xact_id_if_assigned() is null as it")).rows, [{ it: true }]);
+    equal(((await pool.query("begin; select 1 as a; commit")) as unknown as unknown[]).length, 3);
+    await pool.end();
+  },
+
   "a lost connection rejects its query, tells the client, and the pool replaces it": async (pg, url) => {
     const pool = new pg.Pool({ connectionString: url, max: 1 });
     equal((await failure(pool.query("select pg_terminate_backend(pg_backend_pid())")))["code"], "57P01");

@@ -351,9 +351,11 @@ export class Pool extends EventEmitter {
       if (isSettled) return;
       isSettled = true;
       client.removeListener("error", settle);
+      const isOpen = !error && isInTransaction(client);
       if (error instanceof DatabaseError && client.readyForQuery === false) this.#releaseWhenReady(client, error);
       else client.release(error ?? undefined);
-      if (error) done(error);
+      if (isOpen) done(leftOpen());
+      else if (error) done(error);
       else done(undefined, result);
     };
     client.once("error", settle);
@@ -406,6 +408,17 @@ export class Pool extends EventEmitter {
 function isInTransaction(client: PoolClient): boolean {
   const status = client.readyForQuery ? client.getTransactionStatus?.() : undefined;
   return status === "T" || status === "E";
+}
+
+/**
+ * pg would lend the client again, in its transaction, to any query. With `max: 1` that happens to be the next one of the
+ * same transaction; with more it is not.
+ */
+function leftOpen(): Error {
+  return new Error(
+    "The query left a transaction open, which is rolled back: each query of a pool may have another client. " +
+      "Use the queries of a client from pool.connect().",
+  );
 }
 
 function unref(timer: ReturnType<typeof setTimeout>): void {

@@ -261,6 +261,57 @@ export const pools: Case[] = [
       ),
   },
   {
+    name: "a single call of a pool that leaves a transaction open, or ends none, rejects",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const table = `left_open_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+          await pool.exec(`create table ${table} (n int4)`);
+          try {
+            const insert = `insert into ${table} values (1)`;
+            const open = { code: "TRANSACTION_OPEN", retryable: false };
+            const leaves = [
+              () => pool.query("begin"),
+              () => pool.exec("start transaction read only"),
+              () => pool.simple(`begin; ${insert}`),
+              () => pool.simple(`begin; ${insert}; commit and chain`),
+            ];
+            for (const leave of leaves) await t.assert.rejects(leave(), open);
+            const none = { code: "TRANSACTION_FINISHED", retryable: false };
+            for (const end of ["commit", "rollback"]) await t.assert.rejects(pool.exec(end), none);
+            await pool.simple(`begin; ${insert}; commit`);
+            await pool.transaction((tx) => tx.exec(insert));
+            for await (const rows of pool.cursor(`select n from ${table}`, 1)) t.assert.equal(rows.length, 1);
+            const { rows } = await pool.query<{ n: number }>(`select count(*)::int4 as n from ${table}`);
+            t.assert.deepEqual(rows, [{ n: 3 }]);
+          } finally {
+            await pool.exec(`drop table ${table}`);
+          }
+        },
+        { max: 1 },
+      ),
+  },
+  {
+    name: "a BEGIN beside calls that share its connection takes none of them along",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          await pool.query("select 1 as n");
+          const [first, begin, last] = await Promise.allSettled([
+            pool.query("select 2 as n"),
+            pool.query("begin"),
+            pool.query("select 3 as n"),
+          ]);
+          const rejected = begin as PromiseRejectedResult;
+          t.assert.deepEqual([first.status, last.status], ["fulfilled", "fulfilled"]);
+          t.assert.equal((rejected.reason as { code: string }).code, "TRANSACTION_OPEN");
+        },
+        { max: 1, pipelining: 8 },
+      ),
+  },
+  {
     name: "after an open or failed transaction, an abandoned stream or an aborted call, the next borrower is clean",
     run: (t) =>
       withPool(

@@ -122,6 +122,7 @@ const recommended = [
   "no-empty",
   "no-fallthrough",
   "no-prototype-builtins",
+  "no-redeclare",
   "no-regex-spaces",
   "no-undef",
   "no-useless-assignment",
@@ -157,7 +158,7 @@ export default {
   },
   overrides: [
     // The compiler knows these names, and more.
-    { files: ["**/*.ts", "**/*.mts"], rules: { "no-undef": "off" } },
+    { files: ["**/*.ts", "**/*.mts"], rules: { "no-redeclare": "off", "no-undef": "off" } },
     {
       files: ["js/**"],
       rules: {

@@ -7,10 +7,12 @@ import { inTime, pause } from "../support/until.mjs";
 import { flightCases } from "./flight-cases.ts";
 import { lines, through } from "./proxied.ts";
 
-/** The core puts pieces together, so no runtime changes what comes of them. */
+/** The core puts pieces together, so one size of them is enough elsewhere. */
 const pieces: Case[] = [
   ...[1, 2, 3, 5, 7].map((segment): Case => ({
     name: `a session in segments of ${segment} bytes returns the same rows`,
+    // Each runtime has a reader of its own.
+    ...(segment === 1 && { differs: ["sockets"] }),
     async run(t) {
       const { proxy, options } = await through(t, { segment });
       const { connect, sql } = t.pgz;

@@ -31,7 +31,7 @@ export async function plan(changed) {
   const types = any(/^(js\/.*\.ts|tsconfig\.json)$/);
   const driver = any(/^js\/(?!adapters\/|cli\/).*\.ts$/);
   const integration =
-    rust || driver || any(/^tests\/(integration\/(cases\/|cases\.test|context|assert|servers)|faults\/)/);
+    rust || driver || any(/^tests\/(integration\/(cases\/|cases\.test|context|registrations|assert|servers)|faults\/)/);
   const units = await unitTests(rust ? [...changed, "pkg/pgz_edge.js", "pkg/pgz_edge_bg.wasm"] : changed);
   const tests = [...(integration ? [cases] : []), ...units.chosen, ...(any(/\.md$/) ? [documents] : [])];
   const needs = [...(tests.length > 0 ? ["build"] : []), ...(integration ? ["servers"] : [])];

@@ -272,6 +272,7 @@ export const connecting: Case[] = [
   },
   {
     name: "channel binding works where the runtime shows the server's certificate, and only with SCRAM",
+    both: true,
     ownServer: true,
     async run(t) {
       const bound = { ...t.options, channelBinding: "require" as const };
@@ -316,6 +317,7 @@ export const connecting: Case[] = [
   },
   {
     name: "SCRAM with few iterations works over verified TLS, and elsewhere only when an option allows it",
+    both: true,
     ownServer: true,
     async run(t) {
       const user = `weak_${t.runtime}_${Math.random().toString(36).slice(2)}`;
@@ -360,6 +362,7 @@ export const connecting: Case[] = [
   },
   {
     name: "a cleartext password is sent over verified TLS, and elsewhere only when an option allows it",
+    both: true,
     ownServer: true,
     async run(t) {
       const clear = { user: "app_clear", password: "app_clear-secret" };

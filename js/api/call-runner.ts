@@ -214,24 +214,26 @@ export abstract class CallRunner {
    *
    * @internal
    */
-  ready(): Session | Promise<Session> {
+  ready(call: Pick<Call<unknown>, "finished">): Session | Promise<Session> {
     const session = this.connected();
-    return session instanceof Promise || session.connection.stopping ? this.#unstopped(session) : session;
+    return session instanceof Promise || session.connection.stopping ? this.#unstopped(session, call) : session;
   }
 
-  async #unstopped(connected: Session | Promise<Session>): Promise<Session> {
+  /** A call that is over meanwhile needs no session, and must not be the one that is told of a loss. */
+  async #unstopped(connected: Session | Promise<Session>, call: Pick<Call<unknown>, "finished">): Promise<Session> {
     for (;;) {
       const { stopping } = (await connected).connection;
       if (!stopping) return connected;
       await stopping;
+      if (call.finished) return connected;
       connected = this.connected();
     }
   }
 
   /** Ends the calls that wait: they may belong to the transaction that was lost. @internal */
-  loseWaiting(cause: PgzError): void {
+  loseWaiting(cause: PgzError, transaction: PgzError["transaction"]): void {
     const waiting = this.#ledger.open.filter(({ operation }) => !operation);
-    for (const call of waiting) call.interrupt(() => lostWithTransaction(cause));
+    for (const call of waiting) call.interrupt(() => lostWithTransaction(cause, transaction));
   }
 
   /**
@@ -286,7 +288,7 @@ export abstract class CallRunner {
 }
 
 /** The error of a call that was not sent, because it may belong to a transaction that was lost with its session. */
-export function lostWithTransaction(cause: PgzError, transaction?: PgzError["transaction"]): PgzError {
+export function lostWithTransaction(cause: PgzError, transaction: PgzError["transaction"]): PgzError {
   const error = connectionLost("this call was not sent, because a transaction was open", { cause });
   return Object.assign(error, transaction && { transaction });
 }
@@ -305,7 +307,7 @@ class QueuedJob<T> implements QueuedCall<T> {
   }
 
   connected(): Session | Promise<Session> {
-    return this.#runner.ready();
+    return this.#runner.ready(this.job.call);
   }
 
   failed(error: unknown, session: Session): "fail" | "begin again" {
@@ -320,15 +322,16 @@ class QueuedJob<T> implements QueuedCall<T> {
 
   /** The call reports the loss, and what became of the transaction in which it was. */
   #isLost({ connection, transaction }: Session, cause: PgzError): void {
-    const { call } = this.job;
-    if (call.finished) return;
-    connection.lossIsReported = true;
+    const { call, use } = this.job;
+    // The error of a loop or a stream may never be read.
+    if (!call.finished && (use === "alone" || use === "shared")) connection.lossIsReported = true;
     const outcome = transaction.outcomeOfLoss;
     if (outcome) call.lost = { transaction: outcome };
-    if (!this.#reconnects || !transaction.waitingAreLost) return;
+    // A client that is closed refuses the calls that wait.
+    if (!this.#reconnects || !transaction.waitingAreLost || cause.code === "CLIENT_CLOSED") return;
     // Made again by itself, the call would run outside the transaction. A callback is made again as a whole.
     call.lost = { ...call.lost, retryable: false };
-    this.#runner.loseWaiting(cause);
+    this.#runner.loseWaiting(cause, outcome);
   }
 
   free(): void {

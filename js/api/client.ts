@@ -182,7 +182,7 @@ export class Client extends OneConnection {
   async #connected(): Promise<Session> {
     for (let attempts = 1; ; attempts++) {
       if (this.#closed) throw this.#closed;
-      if (this.#session?.connection.closed && this.#session.connection.established) this.#leave(this.#session);
+      if (this.#session?.connection.closed && this.#session.connection.established) await this.#leave(this.#session);
       const session = await (this.#opening ??= this.#open());
       if (this.#closed) throw this.#closed;
       const { closed, established } = session.connection;
@@ -197,10 +197,13 @@ export class Client extends OneConnection {
    * Forgets a session that was lost. Throws if a transaction, begun in SQL, was lost with it and no call has said so:
    * on the next session the call would run outside it.
    */
-  #leave({ connection, transaction }: Session): void {
+  async #leave({ connection, transaction }: Session): Promise<void> {
     this.#forget();
     const outcome = transaction.outcomeOfLoss;
-    if (outcome && !connection.lossIsReported) throw lostWithTransaction(connection.closed!, outcome);
+    if (!outcome || connection.lossIsReported) return;
+    await undefined; // calls that are made in this turn are of the same transaction
+    this.loseWaiting(connection.closed!, outcome);
+    throw lostWithTransaction(connection.closed!, outcome);
   }
 
   async #open(): Promise<Session> {

@@ -9,7 +9,7 @@ import type { Operation, Owner } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { encoder } from "../util/bytes.ts";
 import type { PgzError } from "../util/errors.ts";
-import { firstWord, hasSeveral } from "../util/sql-reader.ts";
+import { firstWords } from "../util/sql-reader.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
@@ -44,10 +44,10 @@ const NONE: readonly string[] = [];
 const COMMITTING = /^(commit|end|prepare)$/;
 const BEGINNING = /^(begin|start)$/;
 
-/** Whether the call has such a statement. Of several in one text any may be one. */
+/** Whether the call has such a statement. */
 function concerns({ subject }: Owner, words: RegExp): boolean {
   const { text = "", texts = [text] } = subject ?? {};
-  return texts.some((one) => hasSeveral(one) || words.test(firstWord(one)));
+  return texts.flatMap(firstWords).some((word) => words.test(word));
 }
 
 export class TransactionBlock {
@@ -109,9 +109,9 @@ export class TransactionBlock {
    */
   get outcomeOfLoss(): PgzError["transaction"] {
     if (this.place !== "inside") return undefined;
-    return this.#connection.unanswered.some((owner) => !owner || concerns(owner, COMMITTING))
-      ? "unknown"
-      : "rolled back";
+    const { closed, unanswered } = this.#connection;
+    if (closed?.retryable) return "rolled back"; // the server had not begun what was in flight
+    return unanswered.some((owner) => !owner || concerns(owner, COMMITTING)) ? "unknown" : "rolled back";
   }
 
   /** Whether the calls that wait may belong to a transaction that was lost with the connection: its BEGIN may be lost. */

@@ -123,8 +123,11 @@ export class Cursor<Row> {
   }
 
   #lost(error: PgzError): void {
-    // The cursor is told, or needs to tell nothing of a transaction of its own.
-    if (this.#isOwn || !this.#call.finished) this.#session.connection.lossIsReported = true;
+    const { connection, transaction } = this.#session;
+    // A transaction of its own needs no other report. One of the user's does: a loop that is left reads no error.
+    const outcome = transaction.outcomeOfLoss;
+    if (this.#isOwn) connection.lossIsReported = true;
+    else if (outcome) this.#call.lost = { transaction: outcome };
     if (this.#isStarting) return; // the start fails by itself
     // After an answered COMMIT the call has succeeded: some servers then end the session at once.
     if (!this.#commit || this.#session.transaction.status !== "I") this.#call.fail(error);
@@ -152,7 +155,7 @@ export class Cursor<Row> {
 
   async #closePortal(): Promise<void> {
     const { connection } = this.#session;
-    const closing = connection.operate((handle) => handle.close_portal());
+    const closing = connection.operate((handle) => handle.close_portal(), {}, this.#call);
     // The time limit is that of an aborted operation's cleanup.
     connection.abandonWithoutCancel(closing);
     await closing.cleanup;

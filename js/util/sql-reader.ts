@@ -264,6 +264,18 @@ export function firstWord(text: string): string {
   return classOf(text.charCodeAt(at)) === LETTER ? lowerCase(text.slice(at, afterWord(text, at))) : "";
 }
 
+/** The first word of each statement, in lower case. If a text can be read in two ways: of both. */
+export function firstWords(text: string): string[] {
+  return text.includes(";") ? readings(text).flatMap(beginnings) : [firstWord(text)];
+}
+
+function beginnings(reader: SqlReader): string[] {
+  const words: string[] = [];
+  for (let before: Kind = "semicolon"; reader.next() !== "end"; before = reader.kind)
+    if (before === "semicolon" && reader.kind === "word") words.push(reader.name);
+  return words;
+}
+
 /** Whether more than one statement would run. */
 export function hasSeveral(text: string): boolean {
   return text.includes(";") && readings(text).some(hasSecond);

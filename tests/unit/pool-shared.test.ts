@@ -83,8 +83,9 @@ test("a call that is aborted when it is just given its place leaves the place to
 test("a call that cannot begin on the connection it was given fails, and returns the connection", async () => {
   const { pool, server, answers, calls } = await sharedBy(2);
   server.status = "T";
+  const refused = expect(calls[0]).rejects.toMatchObject({ code: "TRANSACTION_OPEN" });
   await answers.one();
-  await calls[0];
+  await refused;
   const failed = vi.fn();
   pool.scope({ role: "r" }).query("select n").catch(failed);
   await quiet();

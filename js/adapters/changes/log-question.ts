@@ -72,8 +72,7 @@ export function confirmedIn(row: readonly (string | null)[]): bigint | undefined
 }
 
 /** When the server was started, in a form that no setting changes: `extra_float_digits` changes a float8's text. */
-const INSTANCE =
-  "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.numeric::pg_catalog.text";
+const INSTANCE = "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())::numeric::pg_catalog.text";
 
 /** Asks any connection to the server whether it is still a standby. */
 export const STANDBY_QUESTION = `select pg_catalog.pg_is_in_recovery() as "isStandby", ${INSTANCE} as instance`;

@@ -55,6 +55,42 @@ export const lostTransactions: Case[] = [
       }),
   },
   {
+    name: "all calls that are made together after a transaction was lost with its session reject",
+    ownServer: true,
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.exec(`create table ${s}.t (n int4)`);
+        await client.exec("begin");
+        const insert = `insert into ${s}.t values (1)`;
+        await client.exec(insert);
+        await terminate(t, await pidOf(client));
+        await noticed(t, client);
+        const calls = [client.exec(insert), client.exec(insert), client.exec("commit")];
+        for (const { status } of await Promise.allSettled(calls)) t.assert.equal(status, "rejected");
+        t.assert.deepEqual((await client.query(`select n from ${s}.t`)).rows, []);
+      }),
+  },
+  {
+    name: "a loop that is left while its transaction is lost with its session does not hide that",
+    ownServer: true,
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.exec(`create table ${s}.t (n int4)`);
+        const select = "select n from generate_series(1, 9) n";
+        for (const loop of [() => client.cursor(select, 2), () => client.rows(select)]) {
+          const pid = await pidOf(client);
+          await client.exec("begin");
+          for await (const _ of loop()) {
+            await terminate(t, pid);
+            await noticed(t, client);
+            break;
+          }
+          await rejectsOnce(t, client, () => client.exec(`insert into ${s}.t values (1)`));
+        }
+        t.assert.deepEqual((await client.query(`select n from ${s}.t`)).rows, []);
+      }),
+  },
+  {
     name: "a transaction that idled too long is lost with its session: the next call says so",
     ownServer: true,
     run: (t) =>

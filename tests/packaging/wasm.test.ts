@@ -20,7 +20,7 @@ const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_b
  * all runtimes. 85,000 of its bytes are `pgz-edge/testing`, which is in it twice, 10,500 decide on which server a
  * stream of changes may continue, and 12,000 read a snapshot without running code of the tables' owners.
  */
-const BOUNDS = { readme_worker_gzip_bytes: 148_500, tarball_bytes: 1_042_000, unpacked_bytes: 3_670_000 };
+const BOUNDS = { readme_worker_gzip_bytes: 148_800, tarball_bytes: 1_042_000, unpacked_bytes: 3_670_000 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();

@@ -2,7 +2,8 @@
 //
 // Every runtime has the hash, and its answer is also a policy: Node in FIPS mode refuses MD5, and an implementation in
 // wasm would bypass that. The crate `md-5` would also cost 1.6 kB (gzip) in every Worker. Without MD5 in the runtime,
-// connecting fails with AUTH_METHOD_UNSUPPORTED. SCRAM's hashes are in the core, which needs them within one step.
+// connecting fails with AUTH_METHOD_UNSUPPORTED, which advises a new password; in `pgz-edge/slim` it needs the `md5` of
+// `installRuntime`. SCRAM's hashes are in the core, which needs them within one step.
 //
 // Knows one formula (manual, "Protocol Flow"). Must not know whether MD5 is allowed: the core asks only where it is.
 import { AuthenticationError } from "../util/errors.ts";

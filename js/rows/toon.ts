@@ -3,9 +3,8 @@
 //
 // Its first line has the number of rows, so it can only be written when all rows have come: the result is held in
 // memory. Values are handled as text, never as JavaScript numbers, so no digit is lost. A cell must be primitive: json,
-// arrays and composites become their JSON text. The
-// tests read the result with the specification's own decoder. The lines themselves are pgz's dialect, because it can be
-// streamed.
+// arrays and composites become their JSON text. The tests read the result with the specification's own decoder. The
+// lines themselves are pgz's dialect, because it can be streamed.
 
 import { encoder, type OwnBytes } from "../util/bytes.ts";
 

@@ -1,7 +1,7 @@
 // Round trips, counted by a byte proxy in front of a real server: which messages leave together, and how often a call
 // waits for a response.
 //
-// Cases as in tests/integration (same context, every runtime); they are here because they need the fault host. A flight
+// Cases as in tests/integration (same context); they are here because they need the fault host. A flight
 // is a change of direction to client-to-server, counted from TCP open, so no case depends on time.
 import type { Transaction } from "../../js/index.ts";
 import type { Case } from "../integration/context.ts";

@@ -1,7 +1,7 @@
 // Cases with a byte proxy in front of a real server: flights (flight-cases.ts), cancels, bytes in the smallest pieces,
 // and connections that end or stall in the middle of a result.
 //
-// Cases as in tests/integration (same context, every runtime); they are here because they need the fault host.
+// Cases as in tests/integration (same context); they are here because they need the fault host.
 import { differing, type Case } from "../integration/context.ts";
 import { inTime, pause } from "../support/until.mjs";
 import { flightCases } from "./flight-cases.ts";

@@ -182,7 +182,9 @@ export class Client extends OneConnection {
   async #connected(): Promise<Session> {
     for (let attempts = 1; ; attempts++) {
       if (this.#closed) throw this.#closed;
-      if (this.#session?.connection.closed && this.#session.connection.established) await this.#leave(this.#session);
+      const left = this.#session;
+      const refusal = left?.connection.closed && left.connection.established ? this.#leave(left) : undefined;
+      if (refusal) await refusal;
       const session = await (this.#opening ??= this.#open());
       if (this.#closed) throw this.#closed;
       const { closed, established } = session.connection;
@@ -194,16 +196,19 @@ export class Client extends OneConnection {
   }
 
   /**
-   * Forgets a session that was lost. Throws if a transaction, begun in SQL, was lost with it and no call has said so:
+   * Forgets a session that was lost. Rejects if a transaction, begun in SQL, was lost with it and no call has said so:
    * on the next session the call would run outside it.
    */
-  async #leave({ connection, transaction }: Session): Promise<void> {
+  #leave({ connection, transaction }: Session): Promise<never> | undefined {
     this.#forget();
     const outcome = transaction.outcomeOfLoss;
-    if (!outcome || connection.lossIsReported) return;
+    return outcome && !connection.lossIsReported ? this.#refuse(connection.closed!, outcome) : undefined;
+  }
+
+  async #refuse(cause: PgzError, outcome: PgzError["transaction"]): Promise<never> {
     await undefined; // calls that are made in this turn are of the same transaction
-    this.loseWaiting(connection.closed!, outcome);
-    throw lostWithTransaction(connection.closed!, outcome);
+    this.loseWaiting(cause, outcome);
+    throw lostWithTransaction(cause, outcome);
   }
 
   async #open(): Promise<Session> {

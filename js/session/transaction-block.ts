@@ -114,7 +114,7 @@ export class TransactionBlock {
     return unanswered.some((owner) => !owner || concerns(owner, COMMITTING)) ? "unknown" : "rolled back";
   }
 
-  /** Whether the calls that wait may belong to a transaction that was lost with the connection: its BEGIN may be lost. */
+  /** Whether the calls that wait may belong to a transaction that was lost with the connection, or to a lost BEGIN. */
   get waitingAreLost(): boolean {
     return this.place === "inside" || this.#connection.unanswered.some((owner) => owner && concerns(owner, BEGINNING));
   }

@@ -263,7 +263,7 @@ function lieOf(name: string, { code, retryable, transaction, writes }: Settled, 
   if (!name.startsWith("transaction") || code === "") return undefined;
   // After CommandComplete of COMMIT, which may have arrived before the cut, the transaction has committed.
   const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);
-  const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown)$/;
+  const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown|rolled back)$/;
   return known.test(String(transaction))
     ? undefined
     : `COMMIT ${commits ? "left" : "stayed"}, and it is ${transaction}`;

@@ -8,11 +8,11 @@
 //
 // A folder sees only the changes that no cheaper folder has noticed. Stryker tries those of TypeScript against the unit
 // tests, and the simulator's sweep tries what is left: neither needs a build for each. After that few are left, and
-// most folders notice none of them. So several changes are made at once, and only a run that fails is repeated with half
-// of them. Two changes of one file are never made at once.
+// most folders notice none of them. So several changes are made at once, and only a run that fails is repeated with
+// half of them. Two changes of one file are never made at once.
 //
-// By hand, on an idle machine. Changes of Rust need cargo-mutants: `cargo install --locked cargo-mutants`. Everything is
-// kept in .cache/map/<seed>, beside the copy.
+// By hand, on an idle machine. Changes of Rust need cargo-mutants: `cargo install --locked cargo-mutants`. Everything
+// is kept in .cache/map/<seed>, beside the copy.
 //
 // Knows folders and suites as tests/run.mjs takes them. Must not know what a test does.
 import { spawnSync } from "node:child_process";

@@ -1,5 +1,5 @@
-// What Stryker runs for each mutant: the unit tests but for the two slow ones, which test the wasm, and for one that needs
-// the certificates of the servers.
+// What Stryker runs for each mutant: the unit tests but for the two slow ones, which test the wasm, and for one that
+// needs the certificates of the servers.
 import { defineConfig } from "vitest/config";
 import { BaseSequencer } from "vitest/node";
 

@@ -71,8 +71,9 @@ export function confirmedIn(row: readonly (string | null)[]): bigint | undefined
   return confirmed === null ? undefined : lsnOf(confirmed);
 }
 
-/** When the server was started, in a form that no setting changes: `extra_float_digits` changes a float8's text. */
-const INSTANCE = "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())::numeric::pg_catalog.text";
+/** When the server was started, in a form that no setting changes: a time zone, or the digits of a float8. */
+const INSTANCE =
+  "pg_catalog.to_char(pg_catalog.timezone('UTC', pg_catalog.pg_postmaster_start_time()), 'YYYYMMDDHH24MISSUS')";
 
 /** Asks any connection to the server whether it is still a standby. */
 export const STANDBY_QUESTION = `select pg_catalog.pg_is_in_recovery() as "isStandby", ${INSTANCE} as instance`;

@@ -411,8 +411,8 @@ function isInTransaction(client: PoolClient): boolean {
 }
 
 /**
- * pg would lend the client again, in its transaction, to any query. With `max: 1` that happens to be the next one of the
- * same transaction; with more it is not.
+ * pg would lend the client again, in its transaction, to any query. With `max: 1` that happens to be the next one of
+ * the same transaction; with more it is not.
  */
 function leftOpen(): Error {
   return new Error(

@@ -1,5 +1,5 @@
-// Defines an integration case and its context. A case is written once, and runs in Node on each server. In Deno, Bun and
-// workerd, and under TLS, it runs where it says what can differ there, and everywhere in a release. So it uses web
+// Defines an integration case and its context. A case is written once, and runs in Node on each server. In Deno, Bun
+// and workerd, and under TLS, it runs where it says what can differ there, and everywhere in a release. So it uses web
 // standards, `t.pgz`, `t.side` and `t.faults`, and nothing of a runtime.
 import type * as pgz from "../../js/index.ts";
 import type { ServerDescriptor } from "../servers/index.mjs";

@@ -311,9 +311,9 @@ class QueuedJob<T> implements QueuedCall<T> {
   }
 
   failed(error: unknown, session: Session): "fail" | "begin again" {
-    // Not after a refused login: its error is the answer to the call that connected.
     const { job } = this;
     const { connection, transaction } = session;
+    // Not after a refused login: its error is the answer to the call that connected.
     const mayRepeat = this.#reconnects && sessionFailure(error, session) === "ended session";
     if (mayRepeat && job.goesElsewhere("ended session", transaction.place, 1)) return "begin again";
     if (error === connection.closed) this.#isLost(session, error as PgzError);

@@ -13,11 +13,11 @@ import type { Config } from "../config/options.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { Call, Holder } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
+import { mayBegin } from "../session/transaction-block.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
-import { firstWord } from "../util/sql-reader.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
@@ -125,7 +125,7 @@ export class Lender {
     if (sharing === 1 || subject === undefined) return false;
     const { text } = subject;
     // Calls beside a BEGIN would be rolled back with it.
-    return /^(begin|start)$/.test(firstWord(text)) || (reset === "auto" && changeOf(text) !== "none");
+    return mayBegin(text) || (reset === "auto" && changeOf(text) !== "none");
   }
 
   // -- members --------------------------------------------------------------------------------------------------------

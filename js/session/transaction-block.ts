@@ -41,13 +41,15 @@ export function putInFront(handle: CoreConnection, preludes: readonly string[]):
 const NONE: readonly string[] = [];
 
 /** PREPARE TRANSACTION keeps a transaction too. */
-const COMMITTING = /^(commit|end|prepare)$/;
-const BEGINNING = /^(begin|start)$/;
+const mayCommit = (text: string) => firstWords(text).some((word) => /^(commit|end|prepare)$/.test(word));
 
-/** Whether the call has such a statement. */
-function concerns({ subject }: Owner, words: RegExp): boolean {
+/** Whether a statement of the text begins a transaction, which another statement may end. */
+export const mayBegin = (text: string): boolean => firstWords(text).some((word) => /^(begin|start)$/.test(word));
+
+/** The texts of the call that an operation belongs to. */
+function textsOf({ subject }: Owner): readonly string[] {
   const { text = "", texts = [text] } = subject ?? {};
-  return texts.flatMap(firstWords).some((word) => words.test(word));
+  return texts;
 }
 
 export class TransactionBlock {
@@ -111,12 +113,14 @@ export class TransactionBlock {
     if (this.place !== "inside") return undefined;
     const { closed, unanswered } = this.#connection;
     if (closed?.retryable) return "rolled back"; // the server had not begun what was in flight
-    return unanswered.some((owner) => !owner || concerns(owner, COMMITTING)) ? "unknown" : "rolled back";
+    return unanswered.some((owner) => !owner || textsOf(owner).some(mayCommit)) ? "unknown" : "rolled back";
   }
 
   /** Whether the calls that wait may belong to a transaction that was lost with the connection, or to a lost BEGIN. */
   get waitingAreLost(): boolean {
-    return this.place === "inside" || this.#connection.unanswered.some((owner) => owner && concerns(owner, BEGINNING));
+    return (
+      this.place === "inside" || this.#connection.unanswered.some((owner) => owner && textsOf(owner).some(mayBegin))
+    );
   }
 
   /** Whether a flight with BEGIN has failed, in the transaction that was begun last. */

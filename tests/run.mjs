@@ -12,11 +12,12 @@
 // Nothing is skipped silently: a skipped test, and a suite that cannot start, runs out of time or finds no test, are
 // failures with a reason. The last line is always `N passed, M failed`; the exit status is 1 when M is not 0.
 import { loadavg } from "node:os";
-import { wanted } from "./run/arguments.mjs";
+import { forVitest, wanted } from "./run/arguments.mjs";
 import { cpuSeconds, overBudget, slowness } from "./run/budget.mjs";
 import { at, environment, killAll, LAST, minutes, run, timeLeft } from "./run/command.mjs";
 import { begin, leftBy, remove, removeFiles, variablesOf } from "./run/leftovers.mjs";
 import { plannedQuick } from "./run/quick.mjs";
+import { commitOfTree, recordOf } from "./run/record.mjs";
 import { failure, table, time } from "./run/rows.mjs";
 import { startServersOfAll } from "./run/servers.mjs";
 import { releaseSuites, suites as ordinary } from "./run/suites.mjs";
@@ -30,6 +31,7 @@ const parts = [];
 /** Missing prerequisites of suites: name -> reason. */
 const unmet = {};
 let leftOut = [];
+const releases = recordOf(commitOfTree(), at(".cache/test-release.json"));
 const theRun = begin();
 Object.assign(environment, variablesOf(theRun));
 Object.assign(process.env, variablesOf(theRun));
@@ -104,9 +106,17 @@ async function runSuite(name, { needs = [], run: suite }) {
   const missing = needs.find((need) => unmet[need] !== undefined);
   const late = timeLeft() === 0 ? `not begun: all took ${LAST / minutes(1)} minutes` : undefined;
   const reason = late ?? unmet[missing];
+  const passed = isRelease ? releases.passed(name) : undefined;
+  if (passed !== undefined) return void rows.push({ label: `${name}, passed before`, ...passed });
   const work = async () => (reason === undefined ? suite() : [failure(name, reason)]);
-  rows.push(...(await part(name, work).catch((error) => [failure(name, error.message)])));
+  const found = await part(name, work).catch((error) => [failure(name, error.message)]);
+  rows.push(...found);
+  const cost = parts.findLast((one) => one.name === name);
+  if (isRecorded(name)) releases.add(name, found, cost);
 }
+
+/** A release's suite that has run whole, even alone. */
+const isRecorded = (name) => forVitest.length === 0 && releaseSuites[name] !== undefined;
 
 /** Counts what the run has left on the machine, and removes it. */
 async function cleanUp() {
@@ -168,6 +178,8 @@ function report() {
     ["part", "seconds", "cpu", "load"],
     [...parts, all].map(({ name, seconds, cpu, load }) => [name, time(seconds), time(cpu), time(load)]),
   );
+  const ofReleases = ["suite of a release", "commit", "passed", "failed", "seconds", "cpu"];
+  if (isRelease) table(ofReleases, releases.lines(Object.keys(releaseSuites)));
   process.stdout.write(`\nThis machine takes ${slow.toFixed(2)} times as long as the one of the budgets.\n`);
   if (leftOut.length > 0) process.stdout.write(`\nLeft out:\n${leftOut.map((line) => `  ${line}\n`).join("")}`);
   const reasons = rows.flatMap(({ label, reasons: all = [] }) =>

@@ -309,3 +309,15 @@ test("a call that waits for its turn ends with close, without a new connection",
   await closing;
   expect(await isPending(another)).toBe(true);
 });
+
+test("a listener is independent of its client and continues after the client's end", async () => {
+  const pending = client.listen("jobs");
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.commandComplete("LISTEN"), wire.readyForQuery());
+  const listener = await pending;
+  await client.close();
+  session.send(wire.message("A", wire.int32(9), Buffer.from("jobs\0seven\0")));
+  expect((await listener[Symbol.asyncIterator]().next()).value).toMatchObject({ payload: "seven" });
+  await listener.close();
+});

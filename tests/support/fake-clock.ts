@@ -1,6 +1,6 @@
 // A clock that only a test moves: timers, `performance.now`, `Date.now`, and a `Math.random` that always returns 0.
 // Resetting it ten thousand times is cheap, unlike with vitest's own.
-import { vi } from "vitest";
+import { afterEach, beforeEach, vi } from "vitest";
 
 const { now } = Date;
 const { random } = Math;
@@ -66,4 +66,12 @@ export class FakeClock {
     const [first] = [...this.#timers].filter(([, { at }]) => at <= end).sort(([, a], [, b]) => a.at - b.at);
     return first;
   }
+}
+
+/** The clock of each test of a file. */
+export function useFakeClock(): FakeClock {
+  const clock = new FakeClock();
+  beforeEach(() => clock.install().reset());
+  afterEach(() => clock.uninstall());
+  return clock;
 }

@@ -44,3 +44,9 @@ export async function running(
   await quiet();
   return { session, call };
 }
+
+/** Expects the first flight of a transaction, with "select n", and answers it. */
+export async function begins(session: Session): Promise<void> {
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  session.send(BEGUN, ...inside());
+}

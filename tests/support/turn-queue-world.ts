@@ -81,4 +81,9 @@ export class TurnQueueWorld {
     const all = this.log.splice(0);
     return [...all.filter((line) => !isFree(line)), ...all.filter(isFree).sort()];
   }
+
+  /** The same in one line. */
+  async told(): Promise<string> {
+    return (await this.news()).join(", ");
+  }
 }

@@ -1,5 +1,5 @@
 // How the SQLSTATE of a failed attempt is classified (js/statement/attempts.ts), and the pause before the next attempt.
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import {
   attemptsOf,
@@ -15,7 +15,7 @@ import {
 import type { Operation } from "../../js/connection/operation.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
 import { fromErrorResponse, PgzError, UsageError } from "../../js/util/errors.ts";
-import { FakeClock } from "../support/fake-clock.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 import { quiet } from "../support/memory-session.ts";
 
 const error = (code: string, routine?: string, message = "failed") =>
@@ -100,9 +100,7 @@ test("an outdated attempt carries its failure and the operation that was sent", 
 
 // -- the pause -------------------------------------------------------------------------------------------------------
 
-const clock = new FakeClock();
-beforeEach(() => void clock.install().reset());
-afterEach(() => clock.uninstall());
+const clock = useFakeClock();
 
 const conflict = error("40001");
 

@@ -1,4 +1,5 @@
-// Each option that a call may set takes effect there. An option that no code reads would be accepted and do nothing.
+// Each option that a call may set takes effect there, and a misspelt one is refused. An option that no code reads would
+// be accepted and do nothing.
 import { expect, test } from "vitest";
 import { CALL_OPTIONS } from "../../js/api/options.ts";
 import { namesBy, OPTIONS } from "../../js/config/table.ts";
@@ -14,6 +15,7 @@ test.each([
   newClient({ observer: { onSlowQuery: () => {} } });
   const wrong = client[call]("select 1", { [name]: Symbol("none") });
   await expect(wrong).rejects.toMatchObject({ code: "INVALID_OPTION", message: expect.stringContaining(`"${name}"`) });
+  expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
 });
 
 // -- options that only calls have ------------------------------------------------------------------------------------
@@ -47,4 +49,16 @@ test.each([
   await expect(make(input, { [name]: Symbol("none") })).rejects.toMatchObject({
     ...{ code: "INVALID_OPTION", message: expect.stringContaining(`"${name}"`) },
   });
+});
+
+test.each([
+  ["rowmode", "rowMode"],
+  ["closeWhenFinished", "closeWhenDone"],
+  ["csv_formulas", "csvFormulas"],
+  ["max_row", "maxRows"],
+])("%s is no option, and the error suggests %s", async (name, nearest) => {
+  await expect(client.query("select 1", { [name]: true })).rejects.toMatchObject({
+    ...{ name: "UsageError", code: "UNKNOWN_OPTION", message: expect.stringContaining(`"${nearest}"`) },
+  });
+  expect(client.stats().queries).toBe(0);
 });

@@ -4,7 +4,18 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createClient } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";
 import { createPool } from "../../js/pool/pool.ts";
-import { begun, ended, learn, letIn, rows, useMemoryServer, type Session } from "../support/memory-session.ts";
+import {
+  accepted,
+  begun,
+  ended,
+  failure,
+  isPending,
+  learn,
+  letIn,
+  rows,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
 
 useMemoryServer();
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
@@ -12,18 +23,19 @@ afterEach(() => void vi.useRealTimers());
 
 const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds);
 let databases = 0;
+const place = () => ({ host: "memory", user: "u", database: `closing${databases++}`, sslmode: "disable" }) as const;
 
 interface Closed {
   readonly session: Session;
   readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly stats: () => object;
   /** The error that ended the stream. `undefined` while it is open. */
   outcome: unknown;
 }
 
 /** Opens a stream, and closes or releases its owner once its first row has arrived. */
 async function closedUnder(of: string, options: Options = {}, timeout?: number): Promise<Closed> {
-  const place = { host: "memory", user: "u", database: `closing${databases++}`, sslmode: "disable" } as const;
-  const all = { ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe", ...options } as const;
+  const all = { ...place(), flushBytes: 1, flushInterval: 0, firstRun: "describe", ...options } as const;
   const owner = of === "client" ? createClient(all) : createPool(all);
   const acquiring = "acquire" in owner && of === "lease" ? owner.acquire() : undefined;
   const opening = (acquiring ?? Promise.resolve(owner)).then((calls) => calls.stream("select n", { timeout }));
@@ -34,7 +46,7 @@ async function closedUnder(of: string, options: Options = {}, timeout?: number):
   await (await acquiring)?.release();
   if (of === "client") await owner.close();
   if (of === "pool") await createdPool(owner).close({ timeout: 0 });
-  const closed: Closed = { session, reader, outcome: undefined };
+  const closed: Closed = { session, reader, stats: () => owner.stats(), outcome: undefined };
   reader.closed.then(
     () => (closed.outcome = "read"),
     (error: unknown) => (closed.outcome = error),
@@ -48,19 +60,29 @@ const owners = Object.keys(codes) as (keyof typeof codes)[];
 
 test.each(owners)("a reader that waits for a silent server gets an error 30 s after the last byte (%s)", async (of) => {
   const closed = await closedUnder(of);
-  await closed.reader.read();
+  const { session, reader } = closed;
+  expect(closed.stats()).toMatchObject(of === "lease" ? { total: 1 } : { state: "closed" });
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
   await pass(20_000);
-  closed.session.send(rows(1, 2));
-  await closed.reader.read();
+  session.send(rows(1, 2));
+  await reader.read();
   await pass(29_000);
   expect(closed.outcome).toBe(undefined);
+  if (of !== "client") expect(closed.stats()).toMatchObject({ total: 1 });
   await pass(10_000);
   expect(closed.outcome).toMatchObject({ code: codes[of] });
+  if (of === "client") expect(await session.flight()).toEqual(["Terminate"]);
+  // The pool of a lease is open. It gives up the session, since the server does not answer a cancel.
+  await pass(2_000);
+  if (of !== "client") expect(closed.stats()).toMatchObject({ total: 0 });
 });
 
 test.each(owners)("closeTimeout sets the time, also for a stream that is not read (%s)", async (of) => {
   const closed = await closedUnder(of, { closeTimeout: 5_000 });
   closed.session.send(rows(1, 2));
+  await pass(4_900);
+  await closed.reader.read();
+  closed.session.send(rows(2, 9));
   await pass(4_900);
   expect(closed.outcome).toBe(undefined);
   await pass(2_000);
@@ -72,9 +94,12 @@ test.each(owners)("closeTimeout 0 means for ever (%s)", async (of) => {
   await closed.reader.read();
   await pass(86_400_000);
   expect(closed.outcome).toBe(undefined);
+  const ending = closed.session.flight();
+  expect(await isPending(ending)).toBe(true);
   closed.session.send(rows(1, 2), ended(2));
   expect((await closed.reader.read()).done).toBe(false);
   expect((await closed.reader.read()).done).toBe(true);
+  if (of !== "lease") expect(await ending).toEqual(["Terminate"]);
 });
 
 test.each(owners)("the timeout of the call applies instead for a reader that waits (%s)", async (of) => {
@@ -100,8 +125,8 @@ test("bytes from the server keep a stream open, even before they make a whole ro
 });
 
 test("a stream that its server has not begun ends too, and so does its call", async () => {
-  const pool = createPool({ host: "memory", user: "u", database: `closing${databases++}`, sslmode: "disable" });
-  const opening = pool.stream("select n").catch((error: unknown) => error);
+  const pool = createPool(place());
+  const opening = failure(pool.stream("select n"));
   const session = await letIn();
   await session.flight();
   await pool.close({ timeout: 0 });
@@ -110,4 +135,15 @@ test("a stream that its server has not begun ends too, and so does its call", as
   await pass(10_000);
   expect(await opening).toMatchObject({ code: "POOL_CLOSED" });
   expect(pool.stats().total).toBe(0);
+});
+
+test("a stream whose client still connects ends closeTimeout after the close", async () => {
+  const one = createClient(place(), { closeTimeout: 5_000, connectTimeout: 60_000 });
+  const opening = failure(one.stream("select n"));
+  await (await accepted()).flight();
+  await one.close();
+  await pass(4_900);
+  expect(await isPending(opening)).toBe(true);
+  await pass(1_000);
+  expect(await opening).toMatchObject({ code: "CLIENT_CLOSED" });
 });

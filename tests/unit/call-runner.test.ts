@@ -1,28 +1,47 @@
-// The life of a call apart from its turn: what is refused, what ends it, what its observer is told, and where it moves
-// when its session was unusable.
+// The life of a call apart from its turn, over sockets in memory: what is refused, what ends it, what its observer is
+// told, and where it moves when its session was unusable. call-runner-close-timeout.test.ts has streams after a close.
+import { AsyncLocalStorage } from "node:async_hooks";
+import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Job, refusal, sessionFailure } from "../../js/api/call-runner.ts";
+import { Job, sessionFailure } from "../../js/api/call-runner.ts";
 import type { Call } from "../../js/session/call.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
-import { memoryPool } from "../support/memory-pool.ts";
+import { answered, canceled, cancelRequest, executed, runs, streamed } from "../support/memory-calls.ts";
+import { gate, memoryPool } from "../support/memory-pool.ts";
 import {
-  accepted,
   begun,
   client,
   division,
   ended,
+  failure,
+  fakeClock,
   isPending,
   letInKnowing,
   newClient,
   quiet,
   rows,
+  texts,
   useMemoryServer,
+  type Session,
 } from "../support/memory-session.ts";
+import { answers, BEGUN, inside, running } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 afterEach(() => vi.restoreAllMocks());
+
+/** A loop over "select n" that has its first row and waits for more. */
+async function openLoop(session: Session, leaves = false) {
+  const looping = (async () => {
+    for await (const row of client.rows("select n")) if (leaves) return row;
+    return undefined;
+  })();
+  await session.flight();
+  session.send(begun(), rows(1, 2));
+  await quiet();
+  return looping;
+}
 
 // -- unusable sessions ------------------------------------------------------------------------------------------------
 
@@ -38,13 +57,8 @@ test("a session was unusable if its own end failed the call in a retryable way",
 });
 
 test("a call moves to another session as often as allowed, and only if nothing of it can have happened", () => {
-  const job = (beyond: string) =>
-    new Job(
-      { beyond } as Call<void>,
-      "alone",
-      () => {},
-      () => {},
-    );
+  const nothing = () => {};
+  const job = (beyond: string) => new Job({ beyond } as Call<void>, "alone", nothing, nothing);
   const one = job("nothing");
   expect([1, 2, 3].map(() => one.goesElsewhere("ended session", "alone", 2))).toEqual([true, true, false]);
   // A server that refuses the login has not had the call, so this does not count as a repeat.
@@ -54,23 +68,7 @@ test("a call moves to another session as often as allowed, and only if nothing o
     expect(job(beyond).goesElsewhere("ended session", "alone", 9), beyond).toBe(false);
 });
 
-test("a refusal is a promise that rejects", async () => {
-  const error = new Error("mine");
-  await expect(refusal(error)).rejects.toBe(error);
-});
-
-// -- what is refused, and what ends a call ----------------------------------------------------------------------------
-
-test("invalid options are refused, and no call is counted", async () => {
-  for (const [options, code] of [
-    [{ signal: 5 }, "INVALID_OPTION"],
-    [{ timeout: -1 }, "INVALID_OPTION"],
-    [{ observer: 5 }, "INVALID_OPTION"],
-    [{ timeuot: 5 }, "UNKNOWN_OPTION"],
-  ] as const)
-    await expect(client.exec("select n", options as never)).rejects.toMatchObject({ name: "UsageError", code });
-  expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
-});
+// -- what ends a call, and what it keeps waiting ----------------------------------------------------------------------
 
 test.each(["the call's signal", "the client's signal"])(
   "%s ends a running call, and after it aborted each new call",
@@ -84,34 +82,38 @@ test.each(["the call's signal", "the client's signal"])(
     const call = client.query("select n", options);
     await session.flight();
     stop.abort("enough");
-    await expect(call).rejects.toMatchObject({ name: "AbortError", cause: "enough", retryable: false });
-    const next = client.query("select n", options);
-    await expect(next).rejects.toMatchObject({ name: "AbortError", cause: "enough", retryable: true });
+    const aborted = { name: "AbortError", code: "ABORTED", cause: "enough" };
+    await expect(call).rejects.toMatchObject({ ...aborted, retryable: false });
+    await expect(client.query("select n", options)).rejects.toMatchObject({ ...aborted, retryable: true });
     expect(client.stats()).toMatchObject({ queries: 3, errors: 2 });
   },
 );
 
 test("a loop that is left ends its query, and the next call runs", async () => {
   const session = await letInKnowing();
-  const looping = (async () => {
-    for await (const row of client.rows("select n")) return row;
-    return undefined;
-  })();
-  await session.flight();
-  session.send(begun(), rows(1, 3));
-  expect(await looping).toEqual({ n: 1 });
+  expect(await openLoop(session, true)).toEqual({ n: 1 });
   const next = client.query("select n");
-  const cancel = await accepted();
-  expect(await cancel.flight()).toEqual(["CancelRequest"]);
-  session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceled" }), wire.readyForQuery());
+  const cancel = await cancelRequest();
+  session.send(canceled());
   cancel.peer.end();
-  await session.flight();
-  session.send(begun(), rows(5, 6), ended(1));
-  expect((await next).rows).toEqual([{ n: 5 }]);
+  await answered(session, next);
+});
+
+test("close ends a loop after the time that it gives to any call", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const looping = failure(openLoop(session));
+  await quiet();
+  const closing = client.close();
+  await clock.pass(399);
+  expect(await isPending(closing)).toBe(true);
+  await clock.pass(1);
+  expect(await looping).toMatchObject({ code: "CLIENT_CLOSED" });
+  await clock.pass(1_000);
+  await closing;
 });
 
 test.each(["a stream", "a cursor", "a loop"])("%s must be finished before another call", async (what) => {
-  newClient({ prepare: "unnamed" });
   const session = await letInKnowing();
   const consumers = {
     "a stream": async () => void (await new Response(await client.stream("select n")).text()),
@@ -128,37 +130,28 @@ test.each(["a stream", "a cursor", "a loop"])("%s must be finished before anothe
   await expect(client.transaction(() => 1)).rejects.toMatchObject({ code: "STREAM_OPEN" });
   await session.flight();
   if (what === "a cursor") {
-    session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
-    session.send(begun(), rows(1, 2), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
-    await session.flight();
-    session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
-  } else session.send(begun(), rows(1, 2), ended(1));
+    session.send(BEGUN, ...inside());
+    await answers(session, "COMMIT");
+  } else session.send(executed());
   await reading;
-  const next = client.query("select n");
-  await session.flight();
-  session.send(begun(), rows(5, 6), ended(1));
-  expect((await next).rows).toEqual([{ n: 5 }]);
+  await answered(session, client.query("select n"));
 });
 
 test("an open stream keeps its runtime awake, and other calls do not", async () => {
   const session = await letInKnowing();
   const kept: Promise<unknown>[] = [];
   installRuntime({ ...runtime(), background: (work) => void kept.push(work) });
-  const call = client.query("select n");
-  await session.flight();
-  session.send(begun(), rows(1, 2), ended(1));
-  await call;
+  await answered(session, client.query("select n"));
   expect(kept).toEqual([]);
-  const opening = client.stream("select n");
-  await session.flight();
-  session.send(begun(), rows(1, 2));
-  const stream = await opening;
+  const stream = await streamed(session);
   expect(kept.length).toBe(1);
   expect(await isPending(kept[0]!)).toBe(true);
   session.send(ended(1));
   await new Response(stream).text();
   await Promise.all(kept);
 });
+
+// -- calls that end with their owner ----------------------------------------------------------------------------------
 
 test("the end of a lease ends its present and future calls, but no stream that the user has", async () => {
   const { pool } = memoryPool({ max: 1 });
@@ -170,6 +163,62 @@ test("the end of a lease ends its present and future calls, but no stream that t
   await pool.close();
 });
 
+test("the end of a pool ends running and waiting calls, but no stream that the user has", async () => {
+  const { pool, server } = memoryPool({ max: 2 });
+  const stream = await pool.stream("select n");
+  const { closed, open } = gate();
+  server.gate = closed;
+  const calls = [pool.query("select n"), pool.query("select n"), pool.query("select n")].map(failure);
+  await quiet();
+  const closing = pool.close({ timeout: 0 });
+  for (const call of calls) expect(await call).toMatchObject({ code: "POOL_CLOSED" });
+  open();
+  await closing;
+  expect(await new Response(stream).text()).toBe('{"n":0}\n');
+});
+
+test("the end of a transaction ends its streams too, and calls that are made in the same turn", async () => {
+  const session = await letInKnowing();
+  const stop = new AbortController();
+  const seen: unknown[] = [];
+  const call = failure(
+    client.transaction(
+      async (tx) => {
+        const stream = await tx.stream("select n");
+        seen.push(failure(stream.getReader().closed), inspect(tx));
+        stop.signal.addEventListener("abort", () => seen.push(failure(tx.query("select n"))));
+        await new Promise(() => {});
+      },
+      { signal: stop.signal },
+    ),
+  );
+  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
+  session.send(BEGUN, begun(), rows(1, 2));
+  await quiet();
+  stop.abort("enough");
+  expect(await call).toMatchObject({ code: "ABORTED", cause: "enough" });
+  expect(await seen[0]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" } });
+  expect(await seen[2]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" }, retryable: true });
+  // The transaction stays open, because no running call would end it.
+  expect(seen[1]).toContain("state: 'open'");
+});
+
+test("a call that is made in the same turn after the end of its transaction is not sent", async () => {
+  const stop = new AbortController();
+  let late: unknown;
+  const { session, call } = await running(
+    async (tx) => {
+      stop.signal.addEventListener("abort", () => (late = failure(tx.query("select n"))));
+      await new Promise(() => {});
+    },
+    { signal: stop.signal },
+  );
+  stop.abort();
+  await answers(session, "ROLLBACK");
+  expect(await failure(call)).toMatchObject({ code: "ABORTED" });
+  expect(await late).toMatchObject({ code: "ABORTED", retryable: true });
+});
+
 // -- observers --------------------------------------------------------------------------------------------------------
 
 test("an observer is told of a call's start and end, and a call's own observer replaces the client's", async () => {
@@ -178,8 +227,7 @@ test("an observer is told of a call's start and end, and a call's own observer r
   const session = await letInKnowing();
   expect([all!.onQueryStart.mock.calls.length, all!.onQueryEnd.mock.calls.length]).toEqual([1, 1]);
   const call = client.query("select n", { observer: own! });
-  await session.flight();
-  session.send(begun(), rows(1, 3), ended(2));
+  await runs(session, 1, 3);
   await call;
   expect(all!.onQueryStart).toHaveBeenCalledTimes(1);
   expect(own!.onQueryStart.mock.calls[0]![0]).toMatchObject({ text: "select n" });
@@ -195,39 +243,43 @@ test("a call counts as slow from the client's threshold on, or from its own", as
     [{ slowQueryThreshold: 1 }, 1],
   ] as const) {
     const call = client.query("select n", options);
-    await session.flight();
     const { now } = performance;
     const later = vi.spyOn(performance, "now").mockImplementation(() => now.call(performance) + 1_000);
-    session.send(begun(), rows(1, 2), ended(1));
-    await call;
+    await answered(session, call);
     later.mockRestore();
     expect(onSlowQuery).toHaveBeenCalledTimes(times);
   }
 });
 
-// -- errors and the place of the call ---------------------------------------------------------------------------------
-
-test.each(["node", "bun"])("the stack of a call's error shows who awaits it (%s)", async (name) => {
-  installRuntime({ ...runtime(), name });
-  newClient({ prepare: "unnamed" });
-  const session = await letInKnowing();
-  async function askedHere() {
-    return await client.query("select n");
-  }
-  const call = askedHere().catch((error: unknown) => error as Error);
-  await session.flight();
-  session.send(begun(), division(), wire.readyForQuery());
-  expect(((await call) as Error).stack).toContain("askedHere");
+test("a call begins in the context that its observer returns", async () => {
+  const context = new AsyncLocalStorage<string>();
+  const seen: unknown[] = [];
+  const observer = { onQueryStart: () => (work: () => void) => context.run("the observer's", work) };
+  const sqlComment = () => (seen.push(context.getStore()), {});
+  newClient({ prepare: "unnamed", observer, sqlComment });
+  await letInKnowing();
+  expect(seen).toEqual(["the observer's"]);
 });
 
-test("with debug, an error has the call's parameters and the place of the call", async () => {
-  newClient({ prepare: "unnamed", debug: () => {} });
+// -- errors and the place of the call ---------------------------------------------------------------------------------
+
+test.each([
+  ["node", "who awaits it", {}],
+  ["bun", "who awaits it", {}],
+  ["node", "where it was made, with debug", { debug: () => {} }],
+] as const)("the stack of a call's error shows (%s) %s", async (name, _, options) => {
+  installRuntime({ ...runtime(), name });
+  newClient({ prepare: "unnamed", ...options });
   const session = await letInKnowing();
-  function madeHere() {
-    return client.query("select n");
+  const query = () => client.query("select n");
+  async function awaitedHere() {
+    return await query();
   }
-  const call = madeHere().catch((error: unknown) => error as Error);
+  function madeHere() {
+    return query();
+  }
+  const call = failure("debug" in options ? madeHere() : awaitedHere());
   await session.flight();
   session.send(begun(), division(), wire.readyForQuery());
-  expect(((await call) as Error).stack).toContain("madeHere");
+  expect(((await call) as Error).stack).toContain("debug" in options ? "madeHere" : "awaitedHere");
 });

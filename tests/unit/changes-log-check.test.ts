@@ -53,6 +53,7 @@ const first: readonly Case[] = [
 
 const full: readonly Case[] = [
   ["a full position", { log: unknown(1), ownsSlot: false }, {}, "start 50"],
+  ["a full position beyond the end", { log: unknown(1), needed: 101n, ownsSlot: false }, {}, "lost"],
   ["a full position of another system", { log: unknown(1, 8n), ownsSlot: false }, {}, "lost"],
   ["a full position of an unknown system", { log: unknown(1, 0n), ownsSlot: false }, {}, "start 50"],
   ["a full position before a promotion", { log: unknown(1), ownsSlot: false }, promoted, "start 50"],

@@ -1,13 +1,14 @@
 // Connections that end, over sockets in memory: what a call, a transaction and the next call report.
 import { describe, expect, test } from "vitest";
-import type { Transaction } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
+import { answered, answeredNext, executed, learned, refuseLogin } from "../support/memory-calls.ts";
 import {
   accepted,
   begun,
   client,
-  ended,
   execution,
+  failure,
+  isPending,
   learn,
   letIn,
   letInKnowing,
@@ -19,16 +20,10 @@ import {
   shutdown,
   useMemoryServer,
 } from "../support/memory-session.ts";
+import { answers, BEGUN, inside } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
-
-/** Answers a call of a known statement on a session that has just begun. */
-async function answered(query: Promise<{ rows: unknown[] }>, session: Session): Promise<void> {
-  await session.flight();
-  session.send(begun(), rows(7, 8), ended(1));
-  expect((await query).rows).toEqual([{ n: 7 }]);
-}
 
 test.each(["end", "reset"] as const)(
   "a connection that ends (%s) rejects the calls on it, and the next call connects again",
@@ -39,58 +34,41 @@ test.each(["end", "reset"] as const)(
     await learn(session);
     session.send(begun(), rows(0, 1));
     session.peer[how]();
-    await expect(query).rejects.toMatchObject({
-      name: "ConnectionError",
-      code: "CONNECTION_LOST",
-      stage: "session",
-      retryable: false,
-    });
+    const lost = { name: "ConnectionError", code: "CONNECTION_LOST", stage: "session", retryable: false };
+    await expect(query).rejects.toMatchObject(lost);
     // It was sent, after the other call.
     await expect(queued).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
     expect(client.stats().state).toBe("lost");
-    await answered(client.query("select n"), await letIn());
+    await answeredNext(client.query("select n"));
   },
 );
-
-async function allOf<Row>(batches: AsyncIterable<Row[]>): Promise<Row[]> {
-  const all: Row[] = [];
-  for await (const batch of batches) all.push(...batch);
-  return all;
-}
 
 describe("while no call is in flight", () => {
   const idle = async (traits: Parameters<typeof newServer>[0]) => {
     newServer(traits);
     return letInKnowing();
   };
-  const ends = {
-    fin: ({ peer }: Session) => peer.end(),
-    rst: ({ peer }: Session) => peer.reset(),
-    "a FATAL error": (session: Session) => session.send(shutdown()),
-  };
 
-  test.each(Object.keys(ends) as (keyof typeof ends)[])(
-    "%s is noticed, and the next call connects again",
-    async (how) => {
-      const session = await idle({ readsWhileIdle: true });
-      expect(client.stats().state).toBe("idle");
-      ends[how](session);
-      await quiet();
-      expect(client.stats().state).toBe("lost");
-      await answered(client.query("select n"), await letIn());
-      expect(client.stats()).toMatchObject({ state: "idle", errors: 0 });
-    },
-  );
+  test.each<[string, (session: Session) => void]>([
+    ["fin", ({ peer }) => peer.end()],
+    ["rst", ({ peer }) => peer.reset()],
+    ["a FATAL error", (session) => session.send(shutdown())],
+  ])("%s is noticed, and the next call connects again", async (_, end) => {
+    const session = await idle({ readsWhileIdle: true });
+    expect(client.stats().state).toBe("idle");
+    end(session);
+    await quiet();
+    expect(client.stats().state).toBe("lost");
+    await answeredNext(client.query("select n"));
+    expect(client.stats()).toMatchObject({ state: "idle", errors: 0 });
+  });
 
   test("notices and settings are reported when they arrive, and the next call is unaffected", async () => {
     const session = await idle({ readsWhileIdle: true });
     session.send(wire.parameterStatus("TimeZone", "Mars"));
     await quiet();
     expect(client.parameterStatus("TimeZone")).toBe("Mars");
-    const query = client.query("select n");
-    await session.flight();
-    session.send(begun(), rows(3, 4), ended(1));
-    expect((await query).rows).toEqual([{ n: 3 }]);
+    await answered(session, client.query("select n"));
     expect(session.peer.reads).toBe(client.stats().receivedChunks + 1);
   });
 
@@ -99,24 +77,10 @@ describe("while no call is in flight", () => {
     const { reads } = session.peer;
     session.peer.end();
     await quiet();
-    expect(client.stats().state).toBe("idle");
+    expect(client.stats()).toMatchObject({ state: "idle", receivedChunks: reads });
     expect(session.peer.reads).toBe(reads);
     await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
     expect(client.stats().state).toBe("lost");
-  });
-
-  test("a transaction between two statements rejects at once", async () => {
-    const session = await idle({ readsWhileIdle: true });
-    const beginning = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1)];
-    const transaction = client.transaction(async (tx) => {
-      await tx.query("select n");
-      await new Promise(() => {});
-    });
-    await session.flight();
-    session.send(...beginning, wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
-    await quiet();
-    session.send(shutdown());
-    await expect(transaction).rejects.toMatchObject({ code: "57P01" });
   });
 });
 
@@ -125,10 +89,7 @@ test.each([false, true])(
   async (earlyQuery) => {
     newClient({ earlyQuery });
     const waiting = [client.query("select n"), client.exec("select n"), client.transaction(() => 1)];
-    const refusing = await accepted();
-    await refusing.flight();
-    refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
-    refusing.peer.end();
+    await refuseLogin();
     for (const one of waiting) await expect(one).rejects.toMatchObject({ code: "53300", retryable: true });
     expect(client.stats().state).toBe("new");
     await letInKnowing();
@@ -146,33 +107,37 @@ test("a FATAL error ends the connection", async () => {
 });
 
 describe("a session that ends instead of the first answer", () => {
-  const queries = () => [client.query("select n"), client.query("select n")];
+  /** Ends the session that gets the call's flight. */
+  async function ends(session: Session): Promise<void> {
+    await session.flight();
+    session.send(shutdown());
+  }
 
   test("has not begun: its calls run once more on the next session, in their order", async () => {
     const session = await letInKnowing();
-    const [first, second] = queries();
-    await session.flight();
-    session.send(shutdown());
+    const [first, second] = [client.query("select n"), client.query("select n")];
+    await ends(session);
     const next = await letIn();
     await next.flight();
-    next.send(begun(), rows(1, 2), ended(1), begun(), rows(2, 3), ended(1));
-    expect((await first!).rows).toEqual([{ n: 1 }]);
-    expect((await second!).rows).toEqual([{ n: 2 }]);
+    next.send(executed(1), executed(2));
+    expect((await first).rows).toEqual([{ n: 1 }]);
+    expect((await second).rows).toEqual([{ n: 2 }]);
     expect(client.stats().errors).toBe(0);
   });
 
   // Found by the simulator: a cursor failed where any other call was repeated.
   test("has not begun: a cursor begins on the next session", async () => {
     const session = await letInKnowing();
-    const reading = allOf(client.cursor<{ n: number }>("select n", 5));
-    await session.flight();
-    session.send(shutdown());
+    const reading = (async () => {
+      const all: unknown[] = [];
+      for await (const batch of client.cursor("select n", 5)) all.push(...batch);
+      return all;
+    })();
+    await ends(session);
     const next = await letIn();
     expect(await next.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
-    next.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
-    next.send(begun(), rows(4, 6), wire.commandComplete("SELECT 2"), wire.readyForQuery("T"));
-    expect(await next.flight()).toEqual(["Query"]);
-    next.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+    next.send(BEGUN, ...inside(4, 6));
+    await answers(next, "COMMIT");
     expect(await reading).toEqual([{ n: 4 }, { n: 5 }]);
     expect(client.stats().errors).toBe(0);
   });
@@ -180,11 +145,8 @@ describe("a session that ends instead of the first answer", () => {
   test("makes the call reject if the second session ends the same way", async () => {
     const session = await letInKnowing();
     const query = client.query("select n");
-    await session.flight();
-    session.send(shutdown());
-    const next = await letIn();
-    await next.flight();
-    next.send(shutdown());
+    await ends(session);
+    await ends(await letIn());
     await expect(query).rejects.toMatchObject({ code: "57P01", retryable: true });
     expect(client.stats().state).toBe("lost");
   });
@@ -192,16 +154,24 @@ describe("a session that ends instead of the first answer", () => {
   test("may have run the call if a pooler is in between or the simple query protocol cannot tell", async () => {
     const simple = await letInKnowing();
     const call = client.simple("select 1");
-    await simple.flight();
-    simple.send(shutdown());
+    await ends(simple);
     await expect(call).rejects.toMatchObject({ code: "57P01", retryable: false });
     const query = client.query("select n");
     const pooled = await accepted();
     await pooled.flight();
     pooled.send(wire.authenticationOk(), wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
-    await pooled.flight();
-    pooled.send(shutdown());
+    await ends(pooled);
     await expect(query).rejects.toMatchObject({ code: "57P01", retryable: false });
+  });
+
+  test("fails a transaction and the call inside it, and neither is repeated", async () => {
+    const session = await letInKnowing();
+    let inside: unknown;
+    const outcome = client.transaction(async (tx) => (inside = await failure(tx.query("select n"))));
+    await ends(session);
+    await expect(outcome).rejects.toMatchObject({ code: "57P01" });
+    expect(inside).toMatchObject({ code: "57P01" });
+    expect(await isPending(accepted())).toBe(true);
   });
 });
 
@@ -222,15 +192,7 @@ test.each(["transaction", "cursor"] as const)(
         (error: PgzError) => error.code,
       );
       await session.flight();
-      session.send(
-        wire.parseComplete(),
-        wire.bindComplete(),
-        wire.commandComplete("BEGIN"),
-        begun(),
-        rows(0, 1),
-        wire.commandComplete("SELECT 1"),
-        wire.readyForQuery("T"),
-      );
+      session.send(BEGUN, ...inside(0));
       expect(await session.flight()).toEqual(["Query"]);
       session.send(...answer, shutdown());
       expect(await outcome).toBe(answer.length ? "committed" : "57P01");
@@ -239,42 +201,6 @@ test.each(["transaction", "cursor"] as const)(
     }
   },
 );
-
-test("a call inside a transaction rejects with the error that ended the connection", async () => {
-  const session = await letInKnowing();
-  let inside: unknown;
-  const outcome = client.transaction((tx) => tx.query("select n").catch((error: unknown) => (inside = error)));
-  await session.flight();
-  session.send(shutdown());
-  await expect(outcome).rejects.toMatchObject({ code: "57P01" });
-  expect(inside).toMatchObject({ code: "57P01" });
-});
-
-// Found by the simulator: the call reported that its callback had returned.
-test("a call in a callback whose connection was lost between two calls rejects with that loss", async () => {
-  newServer({ readsWhileIdle: true });
-  const session = await letInKnowing();
-  let goOn = () => {};
-  const pause = new Promise<void>((resolve) => (goOn = resolve));
-  let inside: unknown;
-  let kept: Transaction | undefined;
-  const outcome = client.transaction(async (tx) => {
-    kept = tx;
-    await tx.query("select n");
-    await pause;
-    inside = await tx.query("select n").catch((error: unknown) => error);
-  });
-  await session.flight();
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
-  session.send(begun(), rows(0, 1), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
-  await quiet();
-  session.peer.reset();
-  await expect(outcome).rejects.toMatchObject({ code: "CONNECTION_LOST" });
-  goOn();
-  await quiet();
-  expect(inside).toMatchObject({ code: "CONNECTION_LOST", retryable: false });
-  await expect(kept!.query("select n")).rejects.toMatchObject({ code: "TRANSACTION_FINISHED" });
-});
 
 // Found by the simulator: the statement had been sent with the login, and the error said that a retry was safe.
 test.each([
@@ -301,26 +227,21 @@ describe("a connection that ends with its login, before any call was sent", () =
   async function greetedWithTooMuch(): Promise<void> {
     const session = await accepted();
     await session.flight();
+    // All in one chunk.
     session.send(
-      wire.authenticationOk(),
-      wire.backendKeyData(7, wire.int32(9)),
-      wire.parameterStatus("integer_datetimes", "on"),
-      wire.readyForQuery(),
-      wire.commandComplete("SET"),
-      wire.readyForQuery(),
+      ...[wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9))],
+      ...[wire.parameterStatus("integer_datetimes", "on"), wire.readyForQuery()],
+      ...[wire.commandComplete("SET"), wire.readyForQuery()],
     );
   }
 
   test("is made once more", async () => {
     newClient({ earlyQuery: false });
-    const calls = [client.query("select n"), client.query("select n")];
+    const [first, second] = [client.query("select n"), client.query("select n")];
     await greetedWithTooMuch();
     const session = await letIn();
-    await learn(session);
-    session.send(begun(), rows(7, 8), ended(1));
-    expect(await session.flight()).toEqual(execution);
-    session.send(begun(), rows(8, 9), ended(1));
-    expect((await Promise.all(calls)).map(({ rows }) => rows)).toEqual([[{ n: 7 }], [{ n: 8 }]]);
+    await learned(session, first, 7);
+    await answered(session, second, 8);
   });
 
   test("is given up if the client is closed meanwhile", async () => {
@@ -345,9 +266,6 @@ describe("a connection that ends with its login, before any call was sent", () =
       cause: { code: "UNEXPECTED_MESSAGE" },
     });
     const again = client.query("select n");
-    const session = await letIn();
-    await learn(session);
-    session.send(begun(), rows(7, 8), ended(1));
-    expect((await again).rows).toEqual([{ n: 7 }]);
+    await learned(await letIn(), again);
   });
 });

@@ -1,64 +1,58 @@
-// Calls of a client in their order, over sockets in memory: when each is sent, which are sent twice, and how a client
-// begins and ends.
-import { expect, test } from "vitest";
-import { createClient, type Client } from "../../js/api/client.ts";
-import { createPool } from "../../js/pool/pool.ts";
+// A client from its first call to its end, over sockets in memory: when it sends a call, its states and counters, and
+// how it connects and closes.
+import { beforeEach, expect, test, vi } from "vitest";
+import { Client, connect, createClient } from "../../js/api/client.ts";
+import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
 import {
+  answered,
+  cancelRequest,
+  description,
+  executed,
+  letInNow,
+  refuseLogin,
+  runs,
+} from "../support/memory-calls.ts";
+import {
   accepted,
-  begun,
   client,
-  ended,
   execution,
+  failure,
   fakeClock,
-  int4,
   isPending,
-  learn,
   letIn,
   letInKnowing,
   newClient,
   otherClient,
-  quiet,
-  rows,
+  shutdown,
   useMemoryServer,
 } from "../support/memory-session.ts";
+import { answers, running } from "../support/memory-transaction.ts";
+import { gate } from "../support/memory-pool.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
+beforeEach(() => newClient({ prepare: "unnamed" }));
 
-test("an unknown statement is described in one flight and run in the next, a known one runs in one", async () => {
-  const first = client.query("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 2), ended(2));
-  expect(await first).toMatchObject({ rows: [{ n: 0 }, { n: 1 }], rowCount: 2, command: "SELECT" });
-  const second = client.query("select n", { rowMode: "array" });
-  expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(0, 1), ended(1));
-  expect((await second).rows).toEqual([[0]]);
-});
+const place = { host: "memory", user: "u", database: "d", sslmode: "disable", firstRun: "describe" } as const;
+const closed = { name: "UsageError", code: "CLIENT_CLOSED", retryable: true };
+
+// -- when a call is sent ----------------------------------------------------------------------------------------------
 
 test("the values of statements that are described at the same time are not mixed up", async () => {
   // Encoded values share memory: a call must send its values before another call encodes.
   const beside = otherClient();
-  const texts = [[client, "mine", 11] as const, [beside, "theirs", 22] as const];
-  const calls = texts.map(([on, text, value]) => on.query(`select $1::int4 as ${text}`, [value]));
+  const calls = [client, beside].map((on, at) => on.query(`select $1::int4 as n`, [[11, 22][at]]));
   const sessions = [await letIn(), await letIn()];
   for (const session of sessions) expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
   // Both in one turn of the event loop, so that both calls continue in the microtasks of that turn.
-  for (const session of sessions)
-    session.send(
-      wire.parseComplete(),
-      wire.parameterDescription([23]),
-      wire.rowDescription([int4]),
-      wire.readyForQuery(),
-    );
+  for (const session of sessions) session.send(description(undefined, [23]));
   const sent = [];
   for (const session of sessions) {
     const binds = [];
     while (binds.length < 5) binds.push((await session.message())!);
     sent.push(binds.find(({ name }) => name === "Bind")!.body.toString("hex"));
-    session.send(begun(), rows(0, 1), ended(1));
+    session.send(executed());
   }
   await Promise.all(calls);
   await beside.close();
@@ -72,15 +66,8 @@ test("a call is sent in its own turn of the event loop, before a call that its v
   const json = (value: unknown) => client.query(sql`select ${value}::json`);
   const learningToo = json(4);
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
-  session.send(
-    wire.parseComplete(),
-    wire.parameterDescription([114]),
-    wire.rowDescription([int4]),
-    wire.readyForQuery(),
-  );
-  expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(0, 1), ended(1));
-  await learningToo;
+  session.send(description(undefined, [114]));
+  await answered(session, learningToo);
 
   const { writes } = client.stats();
   let inner: ReturnType<Client["query"]> | undefined;
@@ -93,206 +80,244 @@ test("a call is sent in its own turn of the event loop, before a call that its v
   expect(inner).toBeInstanceOf(Promise);
   await undefined;
   expect(client.stats().writes).toBe(writes + 1);
-  expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(1, 2), ended(1));
-  expect((await outer).rows).toEqual([{ n: 1 }]);
-  expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(2, 3), ended(1));
-  expect((await inner!).rows).toEqual([{ n: 2 }]);
-});
-
-test("an idle connection does not read its socket", async () => {
-  const query = client.exec("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), ended(0));
-  await query;
-  const { reads } = session.peer;
-  await quiet();
-  expect(session.peer.reads).toBe(reads);
-  expect(client.stats()).toMatchObject({ receivedChunks: reads });
-});
-
-test("a call that was not sent is only removed from the queue", async () => {
-  const abort = new AbortController();
-  const first = client.query("select n");
-  const second = client.query("select n", { signal: abort.signal });
-  const session = await letIn();
-  abort.abort();
-  await expect(second).rejects.toMatchObject({ code: "ABORTED", retryable: true });
-  await learn(session);
-  session.send(begun(), ended(0));
-  await first;
-});
-
-test("a call during an open stream is refused, and after a cancelled stream it waits", async () => {
-  const opening = client.stream("select n");
-  await expect(client.query("select n")).rejects.toMatchObject({ name: "UsageError", code: "STREAM_OPEN" });
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1));
-  const stream = await opening;
-  await expect(client.query("select n")).rejects.toMatchObject({ code: "STREAM_OPEN" });
-  await stream.cancel();
-  const next = client.query("select n");
-  const cancel = await accepted();
-  await cancel.flight();
-  cancel.peer.end();
-  session.send(rows(1, 9), ended(9));
-  await session.flight();
-  session.send(begun(), rows(3, 4), ended(1));
-  expect((await next).rows).toEqual([{ n: 3 }]);
-});
-
-test.each([
-  ["0A000", "RevalidateCachedQuery", 2],
-  ["0A000", "exec_stmt_raise", 1],
-  ["26000", "FetchPreparedStatement", 2],
-  ["08P01", "PortalSetResultFormat", 2],
-  ["08P01", "exec_bind_message", 1],
-])("after %s of %s the statement runs %d times", async (code, routine, times) => {
-  const query = client.query("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(
-    wire.parseComplete(),
-    wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: "stale", R: routine }),
-    wire.readyForQuery(),
-  );
-  if (times === 1) return void (await expect(query).rejects.toMatchObject({ code }));
-  await learn(session);
-  session.send(begun(), rows(1, 2), ended(1));
-  expect((await query).rows).toEqual([{ n: 1 }]);
-});
-
-test("inside a transaction no statement is run twice", async () => {
-  const begin = client.exec("begin");
-  const session = await letIn();
-  await session.flight();
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
-  await session.flight();
-  session.send(
-    wire.parseComplete(),
-    wire.bindComplete(),
-    wire.noData(),
-    wire.commandComplete("BEGIN"),
-    wire.readyForQuery("T"),
-  );
-  await begin;
-  const query = client.query("select n");
-  await session.flight();
-  session.send(
-    wire.parseComplete(),
-    wire.parameterDescription([]),
-    wire.rowDescription([int4]),
-    wire.readyForQuery("T"),
-  );
-  await session.flight();
-  session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "26000", M: "gone" }), wire.readyForQuery("E"));
-  await expect(query).rejects.toMatchObject({ code: "26000" });
-});
-
-test("close sends Terminate once, and needs no answer", async () => {
-  const query = client.exec("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), ended(0));
-  await query;
-  await Promise.all([client.close(), client.close()]);
-  expect(await session.flight()).toEqual(["Terminate"]);
-  expect(await session.flight()).toEqual(["end"]);
-  await expect(client.query("select n")).rejects.toMatchObject({ name: "UsageError", code: "CLIENT_CLOSED" });
-});
-
-test("close settles in less than a second during a call that never ends, and that call rejects", async () => {
-  const query = client.query("select n");
-  const queued = client.query("select n");
-  await learn(await letIn());
-  const outcome = Promise.allSettled([query, queued]);
-  using clock = fakeClock();
-  const closing = client.close();
-  await clock.pass(999);
-  expect(await isPending(closing)).toBe(false);
-  for (const { reason } of (await outcome) as PromiseRejectedResult[])
-    expect(reason).toMatchObject({ code: "CLIENT_CLOSED" });
-});
-
-test("close does not wait for the reader of a stream, which has half a minute to begin", async () => {
-  using clock = fakeClock();
-  newClient({ flushBytes: 1, flushInterval: 0, firstRun: "describe" });
-  const opening = client.stream("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1));
-  const reader = (await opening).getReader();
-  session.send(rows(1, 2));
-  await client.close();
-  expect(client.stats().state).toBe("closed");
-  expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
-  const unread = reader.closed.catch((error: unknown) => error);
-  await clock.pass(29_000);
-  await reader.read();
-  session.send(rows(2, 10));
-  await clock.pass(70_000);
-  expect(await unread).toMatchObject({ code: "CLIENT_CLOSED" });
-  expect(await session.flight()).toEqual(["Terminate"]);
-});
-
-test.each(["pool", "lease"])(
-  "close of a %s gives an open stream's reader half a minute too, and then ends the stream",
-  async (of) => {
-    using clock = fakeClock();
-    const place = { host: "memory", user: "u", database: `streams_of_a_${of}`, sslmode: "disable" } as const;
-    const pool = createPool({ ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe" });
-    const acquiring = of === "lease" ? pool.acquire() : undefined;
-    const opening = (acquiring ?? Promise.resolve(pool)).then((owner) => owner.stream("select n"));
-    const session = await letIn();
-    await learn(session);
-    session.send(begun(), rows(0, 1));
-    const reader = (await opening).getReader();
-    session.send(rows(1, 2));
-    await (await acquiring)?.release();
-    await pool.close({ timeout: 0 });
-    expect(pool.stats()).toMatchObject({ state: "closed", total: 1 });
-    expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
-    const unread = reader.closed.catch((error: unknown) => error);
-    await clock.pass(29_000);
-    await reader.read();
-    session.send(rows(2, 10));
-    await clock.pass(29_000);
-    expect(pool.stats().total).toBe(1);
-    await clock.pass(41_000);
-    expect(await unread).toMatchObject({ code: of === "pool" ? "POOL_CLOSED" : "LEASE_RELEASED" });
-    expect(pool.stats().total).toBe(0);
-  },
-);
-
-test("connecting ends at its deadline or with its signal, and its error contains no password", async () => {
-  const config = { host: "memory", user: "u", password: "open sesame", sslmode: "disable" } as const;
-  await expect(createClient(config, { connectTimeout: 20 }).query("select n")).rejects.toMatchObject({
-    name: "TimeoutError",
-    code: "CONNECT_TIMEOUT",
-    retryable: true,
-  });
-  const abort = new AbortController();
-  const query = createClient(config, { signal: abort.signal }).query("select n");
-  await quiet();
-  abort.abort();
-  const error: unknown = await query.catch((reason: unknown) => reason);
-  expect(error).toMatchObject({ name: "AbortError", retryable: true });
-  expect(JSON.stringify([error, createClient(config)]) + String(error)).not.toContain("sesame");
+  await answered(session, outer, 1);
+  await answered(session, inner!, 2);
 });
 
 test("an early query is sent after the password, before the server has accepted the login", async () => {
   newClient({ password: "x", earlyQuery: true, allowCleartextPassword: true });
-  const query = client.query(sql`select n`);
+  const query = client.query("select n");
   const session = await accepted();
   await session.flight();
   session.send(wire.authentication(3));
   expect(await session.flight()).toEqual(["PasswordMessage", "Parse", "Describe", "Sync"]);
-  session.send(wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  letInNow(session);
+  session.send(description());
+  await answered(session, query);
+});
+
+// -- states and counters ----------------------------------------------------------------------------------------------
+
+test("a client goes through its states, from new to closed", async () => {
+  const states: string[] = [];
+  const look = () => void states.push(client.stats().state);
+  look();
+  expect(client.parameterStatus("integer_datetimes")).toBeUndefined();
+  const call = client.query("select n");
+  look();
+  const session = await letIn();
+  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  look();
+  expect(client.parameterStatus("integer_datetimes")).toBe("on");
+  session.send(description());
+  await answered(session, call);
+  look();
+  session.peer.reset();
+  await failure(client.query("select n"));
+  look();
+  const closing = client.close();
+  look();
+  await closing;
+  look();
+  expect(states).toEqual(["new", "connecting", "busy", "idle", "lost", "closed", "closed"]);
+});
+
+test("a client is busy while an idle transaction is open, and shows its status", async () => {
+  const { closed: goesOn, open: goOn } = gate();
+  const { session, call } = await running(() => goesOn);
+  expect(client.stats()).toMatchObject({ state: "busy", transactionStatus: "T" });
+  goOn();
+  await answers(session, "COMMIT");
+  await call;
+  expect(client.stats()).toMatchObject({ state: "idle", transactionStatus: "I" });
+});
+
+test("counters are totals of all its connections, and nothing else is among them", async () => {
+  const nothing = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, cancels: 0 };
+  const none = { ...nothing, writes: 0, flights: 0, queries: 0, errors: 0, rows: 0, bytes: 0 };
+  expect(client.stats()).toStrictEqual({ ...none, transactionStatus: "I", state: "new" });
+  const first = await letInKnowing();
+  const before = client.stats();
+  for (const name of ["boundaryCalls", "copiedBytes", "receivedBytes", "receivedChunks", "writes", "flights"] as const)
+    expect(before[name], name).toBeGreaterThan(0);
+  first.peer.reset();
+  await failure(client.query("select n"));
+  const lost = client.stats();
+  const call = client.query("select n");
+  const second = await letIn();
+  // The counts of the lost connection stay.
+  const connecting = client.stats();
+  for (const name of ["boundaryCalls", "receivedBytes", "writes", "flights"] as const)
+    expect(connecting[name], name).toBeGreaterThanOrEqual(lost[name]);
+  await answered(second, call);
+  const after = client.stats();
+  expect(after).toMatchObject({ queries: 3, errors: 1, rows: 2 });
+  // The second login and an execution of a known statement are two flights.
+  expect(after.flights).toBe(lost.flights + 2);
+  expect(after.writes).toBe(lost.writes + 2);
+});
+
+// -- connecting -------------------------------------------------------------------------------------------------------
+
+test("connect resolves with the client after the login, and rejects if the server refuses it", async () => {
+  const connecting = connect(place);
+  const session = await accepted();
   await session.flight();
-  session.send(begun(), rows(0, 1), ended(1));
-  expect((await query).rows).toEqual([{ n: 0 }]);
+  expect(await isPending(connecting)).toBe(true);
+  letInNow(session);
+  const made = await connecting;
+  expect(made).toBeInstanceOf(Client);
+  expect(made.stats()).toMatchObject({ state: "idle", queries: 0 });
+  await made.close();
+  async function connectsHere() {
+    return await connect(place);
+  }
+  const refused = failure(connectsHere());
+  await refuseLogin("28P01");
+  expect(await refused).toMatchObject({ code: "28P01", stack: expect.stringContaining("connectsHere") });
+});
+
+test("connect waits for the whole login, even if a query could be sent before its end", async () => {
+  const connecting = connect({ ...place, earlyQuery: true, password: "x", allowCleartextPassword: true });
+  const session = await accepted();
+  await session.flight();
+  session.send(wire.authentication(3));
+  await session.message();
+  expect(await isPending(connecting)).toBe(true);
+  letInNow(session);
+  await (await connecting).close();
+});
+
+test("the client's signal ends a connect, and neither the error nor the client shows a password", async () => {
+  const config = { ...place, password: "open sesame" };
+  const abort = new AbortController();
+  const query = failure(createClient(config, { signal: abort.signal }).query("select n"));
+  await (await accepted()).flight();
+  abort.abort();
+  const error = await query;
+  expect(error).toMatchObject({ name: "AbortError", retryable: true });
+  expect(JSON.stringify([error, createClient(config)]) + String(error)).not.toContain("sesame");
+});
+
+test("a connected client belongs to the request that connected it", async () => {
+  let request = 1;
+  const inRequest = () => {
+    const home = request;
+    return () => request === home;
+  };
+  installRuntime({ ...runtime(), inRequest });
+  const connecting = connect(place);
+  await letIn();
+  const made = await connecting;
+  request = 2;
+  await expect(made.query("select n")).rejects.toMatchObject({ code: "OTHER_REQUEST" });
+  request = 1;
+  await made.close();
+});
+
+// -- closing ----------------------------------------------------------------------------------------------------------
+
+test("a client that was never used closes at once, and refuses calls from then on", async () => {
+  await client.close();
+  expect(client.stats().state).toBe("closed");
+  for (const call of [client.query("select n"), client.exec("select n"), client.transaction(() => 1), client.open()])
+    await expect(call).rejects.toMatchObject(closed);
+});
+
+test("disposing closes the client, and closing twice is the same as closing once", async () => {
+  const session = await letInKnowing();
+  await client[Symbol.asyncDispose]();
+  expect(client.stats().state).toBe("closed");
+  expect(client.close()).toBe(client.close());
+  expect([await session.flight(), await session.flight()]).toEqual([["Terminate"], ["end"]]);
+});
+
+test("calls in flight have 400 ms to finish after close, and later calls are refused", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const [first, second] = [client.query("select n"), failure(client.query("select n"))];
+  const closing = client.close();
+  await expect(client.query("select n")).rejects.toMatchObject(closed);
+  for (const _ of [first, second]) expect(await session.flight()).toEqual(execution);
+  await clock.pass(399);
+  session.send(executed(7));
+  expect((await first).rows).toEqual([{ n: 7 }]);
+  expect(await isPending(closing)).toBe(true);
+  await clock.pass(1);
+  expect(await second).toMatchObject({ code: "CLIENT_CLOSED" });
+  await clock.pass(599);
+  expect(await isPending(closing)).toBe(false);
+});
+
+test("close resolves as soon as the last call is over, and without calls it sets no timer", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const call = client.query("select n");
+  const closing = client.close();
+  await runs(session);
+  await call;
+  expect(await session.flight()).toEqual(["Terminate"]);
+  await closing;
+  await clock.pass(0);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("close ends a connect in progress and the calls that wait for it", async () => {
+  using clock = fakeClock();
+  const call = failure(client.query("select n"));
+  const session = await accepted();
+  await session.flight();
+  const closing = client.close();
+  await clock.pass(400);
+  expect(await call).toMatchObject(closed);
+  expect(await session.message()).toBeUndefined();
+  await closing;
+  expect(client.stats().state).toBe("closed");
+});
+
+test("a call that moves to another session during close ends with the same deadline", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const call = failure(client.query("select n"));
+  await session.flight();
+  const closing = client.close();
+  await clock.pass(100);
+  session.send(shutdown());
+  const again = await accepted();
+  await again.flight();
+  await clock.pass(299);
+  expect(await isPending(call)).toBe(true);
+  await clock.pass(1);
+  expect(await call).toMatchObject(closed);
+  expect(await again.message()).toBeUndefined();
+  await closing;
+  expect(await isPending(accepted())).toBe(true);
+});
+
+test("a call that waits for its turn ends with close, without a new connection", async () => {
+  const session = await letInKnowing();
+  using clock = fakeClock();
+  const calls = [client.query("select n"), client.simple("select 1")].map(failure);
+  await session.flight();
+  const closing = client.close();
+  await clock.pass(400);
+  for (const call of calls) expect(await call).toMatchObject({ code: "CLIENT_CLOSED" });
+  // The running call is cancelled.
+  await cancelRequest();
+  const another = accepted();
+  await clock.pass(10_000);
+  await closing;
+  expect(await isPending(another)).toBe(true);
+});
+
+test("a listener is independent of its client and continues after the client's end", async () => {
+  const pending = client.listen("jobs");
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.commandComplete("LISTEN"), wire.readyForQuery());
+  const listener = await pending;
+  await client.close();
+  session.send(wire.message("A", wire.int32(9), Buffer.from("jobs\0seven\0")));
+  expect((await listener[Symbol.asyncIterator]().next()).value).toMatchObject({ payload: "seven" });
+  await listener.close();
 });

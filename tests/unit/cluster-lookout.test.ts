@@ -1,20 +1,15 @@
 // When a look at the servers of `pgz-edge/cluster` waits, and for which server. The servers are scripted, and only the
 // test moves the clock.
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Lookout } from "../../js/adapters/cluster/lookout.ts";
 import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
 import type { ClusterConfig } from "../../js/adapters/cluster/options.ts";
 import { REPLAY_POSITION } from "../../js/adapters/cluster/questions.ts";
 import type { Server, Servers } from "../../js/adapters/cluster/servers.ts";
 import type { ConnectInput, Pool } from "../../js/index.ts";
-import { FakeClock } from "../support/fake-clock.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-const clock = new FakeClock();
-beforeEach(() => {
-  clock.install();
-  clock.reset();
-});
-afterEach(() => clock.uninstall());
+const clock = useFakeClock();
 
 const settle = async () => {
   for (let n = 0; n < 100; n++) await null;

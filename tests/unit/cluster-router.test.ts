@@ -1,20 +1,15 @@
 // How a call of `pgz-edge/cluster` ends while no primary is known. The looks are scripted, and only the test moves the
 // clock.
 import { getEventListeners } from "node:events";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ClusterConfig } from "../../js/adapters/cluster/options.ts";
 import { Memory } from "../../js/adapters/cluster/memory.ts";
 import { Router } from "../../js/adapters/cluster/router.ts";
 import type { Servers } from "../../js/adapters/cluster/servers.ts";
 import type { CallOptions, Pool } from "../../js/index.ts";
-import { FakeClock } from "../support/fake-clock.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-const clock = new FakeClock();
-beforeEach(() => {
-  clock.install();
-  clock.reset();
-});
-afterEach(() => clock.uninstall());
+const clock = useFakeClock();
 
 const settle = async () => {
   for (let n = 0; n < 20; n++) await null;

@@ -72,6 +72,12 @@ function clusterOf({ isOneAccount = true, ...options }: Record<string, unknown> 
   return cluster;
 }
 
+/** Crashes a server, and waits until the cluster has noticed. */
+async function crash(cluster: ReturnType<typeof clusterOf>, which: number): Promise<void> {
+  replicas.nodes[which]!.server.stop("crash");
+  await until(() => cluster.stats().servers[which]!.pool.total === 0, "the loss is noticed");
+}
+
 test("a position that is not answered in time is unknown, and the call still succeeds", async () => {
   const cluster = clusterOf({ timeout: 100 });
   isLost = (sent) => sent.includes("pg_walfile_name");
@@ -121,10 +127,8 @@ test.each(["exec", "transaction", "reads"] as const)(
     const cluster = clusterOf({ isOneAccount: false });
     await cluster.look();
     expect((await cluster.query(WHO)).rows).toEqual([{ server: "one" }]);
-    const [one, two] = replicas.nodes as [typeof replicas.primary, typeof replicas.primary];
-    one.server.stop("crash");
+    await crash(cluster, 0);
     const waiting = () => cluster.stats().servers[0]!.pool.waiting;
-    await until(() => cluster.stats().servers[0]!.pool.total === 0, "the loss is noticed");
     const calls = {
       exec: () => cluster.query(WHO),
       transaction: () => cluster.transaction((tx) => tx.query(WHO)),
@@ -133,7 +137,7 @@ test.each(["exec", "transaction", "reads"] as const)(
     const call = calls[kind]();
     await until(() => waiting() > 0, "the call waits");
     await cluster.look();
-    two.promote();
+    replicas.nodes[1]!.promote();
     expect((await call).rows).toEqual([{ server: "two" }]);
   },
 );
@@ -143,8 +147,7 @@ test("a primary whose connections are all in use is still the primary", async ()
   await cluster.look();
   const lease = await cluster.acquire();
   // A standby that is gone makes all roles suspect. The question to the primary waits for a connection, in vain.
-  replicas.nodes[1]!.server.stop("crash");
-  await until(() => cluster.stats().servers[1]!.pool.total === 0, "the loss is noticed");
+  await crash(cluster, 1);
   await expect(cluster.reads.query(WHO)).rejects.toMatchObject({ code: "ACQUIRE_TIMEOUT" });
   await cluster.look();
   expect(cluster.stats().servers[0]).toMatchObject({ role: "primary", failure: undefined });
@@ -156,8 +159,7 @@ test("a primary whose connections are all in use is still the primary", async ()
 test("if no primary appears, the call fails when its time is over", async () => {
   const cluster = clusterOf({ isOneAccount: false, acquireTimeout: 100 });
   await cluster.look();
-  replicas.primary.server.stop("crash");
-  await until(() => cluster.stats().servers[0]!.pool.total === 0, "the loss is noticed");
+  await crash(cluster, 0);
   await cluster.look();
   await expect(cluster.exec(INSERT)).rejects.toMatchObject({ code: "CONNECT_FAILED", retryable: true });
 });
@@ -166,8 +168,7 @@ test("if no primary appears, a call ends when its signal or the cluster's aborts
   const [own, all] = [new AbortController(), new AbortController()];
   const cluster = clusterOf({ isOneAccount: false, signal: all.signal });
   await cluster.look();
-  replicas.primary.server.stop("crash");
-  await until(() => cluster.stats().servers[0]!.pool.total === 0, "the loss is noticed");
+  await crash(cluster, 0);
   await cluster.look();
   const calls = [cluster.exec(INSERT, { signal: own.signal }), cluster.exec(INSERT)] as const;
   own.abort("its own");

@@ -1,21 +1,24 @@
 // Servers that answer oddly, over sockets in memory: the connection may fail, but neither the instance nor other
 // clients.
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
+import { description, executed, learned } from "../support/memory-calls.ts";
 import {
   accepted,
-  begun,
   client,
   ended,
   execution,
-  learn,
+  failure,
+  fakeClock,
   letIn,
   otherClient,
-  rows,
+  shutdown,
   useMemoryServer,
 } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
+
+const own = { name: "n", oid: 16_400, size: -1 };
 
 test.each([
   "",
@@ -36,26 +39,19 @@ test.each([
   const query = client.query("select n");
   const session = await letIn();
   await session.flight();
-  const own = { name: "n", oid: 16_400 };
-  const described = [wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([own])];
-  session.send(...described, wire.readyForQuery());
+  session.send(description([own]));
   expect(await session.flight()).toEqual(["Query"]);
   const found = answer ? [wire.dataRow([Buffer.from(answer)])] : [];
   session.send(wire.rowDescription([{ name: "j", oid: 114 }]), ...found, ended(1));
   let flight = await session.flight();
   // A type that the catalog does not have may have been dropped since.
   if (!flight.includes("Bind")) {
-    session.send(...described, wire.readyForQuery());
+    session.send(description([own]));
     flight = await session.flight();
   }
   expect(flight).toEqual(execution);
-  session.send(
-    wire.parseComplete(),
-    wire.bindComplete(),
-    wire.rowDescription([own], [0]),
-    wire.dataRow([Buffer.from("x")]),
-    ended(1),
-  );
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([own], [0]));
+  session.send(wire.dataRow([Buffer.from("x")]), ended(1));
   expect((await query).rows).toEqual([{ n: "x" }]);
   others.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42601", M: "whole" }), wire.readyForQuery());
   await expect(waiting).rejects.toMatchObject({ code: "42601" });
@@ -66,20 +62,10 @@ test("a server that shuts down right after its catalog's answer is a lost connec
   const query = client.query("select n");
   const session = await letIn();
   await session.flight();
-  session.send(
-    wire.parseComplete(),
-    wire.parameterDescription([]),
-    wire.rowDescription([{ name: "n", oid: 16_400 }]),
-    wire.readyForQuery(),
-  );
+  session.send(description([own]));
   await session.flight();
   const answer = wire.dataRow([Buffer.from('[[16400,"d","own",[23],[]]]')]);
-  session.send(
-    wire.rowDescription([{ name: "j", oid: 114 }]),
-    answer,
-    ended(1),
-    wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "going" }),
-  );
+  session.send(wire.rowDescription([{ name: "j", oid: 114 }]), answer, ended(1), shutdown());
   await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
 });
 
@@ -90,27 +76,18 @@ test("of made-up settings that a server reports, a hundred are kept", async () =
   session.send(wire.authenticationOk(), wire.parameterStatus("TimeZone", "UTC"));
   for (let made = 0; made < 1_000; made++) session.send(wire.parameterStatus(`made.${made}`, "up"));
   session.send(wire.parameterStatus("TimeZone", "CET"), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
-  await learn(session);
-  session.send(begun(), rows(0, 1), ended(1));
-  await query;
-  expect(["TimeZone", "made.98", "made.99"].map((name) => client.parameterStatus(name))).toEqual([
-    "CET",
-    "up",
-    undefined,
-  ]);
+  await learned(session, query);
+  const kept = ["TimeZone", "made.98", "made.99"].map((name) => client.parameterStatus(name));
+  expect(kept).toEqual(["CET", "up", undefined]);
 });
 
 test("a server that never answers LISTEN is given up", async () => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-  try {
-    const listening = client.listen("c").catch((error: unknown) => error);
-    const session = await letIn();
-    expect(await session.flight()).toEqual(["Query"]);
-    await vi.advanceTimersByTimeAsync(11_000);
-    expect(await listening).toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST" });
-  } finally {
-    vi.useRealTimers();
-  }
+  using clock = fakeClock();
+  const listening = failure(client.listen("c"));
+  const session = await letIn();
+  expect(await session.flight()).toEqual(["Query"]);
+  await clock.pass(11_000);
+  expect(await listening).toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST" });
 });
 
 test("a pooled session with a genuine process id gets no names once another session was recognized", async () => {
@@ -121,16 +98,14 @@ test("a pooled session with a genuine process id gets no names once another sess
   await session.flight();
   session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
   session.send(wire.backendKeyData(1 << 30, wire.int32(9)), wire.readyForQuery());
-  await learn(session);
-  session.send(begun(), ended(0));
-  await seen;
+  await learned(session, seen);
   const second = otherClient(options);
   let genuine;
   for (let run = 0; run < 3; run++) {
     const query = second.query("select n");
     genuine ??= await letIn();
     expect(await genuine.flight()).toEqual(execution);
-    genuine.send(begun(), ended(0));
+    genuine.send(executed());
     await query;
   }
   await Promise.all([first.close(), second.close()]);

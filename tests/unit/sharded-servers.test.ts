@@ -1,14 +1,14 @@
-// CockroachDB and Aurora DSQL according to their documents: what these servers answer about conflicts, savepoints, the
-// end of a session and prepared statements, as conversations over sockets in memory. Neither server was run
+// CockroachDB and Aurora DSQL according to their documents: what these servers answer about conflicts, savepoints and
+// prepared statements, as conversations over sockets in memory. Neither server was run
 // (docs/servers.md). Knows what the documents say. Must not know how the driver decides what is sent again
 // (again.test.ts).
 import { expect, test, vi } from "vitest";
 import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
+import { gate } from "../support/memory-pool.ts";
 import {
   begun,
   client,
-  ended,
   failure,
   fakeClock,
   learn,
@@ -16,12 +16,12 @@ import {
   letInKnowing,
   newClient,
   rows,
-  shutdown,
   texts,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { BEGUN } from "../support/memory-transaction.ts";
+import { answered, description, learned } from "../support/memory-calls.ts";
+import { answers, begins, BEGUN } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -42,12 +42,14 @@ const CHANGED = {
   "CockroachDB's": restart,
 };
 
-/** Answers the statements of a Query, or of a flight with one statement without parameters. */
-async function answers(session: Session, text: string, ...answer: Buffer[]) {
-  expect(await texts(session)).toEqual([text]);
-  session.send(...answer);
+/** Answers the statement of a Query inside a transaction: it is done, or fails with this error. */
+async function done(session: Session, text: string) {
+  await answers(session, text, undefined, "T");
 }
-const done = (tag: string, status: "I" | "T" = "T") => [wire.commandComplete(tag), wire.readyForQuery(status)];
+async function fails(session: Session, text: string, failed: Buffer) {
+  expect(await texts(session)).toEqual([text]);
+  session.send(failed, wire.readyForQuery(text === "COMMIT" ? "I" : "E"));
+}
 
 /** A transaction that may run three times: `select n` first, and then what `work` does. */
 async function retried(work: (tx: Transaction) => unknown, options: TransactionOptions = { retry: true }) {
@@ -63,11 +65,6 @@ async function retried(work: (tx: Transaction) => unknown, options: TransactionO
   return { session, call, state };
 }
 
-async function begins(session: Session) {
-  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, begun(), rows(1, 2), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
-}
-
 // -- conflicts --------------------------------------------------------------------------------------------------------
 
 test.each(Object.entries(CHANGED))(
@@ -76,10 +73,10 @@ test.each(Object.entries(CHANGED))(
     using clock = fakeClock();
     const { session, call, state } = await retried(() => "kept");
     await begins(session);
-    await answers(session, "COMMIT", said, wire.readyForQuery("I"));
+    await fails(session, "COMMIT", said);
     await clock.pass(1_000);
     await begins(session);
-    await answers(session, "COMMIT", ...done("COMMIT", "I"));
+    await answers(session, "COMMIT");
     expect(await call).toBe("kept");
     expect(state.runs).toBe(2);
   },
@@ -88,7 +85,7 @@ test.each(Object.entries(CHANGED))(
 test.each(["OC000", "OC001"])("without retry %s is the error, and is retryable", async (code) => {
   const { session, call } = await retried(() => "kept", {});
   await begins(session);
-  await answers(session, "COMMIT", error(code, "change conflicts"), wire.readyForQuery("I"));
+  await fails(session, "COMMIT", error(code, "change conflicts"));
   expect(await failure(call)).toMatchObject({ code, retryable: true });
 });
 
@@ -101,9 +98,7 @@ test("a conflict that DSQL reports after the command tag runs the statement agai
   const late = [wire.commandComplete("SELECT 1"), CHANGED["a row, by DSQL's code"], wire.readyForQuery()];
   session.send(begun(), rows(1, 2), ...late);
   await clock.pass(1_000);
-  expect((await session.flight()).at(-1)).toBe("Sync");
-  session.send(begun(), rows(2, 3), ended(1));
-  expect((await call).rows).toEqual([{ n: 2 }]);
+  await answered(session, call);
 });
 
 // -- CockroachDB's savepoint ------------------------------------------------------------------------------------------
@@ -115,14 +110,14 @@ test("a conflict in RELEASE of cockroach_restart runs the whole transaction agai
     await tx.simple("release savepoint cockroach_restart");
   });
   await begins(session);
-  await answers(session, "savepoint cockroach_restart", ...done("SAVEPOINT"));
-  await answers(session, "release savepoint cockroach_restart", restart, wire.readyForQuery("E"));
-  await answers(session, "ROLLBACK", ...done("ROLLBACK", "I"));
+  await done(session, "savepoint cockroach_restart");
+  await fails(session, "release savepoint cockroach_restart", restart);
+  await answers(session, "ROLLBACK");
   await clock.pass(1_000);
   await begins(session);
-  await answers(session, "savepoint cockroach_restart", ...done("SAVEPOINT"));
-  await answers(session, "release savepoint cockroach_restart", ...done("RELEASE"));
-  await answers(session, "COMMIT", ...done("COMMIT", "I"));
+  await done(session, "savepoint cockroach_restart");
+  await done(session, "release savepoint cockroach_restart");
+  await answers(session, "COMMIT");
   await call;
   expect(state.runs).toBe(2);
 });
@@ -141,11 +136,11 @@ test("a callback that rolls back to cockroach_restart by hand continues in the s
       }
   });
   await begins(session);
-  await answers(session, "savepoint cockroach_restart", ...done("SAVEPOINT"));
-  await answers(session, "release savepoint cockroach_restart", restart, wire.readyForQuery("E"));
-  await answers(session, "rollback to savepoint cockroach_restart", ...done("ROLLBACK"));
-  await answers(session, "release savepoint cockroach_restart", ...done("RELEASE"));
-  await answers(session, "COMMIT", ...done("COMMIT", "I"));
+  await done(session, "savepoint cockroach_restart");
+  await fails(session, "release savepoint cockroach_restart", restart);
+  await done(session, "rollback to savepoint cockroach_restart");
+  await done(session, "release savepoint cockroach_restart");
+  await answers(session, "COMMIT");
   await call;
   expect([state.runs, runs]).toEqual([1, 2]);
 });
@@ -154,15 +149,15 @@ test("a conflict that ends a nested transaction undoes all of it, so the outer o
   using clock = fakeClock();
   const { session, call, state } = await retried((tx) => tx.transaction(() => "inner"));
   await begins(session);
-  await answers(session, "SAVEPOINT pgz_1", ...done("SAVEPOINT"));
-  await answers(session, "RELEASE SAVEPOINT pgz_1", restart, wire.readyForQuery("E"));
-  await answers(session, "ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1", aborted, wire.readyForQuery("E"));
-  await answers(session, "ROLLBACK", ...done("ROLLBACK", "I"));
+  await done(session, "SAVEPOINT pgz_1");
+  await fails(session, "RELEASE SAVEPOINT pgz_1", restart);
+  await fails(session, "ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1", aborted);
+  await answers(session, "ROLLBACK");
   await clock.pass(1_000);
   await begins(session);
-  await answers(session, "SAVEPOINT pgz_1", ...done("SAVEPOINT"));
-  await answers(session, "RELEASE SAVEPOINT pgz_1", ...done("RELEASE"));
-  await answers(session, "COMMIT", ...done("COMMIT", "I"));
+  await done(session, "SAVEPOINT pgz_1");
+  await done(session, "RELEASE SAVEPOINT pgz_1");
+  await answers(session, "COMMIT");
   expect(await call).toBe("inner");
   expect(state.runs).toBe(2);
 });
@@ -182,10 +177,10 @@ test.each([1, 3])("a conflict as a cause, %d deep, runs the transaction again", 
   const call = client.transaction(async (tx) => (runs++, await tx.query("select n").catch(wrap)), { retry: true });
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
   session.send(BEGUN, begun(), restart, wire.readyForQuery("E"));
-  await answers(session, "ROLLBACK", ...done("ROLLBACK", "I"));
+  await answers(session, "ROLLBACK");
   await clock.pass(1_000);
   await begins(session);
-  await answers(session, "COMMIT", ...done("COMMIT", "I"));
+  await answers(session, "COMMIT");
   await call;
   expect(runs).toBe(2);
   expect(onRetry.mock.calls).toEqual([
@@ -199,7 +194,7 @@ test("circular causes, and causes that are no errors, are no conflict", async ()
       throw thrown as Error;
     });
     await begins(session);
-    await answers(session, "ROLLBACK", ...done("ROLLBACK", "I"));
+    await answers(session, "ROLLBACK");
     expect(await failure(call)).toBe(thrown);
     expect(state.runs).toBe(1);
     await client.close();
@@ -212,41 +207,41 @@ function circle(): Error {
   return error;
 }
 
-test("a transaction that last() has committed never runs again, whatever the callback throws then", async () => {
-  using clock = fakeClock();
-  const conflict = { ...(await someConflict()) };
-  for (const wrapped of [true, false]) {
+test.each([true, false])(
+  "a transaction that last() has committed never runs again, whatever the callback throws then (wrapped: %s)",
+  async (isWrapped) => {
+    using clock = fakeClock();
+    const conflict = await someConflict();
     newClient({ prepare: "unnamed" });
     const session = await letInKnowing();
     let runs = 0;
-    let goOn = () => {};
-    const committed = new Promise<void>((resolve) => (goOn = resolve));
-    const call = client.transaction(
-      async (tx) => {
-        runs++;
-        await tx.last("select n");
-        await committed;
-        throw wrapped ? new Error("elsewhere", { cause: conflict.error }) : conflict.error;
-      },
-      { retry: true },
+    const { closed: committed, open: goOn } = gate();
+    const call = failure(
+      client.transaction(
+        async (tx) => {
+          runs++;
+          await tx.last("select n");
+          await committed;
+          throw isWrapped ? new Error("elsewhere", { cause: conflict }) : conflict;
+        },
+        { retry: true },
+      ),
     );
-    call.catch(() => {});
-    expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-    session.send(BEGUN, begun(), rows(1, 2), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+    await begins(session);
+    expect(await texts(session)).toEqual(["COMMIT"]);
     const tag = [wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete("COMMIT")];
-    await answers(session, "COMMIT", ...tag, wire.readyForQuery());
+    session.send(...tag, wire.readyForQuery());
     await clock.pass(0);
     goOn();
     await clock.pass(1_000);
     expect(runs).toBe(1);
     expect(client.stats().state).toBe("idle");
-    await failure(call);
-    await client.close();
-  }
-});
+    await call;
+  },
+);
 
 /** A conflict of another connection. */
-async function someConflict(): Promise<{ error: PgzError }> {
+async function someConflict(): Promise<PgzError> {
   newClient({ prepare: "unnamed" });
   const session = await letInKnowing();
   const call = failure(client.query("select n"));
@@ -254,7 +249,7 @@ async function someConflict(): Promise<{ error: PgzError }> {
   session.send(begun(), restart, wire.readyForQuery());
   const found = (await call) as PgzError;
   await client.close();
-  return { error: found };
+  return found;
 }
 
 // -- what Aurora DSQL does not have -----------------------------------------------------------------------------------
@@ -262,58 +257,20 @@ async function someConflict(): Promise<{ error: PgzError }> {
 test("without savepoints a nested transaction rejects, and nothing is committed", async () => {
   const { session, call } = await retried((tx) => tx.transaction(() => "inner"), {});
   await begins(session);
-  await answers(
-    session,
-    "SAVEPOINT pgz_1",
-    error("0A000", "unsupported statement: Savepoint"),
-    wire.readyForQuery("E"),
-  );
-  await answers(session, "ROLLBACK", ...done("ROLLBACK", "I"));
+  await fails(session, "SAVEPOINT pgz_1", error("0A000", "unsupported statement: Savepoint"));
+  await answers(session, "ROLLBACK");
   expect(await failure(call)).toMatchObject({ code: "0A000", retryable: false });
-});
-
-test("without temporary tables or row-level security only the statement fails", async () => {
-  newClient({ prepare: "unnamed" });
-  const session = await letInKnowing();
-  for (const text of ["create temporary table t (id int)", "alter table t enable row level security"]) {
-    const call = failure(client.simple(text));
-    await answers(session, text, error("0A000", "unsupported statement"), wire.readyForQuery());
-    expect(await call).toMatchObject({ code: "0A000" });
-  }
-  expect(client.stats().state).toBe("idle");
-});
-
-// -- sessions and prepared statements ---------------------------------------------------------------------------------
-
-test("a session whose hour is over ends instead of an answer, and the call runs on another one", async () => {
-  const session = await letInKnowing();
-  const call = client.query("select n");
-  expect((await session.flight()).at(-1)).toBe("Sync");
-  session.send(shutdown());
-  session.peer.end();
-  const next = await letIn();
-  expect((await next.flight()).at(-1)).toBe("Sync");
-  next.send(begun(), rows(4, 5), ended(1));
-  expect((await call).rows).toEqual([{ n: 4 }]);
 });
 
 test("a statement whose name is gone is parsed again, and runs once", async () => {
   newClient({ prepare: "named" });
   const learning = client.query("select n");
   const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1), ended(1));
-  await learning;
+  await learned(session, learning);
   const call = client.query("select n");
-  const names = await session.flight();
-  expect(names.at(-1)).toBe("Sync");
+  expect((await session.flight()).at(-1)).toBe("Sync");
   session.send(error("26000", 'prepared statement "pgz_1" does not exist'), wire.readyForQuery());
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
-  session.send(
-    ...[wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([{ name: "n", oid: 23, size: 4 }])],
-    wire.readyForQuery(),
-  );
-  expect((await session.flight()).at(-1)).toBe("Sync");
-  session.send(begun(), rows(7, 8), ended(1));
-  expect((await call).rows).toEqual([{ n: 7 }]);
+  session.send(description());
+  await answered(session, call, 8);
 });

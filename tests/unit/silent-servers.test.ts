@@ -3,22 +3,19 @@
 import { expect, test } from "vitest";
 import { createPool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
+import { answered, description, executed, learned, letInNow } from "../support/memory-calls.ts";
 import {
   accepted,
-  begun,
   client,
-  ended,
   execution,
+  failure,
   fakeClock,
-  int4,
   isPending,
-  learn,
   newClient,
-  rows,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import * as wire from "../support/wire.mjs";
+import { BEGUN, inside } from "../support/memory-transaction.ts";
 
 useMemoryServer();
 
@@ -33,16 +30,15 @@ const poolOf = (options: PoolOptions) =>
 async function letIn(): Promise<Session> {
   const session = await accepted();
   if ((await session.flight()).at(-1) !== "StartupMessage") return letIn();
-  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-  session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+  letInNow(session);
   return session;
 }
 
 /** Accepts a session that describes the statement first and then runs it, without an answer to the execution. */
-async function letInAsked(): Promise<Session> {
+async function describedOnly(): Promise<Session> {
   const session = await letIn();
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  session.send(description());
   await session.flight();
   return session;
 }
@@ -53,53 +49,40 @@ test.each([
 ])("COMMIT after the last statement has the deadline $where, and the client stays usable", async (each) => {
   using clock = fakeClock();
   newClient({ timeout: each.timeout });
-  const transaction = client.transaction((tx) => tx.last("select n"), each.options);
-  transaction.catch(() => {});
-  const session = await letInAsked();
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1));
-  session.send(wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  const transaction = failure(client.transaction((tx) => tx.last("select n"), each.options));
+  const session = await describedOnly();
+  session.send(BEGUN, ...inside());
   await clock.pass(each.within);
-  expect(await isPending(transaction.catch(() => {}))).toBe(false);
-  await expect(transaction).rejects.toMatchObject({ code: "QUERY_TIMEOUT", transaction: "unknown", retryable: false });
+  expect(await isPending(transaction)).toBe(false);
+  expect(await transaction).toMatchObject({ code: "QUERY_TIMEOUT", transaction: "unknown", retryable: false });
   const next = client.query("select n", { timeout: 10_000 });
   await clock.pass(2_000);
-  const other = await letIn();
-  expect(await other.flight()).toEqual(execution);
-  other.send(begun(), rows(5, 6), ended(1));
-  expect((await next).rows).toEqual([{ n: 5 }]);
+  await answered(await letIn(), next);
 });
 
 // Found by the simulator: only the last of the descriptions was cancelled, and it waited for those before it.
 test("after a batch with unanswered descriptions the next call continues on another session", async () => {
   using clock = fakeClock();
   newClient({ timeout: 100 });
-  const batch = client.batch(["select n", "select m", "select o"], { atomic: false });
-  batch.catch(() => {});
+  const batch = failure(client.batch(["select n", "select m", "select o"], { atomic: false }));
   const session = await letIn();
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
   await clock.pass(100);
-  await expect(batch).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  expect(await batch).toMatchObject({ code: "QUERY_TIMEOUT" });
   const next = client.query("select n", { timeout: 10_000 });
   await clock.pass(2_000);
-  const other = await letIn();
-  await learn(other);
-  other.send(begun(), rows(5, 6), ended(1));
-  expect((await next).rows).toEqual([{ n: 5 }]);
+  await learned(await letIn(), next);
 });
 
 test("a pool with room connects at once while a silent server has its time to end a transaction", async () => {
   using clock = fakeClock();
   const pool = poolOf({ max: 2 });
-  const transaction = pool.transaction((tx) => tx.query("select n"), { timeout: 100 });
-  transaction.catch(() => {});
-  await letInAsked();
+  const transaction = failure(pool.transaction((tx) => tx.query("select n"), { timeout: 100 }));
+  await describedOnly();
   await clock.pass(100);
-  await expect(transaction).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  expect(await transaction).toMatchObject({ code: "QUERY_TIMEOUT" });
   const next = pool.query("select n");
-  const session = await letIn(); // no time passes here
-  expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(5, 6), ended(1));
-  expect((await next).rows).toEqual([{ n: 5 }]);
+  await answered(await letIn(), next); // no time passes here
   const closing = pool.close({ timeout: 0 });
   await clock.pass(2_000);
   await closing;
@@ -107,16 +90,15 @@ test("a pool with room connects at once while a silent server has its time to en
 
 test("calls that share connections avoid one whose silent server has its time to end a call", async () => {
   const pool = poolOf({ max: 2, pipelining: 3 });
-  const first = pool.query("select n", { timeout: 100 });
-  first.catch(() => {});
-  await letInAsked();
+  const first = failure(pool.query("select n", { timeout: 100 }));
+  await describedOnly();
   const busy = pool.query("select n");
   const session = await letIn();
   expect(await session.flight()).toEqual(execution);
-  await expect(first).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  expect(await first).toMatchObject({ code: "QUERY_TIMEOUT" });
   const shared = pool.query("select n");
   expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(1, 2), ended(1), begun(), rows(2, 3), ended(1));
+  session.send(executed(1), executed(2));
   expect([(await busy).rows, (await shared).rows]).toEqual([[{ n: 1 }], [{ n: 2 }]]);
   await pool.close({ timeout: 0 });
 });

@@ -1,18 +1,7 @@
 // Traps in the wasm: all connections of the instance end, and the next connect gets a new instance.
 import { expect, test, vi } from "vitest";
-import {
-  begun,
-  client,
-  ended,
-  int4,
-  learn,
-  letIn,
-  newClient,
-  otherClient,
-  rows,
-  useMemoryServer,
-} from "../support/memory-session.ts";
-import * as wire from "../support/wire.mjs";
+import { description, learned } from "../support/memory-calls.ts";
+import { client, learn, letIn, newClient, otherClient, useMemoryServer } from "../support/memory-session.ts";
 
 useMemoryServer();
 
@@ -47,12 +36,7 @@ test.each(["coreconnection_receive", "coreconnection_execute", "coreconnection_r
     const session = await letIn();
     await session.flight();
     trap = name;
-    session.send(
-      wire.parseComplete(),
-      wire.parameterDescription([]),
-      wire.rowDescription([int4]),
-      wire.readyForQuery(),
-    );
+    session.send(description());
     await expect(query).rejects.toMatchObject({
       name: "ConnectionError",
       code: "CORE_TRAPPED",
@@ -64,9 +48,6 @@ test.each(["coreconnection_receive", "coreconnection_execute", "coreconnection_r
 
     newClient();
     const again = client.query("select n");
-    const next = await letIn();
-    await learn(next);
-    next.send(begun(), rows(1, 2), ended(1));
-    expect((await again).rows).toEqual([{ n: 1 }]);
+    await learned(await letIn(), again);
   },
 );

@@ -1,7 +1,8 @@
-// The order of calls on one connection: which calls may be pipelined, what each waits for, and when the connection is
-// free again. Calls and the connection are stand-ins, so that the test controls each step.
+// The order of calls on one connection: which calls may be pipelined, what each waits for, how it leaves the queue, and
+// when the connection is free again. Calls and the connection are stand-ins, so that the test controls each step.
 import { expect, test } from "vitest";
 import type { Call } from "../../js/session/call.ts";
+import type { Session } from "../../js/session/session.ts";
 import { PIECE } from "../../js/util/limits.ts";
 import { TurnQueueWorld } from "../support/turn-queue-world.ts";
 import { gate } from "../support/memory-pool.ts";
@@ -17,24 +18,24 @@ test("a call on a free connection begins at once, and the queue is empty when it
   over();
   await end;
   expect(world.line.end()).toBeUndefined();
-  expect(await world.news()).toEqual(["a begins", "a is free"]);
+  expect(await world.told()).toBe("a begins, a is free");
 });
 
 test("a pipelined call begins once the previous one has sent its last message, and ends keep their order", async () => {
   const world = new TurnQueueWorld(5);
   const a = world.call("a");
   const b = world.call("b");
-  expect(await world.news()).toEqual(["a begins"]);
+  expect(await world.told()).toBe("a begins");
   a.says();
   expect(world.log).toEqual(["b begins"]);
   b.says();
   b.over();
-  expect(await world.news()).toEqual(["b begins"]);
+  expect(await world.told()).toBe("b begins");
   const end = world.line.end()!;
   expect(await isPending(end)).toBe(true);
   a.over();
   await end;
-  expect(await world.news()).toEqual(["a is free", "b is free"]);
+  expect(await world.told()).toBe("a is free, b is free");
 });
 
 test.each(["alone", "loop", "stream"] as const)(
@@ -45,13 +46,13 @@ test.each(["alone", "loop", "stream"] as const)(
     const b = world.call("b", { use });
     const c = world.call("c");
     a.says();
-    expect(await world.news()).toEqual(["a begins"]);
+    expect(await world.told()).toBe("a begins");
     a.over();
-    expect(await world.news()).toEqual(["b begins", "a is free"]);
+    expect(await world.told()).toBe("b begins, a is free");
     // It has no follower, which could begin too early.
     expect(b.call.follower).toBeUndefined();
     b.over();
-    expect(await world.news()).toEqual(["c begins", "b is free"]);
+    expect(await world.told()).toBe("c begins, b is free");
     c.over();
   },
 );
@@ -62,20 +63,20 @@ test("without pipelining each call waits for the end of the previous one", async
   world.call("b");
   expect(a.call.follower).toBeUndefined();
   a.over();
-  expect(await world.news()).toEqual(["a begins", "b begins", "a is free"]);
+  expect(await world.told()).toBe("a begins, b begins, a is free");
 });
 
 test("a bounded number of calls is in flight, and one more begins for each that is over", async () => {
   const world = new TurnQueueWorld(3);
   const calls = ["a", "b", "c", "d", "e"].map((name) => world.call(name));
   for (const at of [0, 1, 2]) calls[at]!.says();
-  expect(await world.news()).toEqual(["a begins", "b begins", "c begins"]);
+  expect(await world.told()).toBe("a begins, b begins, c begins");
   calls[0]!.over();
-  expect(await world.news()).toEqual(["d begins", "a is free"]);
+  expect(await world.told()).toBe("d begins, a is free");
   calls[3]!.says();
-  expect(await world.news()).toEqual([]);
+  expect(await world.told()).toBe("");
   calls[1]!.over();
-  expect(await world.news()).toEqual(["e begins", "b is free"]);
+  expect(await world.told()).toBe("e begins, b is free");
   for (const at of [2, 3, 4]) calls[at]!.over();
   await quiet();
   // The places are free again: as many as at first.
@@ -90,15 +91,15 @@ test("after 64 KiB of parameters the next call waits until they have left the so
   world.written = closed;
   const calls = ["a", "b", "c", "d"].map((name) => world.call(name));
   calls[0]!.says(PIECE - 1);
-  expect(await world.news()).toEqual(["a begins", "b begins"]);
+  expect(await world.told()).toBe("a begins, b begins");
   calls[1]!.says(1);
-  expect(await world.news()).toEqual([]);
+  expect(await world.told()).toBe("");
   open();
-  expect(await world.news()).toEqual(["c begins"]);
+  expect(await world.told()).toBe("c begins");
   // The count starts again there.
   world.written = new Promise(() => {});
   calls[2]!.says(PIECE - 1);
-  expect(await world.news()).toEqual(["d begins"]);
+  expect(await world.told()).toBe("d begins");
 });
 
 test("calls whose turn comes with the end of one begin in sequence, in the same turn", () => {
@@ -119,9 +120,9 @@ test("calls whose turn comes with the end of one begin in sequence, in the same 
 test("a call that is made while another one begins comes after it", async () => {
   const world = new TurnQueueWorld(5);
   const a = world.call("a", { body: () => void world.call("b") });
-  expect(await world.news()).toEqual(["a begins"]);
+  expect(await world.told()).toBe("a begins");
   a.over();
-  expect(await world.news()).toEqual(["b begins", "a is free"]);
+  expect(await world.told()).toBe("b begins, a is free");
 });
 
 test("a call after one whose body throws still gets its turn", async () => {
@@ -134,15 +135,9 @@ test("a call after one whose body throws still gets its turn", async () => {
   });
   world.call("b");
   first.over();
-  expect(await world.news()).toEqual([
-    "first begins",
-    "a begins",
-    "a is asked about mine",
-    "a fails: mine",
-    "b begins",
-    "a is free",
-    "first is free",
-  ]);
+  expect(await world.told()).toBe(
+    "first begins, a begins, a is asked about mine, a fails: mine, b begins, a is free, first is free",
+  );
 });
 
 // -- properties of a call ---------------------------------------------------------------------------------------------
@@ -171,9 +166,9 @@ test("a turn that is taken holds back later calls until it is passed on", async 
   const turn = world.line.take();
   world.call("a");
   const end = world.line.end()!;
-  expect(await world.news()).toEqual([]);
+  expect(await world.told()).toBe("");
   world.line.pass(turn);
-  expect(await world.news()).toEqual(["a begins"]);
+  expect(await world.told()).toBe("a begins");
   expect(await isPending(end)).toBe(true);
 });
 
@@ -187,4 +182,151 @@ test("after the last turn was passed on the queue is empty", async () => {
   world.line.pass(second);
   await end;
   expect(world.line.end()).toBeUndefined();
+});
+
+// -- how a call leaves the queue --------------------------------------------------------------------------------------
+
+test("a call that is over before its turn is skipped, and requests no session", async () => {
+  const world = new TurnQueueWorld(1);
+  const a = world.call("a");
+  let asks = 0;
+  const b = world.call("b", { connected: () => (asks++, world.session) });
+  world.call("c");
+  b.call.finished = true;
+  a.over();
+  expect(await world.told()).toBe("a begins, c begins, a is free, b is free");
+  expect(asks).toBe(0);
+});
+
+test("a call that is over when its session arrives does not begin", async () => {
+  const world = new TurnQueueWorld(5);
+  const { closed, open } = gate();
+  const a = world.call("a", { connected: () => closed.then(() => world.session) });
+  world.call("b");
+  expect(await world.told()).toBe("");
+  a.call.finished = true;
+  open();
+  expect(await world.told()).toBe("b begins, a is free");
+});
+
+test("a call waits for a session that arrives later, and begins on it", async () => {
+  const world = new TurnQueueWorld(5);
+  const { closed, open } = gate();
+  let seen: unknown;
+  world.call("a", { connected: () => closed.then(() => world.session), body: (_, session) => void (seen = session) });
+  expect(await world.told()).toBe("");
+  open();
+  expect(await world.told()).toBe("a begins");
+  expect(seen).toBe(world.session);
+});
+
+test.each(["throws", "rejects"])("without a session the call fails, and is not repeated (%s)", async (how) => {
+  const world = new TurnQueueWorld(5);
+  const connected = () => {
+    if (how === "throws") throw new Error("no server");
+    return Promise.reject(new Error("no server"));
+  };
+  world.call("a", { connected, next: "begin again" });
+  world.call("b");
+  expect(await world.told()).toBe("a fails: no server, b begins, a is free");
+});
+
+test("a call that fails on its session is told the error, and the queue continues", async () => {
+  const world = new TurnQueueWorld(5);
+  const a = world.call("a");
+  world.call("b");
+  a.fails("division");
+  expect(await world.told()).toBe("a begins, a is asked about division, a fails: division, b begins, a is free");
+});
+
+test("a call whose session was unusable begins again on the next session, before the other calls", async () => {
+  const world = new TurnQueueWorld(5);
+  const sessions = [world.newSession(), world.newSession()];
+  const seen: Session[] = [];
+  const a = world.call("a", {
+    ...{ next: "begin again", connected: () => sessions[seen.length]!, body: (_, session) => void seen.push(session) },
+  });
+  world.call("b");
+  a.fails("ended");
+  expect(await world.told()).toBe("a begins, a is asked about ended, a begins");
+  expect(seen).toEqual(sessions);
+  expect(seen[1]).toBe(sessions[1]);
+  a.over();
+  expect(await world.told()).toBe("b begins, a is free");
+});
+
+test("a call that begins again has already sent its messages, so no second call follows it", async () => {
+  const world = new TurnQueueWorld(2);
+  const a = world.call("a", { next: "begin again" });
+  const b = world.call("b");
+  a.says();
+  a.fails("ended");
+  expect(a.call.follower).toBeUndefined();
+  expect(await world.told()).toBe("a begins, b begins, a is asked about ended, a begins");
+  b.says();
+  const c = world.call("c");
+  expect(await world.told()).toBe("");
+  a.over();
+  expect(await world.told()).toBe("c begins, a is free");
+  c.over();
+  b.over();
+});
+
+test("a call that moves elsewhere leaves without an error, and its late messages let no further call begin", async () => {
+  const world = new TurnQueueWorld(2);
+  const a = world.call("a", { next: "leave" });
+  const { follower } = a.call;
+  a.fails("ended");
+  follower!.sent(1);
+  const b = world.call("b");
+  b.says();
+  world.call("c");
+  expect(await world.told()).toBe("a begins, a is asked about ended, b begins, c begins, a is free");
+});
+
+test("an end that is reported twice counts once", async () => {
+  const world = new TurnQueueWorld(2);
+  const [a, b, c] = ["a", "b", "c", "d"].map((name) => world.call(name));
+  a!.says();
+  b!.says();
+  a!.over();
+  a!.over();
+  a!.fails("late");
+  const isNews = (line: string) => /free|begins/.test(line);
+  expect((await world.news()).filter(isNews)).toEqual(["a begins", "b begins", "c begins", "a is free"]);
+  c!.says();
+  // Two calls are in flight again.
+  expect(await world.told()).toBe("");
+});
+
+test("what a call has abandoned is cleaned up before the next call begins", async () => {
+  const world = new TurnQueueWorld(5);
+  const { closed, open } = gate();
+  const a = world.call("a", { call: { operation: { cleanup: closed } } });
+  world.call("b");
+  a.over();
+  expect(await world.told()).toBe("a begins");
+  open();
+  expect(await world.told()).toBe("b begins, a is free");
+});
+
+test("a thousand calls that are over before an earlier one end without deep recursion", async () => {
+  const world = new TurnQueueWorld(2_000);
+  const first = world.call("first");
+  first.says();
+  const others = Array.from({ length: 1_500 }, (_, n) =>
+    world.call(String(n), { body: (call) => call.follower!.sent(1) }),
+  );
+  for (const one of others) one.over();
+  world.log.length = 0;
+  let depth = 0;
+  const last = world.call("last", { use: "alone", body: () => void (depth = new Error().stack!.split("\n").length) });
+  Error.stackTraceLimit = 10_000;
+  first.over();
+  await quiet();
+  Error.stackTraceLimit = 10;
+  expect(world.log.length).toBe(1_502);
+  expect(world.log).toContain("last begins");
+  expect(depth).toBeLessThan(60);
+  last.over();
 });

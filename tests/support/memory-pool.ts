@@ -1,4 +1,6 @@
-// A pool over sockets in memory, and a server that accepts every login and answers each "select n" with one row.
+// A pool over sockets in memory, and a server that accepts every login and answers each "select n" with one row. The
+// pool is closed when its test has finished.
+import { onTestFinished } from "vitest";
 import { createPool, type Pool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
 import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
@@ -7,6 +9,8 @@ import * as wire from "./wire.mjs";
 
 /** The settings that a test may change, and the events that it may read. */
 export interface MemoryServer {
+  /** The number of connections, for cancels too. */
+  accepted: number;
   /** Sessions that have logged in, in order. */
   readonly sessions: Session[];
   /** Executions and Queries are answered only after this. */
@@ -14,10 +18,10 @@ export interface MemoryServer {
   /** The number of executions that are answered with the end of the session, before the execution begins. */
   farewells: number;
   /**
-   * The outcomes of the next logins. `false` refuses the login, since the server has no free connection. Later logins
-   * are accepted.
+   * The outcomes of the next logins. `false` refuses the login, since the server has no free connection, and "never"
+   * leaves it without an answer. Later logins are accepted.
    */
-  readonly logins: boolean[];
+  readonly logins: (boolean | "never")[];
   /**
    * The number of logins that are answered with one message too many, as pgpool-II does after an earlier client left
    * too early.
@@ -46,6 +50,7 @@ export function memoryPool(
   newServer();
   installRuntime({ ...runtime(), ...traits });
   const server: MemoryServer = {
+    accepted: 0,
     sessions: [],
     gate: undefined,
     farewells: 0,
@@ -56,18 +61,26 @@ export function memoryPool(
   };
   void letEverybodyIn(server);
   const place = { host: "memory", user: "u", database: `pooled${databases++}`, sslmode: "disable" } as const;
-  return { pool: createPool({ ...place, firstRun: "describe", prepare: "unnamed" }, options), server };
+  const pool = createPool({ ...place, firstRun: "describe", prepare: "unnamed" }, options);
+  onTestFinished(() => pool.close({ timeout: 0 }));
+  return { pool, server };
 }
 
 async function letEverybodyIn(server: MemoryServer): Promise<void> {
-  for (;;) void answer(await accepted(), server);
+  for (;;) {
+    const session = await accepted();
+    server.accepted++;
+    void answer(session, server);
+  }
 }
 
 async function answer(session: Session, server: MemoryServer): Promise<void> {
   for (;;) {
     const flight = await session.flight();
     const last = flight.at(-1);
-    if (last === "StartupMessage" && server.logins.shift() === false) {
+    const login = last === "StartupMessage" ? server.logins.shift() : undefined;
+    if (login === "never") continue;
+    if (login === false) {
       await quiet(); // a query that is sent with the login has been sent
       session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many connections" }));
     } else if (last === "StartupMessage") {
@@ -94,4 +107,23 @@ async function answer(session: Session, server: MemoryServer): Promise<void> {
       session.send(begun(), rows(0, 1), wire.commandComplete("SELECT 1"), wire.readyForQuery(server.status));
     }
   }
+}
+
+/** Holds back the server's answers, and releases them one by one, or all. */
+export function holdBack(server: MemoryServer): { one(): Promise<void>; all(): void } {
+  let held = gate();
+  server.gate = held.closed;
+  return {
+    async one() {
+      const { open } = held;
+      held = gate();
+      server.gate = held.closed;
+      open();
+      await quiet();
+    },
+    all() {
+      server.gate = undefined;
+      held.open();
+    },
+  };
 }

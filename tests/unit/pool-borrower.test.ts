@@ -40,14 +40,6 @@ test("an error of the driver is copied for each borrower, and a hook's error is 
   await expect(waiting).rejects.toBe("thrown by a hook");
 });
 
-test("a borrower that gives up while it waits leaves the queue, and rejects with the reason", async () => {
-  const { slots, borrower } = slotsOf();
-  const waiting = borrower.wait();
-  borrower.giveUp("enough");
-  expect(slots.leave.mock.calls).toEqual([[borrower]]);
-  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: true });
-});
-
 test("a borrower that gave up before it waits never enters the queue", async () => {
   const { slots, borrower } = slotsOf();
   borrower.giveUp("enough");

@@ -117,11 +117,13 @@ test("stacks are recorded from the start with an observer of leaks, or with debu
   expect(recorded(0, { debug: true, observer: { onLeaseLeak } })).toBe(false);
 });
 
-test("a destroyed connection is not lent again", async () => {
+test("a connection is given back once, and not lent again if it is destroyed", async () => {
   const { back, lend } = given(0);
   const [lease, member] = lend();
-  await lease.release({ destroy: true });
-  await lease.release();
+  const first = lease.release({ destroy: true });
+  expect(lease.release()).toBe(first);
+  expect(lease[Symbol.asyncDispose]()).toBe(first);
+  await first;
   expect(back).toEqual([[member, true]]);
 });
 

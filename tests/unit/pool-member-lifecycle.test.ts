@@ -92,28 +92,21 @@ test("a connection is made and reported, and lives for maxLifetime less up to a 
   expect(forEver.connections[0]!.staysRead).toBe(false);
 });
 
-/** The lifetime in milliseconds of a member whose server ends its session `left` milliseconds from now. */
-async function lifetimeFor(left: number | undefined, maxLifetime = 3_600_000): Promise<number> {
+test.each([
+  ["four fifths of the time that its server gives it", 900_000, 3_600_000, 720_000],
+  ["the same without maxLifetime", 900_000, 0, 720_000],
+  ["maxLifetime, if that is less", 900_000, 60_000, 60_000],
+  ["maxLifetime, if its server does not end it", Infinity, 3_600_000, 3_600_000],
+  ["at least a second, as a wrong clock would make the pool connect without end", 0, 3_600_000, 1_000],
+  ["at least a second after an expiry in the past", -3_600_000, 3_600_000, 1_000],
+])("a connection is used for %s, less up to a tenth", async (_, left, maxLifetime, most) => {
   const dice = vi.spyOn(Math, "random").mockReturnValue(0.5);
-  const expiresAt = left === undefined ? undefined : clock.now + left;
-  const { lifecycle } = keep({ maxLifetime }, () => Object.assign(new FakeConnection(), { expiresAt }));
+  const { lifecycle } = keep({ maxLifetime }, () =>
+    Object.assign(new FakeConnection(), { expiresAt: clock.now + left }),
+  );
   const member = await lifecycle.open(0);
   dice.mockRestore();
-  return Math.round(member.expiresAt - clock.now);
-}
-
-test("a connection is used for four fifths of the time that its server gives it, less up to a tenth", async () => {
-  expect(await lifetimeFor(900_000)).toBe(900_000 * 0.8 * 0.95);
-  expect(await lifetimeFor(900_000, 0)).toBe(900_000 * 0.8 * 0.95);
-  // The earlier of both bounds counts.
-  expect(await lifetimeFor(900_000, 60_000)).toBe(60_000 * 0.95);
-  expect(await lifetimeFor(undefined)).toBe(3_600_000 * 0.95);
-  expect(await lifetimeFor(Infinity)).toBe(3_600_000 * 0.95);
-});
-
-test("an expiry in the past, as from a wrong clock, does not make the pool connect without end", async () => {
-  expect(await lifetimeFor(0)).toBe(950);
-  expect(await lifetimeFor(-3_600_000)).toBe(950);
+  expect(Math.round(member.expiresAt - clock.now)).toBe(most * 0.95);
 });
 
 test("beforeConnect returns options for one connect, or none", async () => {
@@ -372,12 +365,6 @@ test.each([
   await lifecycle.close(member);
   expect(beforeClose).not.toHaveBeenCalled();
   expect(connections[0]!.log).toEqual(["close"]);
-});
-
-test("check() sends a query and awaits its answer", async () => {
-  const { lifecycle, connections } = keep({});
-  await lifecycle.check(await lifecycle.open(0));
-  expect(connections[0]!.log).toEqual(["nothing"]);
 });
 
 test("the calls of a hook end with the hook", async () => {

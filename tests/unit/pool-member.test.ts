@@ -34,17 +34,21 @@ test("a new member is busy, without borrowers, and of the given generation", () 
   expect(member.session.sessionChanges).toBe(member.sessionChanges);
 });
 
-test("a member is clean only if nothing on its connection needs cleaning", () => {
-  expect(memberOf().isClean).toBe(true);
-  expect(memberOf({ closed: new Error("gone") }).isClean).toBe(false);
-  expect(memberOf({ isBusy: true }).isClean).toBe(false);
-  expect(memberOf({ stopping: Promise.resolve() }).isClean).toBe(false);
-  expect(memberOf({ transactionStatus: "T" }).isClean).toBe(false);
-  const left = memberOf();
-  left.sessionChanges.note("set a.b = 1");
-  expect(left.isClean).toBe(false);
-  const config = configOf("primary");
-  expect(memberOf({ refusedWrite: true, config }).isClean).toBe(false);
+test.each<[string, Record<string, unknown>, isClean: boolean]>([
+  ["nothing", {}, true],
+  ["its end", { closed: new Error("gone") }, false],
+  ["a call", { isBusy: true }, false],
+  ["a cancel", { stopping: Promise.resolve() }, false],
+  ["an open transaction", { transactionStatus: "T" }, false],
+  ["a refused write", { refusedWrite: true, config: configOf("primary") }, false],
+])("with %s on its connection a member is clean, or not", (_, traits, isClean) => {
+  expect(memberOf(traits).isClean).toBe(isClean);
+});
+
+test("a member whose session was changed is not clean", () => {
+  const member = memberOf();
+  member.sessionChanges.note("set a.b = 1");
+  expect(member.isClean).toBe(false);
 });
 
 test.each<[Options["targetSessionAttrs"], boolean]>([
@@ -59,33 +63,19 @@ test.each<[Options["targetSessionAttrs"], boolean]>([
   expect(memberOf({ refusedWrite: false, config }).mayBeDemoted).toBe(false);
 });
 
-test("a member is returning once its last call is over, if the connection is free of other work", () => {
-  const member = memberOf();
-  member.place = "lent";
-  member.call = { finished: true };
-  expect(member.isReturning).toBe(true);
-  member.call = { finished: false };
-  expect(member.isReturning).toBe(false);
-  member.call = undefined;
-  expect(member.isReturning).toBe(false);
-  member.call = { finished: true };
-  member.place = "idle";
-  expect(member.isReturning).toBe(false);
-  member.place = "lent";
-  member.borrowers = 2;
-  expect(member.isReturning).toBe(false);
-  const closed = memberOf({ closed: new Error("it has ended") as never });
-  closed.place = "lent";
-  closed.call = { finished: true };
-  expect(closed.isReturning).toBe(false);
-  for (const more of [{ isBusy: true }, { transactionStatus: "T" }, { transactionStatus: "E" }]) {
-    const saying = memberOf(more);
-    saying.place = "lent";
-    saying.call = { finished: true };
-    expect(saying.isReturning).toBe(false);
-  }
-  const stopping = memberOf({ stopping: Promise.resolve() });
-  stopping.place = "lent";
-  stopping.call = { finished: true };
-  expect(stopping.isReturning).toBe(false);
+const over = { place: "lent", call: { finished: true } } as const;
+
+test.each<[string, Partial<Member>, traits: Record<string, unknown>, isReturning: boolean]>([
+  ["whose call is over", over, {}, true],
+  ["whose call runs", { ...over, call: { finished: false } }, {}, false],
+  ["without a call", { ...over, call: undefined }, {}, false],
+  ["that is idle", { ...over, place: "idle" }, {}, false],
+  ["with another borrower", { ...over, borrowers: 2 }, {}, false],
+  ["that has ended", over, { closed: new Error("it has ended") }, false],
+  ["that still reads", over, { isBusy: true }, false],
+  ["in a transaction", over, { transactionStatus: "T" }, false],
+  ["in a failed transaction", over, { transactionStatus: "E" }, false],
+  ["on which something is cancelled", over, { stopping: Promise.resolve() }, false],
+])("a member %s is on its way back, or not", (_, state, traits, isReturning) => {
+  expect(Object.assign(memberOf(traits), state).isReturning).toBe(isReturning);
 });

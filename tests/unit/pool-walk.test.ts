@@ -21,7 +21,13 @@ const has = (kind: "opens" | "closes" | "cleans" | "checks" | "loans" | "waiters
 const member = (world: World, place: Member["place"]) => world.members.find((one) => one.place === place)!;
 const second = (world: World) => world.loans.length > 1;
 
-const LENDING: Record<string, Event> = {
+type Events = Readonly<Record<string, Event>>;
+
+/** Those of the events that have these names. */
+const only = (events: Events, ...names: string[]): Events =>
+  Object.fromEntries(names.map((name) => [name, events[name]!]));
+
+const LENDING: Events = {
   "take alone": [always, (world) => world.take(true)],
   "wait alone": [few, (world) => world.wait(true)],
   "leave first": [has("waiters"), (world) => world.leave(0)],
@@ -35,14 +41,17 @@ const LENDING: Record<string, Event> = {
   "give back second": [second, (world) => void world.giveBack(1)],
 };
 
-const CLEANING: Record<string, Event> = {
-  "take alone": LENDING["take alone"]!,
-  "wait alone": LENDING["wait alone"]!,
-  opened: LENDING["opened"]!,
-  "not opened, none ends": LENDING["not opened, none ends"]!,
-  "the pause is over": LENDING["the pause is over"]!,
-  "give back first": LENDING["give back first"]!,
-  "give back second": LENDING["give back second"]!,
+const CLEANING: Events = {
+  ...only(
+    LENDING,
+    "take alone",
+    "wait alone",
+    "opened",
+    "not opened, none ends",
+    "the pause is over",
+    "give back first",
+    "give back second",
+  ),
   "call over": [({ loans }) => loans[0]?.member.call?.finished === false, (world) => world.finishCall(0)],
   "give back to be cleaned": [
     has("loans"),
@@ -74,36 +83,25 @@ const CLEANING: Record<string, Event> = {
   "lose busy": [(world) => member(world, "busy"), (world) => world.lose(member(world, "busy"))],
 };
 
-const LOSING: Record<string, Event> = {
-  closed: CLEANING["closed"]!,
-  "lose idle": CLEANING["lose idle"]!,
-  "lose lent": CLEANING["lose lent"]!,
-};
+const LOSING = only(CLEANING, "closed", "lose idle", "lose lent");
 
-const SHARING: Record<string, Event> = {
-  "take alone": LENDING["take alone"]!,
+const SHARING: Events = {
+  ...only(LENDING, "take alone"),
   "take shared": [always, (world) => world.take(false)],
-  "wait alone": LENDING["wait alone"]!,
+  ...only(LENDING, "wait alone"),
   "wait shared": [few, (world) => world.wait(false)],
-  opened: LENDING["opened"]!,
-  "give back first": LENDING["give back first"]!,
+  ...only(LENDING, "opened", "give back first"),
   "give back last": [second, (world) => void world.giveBack(world.loans.length - 1)],
   "stop on first": [
     ({ loans }) => loans[0] && !loans[0].member.connection.stopping,
     ({ loans }) => void (fakeOf(loans[0]!.member).stopping = Promise.resolve()),
   ],
   "doom first": [has("loans"), ({ loans }) => void (loans[0]!.member.isDoomed = true)],
-  "lose lent": CLEANING["lose lent"]!,
-  "give back to be cleaned": CLEANING["give back to be cleaned"]!,
-  cleaned: CLEANING["cleaned"]!,
-  closed: CLEANING["closed"]!,
+  ...only(CLEANING, "lose lent", "give back to be cleaned", "cleaned", "closed"),
 };
 
-const TIME: Record<string, Event> = {
-  "take alone": LENDING["take alone"]!,
-  "wait alone": LENDING["wait alone"]!,
-  opened: LENDING["opened"]!,
-  "give back first": LENDING["give back first"]!,
+const TIME: Events = {
+  ...only(LENDING, "take alone", "wait alone", "opened", "give back first"),
   "a second passes": [always, (world) => world.pass(1_000)],
   "five seconds pass": [always, (world) => world.pass(5_000)],
   freeze: [always, (world) => world.freeze()],
@@ -116,22 +114,14 @@ const TIME: Record<string, Event> = {
   ],
   alive: [has("checks"), (world) => world.over("checks", true)],
   dead: [has("checks"), (world) => world.over("checks", false)],
-  closed: CLEANING["closed"]!,
-  "lose idle": CLEANING["lose idle"]!,
+  ...only(CLEANING, "closed", "lose idle"),
 };
 
-const ENDS: Record<string, Event> = {
-  "take alone": LENDING["take alone"]!,
-  "wait alone": LENDING["wait alone"]!,
+const ENDS: Events = {
+  ...only(LENDING, "take alone", "wait alone"),
   "wait for a stream": [few, (world) => world.wait(true, true)],
-  opened: LENDING["opened"]!,
-  "not opened, none ends": LENDING["not opened, none ends"]!,
-  "not opened, all end": LENDING["not opened, all end"]!,
-  "the pause is over": LENDING["the pause is over"]!,
-  "give back first": LENDING["give back first"]!,
-  "give back to be cleaned": CLEANING["give back to be cleaned"]!,
-  cleaned: CLEANING["cleaned"]!,
-  closed: CLEANING["closed"]!,
+  ...only(LENDING, "opened", "not opened, none ends", "not opened, all end", "the pause is over", "give back first"),
+  ...only(CLEANING, "give back to be cleaned", "cleaned", "closed"),
   "resize to 1": [({ slots }) => slots.max !== 1, ({ slots }) => slots.resize(1)],
   "resize to 2": [({ slots }) => slots.max !== 2, ({ slots }) => slots.resize(2)],
   renew: [always, (world) => world.renew()],
@@ -141,7 +131,7 @@ const ENDS: Record<string, Event> = {
 
 interface Walk {
   readonly rules: Rules;
-  readonly events: Record<string, Event>;
+  readonly events: Events;
   /** The number of all states. `undefined`: there are more than a test has time for. */
   readonly states?: number;
 }

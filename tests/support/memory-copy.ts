@@ -75,7 +75,7 @@ export async function copiesAgain(session: Session): Promise<void> {
   expect(await call).toEqual({ command: "COPY", rowCount: 1 });
 }
 
-/** A source that gives these items and then waits. It records whether it was asked for data, and whether it was left. */
+/** A source that gives these items and then waits. It records when it was asked for data, and when it was left. */
 export function watched(...items: unknown[]) {
   const told: string[] = [];
   const stream = new ReadableStream<string>(

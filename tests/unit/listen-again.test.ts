@@ -1,8 +1,18 @@
 // A listener whose connection is lost connects again: after which pauses, what it reports, and how it notices a
 // connection that no longer answers. Over sockets in memory, with timers that the test advances.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Listener, ListenOptions } from "../../js/api/listen.ts";
-import { accepted, client, isPending, letIn, quiet, useMemoryServer, type Session } from "../support/memory-session.ts";
+import { failed } from "../support/memory-answers.ts";
+import { letInToListen, letListen, listening, notified, refuse } from "../support/memory-listen.ts";
+import {
+  accepted,
+  client,
+  failure,
+  isPending,
+  letIn,
+  quiet,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -22,23 +32,6 @@ async function pass(milliseconds: number): Promise<void> {
   await quiet();
 }
 
-const notified = (payload: string) => wire.message("A", wire.int32(9), Buffer.from(`jobs\0${payload}\0`));
-const answered = () => [wire.commandComplete("LISTEN"), wire.readyForQuery()];
-
-async function letListen(): Promise<Session> {
-  const session = await letIn();
-  expect((await session.message())!.body.toString()).toBe('LISTEN "jobs"\0');
-  session.send(...answered());
-  await quiet();
-  return session;
-}
-
-async function listening(options?: ListenOptions): Promise<{ listener: Listener; session: Session }> {
-  const pending = client.listen("jobs", options);
-  const session = await letListen();
-  return { listener: await pending, session };
-}
-
 /** Checks that the next connection comes after exactly this pause. */
 async function pauseBefore(next: Promise<Session>, expected: number): Promise<Session> {
   await pass(expected - 1);
@@ -48,40 +41,6 @@ async function pauseBefore(next: Promise<Session>, expected: number): Promise<Se
   return next;
 }
 
-async function refuse(session: Session): Promise<void> {
-  await session.flight();
-  session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P03", M: "starting up" }));
-  session.peer.end();
-  await quiet();
-}
-
-test("a lost connection is replaced, its loss is reported once that is done, and the loop continues", async () => {
-  const onReconnect = vi.fn();
-  const { listener, session } = await listening({ onReconnect });
-  const iterator = listener[Symbol.asyncIterator]();
-  session.send(notified("one"));
-  await quiet();
-  session.peer.reset();
-  await pass(50);
-  expect(onReconnect).not.toHaveBeenCalled();
-  const again = await letListen();
-  expect(onReconnect.mock.calls).toEqual([[expect.objectContaining({ code: "CONNECTION_LOST" })]]);
-  again.send(notified("two"));
-  expect((await iterator.next()).value).toMatchObject({ payload: "one" });
-  expect((await iterator.next()).value).toMatchObject({ payload: "two" });
-  await listener.close();
-});
-
-test("without onReconnect a lost connection is replaced too", async () => {
-  const { listener, session } = await listening();
-  session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "terminating connection" }));
-  await pass(50);
-  const again = await letListen();
-  again.send(notified("one"));
-  expect((await listener[Symbol.asyncIterator]().next()).value).toMatchObject({ payload: "one" });
-  await listener.close();
-});
-
 test("the pause doubles after each failed attempt, up to 5 s", async () => {
   const onReconnect = vi.fn();
   const { listener, session } = await listening({ onReconnect });
@@ -89,14 +48,7 @@ test("the pause doubles after each failed attempt, up to 5 s", async () => {
   for (const pause of [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000])
     await refuse(await pauseBefore(accepted(), pause));
   expect(onReconnect).not.toHaveBeenCalled();
-  const last = accepted();
-  await pass(5_000);
-  const again = await last;
-  await again.flight();
-  again.send(wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
-  await again.flight();
-  again.send(...answered());
-  await quiet();
+  await letInToListen(await pauseBefore(accepted(), 5_000));
   // The loss of the listening connection is reported, not the failed attempts.
   expect(onReconnect.mock.calls).toEqual([[expect.objectContaining({ code: "CONNECTION_LOST" })]]);
   await listener.close();
@@ -117,7 +69,7 @@ test("a LISTEN that is refused after a loss is tried again, on another connectio
   await pass(50);
   const refusing = await letIn();
   await refusing.flight();
-  refusing.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57P03", M: "no" }), wire.readyForQuery());
+  refusing.send(failed("57P03"));
   expect(await refusing.flight()).toEqual(["Terminate"]);
   await pass(100);
   await letListen();
@@ -129,15 +81,7 @@ test("a connection that is lost within 5 s of LISTEN makes the next pause longer
   session.peer.reset();
   let pause = 50;
   for (const lives of [0, 5_000, 5_001, 0]) {
-    await pass(pause - 1);
-    const next = accepted();
-    expect(await isPending(next)).toBe(true);
-    await pass(1);
-    const again = await next;
-    await again.flight();
-    again.send(wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
-    await again.flight();
-    again.send(...answered());
+    const again = await letInToListen(await pauseBefore(accepted(), pause));
     await pass(lives);
     again.peer.reset();
     await quiet();
@@ -220,7 +164,7 @@ test("a connection that does not answer a check within ten seconds is replaced",
 });
 
 test("a LISTEN that is not answered within ten seconds fails", async () => {
-  const pending = client.listen("jobs").catch((error: unknown) => error);
+  const pending = failure(client.listen("jobs"));
   await (await letIn()).flight();
   await pass(9_999);
   expect(await isPending(pending)).toBe(true);

@@ -1,70 +1,10 @@
 // LISTEN over sockets in memory: what a listener sends, what its loop receives, and how each of them ends.
 import { expect, test, vi } from "vitest";
-import type { Listener, ListenOptions } from "../../js/api/listen.ts";
-import {
-  accepted,
-  client,
-  isPending,
-  letIn,
-  newClient,
-  quiet,
-  useMemoryServer,
-  type Session,
-} from "../support/memory-session.ts";
-import * as wire from "../support/wire.mjs";
+import { complete, failed, query } from "../support/memory-answers.ts";
+import { asksToListen, listening, logIn, notified, notifiedOften, rest } from "../support/memory-listen.ts";
+import { accepted, client, isPending, quiet, useMemoryServer } from "../support/memory-session.ts";
 
 useMemoryServer();
-
-const notified = (payload: string, channel = "jobs") =>
-  wire.message("A", wire.int32(9), Buffer.from(`${channel}\0${payload}\0`));
-const answered = () => [wire.commandComplete("LISTEN"), wire.readyForQuery()];
-
-/** Starts a listener, and returns it with its session. */
-async function listening(options?: ListenOptions): Promise<{ listener: Listener; session: Session }> {
-  const pending = client.listen("jobs", options);
-  const session = await letIn();
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(...answered());
-  return { listener: await pending, session };
-}
-
-/** The names of the messages up to the session's end. */
-async function rest(session: Session): Promise<string[]> {
-  const names: string[] = [];
-  for (let message; (message = await session.message());) names.push(message.name);
-  return names;
-}
-
-test("a listener has its own connection, and quotes the channel as it is written", async () => {
-  const pending = client.listen('Odd "channel"');
-  const session = await letIn();
-  const { name, body } = (await session.message())!;
-  expect([name, body.toString()]).toEqual(["Query", 'LISTEN "Odd ""channel"""\0']);
-  expect(await isPending(pending)).toBe(true);
-  session.send(...answered());
-  await (await pending).close();
-  expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
-});
-
-test("the loop receives each notification once, in order, including those from before it began", async () => {
-  const { listener, session } = await listening();
-  session.send(notified("one"), notified("", "jobs"));
-  await quiet();
-  const seen: unknown[] = [];
-  const looping = (async () => {
-    for await (const notification of listener) {
-      seen.push(notification);
-      if (seen.length === 3) break;
-    }
-  })();
-  await quiet();
-  expect(seen.length).toBe(2);
-  session.send(notified("two"));
-  await looping;
-  expect(seen).toEqual(["one", "", "two"].map((payload) => ({ channel: "jobs", payload, processId: 9 })));
-  // Leaving the loop has ended the listener.
-  expect(await rest(session)).toEqual(["Terminate"]);
-});
 
 test("concurrent calls of next() get one notification each", async () => {
   const { listener, session } = await listening();
@@ -138,73 +78,35 @@ test("a listener that is over leaves no handler on its signal", async () => {
   expect(listeners.size).toBe(0);
 });
 
-test("a waiting loop rejects at once when the signal aborts", async () => {
-  const stop = new AbortController();
-  const { listener } = await listening({ signal: stop.signal });
-  const next = listener[Symbol.asyncIterator]().next();
-  await quiet();
-  stop.abort();
-  await expect(next).rejects.toMatchObject({ code: "ABORTED" });
-});
-
-test("a signal ends the attempt to listen, before and while it connects", async () => {
-  await expect(client.listen("jobs", { signal: AbortSignal.abort("before") })).rejects.toMatchObject({
-    ...{ code: "ABORTED", cause: "before" },
-  });
-  const stop = new AbortController();
-  const pending = client.listen("jobs", { signal: stop.signal });
-  const session = await accepted();
-  await session.flight();
-  stop.abort("meanwhile");
-  await expect(pending).rejects.toMatchObject({ code: "ABORTED", cause: "meanwhile" });
-  expect(await rest(session)).toEqual([]);
-});
-
 test("a signal that aborts during LISTEN ends the connection and the call", async () => {
   const stop = new AbortController();
-  const pending = client.listen("jobs", { signal: stop.signal });
-  const session = await letIn();
-  await session.flight();
+  const { pending, session } = await asksToListen({ signal: stop.signal });
   stop.abort("meanwhile");
   await expect(pending).rejects.toMatchObject({ code: "ABORTED", cause: "meanwhile" });
   expect(await rest(session)).toEqual(["Terminate"]);
 });
 
-test("the failure of the first attempt is the call's error, without another attempt", async () => {
-  const refused = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
-  const pending = client.listen("jobs");
-  const session = await letIn();
-  await session.flight();
-  session.send(refused("42501"), wire.readyForQuery());
+test("the failure of the first LISTEN is the call's error, without another attempt", async () => {
+  const { pending, session } = await asksToListen();
+  session.send(failed("42501"));
   await expect(pending).rejects.toMatchObject({ name: "PostgresError", code: "42501" });
   expect(await rest(session)).toEqual(["Terminate"]);
-  const login = client.listen("jobs");
-  const refusing = await accepted();
-  await refusing.flight();
-  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "28P01", M: "no" }));
-  refusing.peer.end();
-  await expect(login).rejects.toMatchObject({ code: "28P01" });
   expect(await isPending(accepted())).toBe(true);
 });
 
 test("a connection that is lost before LISTEN completes fails the call", async () => {
-  const pending = client.listen("jobs");
-  const session = await letIn();
-  await session.flight();
+  const { pending, session } = await asksToListen();
   session.peer.reset();
   await expect(pending).rejects.toMatchObject({ code: "CONNECTION_LOST" });
 });
 
 test.each([undefined, false, true])("behind a pooler listen() works only with sessionPooling: %s", async (isAsked) => {
-  newClient();
   const pending = client.listen("jobs", { sessionPooling: isAsked });
-  const session = await accepted();
-  await session.flight();
   // A process id that no PostgreSQL server has.
-  session.send(wire.authenticationOk(), wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
+  const session = await logIn(await accepted(), 0x7fffffff);
   if (isAsked) {
-    expect(await session.flight()).toEqual(["Query"]);
-    session.send(...answered());
+    expect(await query(session)).toBe('LISTEN "jobs"');
+    session.send(complete("LISTEN"));
     return void (await (await pending).close());
   }
   await expect(pending).rejects.toMatchObject({ name: "UsageError", code: "LISTEN_BEHIND_POOLER" });
@@ -222,7 +124,7 @@ test("options are checked before anything connects", async () => {
 
 test("a thousand notifications wait for the loop, and then the socket is not read until some are taken", async () => {
   const { listener, session } = await listening();
-  session.send(Buffer.concat(Array.from({ length: 999 }, (_, at) => notified(String(at)))));
+  session.send(notifiedOften(999));
   await quiet();
   const reads = session.peer.reads;
   session.send(notified("999"));
@@ -238,7 +140,7 @@ test("a thousand notifications wait for the loop, and then the socket is not rea
 
 test("if more have arrived at once, the socket is read again when fewer than a thousand are left", async () => {
   const { listener, session } = await listening();
-  session.send(Buffer.concat(Array.from({ length: 1_500 }, (_, at) => notified(String(at)))));
+  session.send(notifiedOften(1_500));
   await quiet();
   session.send(notified("1500"));
   await quiet();
@@ -255,7 +157,7 @@ test("if more have arrived at once, the socket is read again when fewer than a t
 
 test("close ends a listener whose loop has stopped reading", async () => {
   const { listener, session } = await listening();
-  session.send(Buffer.concat(Array.from({ length: 3_000 }, (_, at) => notified(String(at)))));
+  session.send(notifiedOften(3_000));
   await quiet();
   await listener.close();
   expect(await rest(session)).toEqual(["Terminate"]);

@@ -29,25 +29,6 @@ const SCOPE_ON_CITUS = scopeSettings({ settings }).citusStatement;
 const inFront = (tag: string) => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag)]);
 const tenant = () => client.scope({ settings });
 
-const inTransaction = () => [wire.commandComplete("SELECT 1"), wire.readyForQuery("T")];
-
-test("the settings are sent before each call of the scope, and before no call of the client", async () => {
-  const session = await letInKnowing();
-  const scope = tenant();
-  for (const [calls, expected] of [
-    [scope, [SET, "select n"]],
-    [client, ["select n"]],
-    [scope, [SET, "select n"]],
-  ] as const) {
-    const call = calls.query("select n");
-    expect(await texts(session)).toEqual(expected);
-    if (calls === scope) session.send(inFront("SELECT 0"));
-    session.send(begun(), rows(1, 2), ended(1));
-    expect((await call).rows).toEqual([{ n: 1 }]);
-  }
-  expect(client.stats().queries).toBe(4);
-});
-
 /** With a mark before it, the version of Citus is not a number. The check fails with this, in the server's language. */
 const refusedByCitus = () =>
   wire.errorResponse({ S: "FEHLER", V: "ERROR", C: "22P02", M: "ungültige Eingabe: »pgz_citus 12.1.12«" });
@@ -80,25 +61,6 @@ test("the first call recognizes Citus, and runs once with settings that reach it
   expect((await next).rows).toEqual([{ n: 2 }]);
 });
 
-test("in a transaction the settings are sent once, after BEGIN", async () => {
-  const session = await letInKnowing();
-  const call = tenant().transaction(
-    async (tx) => {
-      await expect(tx.simple("select 1")).rejects.toMatchObject({ code: "NOT_IN_SCOPE" });
-      await tx.query("select n");
-      return (await tx.query("select n")).rows;
-    },
-    { readOnly: true },
-  );
-  expect(await texts(session)).toEqual(["BEGIN READ ONLY", SET, "select n"]);
-  session.send(inFront("BEGIN"), inFront("SELECT 0"), begun(), rows(1, 2), ...inTransaction());
-  expect(await texts(session)).toEqual(["select n"]);
-  session.send(begun(), rows(2, 3), ...inTransaction());
-  expect(await texts(session)).toEqual(["COMMIT"]);
-  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
-  expect(await call).toEqual([{ n: 2 }]);
-});
-
 test("a transaction needs a function, and refuses unknown options", async () => {
   const refused = { name: "UsageError", code: "INVALID_OPTION" };
   await expect(tenant().transaction(["select 1"] as never)).rejects.toMatchObject(refused);
@@ -106,48 +68,11 @@ test("a transaction needs a function, and refuses unknown options", async () => 
   await expect(misspelt).rejects.toMatchObject({ code: "UNKNOWN_OPTION" });
 });
 
-test.each(["SELECT 1", "BEGIN"])("after %s in SQL, a scope runs only if no transaction is open", async (tag) => {
-  const session = await letInKnowing();
-  const status = tag === "BEGIN" ? "T" : "I";
-  const before = client.simple(tag === "BEGIN" ? "begin" : "select 1");
-  await texts(session);
-  session.send(wire.commandComplete(tag), wire.readyForQuery(status));
-  await before;
-  const call = tenant().query("select n");
-  const transaction = tenant().transaction(() => 1);
-  if (tag === "BEGIN") {
-    for (const one of [call, transaction])
-      await expect(one).rejects.toMatchObject({ name: "UsageError", code: "TRANSACTION_OPEN" });
-    return;
-  }
-  expect(await texts(session)).toEqual([SET, "select n"]);
-  session.send(inFront("SELECT 0"), begun(), rows(1, 2), ended(1));
-  expect((await call).rows).toEqual([{ n: 1 }]);
-  expect(await transaction).toBe(1);
-});
-
-test("calls that could end, outlive or ignore the settings are refused before anything is sent", async () => {
+test("a COPY as a query, and a loop over what outlives its call, are refused before anything is sent", async () => {
   const scope = tenant();
-  const copy = "copy t from stdin";
-  const calls: (() => Promise<unknown>)[] = [
-    () => scope.query("begin"),
-    () => scope.exec("set work_mem = 1"),
-    () => scope.batch(["select 1", "commit"]),
-    () => scope.simple("select 1"),
-    () => scope.copyFrom(copy, ["x"]),
-    () => scope.copyFromRows("t", ["a"], [[1]]),
-    () => scope.copyTo("copy t to stdout"),
-    () => scope.query(copy),
-    async () => scope.copyToRows("select 1"),
-    async () => scope.rows("reset all"),
-  ];
+  const calls = [() => scope.query("copy t from stdin"), async () => scope.rows("reset all")];
   for (const call of calls) await expect(call()).rejects.toMatchObject({ name: "UsageError", code: "NOT_IN_SCOPE" });
   expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
-});
-
-test("a scope without settings and role is refused", () => {
-  for (const options of [{}, { settings: {} }, undefined])
-    expect(() => client.scope(options as never)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
 });
 
 test("a scope's calls are its client's: they are sent in order, counted, and ended with the client", async () => {

@@ -57,6 +57,21 @@ beforeEach(() => {
   connection = new Wire();
 });
 
+/** A block whose BEGIN waits. */
+function waiting(statement?: string): TransactionBlock {
+  const block = blockOf(statement);
+  block.begin("begin");
+  return block;
+}
+
+/** A block whose BEGIN was sent with a flight that has failed, and that flight. */
+async function failedBeginning(status: string) {
+  const block = waiting();
+  const { operation, arrive } = fly(block);
+  await arrive(status, failure);
+  return { block, operation };
+}
+
 /** A flight of `block`, and its preludes. */
 function fly(block: TransactionBlock) {
   const operation = new Operation({});
@@ -97,8 +112,7 @@ test("without a transaction a flight has no prelude", async () => {
 });
 
 test("BEGIN is sent with the next flight, and not again with a later one", async () => {
-  const block = blockOf();
-  block.begin("begin");
+  const block = waiting();
   expect(stateOf(block)).toEqual(WAITING);
   const first = fly(block);
   expect(first.preludes).toEqual(["begin"]);
@@ -128,17 +142,14 @@ test("a scope's settings precede each flight outside a transaction, and inside o
 });
 
 test("a BEGIN that was withdrawn is not sent", async () => {
-  const block = blockOf();
-  block.begin("begin");
+  const block = waiting();
   block.withdraw();
   expect(stateOf(block)).toEqual(NONE);
   expect(fly(block).preludes).toEqual([]);
 });
 
 test("a flight with BEGIN that ends outside of a transaction has not begun one, so BEGIN still waits", async () => {
-  const block = blockOf();
-  block.begin("begin");
-  await fly(block).arrive("I", failure);
+  const { block } = await failedBeginning("I");
   expect(stateOf(block)).toEqual({ ...WAITING, beginFailed: true });
   const again = fly(block);
   expect(again.preludes).toEqual(["begin"]);
@@ -150,23 +161,19 @@ test("a flight with BEGIN that ends outside of a transaction has not begun one, 
 });
 
 test("a flight with BEGIN that fails inside its transaction has begun it", async () => {
-  const block = blockOf();
-  block.begin("begin");
-  await fly(block).arrive("E", failure);
+  const { block } = await failedBeginning("E");
   expect(stateOf(block)).toEqual({ ...INSIDE, beginFailed: true });
   expect(fly(block).preludes).toEqual([]);
 });
 
 test("a statement that ends its transaction in the flight with BEGIN leaves no BEGIN waiting", async () => {
-  const block = blockOf();
-  block.begin("begin");
+  const block = waiting();
   await fly(block).arrive("I");
   expect(stateOf(block)).toEqual(NONE);
 });
 
 test("a connection that is lost during BEGIN has not refused it", async () => {
-  const block = blockOf();
-  block.begin("begin");
+  const block = waiting();
   const { operation, lose } = fly(block);
   operation.fail(failure);
   await lose();
@@ -196,8 +203,7 @@ test("if no BEGIN waits, nothing is sent, and the call continues unless it is ov
 });
 
 test("BEGIN and settings are sent as one Query if they cannot be preludes of a flight", async () => {
-  const block = blockOf("settings");
-  block.begin("begin");
+  const block = waiting("settings");
   const { begun, operations } = calling();
   const beginning = begun(block);
   expect(connection.log).toEqual(["begin; settings"]);
@@ -209,8 +215,7 @@ test("BEGIN and settings are sent as one Query if they cannot be preludes of a f
 
 test("an error of BEGIN is thrown, unless its call is over", async () => {
   for (const isOver of [false, true]) {
-    const block = blockOf();
-    block.begin("begin");
+    const block = waiting();
     const { begun, operations, call } = calling();
     const beginning = begun(block).catch((error: unknown) => error);
     operations[0]!.fail(failure);
@@ -221,8 +226,7 @@ test("an error of BEGIN is thrown, unless its call is over", async () => {
 });
 
 test("a connection that is lost during BEGIN rejects", async () => {
-  const block = blockOf();
-  block.begin("begin");
+  const block = waiting();
   const { begun, operations } = calling();
   const beginning = begun(block);
   operations[0]!.end(loss);
@@ -232,10 +236,7 @@ test("a connection that is lost during BEGIN rejects", async () => {
 // -- repeats and ROLLBACK --------------------------------------------------------------------------------------------
 
 test("a failed flight that began a transaction is rolled back, and BEGIN is sent again with the repeat", async () => {
-  const block = blockOf();
-  block.begin("begin");
-  const { operation, arrive } = fly(block);
-  await arrive("E", failure);
+  const { block, operation } = await failedBeginning("E");
   await block.prepareRepeat(operation);
   expect(connection.log).toEqual(["ROLLBACK", "abandon without a cancel", "over"]);
   expect(stateOf(block)).toEqual({ ...WAITING, beginFailed: true });
@@ -260,30 +261,21 @@ test("a flight inside a transaction, or after another BEGIN, does not make BEGIN
 });
 
 test("a failed flight whose transaction was withdrawn does not make BEGIN repeat", async () => {
-  const block = blockOf();
-  block.begin("begin");
-  const { operation, arrive } = fly(block);
-  await arrive("E", failure);
+  const { block, operation } = await failedBeginning("E");
   block.withdraw();
   await block.prepareRepeat(operation);
   expect([connection.log, block.isWaiting]).toEqual([[], false]);
 });
 
 test("a failed flight of the previous transaction does not make the next one's BEGIN repeat", async () => {
-  const block = blockOf();
-  block.begin("begin");
-  const { operation, arrive } = fly(block);
-  await arrive("I", failure);
+  const { block, operation } = await failedBeginning("I");
   block.begin("begin next");
   await block.prepareRepeat(operation);
   expect(fly(block).preludes).toEqual(["begin next"]);
 });
 
 test("if the connection ends instead of rolling back, the repeat fails with the reason", async () => {
-  const block = blockOf();
-  block.begin("begin");
-  const { operation, arrive } = fly(block);
-  await arrive("E", failure);
+  const { block, operation } = await failedBeginning("E");
   connection.rolls = "E";
   await expect(block.prepareRepeat(operation)).rejects.toMatchObject({
     code: "CONNECTION_LOST",
@@ -293,8 +285,7 @@ test("if the connection ends instead of rolling back, the repeat fails with the 
 });
 
 test("ROLLBACK is sent only if a transaction is open on an open connection", async () => {
-  const block = blockOf();
-  block.begin("begin");
+  const block = waiting();
   await block.rollBack();
   expect([connection.log, block.isWaiting]).toEqual([[], false]);
   connection.transactionStatus = "T";

@@ -2,6 +2,7 @@
 // waits for which.
 import { beforeEach, expect, test, vi } from "vitest";
 import { Running, type Transaction } from "../../js/api/transaction.ts";
+import { failed } from "../support/memory-answers.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
   accepted,
@@ -15,7 +16,7 @@ import {
   texts,
   useMemoryServer,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, error, inside, running } from "../support/memory-transaction.ts";
+import { answers, BEGUN, inside, running, sent } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -40,7 +41,7 @@ test("a savepoint that cannot be made fails the nested transaction, whose callba
   let hasRun = false;
   const { session, call } = await running((tx) => failure(tx.transaction(() => (hasRun = true))));
   expect(await texts(session)).toEqual(["SAVEPOINT pgz_1"]);
-  session.send(error("25P02"), wire.readyForQuery("E"));
+  session.send(failed("25P02", "E"));
   await answers(session, "COMMIT", "ROLLBACK");
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
   expect(hasRun).toBe(false);
@@ -53,7 +54,7 @@ test("if ROLLBACK TO SAVEPOINT fails, the original error is kept, and COMMIT rep
   });
   await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
   expect(await texts(session)).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
-  session.send(error("3B001"), wire.readyForQuery("E"));
+  session.send(failed("3B001", "E"));
   await answers(session, "COMMIT", "ROLLBACK");
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
   expect(inner).toMatchObject({ message: "mine" });
@@ -76,7 +77,7 @@ test("a nested transaction that fails is rolled back once its own calls are over
   const rollback = texts(session);
   expect(await isPending(rollback)).toBe(true);
   cancel.peer.end();
-  session.send(error("57014"), wire.readyForQuery("E"));
+  session.send(failed("57014", "E"));
   expect(await rollback).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
   session.send(wire.commandComplete("ROLLBACK"), wire.commandComplete("RELEASE"), wire.readyForQuery("T"));
   await answers(session, "COMMIT");
@@ -99,7 +100,7 @@ test("ROLLBACK waits for a nested transaction that was abandoned", async () => {
   const cancel = await accepted();
   await cancel.flight();
   const rollback = texts(session);
-  session.send(error("57014"), wire.readyForQuery("E"));
+  session.send(failed("57014", "E"));
   expect(await isPending(rollback)).toBe(true);
   cancel.peer.end();
   // The savepoint goes with the whole transaction.
@@ -154,14 +155,12 @@ test("a transaction continues to wait for one that runs a statement within each 
 });
 
 test("a waiting transaction fails after 3 s in which the one before it has run nothing", async () => {
-  const session = await letInKnowing();
   using clock = fakeClock();
   const { closed, open: goOn } = gate();
-  const first = client.transaction(async (tx) => {
+  const { session, call: first } = await sent(async (tx) => {
     await tx.query("select n");
     await closed;
   });
-  await texts(session);
   const second = failure(client.transaction(() => "second"));
   // It waits for the server, however long that takes.
   await clock.pass(7_000);

@@ -1,32 +1,35 @@
-// A transaction's statements over sockets in memory: BEGIN, COMMIT, ROLLBACK and savepoints, and how each end affects
-// the call. transaction-last.test.ts has the last statement, with which COMMIT is sent.
-import { beforeEach, expect, test } from "vitest";
-import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
-import { beginStatement } from "../../js/api/transaction.ts";
+// A transaction over sockets in memory: how it begins, how it ends, from outside or with something still open, and what
+// is reported and shown of it meanwhile. transaction-last.test.ts has the last statement, with which COMMIT is sent.
+import { inspect } from "node:util";
+import { beforeEach, expect, test, vi } from "vitest";
+import { beginStatement, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
 import { configured } from "../../js/api/configured.ts";
+import type { PgzError } from "../../js/util/errors.ts";
+import { failed } from "../support/memory-answers.ts";
+import { gate } from "../support/memory-pool.ts";
 import {
+  accepted,
   begun,
   client,
-  division,
+  failure,
   fakeClock,
-  letInKnowing,
+  isPending,
   newClient,
+  newServer,
   quiet,
+  rows,
   texts,
   useMemoryServer,
-  type Session,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, inside } from "../support/memory-transaction.ts";
+import { answers, BEGUN, failedInside, inside, running, sent } from "../support/memory-transaction.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
-const open = { name: "UsageError", code: "TRANSACTION_OPEN" };
 const finished = { name: "UsageError", code: "TRANSACTION_FINISHED" };
-const conflict = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "40001", M: "could not serialize access" });
 
-// -- BEGIN ------------------------------------------------------------------------------------------------------------
+// -- how it begins ----------------------------------------------------------------------------------------------------
 
 test.each<[TransactionOptions, string]>([
   [{}, "BEGIN"],
@@ -59,164 +62,222 @@ test.each([
   expect(act).toThrow(expect.objectContaining({ name: "UsageError", code }));
 });
 
-// -- ends -------------------------------------------------------------------------------------------------------------
+test("a transaction that is over before its turn connects nothing, and its callback does not run", async () => {
+  let hasRun = false;
+  const call = client.transaction(() => (hasRun = true), { signal: AbortSignal.abort("before") });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "before", retryable: true });
+  await quiet();
+  expect([hasRun, client.stats().state]).toEqual([false, "new"]);
+});
 
-test("the callback's result is returned after COMMIT was answered, and no call can be made from then on", async () => {
-  const session = await letInKnowing();
-  let kept: Transaction | undefined;
-  const call = client.transaction(async (tx) => {
-    kept = tx;
+test("a call and a transaction that share a refused login have an error each", async () => {
+  newClient({ prepare: "unnamed", earlyQuery: false });
+  const calls = [client.query("select n"), client.transaction(() => 1)].map(failure);
+  const refusing = await accepted();
+  await refusing.flight();
+  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
+  refusing.peer.end();
+  const [first, second] = await Promise.all(calls);
+  expect([first, second]).toMatchObject([{ code: "53300" }, { code: "53300" }]);
+  expect(first).not.toBe(second);
+});
+
+test("a BEGIN that the server refuses fails the transaction, even if the callback handles the error", async () => {
+  const { session, call } = await sent((tx) => tx.query("select n").catch(() => "handled"));
+  session.send(wire.parseComplete(), failed("0A000"));
+  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
+  expect(await isPending(texts(session))).toBe(true);
+});
+
+// -- COMMIT ----------------------------------------------------------------------------------------------------------
+
+test.each([
+  ["COMMIT", undefined],
+  ["UPDATE 0", undefined],
+  ["ROLLBACK", "TRANSACTION_ROLLED_BACK"],
+])("COMMIT that is answered with %s has the error %s", async (tag, code) => {
+  const { session, call } = await running(() => "returned");
+  await answers(session, "COMMIT", tag);
+  if (code) await expect(call).rejects.toMatchObject({ code });
+  else expect(await call).toBe("returned");
+});
+
+test("a refused COMMIT is the call's error, and nothing is left to roll back", async () => {
+  const { session, call } = await running(() => "returned");
+  expect(await texts(session)).toEqual(["COMMIT"]);
+  session.send(failed("23505"));
+  const reason = (await failure(call)) as PgzError;
+  expect(reason).toMatchObject({ code: "23505", query: "COMMIT" });
+  expect(reason.transaction).toBeUndefined();
+  expect(await isPending(texts(session))).toBe(true);
+});
+
+test("a conflict with a lost ROLLBACK is the error, and is not retried", async () => {
+  const onRetry = vi.fn();
+  newClient({ prepare: "unnamed", observer: { onRetry } });
+  const { session, call } = await sent((tx) => tx.query("select n"), { retry: true });
+  session.send(BEGUN, ...failedInside("40001"));
+  expect(await texts(session)).toEqual(["ROLLBACK"]);
+  session.peer.reset();
+  await expect(call).rejects.toMatchObject({ code: "40001" });
+  expect(onRetry).not.toHaveBeenCalled();
+});
+
+// -- open calls ------------------------------------------------------------------------------------------------------
+
+test("a nested transaction is refused during an open stream, or without a function", async () => {
+  const seen: unknown[] = [];
+  const { session, call } = await running(async (tx) => {
+    seen.push(await failure(tx.transaction("select 1" as never)));
+    const stream = await tx.stream("select n");
+    seen.push(await failure(tx.transaction(() => 1)));
+    await new Response(stream).text();
+  });
+  await texts(session);
+  session.send(begun(), rows(1, 2));
+  await quiet();
+  session.send(wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  await answers(session, "COMMIT");
+  await call;
+  expect(seen).toMatchObject([{ code: "INVALID_OPTION" }, { code: "STREAM_OPEN" }]);
+});
+
+test("a stream with closeWhenDone leaves the transaction to its callback", async () => {
+  const { session, call } = await running(async (tx) => {
+    await new Response(await tx.stream("select n", { closeWhenDone: true })).text();
     return (await tx.query("select n")).rows;
   });
-  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, ...inside());
+  for (const value of [1, 2]) {
+    expect(await texts(session)).toEqual(["select n"]);
+    session.send(...inside(value));
+  }
   await answers(session, "COMMIT");
-  expect(await call).toEqual([{ n: 1 }]);
-  await expect(kept!.query("select n")).rejects.toMatchObject(finished);
-  await expect(kept!.transaction(() => 1)).rejects.toMatchObject(finished);
+  expect(await call).toEqual([{ n: 2 }]);
 });
 
-test("the callback's error rejects the call, after ROLLBACK", async () => {
-  const session = await letInKnowing();
-  const error = new Error("mine");
-  const call = client.transaction(async (tx) => {
-    await tx.query("select n");
-    throw error;
+// -- ended from outside -----------------------------------------------------------------------------------------------
+
+test("the timeout of a transaction counts from the call on, and ends running statements", async () => {
+  using clock = fakeClock();
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => (inner = await failure(tx.query("select n"))), {
+    timeout: 5_000,
   });
   await texts(session);
-  session.send(BEGUN, ...inside());
-  await answers(session, "ROLLBACK");
-  await expect(call).rejects.toBe(error);
-  expect(client.stats()).toMatchObject({ state: "idle", transactionStatus: "I" });
+  await clock.pass(4_999);
+  expect(await isPending(call)).toBe(true);
+  await clock.pass(1);
+  await expect(call).rejects.toMatchObject({ code: "QUERY_TIMEOUT", retryable: false });
+  expect(inner).toMatchObject({ code: "ABORTED", cause: { code: "QUERY_TIMEOUT" } });
 });
 
-test("a COMMIT that the server answers with ROLLBACK is an error", async () => {
-  const session = await letInKnowing();
-  const call = client.transaction((tx) => tx.query("select n").catch(() => "handled"));
-  await texts(session);
-  session.send(BEGUN, begun(), division(), wire.readyForQuery("E"));
-  await answers(session, "COMMIT", "ROLLBACK");
-  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
-});
-
-test("a call that was not awaited still belongs to the transaction", async () => {
-  const session = await letInKnowing();
-  const call = client.transaction((tx) => void tx.query("select n"));
-  expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  await quiet();
-  session.send(BEGUN, ...inside());
+test("without a timeout a transaction may take any time", async () => {
+  using clock = fakeClock();
+  const { closed, open: goOn } = gate();
+  const { session, call } = await running(() => closed);
+  await clock.pass(86_400_000);
+  goOn();
   await answers(session, "COMMIT");
-  expect(await call).toBeUndefined();
+  await call;
 });
 
-// -- savepoints -------------------------------------------------------------------------------------------------------
-
-/** Answers the savepoint that begins a nested transaction. */
-async function savepoint(session: Session): Promise<void> {
-  expect(await texts(session)).toEqual(["BEGIN; SAVEPOINT pgz_1"]);
-  session.send(wire.commandComplete("BEGIN"), wire.commandComplete("SAVEPOINT"), wire.readyForQuery("T"));
-}
-
-test("a nested transaction is a savepoint, and meanwhile the outer one refuses calls", async () => {
-  const session = await letInKnowing();
-  let meanwhile: unknown;
-  let last: unknown;
-  const call = client.transaction(async (tx) => {
-    const nested = tx.transaction(async (inner) => {
-      meanwhile = await tx.query("select n").catch((error: unknown) => error);
-      last = await inner.last("select n").catch((error: unknown) => error);
-      return (await inner.query("select n")).rows;
-    });
-    return [await nested, (await tx.query("select n")).rows];
-  });
-  await savepoint(session);
-  expect(await texts(session)).toEqual(["select n"]);
-  session.send(...inside(4));
-  await answers(session, "RELEASE SAVEPOINT pgz_1", "RELEASE", "T");
-  expect(await texts(session)).toEqual(["select n"]);
-  session.send(...inside(5));
-  await answers(session, "COMMIT");
-  expect(await call).toEqual([[{ n: 4 }], [{ n: 5 }]]);
-  expect(meanwhile).toMatchObject(open);
-  expect(last).toMatchObject(open);
-});
-
-test("a nested transaction that fails is rolled back to its savepoint, and the outer one continues", async () => {
-  const session = await letInKnowing();
-  const call = client.transaction(async (tx) => {
-    const failed = await tx.transaction(() => Promise.reject(new Error("mine"))).catch((error: Error) => error.message);
-    const next = await tx.transaction(() => "next");
-    return [failed, next];
-  });
-  await savepoint(session);
-  await answers(session, "ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1", "RELEASE", "T");
-  await answers(session, "SAVEPOINT pgz_2", "SAVEPOINT", "T");
-  await answers(session, "RELEASE SAVEPOINT pgz_2", "RELEASE", "T");
-  await answers(session, "COMMIT");
-  expect(await call).toEqual(["mine", "next"]);
-});
-
-test("a nested transaction that is open when the callback returns is refused, and all is rolled back", async () => {
-  const session = await letInKnowing();
-  let nested: unknown;
-  const call = client
-    .transaction((tx) => {
-      nested = tx.transaction(() => new Promise(() => {})).catch((error: unknown) => error);
-    })
-    .catch((error: unknown) => error);
-  await savepoint(session);
-  await answers(session, "ROLLBACK");
-  expect(await call).toMatchObject(open);
-  expect(await nested).toMatchObject({ code: "ABORTED" });
-});
-
-// -- what ends it from outside ----------------------------------------------------------------------------------------
-
-test("a signal ends running statements, and the transaction is rolled back", async () => {
-  const session = await letInKnowing();
+test("the client's signal ends a transaction, and one that has sent nothing is retryable", async () => {
   const stop = new AbortController();
-  const call = client.transaction(
+  newClient({ prepare: "unnamed", signal: stop.signal });
+  const { session, call } = await running(() => new Promise(() => {}));
+  const waiting = client.transaction(() => 1);
+  stop.abort("enough");
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: true });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: false });
+  await answers(session, "ROLLBACK");
+});
+
+test("a callback that outlives its transaction gets the reason at first, and later that it is over", async () => {
+  const stop = new AbortController();
+  const { closed, open: goOn } = gate();
+  const seen: unknown[] = [];
+  let kept: Transaction | undefined;
+  const { session, call } = await running(
     async (tx) => {
-      await tx.query("select n");
-      await new Promise(() => {});
+      kept = tx;
+      // Called at once, before any code of the driver is told of the end.
+      stop.signal.addEventListener("abort", () => void failure(tx.query("select n")).then((one) => seen.push(one)));
+      await closed;
+      seen.push(await failure(tx.query("select n")));
     },
     { signal: stop.signal },
   );
-  await texts(session);
-  session.send(BEGUN, ...inside());
-  await quiet();
   stop.abort("enough");
+  await expect(call).rejects.toMatchObject({ code: "ABORTED" });
   await answers(session, "ROLLBACK");
-  await expect(call).rejects.toMatchObject({ name: "AbortError", cause: "enough", retryable: false });
+  goOn();
+  await quiet();
+  expect(seen).toMatchObject([{ code: "ABORTED", cause: { code: "ABORTED", cause: "enough" } }, finished]);
+  await expect(kept!.query("select n")).rejects.toMatchObject(finished);
 });
 
-test("a transaction that was begun in SQL makes another one fail", async () => {
-  const session = await letInKnowing();
-  const begins = client.simple("begin");
+test("a callback whose connection is lost between two calls gets that error until it has returned", async () => {
+  newServer({ readsWhileIdle: true });
+  const { closed, open: goOn } = gate();
+  let kept: Transaction | undefined;
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => {
+    kept = tx;
+    await closed;
+    inner = await failure(tx.query("select n"));
+  });
+  session.peer.reset();
+  await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  goOn();
+  await quiet();
+  expect(inner).toMatchObject({
+    ...{ code: "CONNECTION_LOST", message: expect.stringContaining("rolls back"), cause: { code: "CONNECTION_LOST" } },
+  });
+  await expect(kept!.query("select n")).rejects.toMatchObject(finished);
+});
+
+test("after a loss the transaction and its call have an error each", async () => {
+  newServer({ readsWhileIdle: true });
+  let inner: unknown;
+  const { session, call } = await running(async (tx) => (inner = await failure(tx.query("select n"))));
   await texts(session);
-  session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
-  await begins;
-  await expect(client.transaction(() => 1)).rejects.toMatchObject(open);
+  session.peer.reset();
+  const reason = await failure(call);
+  await quiet();
+  expect([reason, inner]).toMatchObject([{ code: "CONNECTION_LOST" }, { code: "CONNECTION_LOST" }]);
+  expect(reason).not.toBe(inner);
 });
 
-// -- repeats ----------------------------------------------------------------------------------------------------------
+// -- what is shown ---------------------------------------------------------------------------------------------------
 
-test.each([
-  [undefined, 1],
-  [false, 1],
-  [true, 3],
-  [2, 2],
-])("after conflicts, retry: %s runs the callback %d times in total", async (retry, times) => {
-  const session = await letInKnowing();
-  using clock = fakeClock();
-  let runs = 0;
-  const call = client.transaction((tx) => (runs++, tx.query("select n")), { retry }).catch((error: unknown) => error);
-  for (let run = 0; run < times; run++) {
-    expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-    session.send(BEGUN, begun(), conflict(), wire.readyForQuery("E"));
-    await answers(session, "ROLLBACK");
-    await clock.pass(1_000);
+test("a transaction is printed with its state and its server", async () => {
+  const seen: string[] = [];
+  let kept: Transaction | undefined;
+  const { session, call } = await running(async (tx) => {
+    kept = tx;
+    seen.push(inspect(tx));
+    const query = tx.query("select n");
+    seen.push(inspect(tx));
+    await query;
+  });
+  await texts(session);
+  session.send(...inside());
+  await answers(session, "COMMIT");
+  await call;
+  seen.push(inspect(kept));
+  for (const [at, state] of ["open", "busy", "finished"].entries()) {
+    expect(seen[at]).toMatch(/^Transaction \{/);
+    expect(seen[at]).toContain(`state: '${state}'`);
+    expect(seen[at]).toContain("host: 'memory'");
   }
-  expect(await call).toMatchObject({ code: "40001" });
-  expect(runs).toBe(times);
+});
+
+test("a transaction is finished once its callback has returned, even with calls in flight", async () => {
+  let kept: Transaction | undefined;
+  const { session, call } = await sent((tx) => void (kept = tx).query("select n"));
+  await quiet();
+  expect(inspect(kept)).toContain("state: 'finished'");
+  session.send(BEGUN, ...inside());
+  await answers(session, "COMMIT");
+  await call;
 });

@@ -213,13 +213,6 @@ test("a lost statement is retryable if it was not bound, and other failures are 
   }
 });
 
-test("items that never reach Bind each report the lost statement", () => {
-  const { failed, settled } = newRun({ numbers: [0, 0] });
-  failed(error("26000"), NOT_BOUND);
-  failed(error("26000"), NOT_BOUND);
-  expect(settled()).toMatchObject([{ reason: { code: "26000" } }, { reason: { code: "26000" } }]);
-});
-
 // -- repeats ---------------------------------------------------------------------------------------------------------
 
 test("without a failure that a repeat could cure, nothing is repeated", () => {

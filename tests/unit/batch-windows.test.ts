@@ -2,8 +2,8 @@
 // and what ends the transaction of a batch that fails or ends before all of it has been sent.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import type { PgzError } from "../../js/util/errors.ts";
-import { accepted, client, int4, isPending, letIn, quiet, useMemoryServer } from "../support/memory-session.ts";
+import { bound, boundRow, cancelled, error, item, outcome, row, shape } from "../support/flights.ts";
+import { client, int4, isPending, letIn, quiet, useMemoryServer } from "../support/memory-session.ts";
 import { slowSockets, written, type SlowSocket } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
@@ -12,28 +12,20 @@ useMemoryServer();
 let socket: SlowSocket;
 beforeEach(() => void (socket = slowSockets()));
 
-const item = ["Bind", "Describe", "Execute"];
 /** An Execute that fails, so that Sync rolls back. */
 const undone = ["Execute", "Sync"];
 const long = "x".repeat(70_000);
-const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
-const bound = () => Buffer.concat([wire.bindComplete(), wire.rowDescription([int4], [1])]);
-const row = (n: number) => Buffer.concat([wire.dataRow([wire.int32(n)]), wire.commandComplete("SELECT 1")]);
 
 /** A batch of three windows. The first has been written to the socket and is still buffered there. */
 async function inWindows(options?: object) {
   const call = client.batch([sql`select ${long}`, sql`select ${long}`, sql`select ${long}`], options);
-  const ending = call.then(
-    () => "well",
-    ({ code, batch, retryable }: PgzError) => ({ code, batch, retryable }),
-  );
+  const end = outcome(call);
   const session = await letIn();
   await session.flight();
   socket.holds = true;
-  session.send(wire.parseComplete(), wire.parameterDescription([25]), wire.rowDescription([int4]));
-  session.send(wire.readyForQuery());
+  session.send(shape([int4], [25]));
   expect(await written(session)).toEqual(item);
-  return { call, ending, session };
+  return { call, end, session };
 }
 
 test("each window is sent once the previous one has left, and only the last ends in Sync", async () => {
@@ -48,49 +40,43 @@ test("each window is sent once the previous one has left, and only the last ends
     expect(await next).toEqual(names);
   }
   socket.goOn();
-  session.send(bound(), row(1), wire.bindComplete(), row(2), wire.bindComplete(), row(3), wire.readyForQuery());
+  session.send(boundRow(1), wire.bindComplete(), row(2), wire.bindComplete(), row(3), wire.readyForQuery());
   expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
 });
 
 test("an error holds back the later windows, and nothing that was sent is committed", async () => {
-  const { ending, session } = await inWindows();
+  const { end, session } = await inWindows();
   session.send(bound(), error("22012"));
   await quiet();
   socket.goOn();
   expect(await written(session)).toEqual(undone);
   socket.goOn();
-  const more = written(session);
-  expect(await isPending(more)).toBe(true);
+  expect(await isPending(written(session))).toBe(true);
   session.send(wire.readyForQuery());
-  expect(await ending).toEqual({
-    code: "22012",
-    batch: { index: 0, rolledBack: [], skipped: [1, 2] },
-    retryable: false,
-  });
+  const batch = { index: 0, rolledBack: [], skipped: [1, 2] };
+  expect(await end).toMatchObject({ code: "22012", batch, retryable: false });
   await quiet();
   expect(client.stats().state).toBe("idle");
 });
 
 test("the end of the call holds back the later windows, and nothing that was sent is committed", async () => {
   const abort = new AbortController();
-  const { ending, session } = await inWindows({ signal: abort.signal });
+  const { end, session } = await inWindows({ signal: abort.signal });
   abort.abort();
-  expect(await ending).toMatchObject({ code: "ABORTED", retryable: false });
+  expect(await end).toMatchObject({ code: "ABORTED", retryable: false });
   socket.holds = false;
   socket.goOn();
   expect(await written(session)).toEqual(undone);
-  const cancel = await accepted();
-  await cancel.flight();
-  cancel.peer.end();
-  session.send(bound(), row(1), error("57014"), wire.readyForQuery());
+  await cancelled();
+  session.send(boundRow(1), error("57014"), wire.readyForQuery());
   await quiet();
   expect(client.stats().state).toBe("idle");
 });
 
 test("a connection that is lost between windows fails the batch", async () => {
-  const { ending, session } = await inWindows();
+  const { end, session } = await inWindows();
   session.peer.end();
   await quiet();
   socket.goOn();
-  expect(await ending).toEqual({ code: "CONNECTION_LOST", batch: undefined, retryable: false });
+  expect(await end).toMatchObject({ code: "CONNECTION_LOST", batch: undefined, retryable: false });
 });

@@ -1,40 +1,75 @@
-// Option `cache`: which text is sent, and which texts give a warning.
-import { afterEach, expect, test, vi } from "vitest";
-import { forCache } from "../../js/statement/cached.ts";
+// Option `cache` (js/statement/cached.ts): which text is sent, which names give a warning because Hyperdrive never
+// caches them, and the bounds of what is remembered.
+import { beforeEach, expect, test, vi } from "vitest";
 
 const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
-afterEach(() => warn.mockClear());
+let forCache: (text: string, cache: boolean) => string;
 
-test("false adds a comment with the name of a STABLE function on a line of its own", () => {
-  expect(forCache("select 1 -- one", false)).toBe("select 1 -- one\n/* cache: false, by now() */");
-  expect(forCache(forCache("select 1 -- one", false), false)).toBe(forCache("select 1 -- one", false));
+// The isolate remembers its warnings, so each test loads the module again.
+beforeEach(async () => {
+  vi.resetModules();
+  warn.mockClear();
+  ({ forCache } = await import("../../js/statement/cached.ts"));
+});
+
+/** The names in the warnings about these texts, which are sent unchanged. */
+function names(...texts: string[]): unknown[] {
+  for (const text of texts) expect(forCache(text, true)).toBe(text);
+  return warn.mock.calls.map(([message]) => /caches no query with (.*?): /.exec(String(message))?.[1]);
+}
+
+const FUNCTIONS = [
+  ...["now", "timeofday", "random", "lastval", "currval", "nextval", "setval", "txid_current", "clock_timestamp"],
+  ...["statement_timestamp", "transaction_timestamp", "gen_random_uuid", "uuidv4", "uuidv7"],
+  ...["current_setting", "set_config"],
+];
+const KEYWORDS = [
+  ...["current_date", "current_time", "current_timestamp", "current_user", "current_role", "current_schema"],
+  ...["session_user", "localtime", "localtimestamp"],
+];
+
+test("false adds a comment with the name of a STABLE function on a line of its own, without a warning", () => {
+  const sent = "select now() -- one\n/* cache: false, by now() */";
+  expect(forCache("select now() -- one", false)).toBe(sent);
+  expect(forCache(sent, false)).toBe(sent);
   expect(warn).not.toHaveBeenCalled();
 });
 
-test.each([
-  ["select NOW()", "NOW()"],
-  ["select * from a where at > current_timestamp - interval '1 day'", "current_timestamp"],
-  ["select random ()", "random()"],
-  ["select 1 /* now() */", "now()"],
-  ["select nextval('ids')", "nextval()"],
-  ["select gen_random_uuid()", "gen_random_uuid()"],
-])("true warns of %s once and sends the text unchanged", (text, name) => {
-  expect(forCache(text, true)).toBe(text);
-  expect(forCache(text, true)).toBe(text);
-  expect(warn).toHaveBeenCalledOnce();
-  expect(warn.mock.calls[0]![0]).toContain(`no query with ${name}: `);
+test("a value that is not a boolean is refused before any warning", () => {
+  for (const cache of ["false", 1, null])
+    expect(() => forCache("select now()", cache as never)).toThrow(
+      expect.objectContaining({ name: "UsageError", code: "INVALID_OPTION" }),
+    );
+  expect(warn).not.toHaveBeenCalled();
 });
 
-test.each(["select 1", "select known(1), renow() from brandom", "select now_or_never from current_dates"])(
-  "true does not warn of %s",
-  (text) => {
-    expect(forCache(text, true)).toBe(text);
-    expect(warn).not.toHaveBeenCalled();
-  },
-);
+test("calls of functions that are not IMMUTABLE give a warning", () => {
+  expect(names(...FUNCTIONS.map((name) => `select ${name}(x)`))).toEqual(FUNCTIONS.map((name) => `${name}()`));
+  expect(names("select Now \n  ()").at(-1)).toBe("Now()");
+  expect(names("select 1 /* now() */").at(-1)).toBe("now()");
+});
 
-test("no more than a hundred texts give a warning, because each of them is remembered", () => {
-  for (let count = 0; count < 200; count++) forCache(`select now(), ${count}`, true);
-  expect(warn.mock.calls.length).toBeLessThanOrEqual(100);
-  expect(warn.mock.calls.length).toBeGreaterThan(80);
+test("keywords whose value changes give a warning, with and without parentheses", () => {
+  expect(names(...KEYWORDS.map((name) => `select ${name} as n`))).toEqual(KEYWORDS);
+  expect(names("select current_time(3)").at(-1)).toBe("current_time");
+  expect(names("select LOCALTIMESTAMP").at(-1)).toBe("LOCALTIMESTAMP");
+});
+
+test("a column or a longer name that contains such a function or keyword gives no warning", () => {
+  const functions = FUNCTIONS.flatMap((name) => [`select ${name} from t`, `select a${name}(1)`, `select ${name}_a(1)`]);
+  expect(names(...functions, "select uuidv1(), uuidv()", "select a_timestamp(1), timestamp(2)")).toEqual([]);
+  const keywords = KEYWORDS.flatMap((name) => [`select a${name}`, `select ${name}s`]);
+  expect(names(...keywords, "select current_, session_, local_time, current_dates")).toEqual([]);
+});
+
+test("only the first hundred texts give a warning, and each of them once", () => {
+  const texts = Array.from({ length: 101 }, (_, count) => `select now(), ${count}`);
+  expect(names(...texts.slice(0, 100)).length).toBe(100);
+  expect(names(...texts).length).toBe(100);
+});
+
+test("a text of more than 10,000 characters gives no warning, because it would have to be remembered", () => {
+  const long = (length: number) => "select now()".padEnd(length, "-");
+  expect(names(long(10_001))).toEqual([]);
+  expect(names(long(10_000))).toEqual(["now()"]);
 });

@@ -1,107 +1,280 @@
-// What is asked of a server's catalog, and when nothing is asked: plain statements must not pay for types that they do
-// not return.
-import { expect, test } from "vitest";
-import type { Column, CoreConnection } from "../../js/wasm/boundary.ts";
-import { Catalog, catalogOf } from "../../js/session/catalog.ts";
+// What a catalog caches about types (js/session/catalog.ts): when nothing is asked, because plain statements must not
+// pay for types that they do not return; which types are looked up anew, and which are gone; which have a text form
+// that can be read; what a core is told of them; and the types of names.
+import { beforeEach, expect, test } from "vitest";
+import { Catalog, catalogOf, isComposite } from "../../js/session/catalog.ts";
+import type { CoreConnection } from "../../js/wasm/boundary.ts";
 import { define, type Definition } from "../../js/wasm/type-definitions.ts";
+import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";
 
-const columns = (...typeOids: number[]): Column[] =>
-  typeOids.map((typeOid) => ({
-    name: "a",
-    tableOid: 0,
-    columnAttributeNumber: 0,
-    typeOid,
-    typeSize: -1,
-    typeModifier: -1,
-    formatCode: 0,
-  }));
+const typed = (...oids: number[]) => oids.map((typeOid) => ({ typeOid }));
+type Rows = Parameters<Catalog["learn"]>[1];
+const rows = (...given: readonly (readonly unknown[])[]) => structuredClone(given) as Rows;
 
-const enumeration = [20001, "e", "mood", [0], []] as const;
-const array = [20002, "A", "_mood", [20001], []] as const;
-const composite = [20003, "c", "pair", [20002, 23], ["é", "b"]] as const;
-const rows = (...given: readonly (readonly unknown[])[]) => structuredClone(given) as Parameters<Catalog["learn"]>[1];
+const MOOD = FIRST_OF_A_DATABASE;
+const mood = [MOOD, "e", "mood", [0], []] as const;
+const moods = [20_002, "A", "_mood", [MOOD], []] as const;
+const pair = [20_003, "c", "pair", [20_002, 23], ["a", "b"]] as const;
+const pairs = [20_004, "A", "_pair", [20_003], []] as const;
+const all = rows(mood, moods, pair, pairs);
+const ALL = all.map(([oid]) => oid);
 
-/** Records what a core was told: the arguments of `define_types`. */
-function listener() {
-  const told: unknown[] = [];
-  return {
-    told,
-    handle: { define_types: (...given: unknown[]) => void told.push(given) } as unknown as CoreConnection,
-  };
-}
+let catalog: Catalog;
+beforeEach(() => {
+  catalog = new Catalog();
+});
+
+// -- look-ups --------------------------------------------------------------------------------------------------------
 
 test("built-in types, cached or not, need no catalog query", () => {
-  const catalog = new Catalog();
-  expect(catalog.question(columns(23, 25, 790, 3614, 1007))).toBeUndefined();
-  expect(catalog.definitions(columns(23, 790))).toEqual([]);
+  expect(catalog.question(typed(23, 25, 790, 3614, 1007))).toBeUndefined();
+  expect(catalog.definitions(typed(23, 790))).toEqual([]);
 });
 
 test("a type is looked up once, even if the catalog does not have it", () => {
-  const catalog = new Catalog();
-  const wanted = columns(23, 20003, 30000);
+  const wanted = typed(23, 20_003, 30_000);
   expect(catalog.question(wanted)).toContain("array[20003,30000]");
-  catalog.learn(wanted, rows(enumeration, array, composite, [30000, "postgis", "geometry", [0], []]));
+  catalog.learn(wanted, rows(mood, moods, pair, [30_000, "postgis", "geometry", [0], []]));
   expect(catalog.question(wanted)).toBeUndefined();
-  expect(catalog.question(columns(20001))).toBeUndefined();
-  expect(catalog.question(columns(20004))).toContain("array[20004]");
-  expect(catalog.definitions(wanted).map(({ oid }) => oid)).toEqual([20003, 20002, 20001]);
-  expect(catalog.definitions(columns(30000))).toEqual([]);
+  expect(catalog.question(typed(MOOD))).toBeUndefined();
+  expect(catalog.question(typed(20_004))).toContain("array[20004]");
+  expect(catalog.definitions(wanted).map(({ oid }) => oid)).toEqual([20_003, 20_002, MOOD]);
+  expect(catalog.definitions(typed(30_000))).toEqual([]);
 });
 
-test("a record may hold any type, so all are looked up at once", () => {
-  const catalog = new Catalog();
-  expect(catalog.question(columns(2249))).toContain("typarray");
-  catalog.learn(columns(2249), rows(enumeration));
-  expect(catalog.question(columns(2287))).toBeUndefined();
-  expect(catalog.definitions(columns(2249)).map(({ oid }) => oid)).toEqual([20001]);
-  // This type came in a value, such as the row of a table.
-  catalog.forget(20009);
-  expect(catalog.question(columns(2249))).toContain("array[20009]");
-  catalog.forget(790);
-  expect(catalog.question(columns(2249))).toContain("array[20009]");
+test("only types of the database are looked up, including the first such OID", () => {
+  expect(catalog.question(typed(23, MOOD - 1, MOOD))).toContain(`array[${MOOD}]`);
+  expect(catalog.question(typed(MOOD - 1))).toBeUndefined();
+  expect(catalog.question([])).toBeUndefined();
 });
+
+test.each([RECORD, RECORD_ARRAY])("with a column of type %s all types are looked up, and once is enough", (record) => {
+  const wanted = typed(23, record, MOOD);
+  expect(catalog.question(wanted)).toMatch(new RegExp(`array\\[${MOOD}\\].*typarray`, "s"));
+  expect(catalog.question(typed(23, MOOD))).not.toContain("typarray");
+  catalog.learn(wanted, all);
+  expect(catalog.question(wanted)).toBeUndefined();
+  expect(catalog.definitions(typed(23, record)).map(({ oid }) => oid)).toEqual(expect.arrayContaining(ALL));
+});
+
+test("an answer about columns without a record does not cover all other types", () => {
+  catalog.learn(typed(MOOD, 23), all);
+  expect(catalog.question(typed(RECORD))).toContain("typarray");
+});
+
+test("a look-up anew covers each type of the database, even if it is cached", () => {
+  catalog.learn(typed(MOOD), all);
+  expect(catalog.questionAnew(typed(23, MOOD, MOOD - 1, 20_003))).toContain(`array[${MOOD},20003]`);
+  expect(catalog.questionAnew(typed(23, RECORD))).toBeUndefined();
+  // A record among them is no reason to look up all types.
+  expect(catalog.questionAnew(typed(RECORD, MOOD))).not.toContain("typarray");
+});
+
+test("a look-up asks for the attributes of composites in their order", () => {
+  const question = catalog.question(typed(MOOD))!;
+  for (const what of ["atttypid", "attname"])
+    expect(question).toMatch(
+      new RegExp(`select ${what} from pg_catalog\\.pg_attribute\\s+where[^]*?\\s+order by attnum\\)`),
+    );
+});
+
+// -- cached types ----------------------------------------------------------------------------------------------------
+
+test("an unchanged type keeps its object, and a changed type gets a new one", () => {
+  catalog.learn(typed(20_003), all);
+  const before = catalog.definitions(typed(20_003));
+  catalog.learn(typed(20_003), structuredClone(all));
+  expect(catalog.knows(before)).toBe(true);
+  catalog.learn(typed(20_003), rows(mood, moods, [...pair.slice(0, 4), ["a", "c"]]));
+  expect(catalog.knows(before)).toBe(false);
+  const after = catalog.definitions(typed(20_003));
+  expect(after[0]!.names).toEqual(["a", "c"]);
+  // The types that it is made of have not changed.
+  expect(after.slice(1)).toEqual(before.slice(1));
+  expect(catalog.knows(before.slice(1))).toBe(true);
+});
+
+test("a type that stops being readable is text from then on", () => {
+  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], []]));
+  const before = catalog.definitions(typed(20_001));
+  expect(before).toHaveLength(1);
+  catalog.learn(typed(20_001), rows([20_001, "mine", "hstore", [0], []]));
+  expect(catalog.definitions(typed(20_001))).toEqual([]);
+  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], []]));
+  expect(catalog.definitions(typed(20_001))).toEqual(before);
+});
+
+test("if the catalog cannot be read, types stay text and are not looked up again", () => {
+  catalog.learnNothing(typed(23, MOOD, 20_003));
+  expect(catalog.question(typed(MOOD, 20_003))).toBeUndefined();
+  expect(catalog.definitions(typed(MOOD))).toEqual([]);
+  expect(catalog.isGone(typed(MOOD))).toBe(false);
+});
+
+test("if the catalog can no longer be read, cached types stay", () => {
+  catalog.learn(typed(MOOD), all);
+  catalog.learnNothing(typed(MOOD));
+  expect(catalog.definitions(typed(MOOD)).map(({ oid }) => oid)).toEqual([MOOD]);
+});
+
+test("without columns all cached definitions are returned", () => {
+  catalog.learn(typed(20_004), all);
+  expect(new Set(catalog.definitions().map(({ oid }) => oid))).toEqual(new Set(ALL));
+  expect(catalog.definitions([])).toEqual([]);
+});
+
+test("a value that did not fit its type drops everything cached", () => {
+  catalog.learn(typed(RECORD, MOOD), all);
+  catalog.learnNames({ mood: MOOD });
+  catalog.forget(MOOD);
+  expect(catalog.question(typed(MOOD))).toContain(`array[${MOOD}]`);
+  expect(catalog.question(typed(20_003))).toContain("array[20003]");
+  expect(catalog.definitions(typed(20_003))).toEqual([]);
+  expect([...catalog.readable()]).toEqual([]);
+  expect(catalog.oid("mood")).toBeUndefined();
+  catalog.learn(typed(MOOD), rows(mood));
+  // That answer did not cover records.
+  expect(catalog.question(typed(RECORD))).toContain("typarray");
+});
+
+test("a value of a built-in type drops nothing", () => {
+  catalog.learn(typed(RECORD, MOOD), all);
+  catalog.forget(MOOD - 1);
+  expect(catalog.question(typed(MOOD, RECORD))).toBeUndefined();
+});
+
+test("a type that came in a record, such as the row of a table, is looked up with the next one", () => {
+  catalog.learn(typed(RECORD), rows(mood));
+  expect(catalog.question(typed(RECORD_ARRAY))).toBeUndefined();
+  for (const oid of [20_009, 790]) {
+    catalog.forget(oid);
+    expect(catalog.question(typed(RECORD))).toContain("array[20009]");
+  }
+});
+
+// -- what a core is told ---------------------------------------------------------------------------------------------
 
 test("a core is told all definitions that it needs, sorted, and none twice", () => {
-  const catalog = new Catalog();
-  catalog.learn(columns(20003), rows(composite, array, enumeration));
-  const { told, handle } = listener();
+  catalog.learn(typed(20_003), rows([...pair.slice(0, 4), ["é", "b"]], moods, mood));
+  const told: unknown[] = [];
+  const handle = { define_types: (...given: unknown[]) => void told.push(given) } as unknown as CoreConnection;
   const known = new Map<number, Definition>();
-  define(handle, known, catalog.definitions(columns(20001)));
-  define(handle, known, catalog.definitions(columns(20003)));
-  define(handle, known, catalog.definitions(columns(20002)));
-  const all = catalog.definitions(columns(20003));
-  expect(catalog.knows(all)).toBe(true);
-  catalog.forget(20001);
-  expect(catalog.knows(all)).toBe(false);
+  for (const oid of [MOOD, 20_003, 20_002]) define(handle, known, catalog.definitions(typed(oid)));
+  const definitions = catalog.definitions(typed(20_003));
+  expect(catalog.knows(definitions)).toBe(true);
+  catalog.forget(MOOD);
+  expect(catalog.knows(definitions)).toBe(false);
   expect(catalog.knows([])).toBe(true);
   expect(told).toEqual([
-    [Uint32Array.of(20001, 0, 25, 0), new Uint32Array(), ""],
+    [Uint32Array.of(MOOD, 0, 25, 0), new Uint32Array(), ""],
     // Lengths of names are counted in UTF-8 bytes.
-    [Uint32Array.of(20001, 0, 25, 0, 20002, 1, 20001, 0, 20003, 4, 2, 0), Uint32Array.of(20002, 0, 2, 23, 2, 3), "éb"],
+    [Uint32Array.of(MOOD, 0, 25, 0, 20_002, 1, MOOD, 0, 20_003, 4, 2, 0), Uint32Array.of(20_002, 0, 2, 23, 2, 3), "éb"],
   ]);
 });
 
 test("types of extensions are recognized by their extension, not by their name", () => {
-  const catalog = new Catalog();
-  catalog.learn(
-    columns(20005, 20006),
-    rows(
-      [20005, "hstore", "hstore", [0], []],
-      [20006, null, "hstore", [0], []],
-      [20007, "d", "positive", [20], []],
-      [20008, "m", "m", [20009], []],
-    ),
+  const given = rows(
+    [20_005, "hstore", "hstore", [0], []],
+    [20_006, null, "hstore", [0], []],
+    [20_007, "d", "positive", [20], []],
+    [20_008, "m", "m", [20_009], []],
   );
-  expect(catalog.definitions(columns(20005, 20006, 20007, 20008)).map(({ oid, code, of }) => [oid, code, of])).toEqual([
-    [20005, 0, 1],
-    [20007, 0, 20],
-    [20008, 3, 20009],
+  catalog.learn(typed(20_005, 20_006), given);
+  const found = catalog.definitions(typed(20_005, 20_006, 20_007, 20_008));
+  expect(found.map(({ oid, code, of }) => [oid, code, of])).toEqual([
+    [20_005, 0, 1],
+    [20_007, 0, 20],
+    [20_008, 3, 20_009],
   ]);
 });
 
-test("servers do not share a catalog, and the number of catalogs is bounded", () => {
-  const first = catalogOf("catalog test 0");
-  expect(catalogOf("catalog test 0")).toBe(first);
-  for (let number = 1; number <= 100; number++) expect(catalogOf(`catalog test ${number}`)).not.toBe(first);
-  expect(catalogOf("catalog test 0")).not.toBe(first);
+// -- types that are gone ---------------------------------------------------------------------------------------------
+
+test("a type that is missing in the answer is gone, which is reported once", () => {
+  const wanted = typed(23, MOOD, 20_003, RECORD);
+  catalog.learn(wanted, rows(mood));
+  expect(catalog.isGone(typed(23, MOOD, RECORD))).toBe(false);
+  expect(catalog.isGone(typed(MOOD, 20_003))).toBe(true);
+  expect(catalog.isGone(typed(20_003))).toBe(false);
+  // It has already been looked up.
+  expect(catalog.question(typed(20_003))).toBeUndefined();
+});
+
+test("a cached type is not gone, even if a later answer lacks it", () => {
+  catalog.learn(typed(MOOD), all);
+  catalog.learn(typed(MOOD, 20_003), rows());
+  expect(catalog.isGone(typed(MOOD, 20_003))).toBe(false);
+});
+
+test("each of several types that are gone is reported, in whichever column it is", () => {
+  catalog.learn(typed(MOOD, 20_003), []);
+  expect(catalog.isGone(typed(MOOD))).toBe(true);
+  expect(catalog.isGone(typed(23, 20_003))).toBe(true);
+});
+
+// -- types whose text can be read ------------------------------------------------------------------------------------
+
+test("types of columns without a composite inside can be read as text, the latest first", () => {
+  expect([...catalog.readable()]).toEqual([]);
+  catalog.learn(typed(23, MOOD, 20_004), all);
+  catalog.learn(typed(20_003), all);
+  catalog.learn(typed(20_002), all);
+  expect([...catalog.readable()]).toEqual([20_002, MOOD]);
+});
+
+test("unknown types are text, which can be read", () => {
+  catalog.learnNothing(typed(23, MOOD - 1, MOOD, 30_000));
+  expect([...catalog.readable()]).toEqual([30_000, MOOD]);
+});
+
+test("a composite may change its definition, and other types cannot", () => {
+  catalog.learn(typed(20_004), all);
+  expect(new Map(catalog.definitions().map((type) => [type.oid, isComposite(type)]))).toEqual(
+    new Map([
+      [MOOD, false],
+      [20_002, false],
+      [20_003, true],
+      [20_004, false],
+    ]),
+  );
+});
+
+// -- names -----------------------------------------------------------------------------------------------------------
+
+test("names are looked up until the server has given their types, and numbers never", () => {
+  expect(catalog.nameQuestion(["mood", "public.pair", "23"])).toContain('["mood","public.pair"]');
+  expect(catalog.nameQuestion(["23", "20003"])).toBeUndefined();
+  expect(catalog.nameQuestion([])).toBeUndefined();
+  catalog.learnNames({ mood: MOOD, "public.pair": null });
+  expect(["mood", "public.pair", "20003", "2x", "x2"].map((name) => catalog.oid(name))).toEqual([
+    MOOD,
+    undefined,
+    20_003,
+    undefined,
+    undefined,
+  ]);
+  // The missing type may exist by now.
+  expect(catalog.nameQuestion(["mood", "public.pair"])).toContain('["public.pair"]');
+});
+
+test("a name that contains the closing quotes is escaped and looked up", () => {
+  const question = catalog.nameQuestion(["a$$b"])!;
+  expect(question).toContain('$$["a\\u0024\\u0024b"]$$');
+});
+
+test("an answer about types drops the cached names, which may now mean other types", () => {
+  catalog.learnNames({ mood: MOOD });
+  catalog.learn(typed(20_003), all);
+  expect(catalog.oid("mood")).toBeUndefined();
+});
+
+// -- one catalog per server ------------------------------------------------------------------------------------------
+
+test("servers do not share a catalog, and a hundred of them are kept", () => {
+  const first = Array.from({ length: 100 }, (_, at) => catalogOf(`catalog types ${at}`));
+  expect(new Set(first).size).toBe(100);
+  const kept = first.filter((each, at) => catalogOf(`catalog types ${at}`) === each);
+  expect(kept).toHaveLength(100);
+  catalogOf("catalog types more");
+  expect(catalogOf("catalog types 0")).not.toBe(first[0]);
 });

@@ -15,16 +15,27 @@ import {
   texts,
 } from "../support/first-runs.ts";
 import {
-  accepted,
-  begun,
+  answer,
+  cancelled,
+  done,
+  firstItem,
+  firstRun,
+  firstWhole,
+  nextIsDescribed,
+  nextRunsFirst,
+  outcome,
+  ran,
+  refused,
+  shape,
+  whole,
+} from "../support/flights.ts";
+import {
   client,
   execution,
   int4,
   isPending,
   letIn,
   newClient,
-  quiet,
-  rows,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
@@ -36,22 +47,24 @@ useMemoryServer();
 beforeEach(() => newClient({ firstRun: "text", prepare: "unnamed" }));
 
 const mood = { name: "m", oid: 20_001, size: -1 };
-const MOOD = '[[20001,"e","mood",[0],[]]]';
+const pair = { name: "c", oid: 20_002, size: -1 };
+const [MOOD, NAMES] = ['[[20001,"e","mood",[0],[]]]', '{"mood":20001}'];
+const PAIR = '[[20002,"c","pair",[23],["a"]]]';
+const types = { mood: (text: string) => text.toUpperCase() };
 
-async function firstRun(session?: Session): Promise<Session> {
-  const next = session ?? (await letIn());
-  expect(await next.flight()).toEqual(firstFlight);
-  return next;
-}
+/** The answer to a first run with one row of this column. */
+const wholeOf = (column: typeof int4, value: string) =>
+  Buffer.concat([checked([column]), wire.bindComplete(), texts(value), over(1)]);
 
-const whole = (value: string, status: "I" | "T" = "I", columns = [int4]) =>
-  Buffer.concat([checked(columns), wire.bindComplete(), texts(value), over(1, status)]);
+/** The answers to a first run whose check misses this type. In a transaction: BEGIN has run. */
+const misses = (oid: number, isBegun = false) => [
+  ...[wire.closeComplete(), ...(isBegun ? [ran("BEGIN")] : []), missesTypes([oid], isBegun ? "E" : "I")],
+];
 
-async function goesOn(session: Session): Promise<void> {
-  const call = client.query("select k");
-  await firstRun(session);
-  session.send(whole("7"));
-  expect((await call).rows).toEqual([{ n: 7 }]);
+/** Expects this write, and answers it. */
+async function write(session: Session, names: readonly string[], ...messages: Uint8Array[]): Promise<void> {
+  expect(await written(session)).toEqual(names);
+  if (messages.length > 0) session.send(...messages);
 }
 
 // -- pipelining ------------------------------------------------------------------------------------------------------
@@ -64,7 +77,7 @@ test("first runs are pipelined, and each reports the length of its text and valu
     await firstRun(session);
     // The values take a count of formats, a count of values, and the length of each.
     expect(said.mock.calls).toEqual([["select $1".length + 2 + 2 + 4 + 3], ["select n".length + 2 + 2]]);
-    session.send(checked([int4], [25]), wire.bindComplete(), texts("1"), over(1), whole("2"));
+    session.send(checked([int4], [25]), wire.bindComplete(), texts("1"), over(1), firstWhole("2"));
     expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
   } finally {
     said.mockRestore();
@@ -72,93 +85,76 @@ test("first runs are pipelined, and each reports the length of its text and valu
 });
 
 test("no call is sent after a first run with BEGIN, because it could run outside of the transaction", async () => {
-  const transaction = client.transaction((tx) => Promise.all([tx.query("select n"), tx.query("select k")]));
+  const transaction = outcome(client.transaction((tx) => Promise.all([tx.query("select n"), tx.query("select k")])));
   const session = await letIn();
-  expect(await session.flight()).toEqual(behindPrelude);
+  await answer(session, behindPrelude);
   const second = session.flight();
   expect(await isPending(second)).toBe(true);
-  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), texts("1"), over(1, "T"));
+  session.send(firstItem("1", "BEGIN"));
   expect(await second).toEqual(described);
-  session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42P01", M: "no" }), wire.readyForQuery("E"));
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
-  await expect(transaction).rejects.toMatchObject({ code: "42P01" });
+  session.send(refused("42P01", "E"));
+  await answer(session, ["Query"], done("ROLLBACK"));
+  expect(await transaction).toMatchObject({ code: "42P01" });
 });
 
 // -- type look-ups before the statement ------------------------------------------------------------------------------
 
-test("types that the check misses are looked up before a second flight, in one write with it", async () => {
-  const call = client.query("select m");
-  const session = await firstRun();
-  session.send(wire.closeComplete(), missesTypes([20_001]));
-  expect(await written(session)).toEqual(["Query", ...firstFlight]);
-  session.send(says(MOOD), whole("sad", "I", [mood]));
-  expect((await call).rows).toEqual([{ m: "sad" }]);
-});
+test.each([
+  ["types", mood, MOOD, "sad", "sad"],
+  // No further look-up is needed for its rows.
+  ["a composite", pair, PAIR, "(1)", { a: 1 }],
+])(
+  "%s that the check misses are looked up before a second flight, in one write with it",
+  async (_, column, definition, text, value) => {
+    const call = client.query("select m");
+    const session = await firstRun(undefined, ...misses(column.oid));
+    await write(session, ["Query", ...firstFlight], says(definition), wholeOf(column, text));
+    expect((await call).rows).toEqual([{ [column.name]: value }]);
+    await nextRunsFirst(session);
+  },
+);
 
-test("a composite's definition from the look-up before a statement is used for its rows", async () => {
-  const pair = { name: "c", oid: 20_002, size: -1 };
+test("if the look-up before the run fails, it is repeated after the run, whose rows have waited", async () => {
   const call = client.query("select c");
-  const session = await firstRun();
-  session.send(wire.closeComplete(), missesTypes([20_002]));
-  expect(await written(session)).toEqual(["Query", ...firstFlight]);
-  session.send(says('[[20002,"c","pair",[23],["a"]]]'), whole("(1)", "I", [pair]));
-  // No further look-up is needed.
+  const session = await firstRun(undefined, ...misses(20_002));
+  await write(session, ["Query", ...firstFlight], failed("55P03"), wholeOf(pair, "(1)"));
+  await answer(session, ["Query"], says(PAIR));
   expect((await call).rows).toEqual([{ c: { a: 1 } }]);
-  await goesOn(session);
 });
 
 test("a transaction that began with the first run is rolled back and begins again after the look-up", async () => {
   const transaction = client.transaction((tx) => tx.query("select m"));
   const session = await letIn();
-  expect(await session.flight()).toEqual(behindPrelude);
-  const begins = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")];
-  session.send(wire.closeComplete(), ...begins, missesTypes([20_001], "E"));
-  expect(await written(session)).toEqual(["Query"]);
-  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
-  expect(await written(session)).toEqual(["Query", ...behindPrelude]);
-  session.send(says(MOOD), checked([mood], [], "BEGIN"), wire.bindComplete(), texts("sad"), over(1, "T"));
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+  await answer(session, behindPrelude, ...misses(20_001, true));
+  await write(session, ["Query"], done("ROLLBACK"));
+  await write(session, ["Query", ...behindPrelude], says(MOOD), firstItem("sad", "BEGIN", [mood]));
+  await answer(session, ["Query"], done("COMMIT"));
   expect((await transaction).rows).toEqual([{ m: "sad" }]);
 });
 
 test("the names in `types` are looked up after the missing types, and the statement follows both answers", async () => {
-  const types = { mood: (text: string) => text.toUpperCase() };
   const call = client.query("select m", { types });
   const session = await letIn();
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(says('{"mood":20001}'));
-  await firstRun(session);
-  session.send(wire.closeComplete(), missesTypes([20_001]));
-  expect(await written(session)).toEqual(["Query"]);
-  session.send(says(MOOD));
-  expect(await written(session)).toEqual(["Query"]);
-  session.send(says('{"mood":20001}'));
-  await firstRun(session);
-  session.send(whole("sad", "I", [mood]));
+  await answer(session, ["Query"], says(NAMES));
+  await firstRun(session, ...misses(20_001));
+  await write(session, ["Query"], says(MOOD));
+  await write(session, ["Query"], says(NAMES));
+  await firstRun(session, wholeOf(mood, "sad"));
   expect((await call).rows).toEqual([{ m: "SAD" }]);
 });
 
 test("if first runs were given up meanwhile, the statement is described after the type look-up", async () => {
   const calls = [client.query("select m"), client.query("select n")];
   const session = await firstRun();
-  await firstRun(session);
+  const checks = [wire.closeComplete(), wire.parseComplete(), wire.parseComplete(), wire.bindComplete()];
   const settings = failed("22P02", 'invalid input syntax for type integer: "pgz-edge: settings"');
-  const checks = [wire.parseComplete(), wire.parseComplete(), wire.bindComplete()];
-  session.send(wire.closeComplete(), missesTypes([20_001]), wire.closeComplete(), ...checks, settings);
-  const shape = [
-    wire.parseComplete(),
-    wire.parameterDescription([]),
-    wire.rowDescription([int4]),
-    wire.readyForQuery(),
-  ];
+  await firstRun(session, ...misses(20_001), ...checks, settings);
   const answers = new Map([
-    ["Query", [says(MOOD)]],
-    [described.join(), shape],
-    [execution.join(), [begun(), rows(5, 6), over(1)]],
+    ["Query", says(MOOD)],
+    [described.join(), shape()],
+    [execution.join(), whole(5)],
   ]);
-  for (const _ of "12345") session.send(...answers.get((await session.flight()).join())!);
+  for (const _ of "12345") session.send(answers.get((await session.flight()).join())!);
   expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
 });
 
@@ -166,53 +162,37 @@ test("if first runs were given up meanwhile, the statement is described after th
 
 test("a call that ends during the type look-up is over, and its statement does not run again", async () => {
   const abort = new AbortController();
-  const types = { mood: (text: string) => text.toUpperCase() };
-  const call = client.query("select m", { types, signal: abort.signal });
+  const call = outcome(client.query("select m", { types, signal: abort.signal }));
   const session = await letIn();
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(says('{"mood":20001}'));
-  await firstRun(session);
-  session.send(wire.closeComplete(), missesTypes([20_001]));
-  expect(await session.flight()).toEqual(["Query"]);
+  await answer(session, ["Query"], says(NAMES));
+  await firstRun(session, ...misses(20_001));
+  await answer(session, ["Query"]);
   abort.abort();
-  await expect(call).rejects.toMatchObject({ code: "ABORTED" });
-  const cancel = await accepted();
-  await cancel.flight();
-  cancel.peer.end();
+  expect(await call).toMatchObject({ code: "ABORTED" });
+  await cancelled();
   session.send(failed("57014"));
-  await goesOn(session);
+  await nextRunsFirst(session);
 });
 
 test("a call that ends while its transaction is rolled back looks nothing up", async () => {
   const abort = new AbortController();
-  const transaction = client.transaction((tx) => tx.query("select m", { signal: abort.signal }));
-  const ending = expect(transaction).rejects.toMatchObject({ code: "ABORTED" });
+  const transaction = outcome(client.transaction((tx) => tx.query("select m", { signal: abort.signal })));
   const session = await letIn();
-  await session.flight();
-  const begins = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")];
-  session.send(wire.closeComplete(), ...begins, missesTypes([20_001], "E"));
-  expect(await session.flight()).toEqual(["Query"]);
+  await answer(session, behindPrelude, ...misses(20_001, true));
+  await answer(session, ["Query"]);
   abort.abort();
-  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
-  await ending;
-  await goesOn(session);
+  session.send(done("ROLLBACK"));
+  expect(await transaction).toMatchObject({ code: "ABORTED" });
+  await nextRunsFirst(session);
 });
 
 // -- descriptions ----------------------------------------------------------------------------------------------------
 
 test("a value that does not fit the server's description rejects the call, and nothing stays in flight", async () => {
   newClient({ firstRun: "describe", prepare: "unnamed" });
-  const call = client.query(sql`select ${"x"}`);
+  const call = outcome(client.query(sql`select ${"x"}`));
   const session = await letIn();
-  expect(await session.flight()).toEqual(described);
-  session.send(wire.parseComplete(), wire.parameterDescription([23]), wire.rowDescription([int4]));
-  session.send(wire.readyForQuery());
-  await expect(call).rejects.toMatchObject({ name: "UsageError", code: "INVALID_PARAMETER" });
-  const next = client.query("select k");
-  expect(await session.flight()).toEqual(described);
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
-  expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(1, 2), over(1));
-  expect((await next).rows).toEqual([{ n: 1 }]);
-  await quiet();
+  await answer(session, described, shape([int4], [23]));
+  expect(await call).toMatchObject({ code: "INVALID_PARAMETER" });
+  await nextIsDescribed(session);
 });

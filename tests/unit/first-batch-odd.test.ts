@@ -2,59 +2,38 @@
 // (js/statement/first-batch.ts), over sockets in memory: what is then described and run, and what is remembered. The
 // answers of SPQR's router are those that it gave to this driver (SPQR of August 2026 over PostgreSQL 18 and 15).
 import { beforeEach, expect, test } from "vitest";
-import { behindPrelude, checked, described, firstFlight, over, texts } from "../support/first-runs.ts";
+import { behindPrelude, checked, described } from "../support/first-runs.ts";
+import { answer, ending, firstItem, nextIsDescribed, nextRunsFirst, shape } from "../support/flights.ts";
 import { client, execution, int4, letIn, newClient, useMemoryServer, type Session } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ firstRun: "text" }));
 
+/** An error of a server that does not send the severity twice. */
 const failing = (C: string, M = "no", S = "ERROR") => wire.errorResponse({ S, C, M });
-/** The answer to the first item, or to a later one, with one row. */
-const item = (value: string, prelude = "SAVEPOINT") =>
-  Buffer.concat([checked([int4], [], prelude), wire.bindComplete(), texts(value), over(1, "T")]);
-const ending = (tag: string) =>
-  Buffer.concat([
-    ...[wire.parseComplete(), wire.bindComplete(), wire.noData()],
-    ...[wire.commandComplete(tag), wire.readyForQuery()],
-  ]);
+const first = () => firstItem("1", "BEGIN");
+const succeeds = () => [first(), firstItem("2"), ending("COMMIT")];
 
-/** Sends a batch of two new statements, on the next session or on this one. */
-async function sent(session?: Session): Promise<{ call: Promise<unknown>; session: Session }> {
+/** Sends a batch of two new statements, on the next session or on this one, and answers it. */
+async function sent(
+  session?: Session,
+  ...messages: Uint8Array[]
+): Promise<{ call: Promise<unknown>; session: Session }> {
   const call = client.batch(["select n", "select m"]);
   call.catch(() => {});
   const next = session ?? (await letIn());
-  for (const _ of "12") expect(await next.flight()).toEqual(behindPrelude);
-  expect(await next.flight()).toEqual(execution);
+  for (const _ of "12") await answer(next, behindPrelude);
+  await answer(next, execution, ...messages);
   return { call, session: next };
-}
-
-async function nextBatchIsDescribed(): Promise<Session> {
-  const call = client.batch(["select n", "select m"]);
-  const session = await letIn();
-  await answersDescribedBatch(session);
-  await call;
-  return session;
 }
 
 /** Expects that two statements are described, and then run without rows. */
 async function answersDescribedBatch(session: Session): Promise<void> {
-  const shape = [wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery()];
-  for (const _ of "12") {
-    expect(await session.flight()).toEqual(described);
-    session.send(wire.parseComplete(), ...shape);
-  }
+  for (const _ of "12") await answer(session, described, shape());
   await session.flight();
-  const bound = [wire.bindComplete(), wire.rowDescription([int4], [1])];
-  for (const _ of "12") session.send(...bound, wire.commandComplete("SELECT 0"));
-  session.send(wire.readyForQuery());
-}
-
-async function runsFirst(session: Session): Promise<void> {
-  const call = client.query("select alone");
-  expect(await session.flight()).toEqual(firstFlight);
-  session.send(checked(), wire.bindComplete(), texts("1"), over(1));
-  expect((await call).rows).toEqual([{ n: 1 }]);
+  const rowless = [wire.bindComplete(), wire.rowDescription([int4], [1]), wire.commandComplete("SELECT 0")];
+  session.send(...rowless, ...rowless, wire.readyForQuery());
 }
 
 test.each([
@@ -63,9 +42,8 @@ test.each([
 ] as const)(
   "a batch whose items are all refused before they run, %s, is described, even if COMMIT succeeds",
   async (_, status) => {
-    const { call, session } = await sent();
-    for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery(status));
-    session.send(ending("COMMIT"));
+    const refusal = [failing("08P01"), wire.readyForQuery(status)];
+    const { call, session } = await sent(undefined, ...refusal, ...refusal, ending("COMMIT"));
     await answersDescribedBatch(session);
     await call;
   },
@@ -77,12 +55,12 @@ test.each([
  * Refuses SAVEPOINT as a server that has committed or not by the end. `status` is the transaction status after that
  * error.
  */
-async function withoutSavepoint(status: "I" | "T" | "E", tag: string, code = "SPQRU") {
-  const { call, session } = await sent();
-  session.send(item("1", "BEGIN"), wire.closeComplete(), failing(code, "unknown transaction statement kind: 6"));
-  session.send(wire.readyForQuery(status), ending(tag));
-  return { call, session };
-}
+const withoutSavepoint = (status: "I" | "T" | "E", tag: string, code = "SPQRU") =>
+  sent(
+    undefined,
+    ...[first(), wire.closeComplete(), failing(code, "unknown transaction statement kind: 6")],
+    ...[wire.readyForQuery(status), ending(tag)],
+  );
 
 test.each([
   ["E", "ROLLBACK"],
@@ -107,24 +85,25 @@ test("after a refused SAVEPOINT in a transaction that commits, the error says so
 test("a SAVEPOINT that is refused for lack of memory does not count against the server", async () => {
   const { call, session } = await withoutSavepoint("E", "ROLLBACK", "53200");
   await expect(call).rejects.toMatchObject({ code: "53200", batch: { index: 1, rolledBack: [0], skipped: [] } });
-  await runsFirst(session);
+  await nextRunsFirst(session);
 });
 
 test("after an error that ends the transaction, a batch of which a later item has run is not repeated", async () => {
   newClient({ firstRun: "text", prepare: "unnamed" }); // so that its check has no name
   const call = client.batch(["select n", "select m", "select o"]);
   const session = await letIn();
-  for (const _ of "123") await session.flight();
-  await session.flight();
-  session.send(item("1", "BEGIN"), wire.closeComplete(), failing("SPQRU"), wire.readyForQuery());
-  session.send(item("3"), ending("COMMIT"));
+  for (const _ of "1234") await session.flight();
+  session.send(first(), wire.closeComplete(), failing("SPQRU"), wire.readyForQuery());
+  session.send(firstItem("3"), ending("COMMIT"));
   await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
 });
 
 test("a first item whose failure ends the transaction fails alone, and nothing is committed", async () => {
-  const { call, session } = await sent();
-  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), failing("22012"), wire.readyForQuery());
-  session.send(wire.closeComplete(), failing("SPQRU"), wire.readyForQuery(), ending("COMMIT"));
+  const { call } = await sent(
+    undefined,
+    ...[checked([int4], [], "BEGIN"), wire.bindComplete(), failing("22012"), wire.readyForQuery()],
+    ...[wire.closeComplete(), failing("SPQRU"), wire.readyForQuery(), ending("COMMIT")],
+  );
   const error = await call.catch((reason: unknown) => reason);
   expect(error).toMatchObject({ code: "22012", batch: { index: 0, rolledBack: [], skipped: [1] } });
   expect(error).not.toHaveProperty("transaction", "committed");
@@ -136,33 +115,31 @@ test("a first item whose failure ends the transaction fails alone, and nothing i
 const noTransactions = () => failing("08P01", "transaction blocks not allowed in statement pooling mode", "FATAL");
 
 test("after a pooler refused a batch's BEGIN, the next batch is described, and single statements are not", async () => {
-  const { call, session } = await sent();
-  session.send(wire.closeComplete(), noTransactions());
-  await expect(call).rejects.toMatchObject({ code: "08P01", retryable: false });
-  await runsFirst(await nextBatchIsDescribed());
+  const refusal = await sent(undefined, wire.closeComplete(), noTransactions());
+  await expect(refusal.call).rejects.toMatchObject({ code: "08P01", retryable: false });
+  const call = client.batch(["select n", "select m"]);
+  const session = await letIn();
+  await answersDescribedBatch(session);
+  await call;
+  await nextRunsFirst(session);
 });
 
 test("a connection lost during a batch does not count against a server where a batch has succeeded", async () => {
-  const first = client.batch(["select a", "select b"]);
+  const before = client.batch(["select a", "select b"]);
   const session = await letIn();
   for (const _ of "123") await session.flight();
-  session.send(item("1", "BEGIN"), item("2"), ending("COMMIT"));
-  await first;
+  session.send(...succeeds());
+  await before;
   const { call } = await sent(session);
   session.peer.end();
   await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
-  const next = await sent();
-  next.session.send(item("1", "BEGIN"), item("2"), ending("COMMIT"));
-  await next.call;
+  await (
+    await sent(undefined, ...succeeds())
+  ).call;
 });
 
 test("after answers that PostgreSQL never gives, single statements are described first too", async () => {
-  const { call, session } = await sent();
-  session.send(item("1", "BEGIN"), item("2"), wire.parseComplete(), wire.parseComplete());
+  const { call } = await sent(undefined, first(), firstItem("2"), wire.parseComplete(), wire.parseComplete());
   await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });
-  const alone = client.query("select alone").catch(() => {});
-  const next = await letIn();
-  expect(await next.flight()).toEqual(described);
-  next.peer.end();
-  await alone;
+  await nextIsDescribed();
 });

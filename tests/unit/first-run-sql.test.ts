@@ -2,7 +2,6 @@
 // its failure means, and what is remembered of servers and statements.
 import { expect, test, vi } from "vitest";
 import {
-  checkPassed,
   columnTypes,
   describeFirst,
   firstRunOf,
@@ -31,15 +30,17 @@ test.each(["select", "INSERT", "update", "delete", "merge", "with", "values", "t
   expect(isPipelinable(`${word} x`)).toBe(true);
 });
 
-test.each(["begin", "commit", "create table t ()", "explain select 1", "set a to b", "", "(select 1)"])(
-  "%j is not plain, and is described first",
-  (text) => {
-    expect([isPipelinable(text), firstRunOf("server", text, [])]).toEqual([false, undefined]);
-  },
-);
+test.each([
+  ...["begin", "commit", "create table t ()", "explain select 1", "set a to b", "", "(select 1)", "selection"],
+  ...["vacuum t", "call p()"],
+])("%j is not plain, and is described first", (text) => {
+  expect([isPipelinable(text), firstRunOf("server", text, [])]).toEqual([false, undefined]);
+});
 
 test.each([
+  " -- c\n/* d */ SELECT 1",
   "select ((1)), 2",
+  "select (select 1, 2), count(*) from t",
   "select (f(a, b)) from t",
   "select (a) from (select 1, 2) s",
   "select (values (1, 2))",
@@ -48,7 +49,8 @@ test.each([
   "select ')', (a), 2",
   "select a) , b",
   "select row from t, u",
-  "insert into t (a, b) values (1, 2) returning a, (b)",
+  "insert into t (a, b) values (1, 2), (3, 4) returning a, (b)",
+  "select 'set_config', $$pg_settings$$ -- set_config",
   `select "record", 'row(1)' from t`,
   "select f((a), b), arrow(1, 2)",
 ])("a statement that returns no record may run first: %s", (text) => {
@@ -68,7 +70,9 @@ test.each([
   "insert into t values (1) returning (b, c)",
   "select (select 1), x, y from t returning (a, b)",
   'select "set_config"(a)',
-  "select set_config(a)",
+  "select pg_catalog.Set_Config(a)",
+  `select U&"set\\005fconfig"('DateStyle', 'German', false), now()`,
+  "with s as (update pg_settings set setting = '-5' where name = 'extra_float_digits') select f from t",
   "table pg_settings",
 ])("a statement that may return a record, or changes settings, is described first: %s", (text) => {
   expect(firstRunOf("server", text, [])).toBeUndefined();
@@ -82,14 +86,22 @@ test("a statement is sent with its text, its values as text, and whether it has 
   const one = firstRunOf("server", "select $1", ["é"])!;
   expect(one).toMatchObject({ text: "select $1", hasValues: true });
   expect([...one.parameters]).toEqual([0, 0, 0, 1, 0, 0, 0, 2, 0xc3, 0xa9]);
-  expect(firstRunOf("server", "select $1", [Symbol("no text")])).toBeUndefined();
+  for (const value of [Symbol("no text"), Infinity])
+    expect(firstRunOf("server", "select $1", [value, 5])).toBeUndefined();
 });
 
 test("a long statement is described first only if its parameters' types must be found", () => {
   const long = (length: number) => "select ".padEnd(length, "x");
   expect(firstRunOf("server", long(16 << 10), [7])).toBeDefined();
   expect(firstRunOf("server", long((16 << 10) + 1), [7])).toBeUndefined();
-  expect(firstRunOf("server", long((16 << 10) + 1), [])).toBeDefined();
+  for (const values of [[], ["seven"]]) expect(firstRunOf("server", long((16 << 10) + 1), values)).toBeDefined();
+});
+
+test("a statement with very many numbers, or with more values than the protocol can count, is described first", () => {
+  const numbers = (count: number) => firstRunOf("server", "select 1", Array(count).fill(7));
+  expect(numbers(200)!.check.sql.length).toBeLessThan(2_000);
+  expect(numbers(201)).toBeUndefined();
+  expect(firstRunOf("server", "select 1", Array(65_536).fill("text"))).toBeUndefined();
 });
 
 test("a statement marked to be described first is so on its server only, and no other statement is", () => {
@@ -166,6 +178,18 @@ test("the check leaves out types that were looked up, and as many cached types a
   expect(excepted({ known: [20_001], askedTypes: [20_002] }, false)).toBe("20002");
 });
 
+test("the check grows by at most 480 bytes for the types of columns, even if many are known", () => {
+  // The size of the check that looks at settings alone.
+  const settings = 352;
+  const known = Array.from({ length: 100 }, (_, at) => 4_000_000_000 + at);
+  const lengthOf = (known: number[], isVersionKnown: boolean) =>
+    sqlOf([], { ...COLUMNS, known }, isVersionKnown).length;
+  for (const isVersionKnown of [false, true])
+    for (const types of [[], known]) expect(lengthOf(types, isVersionKnown)).toBeLessThanOrEqual(settings + 480);
+  expect(lengthOf(known, true)).toBeGreaterThan(lengthOf([], true));
+  expect(sqlOf([]).length).toBeLessThan(settings);
+});
+
 test("parameter types are looked at if a text would not do for each of them", () => {
   expect(checkOf(["text"]).looksAtTypes).toBe(false);
   expect(sqlOf(["text"])).not.toContain("parameter_types");
@@ -222,15 +246,28 @@ test.each([
 });
 
 test.each([
-  ["12.1", false],
-  ["11.22", true],
-  ["H2", true],
-  [undefined, false],
+  ...["12.0", "12.1", "15.18 (Debian 15.18-0)", "18beta1", undefined].map((version) => [version, false] as const),
+  ...["11.22", "9.3.duckdb", "H2"].map((version) => [version, true] as const),
 ])("a server that reports version %s is too old: %s", (version, isTooOld) => {
   expect(isOld(version)).toBe(isTooOld);
 });
 
 // -- servers ---------------------------------------------------------------------------------------------------------
+
+test("two failed sessions, or three at once, mark their server until a check passes", async () => {
+  const isolate = await newIsolate();
+  const runs = () => isolate.firstRunOf("s", "select 1", []) !== undefined;
+  isolate.checkFailed("s");
+  isolate.checkPassed("s");
+  isolate.checkFailed("s");
+  expect(runs()).toBe(true);
+  for (const _ of "12") {
+    isolate.checkFailed("s");
+    expect(runs()).toBe(false);
+  }
+  isolate.checkPassed("s");
+  expect(runs()).toBe(true);
+});
 
 test("failed checks are remembered for a bounded number of servers, and the oldest is dropped", async () => {
   const isolate = await newIsolate();
@@ -252,24 +289,4 @@ test("passed checks are remembered for a bounded number of servers", async () =>
   expect(["1", `${MOST_SERVERS}`].map(isNew)).toEqual([false, false]);
   isolate.checkPassed("more");
   expect(["1", "2", `${MOST_SERVERS}`, "more"].map(isNew)).toEqual([true, false, false, false]);
-});
-
-test("checks that fail in three sessions at once mark their server like two failures", async () => {
-  const isolate = await newIsolate();
-  for (const _ of "123") isolate.checkFailed("s");
-  expect(isolate.firstRunOf("s", "select 1", [])).toBeUndefined();
-});
-
-test("a check that passes resets the count of earlier failures", async () => {
-  const isolate = await newIsolate();
-  const runs = () => isolate.firstRunOf("s", "select 1", []) !== undefined;
-  isolate.checkFailed("s");
-  isolate.checkPassed("s");
-  isolate.checkFailed("s");
-  expect(runs()).toBe(true);
-  isolate.checkFailed("s");
-  expect(runs()).toBe(false);
-  checkPassed("s");
-  isolate.checkPassed("s");
-  expect(runs()).toBe(true);
 });

@@ -2,19 +2,21 @@
 // refuses before anything is sent.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { failed } from "../support/first-runs.ts";
+import { described } from "../support/first-runs.ts";
+import { answer, behindBegin, done, ran, refused, shape, whole } from "../support/flights.ts";
 import {
   begun,
   client,
   division,
-  ended,
   execution,
+  failure,
   int4,
   isPending,
   letInKnowing,
   newClient,
   quiet,
   rows,
+  texts,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
@@ -23,37 +25,15 @@ import * as wire from "../support/wire.mjs";
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
-const errorOf = (call: Promise<unknown>) => call.catch((error: unknown) => error);
 const fields = [expect.objectContaining({ name: "n", typeOid: 23 })];
-
-/** Answers "select n" with these rows. */
-async function answer(session: Session, from: number, to: number): Promise<void> {
-  expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(from, to), ended(to - from));
-}
 
 // -- query and exec ---------------------------------------------------------------------------------------------------
 
 test("query returns rows, count, command and fields, and no `truncated` if all rows are there", async () => {
   const session = await letInKnowing();
   const call = client.query("select n");
-  await answer(session, 1, 3);
+  await answer(session, execution, whole(1, 2));
   expect(await call).toStrictEqual({ rows: [{ n: 1 }, { n: 2 }], rowCount: 2, command: "SELECT", fields });
-});
-
-test.each(["object", "array"] as const)("query returns rows as rowMode says: %s", async (rowMode) => {
-  const session = await letInKnowing();
-  const call = client.query("select n", { rowMode });
-  await answer(session, 1, 2);
-  expect((await call).rows).toEqual(rowMode === "array" ? [[1]] : [{ n: 1 }]);
-});
-
-test("a result that was cut short says so", async () => {
-  newClient({ prepare: "unnamed", onLimit: "truncate" });
-  const session = await letInKnowing();
-  const call = client.query("select n", { maxRows: 1 });
-  await answer(session, 1, 3);
-  expect(await call).toMatchObject({ rows: [{ n: 1 }], truncated: { limit: "rows" } });
 });
 
 test("exec counts rows and drops them, and an exceeded limit is an error", async () => {
@@ -61,12 +41,12 @@ test("exec counts rows and drops them, and an exceeded limit is an error", async
   const session = await letInKnowing();
   const { bytes } = client.stats();
   const call = client.exec("select n");
-  await answer(session, 1, 4);
+  await answer(session, execution, whole(1, 3));
   expect(await call).toStrictEqual({ command: "SELECT", rowCount: 3 });
   // No row was encoded.
   expect(client.stats().bytes).toBe(bytes);
   const more = client.exec("select n");
-  await answer(session, 1, 5);
+  await answer(session, execution, whole(1, 4));
   await expect(more).rejects.toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
@@ -90,18 +70,17 @@ test("a statement that may be pipelined follows the previous one at once, others
   expect([await session.flight(), await session.flight()]).toEqual([execution, execution]);
   const third = session.flight();
   expect(await isPending(third)).toBe(true);
-  session.send(begun(), rows(1, 2), ended(1), begun(), rows(1, 2), ended(1));
-  expect(await third).toEqual(["Parse", "Describe", "Sync"]);
+  session.send(whole(1), whole(1));
+  expect(await third).toEqual(described);
   // A statement that cannot be pipelined holds back the next one too.
   const next = client.query("select n");
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
+  session.send(shape([]));
   await session.flight();
   const last = session.flight();
   expect(await isPending(last)).toBe(true);
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete("VACUUM"));
-  session.send(wire.readyForQuery());
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), done("VACUUM"));
   expect(await last).toEqual(execution);
-  session.send(begun(), rows(1, 2), ended(1));
+  session.send(whole(1));
   await Promise.all([...calls, next]);
 });
 
@@ -119,7 +98,7 @@ test("a loop gets its rows, and its promises settle at the end; a second loop se
     const looping = (async () => {
       for await (const { n } of all) seen.push(n);
     })();
-    await answer(session, from, to);
+    await answer(session, execution, whole(from, to - from));
     await looping;
     const isCut = to - from > 2;
     expect(seen).toEqual(isCut ? [5, 6] : [1]);
@@ -137,8 +116,7 @@ test("rows accepts values and rowMode, and a failed loop throws the query's erro
   const looping = (async () => {
     for await (const row of client.rows("select n", [], { rowMode: "array" })) seen.push(row);
   })();
-  await session.flight();
-  session.send(begun(), rows(1, 3));
+  await answer(session, execution, begun(), rows(1, 3));
   await quiet();
   session.send(division(), wire.readyForQuery());
   await expect(looping).rejects.toMatchObject({ code: "22012", query: "select n" });
@@ -157,14 +135,14 @@ test("a loop that is left before its turn sends nothing, and the next call runs"
   const session = await letInKnowing();
   const before = client.query("select n");
   const iterator = client.rows("select n")[Symbol.asyncIterator]();
-  const first = errorOf(iterator.next());
+  const first = failure(iterator.next());
   await session.flight();
   await iterator.return!();
-  session.send(begun(), rows(1, 2), ended(1));
+  session.send(whole(1));
   await before;
   expect(await first).toEqual({ done: true, value: undefined });
   const next = client.query("select n");
-  await answer(session, 4, 5);
+  await answer(session, execution, whole(4));
   expect((await next).rows).toEqual([{ n: 4 }]);
 });
 
@@ -183,7 +161,7 @@ test("simple returns a result for each statement, each with its own fields", asy
   const call = client.simple("select 7; set a.b = 1; select 8", { rowMode: "array" });
   expect(await simpleText(session)).toBe("select 7; set a.b = 1; select 8");
   session.send(...cells("7"), wire.commandComplete("SELECT 1"), wire.commandComplete("SET"));
-  session.send(...cells("8"), wire.commandComplete("SELECT 1"), wire.readyForQuery());
+  session.send(...cells("8"), done("SELECT 1"));
   expect(await call).toStrictEqual([
     { rows: [[7]], rowCount: 1, command: "SELECT", fields },
     { rows: [], rowCount: null, command: "SET", fields: [] },
@@ -191,15 +169,10 @@ test("simple returns a result for each statement, each with its own fields", asy
   ]);
 });
 
-test("an error of simple lists the commands before it", async () => {
+test("the error of a simple call that was aborted lists the commands before it", async () => {
   const session = await letInKnowing();
-  const call = errorOf(client.simple("set a.b = 1; select 1/0"));
-  await simpleText(session);
-  session.send(wire.commandComplete("SET"), division(), wire.readyForQuery());
-  expect(await call).toMatchObject({ code: "22012", completed: ["SET"] });
-  // So does the error of a call that was aborted.
   const stop = new AbortController();
-  const aborted = errorOf(client.simple("set a.b = 1; select pg_sleep(9)", { signal: stop.signal }));
+  const aborted = failure(client.simple("set a.b = 1; select pg_sleep(9)", { signal: stop.signal }));
   await simpleText(session);
   session.send(wire.commandComplete("SET"));
   await quiet();
@@ -213,29 +186,27 @@ test("simple takes no values, and an exceeded limit is an error", async () => {
   expect(client.stats().state).toBe("new");
   newClient({ prepare: "unnamed", onLimit: "truncate" });
   const session = await letInKnowing();
-  const call = errorOf(client.simple("select 7", { maxRows: 1 }));
+  const call = failure(client.simple("select 7", { maxRows: 1 }));
   await simpleText(session);
-  session.send(...cells("7"), wire.dataRow([Buffer.from("8")]), wire.commandComplete("SELECT 2"), wire.readyForQuery());
+  session.send(...cells("7"), wire.dataRow([Buffer.from("8")]), done("SELECT 2"));
   expect(await call).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
 test("in a transaction BEGIN is sent before a text of simple, which is not sent if BEGIN fails", async () => {
   const session = await letInKnowing();
-  for (const isRefused of [false, true]) {
-    const call = errorOf(client.transaction(async (tx) => (await tx.simple("select 7"))[0]!.rows));
-    expect(await simpleText(session)).toBe("BEGIN");
-    if (isRefused) session.send(failed("57014"));
-    else session.send(wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
-    if (!isRefused) {
-      expect(await simpleText(session)).toBe("select 7");
-      session.send(...cells("7"), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
-      expect(await simpleText(session)).toBe("COMMIT");
-      session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
-    }
-    const result = await call;
-    if (isRefused) expect(result).toMatchObject({ code: "57014" });
-    else expect(result).toEqual([{ n: 7 }]);
-  }
+  const run = () => failure(client.transaction(async (tx) => (await tx.simple("select 7"))[0]!.rows));
+  const call = run();
+  expect(await simpleText(session)).toBe("BEGIN");
+  session.send(done("BEGIN", "T"));
+  expect(await simpleText(session)).toBe("select 7");
+  session.send(...cells("7"), done("SELECT 1", "T"));
+  expect(await simpleText(session)).toBe("COMMIT");
+  session.send(done("COMMIT"));
+  expect(await call).toEqual([{ n: 7 }]);
+  const second = run();
+  expect(await simpleText(session)).toBe("BEGIN");
+  session.send(refused("57014"));
+  expect(await second).toMatchObject({ code: "57014" });
 });
 
 // -- cursor -----------------------------------------------------------------------------------------------------------
@@ -262,10 +233,9 @@ test.each([1, 2 ** 31 - 1])(
         .at(-1)!
         .body.readInt32BE(flight.at(-1)!.body.length - 4),
     ).toBe(size);
-    session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
-    session.send(begun(), wire.commandComplete("SELECT 0"), wire.readyForQuery("T"));
+    session.send(ran("BEGIN"), whole(1, 0, "T"));
     expect(await simpleText(session)).toBe("COMMIT");
-    session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+    session.send(done("COMMIT"));
     await reading;
     expect(turns).toBe(0);
   },
@@ -278,13 +248,29 @@ test("batches of a cursor follow rowMode, and an exceeded limit is an error", as
   const reading = (async () => {
     for await (const batch of client.cursor("select n", 2, { rowMode: "array", maxRows: 2 })) seen.push(batch);
   })().catch((error: unknown) => error);
-  await session.flight();
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
-  session.send(begun(), rows(1, 3), wire.message("s"), wire.readyForQuery("T"));
-  expect(await session.flight()).toEqual(["Execute", "Sync"]);
-  session.send(rows(3, 4), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  await answer(session, behindBegin, ran("BEGIN"), begun(), rows(1, 3), wire.message("s"), wire.readyForQuery("T"));
+  await answer(session, ["Execute", "Sync"], rows(3, 4), done("SELECT 1", "T"));
   expect(await simpleText(session)).toBe("ROLLBACK");
-  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  session.send(done("ROLLBACK"));
   expect(await reading).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
   expect(seen).toEqual([[[1], [2]]]);
+});
+
+test("during a cursor's last batch the connection is free for other calls", async () => {
+  const session = await letInKnowing();
+  let inner: Promise<{ rows: unknown[] }> | undefined;
+  const reading = (async () => {
+    for await (const _ of client.cursor("select n", 9)) {
+      inner = client.query("select n");
+      await inner;
+    }
+  })();
+  await answer(session, behindBegin, ran("BEGIN"), whole(1, 2, "T"));
+  expect(await texts(session)).toEqual(["COMMIT"]);
+  session.send(done("COMMIT"));
+  expect(await texts(session)).toEqual(["select n"]);
+  session.send(whole(7));
+  await reading;
+  expect((await inner!).rows).toEqual([{ n: 7 }]);
+  expect(await isPending(session.flight())).toBe(true);
 });

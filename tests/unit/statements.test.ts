@@ -27,6 +27,13 @@ async function learned(text: string, types: number[] = [23], parameters: number[
   return (await learning)!;
 }
 
+/** Answers a Describe with columns of these types, and the look-up of the types with these rows. */
+async function tellTypes(types: readonly number[], ...catalog: unknown[]): Promise<void> {
+  last().answer(shapeOf(types));
+  await settled();
+  last().tellTypes(...catalog);
+}
+
 // -- one statement ---------------------------------------------------------------------------------------------------
 
 test("a statement is described without a name, after the settings, and can be pipelined", async () => {
@@ -258,17 +265,13 @@ test("without types of the database the formats are those that the core has repo
 test("on a server unlike PostgreSQL its own types are text, too", async () => {
   noteOddResponse(session.connection.config as never, "statement");
   const learning = learn("select m");
-  last().answer(shapeOf([MOOD]));
-  await settled();
-  last().tellTypes(mood);
+  await tellTypes([MOOD], mood);
   expect([...(await learning)!.resultFormats]).toEqual([0]);
 });
 
 test("a statement whose types were dropped is no longer cached", async () => {
   const learning = learn("select m");
-  last().answer(shapeOf([MOOD]));
-  await settled();
-  last().tellTypes(mood);
+  await tellTypes([MOOD], mood);
   const shape = await learning;
   expect(session.statements.known("select m")).toBe(shape);
   session.statements.handlers.shapeChanged!({ typeOid: MOOD } as never);
@@ -279,9 +282,7 @@ test("a statement whose types were dropped is no longer cached", async () => {
 test("a statement with a type that is gone is described once more, under the same name", async () => {
   const preparing = prepare("select m");
   const first = last();
-  first.answer(shapeOf([MOOD]));
-  await settled();
-  last().tellTypes();
+  await tellTypes([MOOD]);
   await settled();
   expect(session.asked).toHaveLength(3);
   expect(last().commands).toEqual(first.commands);
@@ -292,9 +293,7 @@ test("a statement with a type that is gone is described once more, under the sam
 
 test.each(["the catalog", "the second description"])("a call that is over after %s learns nothing", async (what) => {
   const learning = learn("select m");
-  last().answer(shapeOf([MOOD]));
-  await settled();
-  last().tellTypes();
+  await tellTypes([MOOD]);
   if (what === "the catalog") session.call.finished = true;
   await settled();
   if (what !== "the catalog") {
@@ -307,9 +306,7 @@ test.each(["the catalog", "the second description"])("a call that is over after 
 
 test("a second description that fails because a type is gone is the error", async () => {
   const learning = learn("select m");
-  last().answer(shapeOf([MOOD]));
-  await settled();
-  last().tellTypes();
+  await tellTypes([MOOD]);
   await settled();
   last().fail(failure);
   await expect(learning).rejects.toBe(failure);

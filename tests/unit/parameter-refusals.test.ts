@@ -2,37 +2,19 @@
 import { expect, test } from "vitest";
 import { one, refused, temporal, why } from "./parameter-blocks.ts";
 
+const DATE = temporal("PlainDate", "2024-02-29");
+const TIME = temporal("PlainTime", "12:00");
+const DATE_TIME = temporal("PlainDateTime", "2024-02-29T12:00:00");
+const INSTANT = temporal("Instant", "2024-02-29T12:00:00Z");
+const ZONED = temporal("ZonedDateTime", "2024-02-29T12:00:00+01:00[Europe/Paris]");
+
 test.each<[type: number, values: unknown[], expected: string]>([
-  [
-    1082,
-    [
-      temporal("PlainDateTime", "2024-02-29T12:00:00"),
-      temporal("Instant", "2024-02-29T12:00:00Z"),
-      temporal("PlainTime", "12:00"),
-    ],
-    "Temporal.PlainDate",
-  ],
-  [
-    1083,
-    [new Date(), temporal("PlainDateTime", "2024-02-29T12:00:00"), temporal("Instant", "2024-02-29T12:00:00Z"), 5],
-    "Temporal.PlainTime",
-  ],
-  [
-    1114,
-    [
-      temporal("Instant", "2024-02-29T12:00:00Z"),
-      temporal("ZonedDateTime", "2024-02-29T12:00:00+01:00[Europe/Paris]"),
-      5,
-    ],
-    "Temporal.PlainDateTime",
-  ],
-  [
-    1184,
-    [temporal("PlainDateTime", "2024-02-29T12:00:00"), temporal("PlainDate", "2024-02-29"), { toString: () => "now" }],
-    "Temporal.Instant",
-  ],
-  [1186, [5, {}, new Date(), temporal("PlainTime", "12:00")], "Temporal.Duration"],
-  [25, [temporal("PlainDate", "2024-02-29")], "pass text"],
+  [1082, [DATE_TIME, INSTANT, TIME], "Temporal.PlainDate"],
+  [1083, [new Date(), DATE_TIME, INSTANT, 5], "Temporal.PlainTime"],
+  [1114, [INSTANT, ZONED, 5], "Temporal.PlainDateTime"],
+  [1184, [DATE_TIME, DATE, { toString: () => "now" }], "Temporal.Instant"],
+  [1186, [5, {}, new Date(), TIME], "Temporal.Duration"],
+  [25, [DATE], "pass text"],
   [
     3904,
     [

@@ -239,16 +239,13 @@ test("random values of random types are decoded as they were", () => {
         const bytes = decoded[index]?.bytes;
         if (!bytes) return expect(expected).toBeNull();
         const view = new DataView(bytes.buffer, bytes.byteOffset);
-        const actual =
-          type === 23
-            ? view.getInt32(0)
-            : type === 20
-              ? view.getBigInt64(0)
-              : type === 701
-                ? view.getFloat64(0)
-                : type === 16
-                  ? bytes[0] === 1
-                  : bytes;
+        const read: Record<number, () => unknown> = {
+          16: () => bytes[0] === 1,
+          20: () => view.getBigInt64(0),
+          23: () => view.getInt32(0),
+          701: () => view.getFloat64(0),
+        };
+        const actual = read[type]?.() ?? bytes;
         expect(actual).toEqual(expected);
       });
     }),

@@ -7,21 +7,7 @@ import { decode, one, refused, show, why } from "./parameter-blocks.ts";
 test("the block has the protocol's layout", () => {
   const block = encodeParameters([5, "é", null, true], [23, 25, 23, 16]);
   expect(Buffer.from(block).toString("hex")).toBe(
-    [
-      "0004",
-      "0001",
-      "0000",
-      "0000",
-      "0001",
-      "0004",
-      "00000004",
-      "00000005",
-      "00000002",
-      "c3a9",
-      "ffffffff",
-      "00000001",
-      "01",
-    ].join(""),
+    "0004 0001 0000 0000 0001 0004 00000004 00000005 00000002 c3a9 ffffffff 00000001 01".replaceAll(" ", ""),
   );
   expect(Buffer.from(encodeParameters([], [])).toString("hex")).toBe("00000000");
   expect(encodeParameters([1], Uint32Array.of(23)).slice()).toEqual(encodeParameters([1], [23]));

@@ -78,56 +78,19 @@ test.each(["throws", "rejects"])(
   },
 );
 
+const throws = {
+  get(): never {
+    throw CAUSE;
+  },
+};
+const throwing = (name: string, rest = {}) => Object.defineProperty(rest, name, throws);
+
 test.each<[string, () => unknown]>([
-  [
-    "password",
-    () => ({
-      get password() {
-        throw CAUSE;
-      },
-    }),
-  ],
-  [
-    "expiresAt",
-    () => ({
-      password: "a",
-      get expiresAt() {
-        throw CAUSE;
-      },
-    }),
-  ],
-  [
-    "value of expiresAt",
-    () => ({
-      password: "a",
-      expiresAt: {
-        valueOf() {
-          throw CAUSE;
-        },
-      },
-    }),
-  ],
-  [
-    "proxy",
-    () =>
-      new Proxy(
-        {},
-        {
-          get(_, name) {
-            if (name === "then") return undefined;
-            throw CAUSE;
-          },
-        },
-      ),
-  ],
-  [
-    "then",
-    () => ({
-      get then() {
-        throw CAUSE;
-      },
-    }),
-  ],
+  ["password", () => throwing("password")],
+  ["expiresAt", () => throwing("expiresAt", { password: "a" })],
+  ["value of expiresAt", () => ({ password: "a", expiresAt: { valueOf: throws.get } })],
+  ["proxy", () => new Proxy({}, { get: (_, name) => (name === "then" ? undefined : throws.get()) })],
+  ["then", () => throwing("then")],
 ])("a result whose %s throws gives a typed error with that as cause", async (_, password) => {
   const config = of({ user: "ada", password: password as never });
   const error = await config.password(config).catch((thrown: unknown) => thrown);
@@ -242,30 +205,4 @@ test("a function slower than connectTimeout is CONNECT_TIMEOUT, and a later call
   isSlow = false;
   expect((await db.query("select 1::int4 as n")).rows).toEqual([{ n: 1 }]);
   expect(password).toHaveBeenCalledTimes(2);
-});
-
-test("a pool that has connected calls a failing function again after pauses, while its calls wait", async () => {
-  newServer();
-  let fails = 0;
-  const password = vi.fn(async () => {
-    if (fails-- > 0) throw new Error("the token service restarts");
-    return "right";
-  });
-  await using pool = createPool({ ...place, password }, { max: 4 });
-  await pool.query("select 1");
-  pool.reset();
-  fails = 2;
-  const calls = [1, 2, 3, 4, 5, 6].map((n) => pool.query("select $1::int4 as n", [n]));
-  for (const [at, { rows }] of (await Promise.all(calls)).entries()) expect(rows).toEqual([{ n: at + 1 }]);
-  // One call for the first query, two that failed, each for all connects of its time, and one or two that succeeded.
-  expect(password.mock.calls.length).toBeLessThanOrEqual(5);
-});
-
-test("a pool that has never connected rejects its calls with the failure", async () => {
-  newServer();
-  const password = vi.fn(() => Promise.reject(new Error("no such vault")));
-  await using pool = createPool({ ...place, password }, { max: 5 });
-  const errors = await Promise.all([1, 2, 3].map(() => pool.query("select 1").catch((error: unknown) => error)));
-  for (const error of errors) expect(error).toMatchObject({ code: "PASSWORD_FUNCTION_FAILED" });
-  expect(password).toHaveBeenCalledTimes(1);
 });

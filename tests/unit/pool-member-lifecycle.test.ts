@@ -68,6 +68,13 @@ function keep(pool: Partial<PoolConfig>, connection = () => new FakeConnection()
   return { lifecycle, told, connections, connects };
 }
 
+/** The same with one connection, which has been made. */
+async function opened(pool: Partial<PoolConfig>, isObserved = true) {
+  const kept = keep(pool, undefined, isObserved);
+  const member = await kept.lifecycle.open(0);
+  return { ...kept, member, connection: kept.connections[0]! };
+}
+
 async function rejection(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => expect.fail("it did not reject"),
@@ -142,35 +149,36 @@ test("settings of afterConnect do not count as session changes of a borrower", a
 });
 
 /** How a connect fails, and which waiters that fails: before the first successful connect, and after it. */
-const failures: Record<string, [Partial<PoolConfig>, wrong: (made: FakeConnection) => void, unknown, string, string]> =
-  {
-    "beforeConnect throws": [{ beforeConnect: () => Promise.reject(thrown) }, () => {}, thrown, "first", "first"],
-    "no server": [{}, () => fail(lost), lost, "all", "none"],
-    "a server that is full": [{}, () => fail(tooMany), tooMany, "none", "none"],
-    "a wrong password": [{}, () => fail(wrongPassword), wrongPassword, "all", "all"],
-    "something else": [{}, () => fail(thrown), thrown, "all", "all"],
-    "afterConnect throws": [{ afterConnect: () => Promise.reject(thrown) }, () => {}, thrown, "first", "first"],
-    "afterConnect throws what could be tried again": [
-      { afterConnect: () => Promise.reject(tooMany) },
-      () => {},
-      tooMany,
-      "first",
-      "first",
-    ],
-    "a login fails that afterConnect waits for": [
-      { afterConnect: () => {} },
-      (made) => (made.startup.done = Promise.reject(wrongPassword)),
-      wrongPassword,
-      "all",
-      "all",
-    ],
-  };
+const failures: [string, Partial<PoolConfig>, wrong: (made: FakeConnection) => void, unknown, string, string][] = [
+  ["beforeConnect throws", { beforeConnect: () => Promise.reject(thrown) }, () => {}, thrown, "first", "first"],
+  ["no server", {}, () => fail(lost), lost, "all", "none"],
+  ["a server that is full", {}, () => fail(tooMany), tooMany, "none", "none"],
+  ["a wrong password", {}, () => fail(wrongPassword), wrongPassword, "all", "all"],
+  ["something else", {}, () => fail(thrown), thrown, "all", "all"],
+  ["afterConnect throws", { afterConnect: () => Promise.reject(thrown) }, () => {}, thrown, "first", "first"],
+  [
+    "afterConnect throws what could be tried again",
+    { afterConnect: () => Promise.reject(tooMany) },
+    () => {},
+    tooMany,
+    "first",
+    "first",
+  ],
+  [
+    "a login fails that afterConnect waits for",
+    { afterConnect: () => {} },
+    (made) => (made.startup.done = Promise.reject(wrongPassword)),
+    wrongPassword,
+    "all",
+    "all",
+  ],
+];
 
 function fail(error: PgzError | Error): never {
   throw error;
 }
 
-for (const [name, [pool, wrong, error, first, later]] of Object.entries(failures))
+for (const [name, pool, wrong, error, first, later] of failures)
   test.each([
     [false, first],
     [true, later],
@@ -253,13 +261,12 @@ const backs: [string, Partial<PoolConfig>, (member: Member) => unknown, string[]
 ];
 
 test.each(backs)("a returned connection is cleaned as needed: %s", async (_, pool, leave, wanted) => {
-  const { lifecycle, connections } = keep(pool);
-  const member = await lifecycle.open(0);
+  const { lifecycle, member, connection } = await opened(pool);
   leave(member);
   const cleaning = lifecycle.clean(member);
   expect(cleaning === undefined).toBe(wanted === undefined);
   await cleaning;
-  expect(connections[0]!.log.map((step) => wanted?.find((start) => step.startsWith(start)))).toEqual(wanted ?? []);
+  expect(connection.log.map((step) => wanted?.find((start) => step.startsWith(start)))).toEqual(wanted ?? []);
   expect(member.isDoomed).toBe(false);
 });
 
@@ -271,18 +278,16 @@ test.each([
   [() => fail(thrown), true],
   [() => Promise.reject(thrown), true],
 ])("the result of afterRelease decides whether the connection is kept: %s", async (afterRelease, isDoomed) => {
-  const { lifecycle, told } = keep({ afterRelease });
-  const member = await lifecycle.open(0);
+  const { lifecycle, told, member } = await opened({ afterRelease });
   await lifecycle.clean(member);
   expect([member.isDoomed, told]).toEqual([isDoomed, ["connect"]]);
 });
 
 test("afterRelease is not called for an ended connection, and one that ends during a hook is not lent", async () => {
   const afterRelease = vi.fn();
-  const ended = keep({ afterRelease });
-  const member = await ended.lifecycle.open(0);
-  ended.connections[0]!.closed = LOST;
-  await ended.lifecycle.clean(member);
+  const { lifecycle, member, connection } = await opened({ afterRelease });
+  connection.closed = LOST;
+  await lifecycle.clean(member);
   expect(afterRelease).not.toHaveBeenCalled();
   expect(member.isDoomed).toBe(false);
   const ending: Kept = keep({ beforeAcquire: () => void (ending.connections[0]!.closed = LOST) });
@@ -292,45 +297,38 @@ test("afterRelease is not called for an ended connection, and one that ends duri
 test.each([true, false])("after a reset afterConnect runs again; observed: %s", async (isObserved) => {
   let runs = 0;
   const afterConnect = () => (++runs === 3 ? fail(thrown) : undefined);
-  const { lifecycle, told, connections } = keep({ reset: "always", afterConnect }, undefined, isObserved);
-  const member = await lifecycle.open(0);
+  const { lifecycle, told, member, connection } = await opened({ reset: "always", afterConnect }, isObserved);
   await lifecycle.clean(member);
-  expect([runs, connections[0]!.log.length, told]).toEqual([2, 1, ["connect"]]);
+  expect([runs, connection.log.length, told]).toEqual([2, 1, ["connect"]]);
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   await lifecycle.clean(member);
   const printed = warn.mock.calls;
   warn.mockRestore();
-  expect(connections[0]!.log.slice(-1)).toEqual(["close"]);
+  expect(connection.log.slice(-1)).toEqual(["close"]);
   expect(told.slice(1)).toEqual(isObserved ? [["afterConnect", thrown]] : []);
   expect(printed).toEqual(isObserved ? [] : [["pgz-edge: the hook afterConnect threw: Error: by the hook"]]);
 });
 
-test("a server that refused a write is asked for its role, and the pool is told if it was demoted", async () => {
-  for (const [answer, isDemoted] of [
-    ['row ["on"]', true],
-    ['row ["off"]', false],
-  ] as const) {
-    const { lifecycle, told, connections } = keep({});
-    const member = await lifecycle.open(0);
-    const [connection] = connections as [FakeConnection];
-    connection.config.targetSessionAttrs = "read-write";
-    connection.answers = { SHOW: answer };
-    expect(lifecycle.clean(member)).toBe(undefined);
-    connection.refusedWrite = true;
-    await lifecycle.clean(member);
-    expect(told.slice(1)).toEqual(isDemoted ? [["demoted", member]] : []);
-    expect(Boolean(connection.closed)).toBe(isDemoted);
-    connection.config.targetSessionAttrs = "any";
-    connection.closed = undefined;
-    connection.refusedWrite = true;
-    expect(lifecycle.clean(member)).toBe(undefined);
-  }
+test.each([
+  ['row ["on"]', true],
+  ['row ["off"]', false],
+] as const)("a server that refused a write is asked for its role: %s; demoted: %s", async (answer, isDemoted) => {
+  const { lifecycle, told, member, connection } = await opened({});
+  connection.config.targetSessionAttrs = "read-write";
+  connection.answers = { SHOW: answer };
+  expect(lifecycle.clean(member)).toBe(undefined);
+  connection.refusedWrite = true;
+  await lifecycle.clean(member);
+  expect(told.slice(1)).toEqual(isDemoted ? [["demoted", member]] : []);
+  expect(Boolean(connection.closed)).toBe(isDemoted);
+  connection.config.targetSessionAttrs = "any";
+  connection.closed = undefined;
+  connection.refusedWrite = true;
+  expect(lifecycle.clean(member)).toBe(undefined);
 });
 
 test("a server is not asked for its role if its connection has ended", async () => {
-  const { lifecycle, told, connections } = keep({ reset: "always" });
-  const member = await lifecycle.open(0);
-  const [connection] = connections as [FakeConnection];
+  const { lifecycle, told, member, connection } = await opened({ reset: "always" });
   connection.config.targetSessionAttrs = "primary";
   connection.refusedWrite = true;
   connection.answers = { "set session": "error" };
@@ -359,12 +357,11 @@ test.each([
   ["a call that runs", (member: Member) => ((member.connection as { isBusy: boolean }).isBusy = true)],
 ])("beforeClose is not called during %s", async (_, beside) => {
   const beforeClose = vi.fn();
-  const { lifecycle, connections } = keep({ beforeClose });
-  const member = await lifecycle.open(0);
+  const { lifecycle, member, connection } = await opened({ beforeClose });
   beside(member);
   await lifecycle.close(member);
   expect(beforeClose).not.toHaveBeenCalled();
-  expect(connections[0]!.log).toEqual(["close"]);
+  expect(connection.log).toEqual(["close"]);
 });
 
 test("the calls of a hook end with the hook", async () => {

@@ -8,7 +8,7 @@
 import { UsageError } from "../util/errors.ts";
 import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
-import { invalid, unknown } from "./rules.ts";
+import { codeOf, invalid, unknown } from "./rules.ts";
 
 /** The state while parameters are read. */
 export interface Reading {
@@ -239,7 +239,7 @@ export function fates(): [parameter: string, fate: Fate][] {
   return [...parameters].map(([parameter, [fate]]) => [parameter, fate]);
 }
 
-/** @throws UsageError `UNKNOWN_OPTION`, `INVALID_OPTION` */
+/** @throws UsageError `UNKNOWN_OPTION`, `INVALID_OPTION`, `INVALID_SSLMODE` */
 export function readParameters({ pairs, mayName }: ConnectionString, reading: Reading): void {
   const values = new Map(pairs);
   for (const name of values.keys()) {
@@ -247,7 +247,8 @@ export function readParameters({ pairs, mayName }: ConnectionString, reading: Re
     const shown = mayName && /^[a-z_]{1,40}$/i.test(name) ? ` "${name}"` : "";
     throw unknown(`URL parameter${shown}`, name, [...parameters.keys()]);
   }
-  for (const [name, value] of values) if (value === "" && NEVER_EMPTY.has(name)) throw empty(`Parameter "${name}"`);
+  for (const [name, value] of values)
+    if (value === "" && NEVER_EMPTY.has(name)) throw empty(name, `Parameter "${name}"`);
   read(values, reading, (name) => `Parameter "${name}"`);
 }
 
@@ -303,11 +304,12 @@ export function readEnvironment(environment: Environment, reading: Reading): voi
   }
 }
 
-/** @throws UsageError `INVALID_OPTION` for an empty variable whose option is given nowhere else */
+/** @throws UsageError `INVALID_OPTION` or `INVALID_SSLMODE` for an empty variable whose option is given nowhere else */
 export function checkEmpty({ given, empty: variables }: Reading): void {
-  for (const [option, variable] of variables) if (!given.has(option)) throw empty(`Environment variable ${variable}`);
+  for (const [option, variable] of variables)
+    if (!given.has(option)) throw empty(option, `Environment variable ${variable}`);
 }
 
-function empty(what: string): UsageError {
-  return new UsageError("INVALID_OPTION", `${what} is empty: give it a value, or leave it out.`);
+function empty(name: string, what: string): UsageError {
+  return new UsageError(codeOf(name), `${what} is empty: give it a value, or leave it out.`);
 }

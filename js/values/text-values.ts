@@ -75,7 +75,10 @@ function inputOf(where: Where, type: number, value: unknown): string {
 export function integer(where: Where, type: number, value: unknown): number | bigint {
   const whole = typeof value === "string" ? digits(value) : value;
   if (typeof whole !== "bigint" && !Number.isInteger(whole)) {
-    return wrong(where, value, "pass a whole number, a bigint or digits");
+    const advice = "pass a whole number, a bigint or digits";
+    if (typeof value !== "number") return wrong(where, value, advice);
+    const which = Number.isFinite(value) ? "a number with a fraction" : String(value);
+    return fail(where, "INVALID_PARAMETER", `does not accept ${which}: ${advice}.`);
   }
   const found = whole as number | bigint;
   const [min, max] = integerRanges[type] as [number | bigint, number | bigint];

@@ -69,7 +69,7 @@ test.each(neverEmpty())("an empty %s is refused in each form of string", (name) 
   const inUrls = [`?${name}=`, `?${name}`, `?${name}=x&${name}=`].map((end) => `postgres://u@h/d${end}`);
   for (const text of [...inUrls, `host=h ${name}=''`])
     expect(refused(text), text).toMatchObject({
-      code: "INVALID_OPTION",
+      code: name === "sslmode" ? "INVALID_SSLMODE" : "INVALID_OPTION",
       message: `Parameter "${name}" is empty: give it a value, or leave it out.`,
     });
 });
@@ -84,7 +84,7 @@ test("an empty variable is refused unless its option is given", () => {
   const environment = { PGSSLMODE: "", PGAPPNAME: "" };
   const given = { host: "h", user: "u", environment };
   const message = "Environment variable PGSSLMODE is empty: give it a value, or leave it out.";
-  expect(refused(given)).toMatchObject({ code: "INVALID_OPTION", message });
+  expect(refused(given)).toMatchObject({ code: "INVALID_SSLMODE", message });
   expect(of({ ...given, sslmode: "require" }).sslmode).toBe("require");
   expect(of("postgres://u@h/d?sslmode=require", { environment }).sslmode).toBe("require");
 });

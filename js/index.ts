@@ -90,5 +90,5 @@ export type { Scope } from "./api/scope.ts";
 export type { ScopeOptions } from "./session/scope-settings.ts";
 export type { Query, QueryInput, Sql } from "./statement/sql.ts";
 export type { Parameter, Takes } from "./values/parameter-types.ts";
-export type { JsonText } from "./util/text.ts";
+export type { JsonText } from "./util/json.ts";
 export type { Isolation, Transaction, TransactionOptions } from "./api/transaction.ts";

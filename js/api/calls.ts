@@ -4,7 +4,7 @@
 // Knows which form the bytes have and where they go. Must not know whose turn it is (turn-queue.ts), how the
 // connection is made, nor when a transaction begins and ends.
 import { checkObject } from "../config/rules.ts";
-import type { RowSink } from "../connection/operation.ts";
+import type { Operation, RowSink } from "../connection/operation.ts";
 import { outputForm, type Form } from "../rows/form.ts";
 import { outputOf } from "../rows/output.ts";
 import type { Rows } from "../rows/rows.ts";
@@ -58,7 +58,10 @@ export abstract class Calls extends Queries {
       return sink({ rows: (view) => void pieces.push(view.slice()) });
     };
     const join: Body<OwnBytes> = (call, session, ending) => {
-      const ended = () => call.succeed(rest() ?? joined(pieces));
+      const ended = (operation: Operation) => {
+        const behind = rest(operation);
+        call.succeed(joined(behind ? [...pieces, behind] : pieces));
+      };
       begin(call, session, query, form, newSink, new CallSettler(ending, ended));
     };
     return this.run(query, options, join, wireUseOf(query));

@@ -4,6 +4,7 @@
 // while there was no connection are lost, as PostgreSQL defines it: `onReconnect` reports that.
 import { onAbort } from "../util/abort.ts";
 import { callOption } from "../config/config.ts";
+import { isHyperdrive } from "../config/hosts.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions, namesOf } from "../config/rules.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -42,8 +43,8 @@ export interface ListenOptions {
    */
   readonly onReconnect?: ((error: PgzError) => void) | undefined;
   /**
-   * Listens even if the server seems to be a pooler: set it if the pooler gives each client its own session. Default
-   * false.
+   * Listens even if the server seems to be a pooler, or is Hyperdrive: set it if the pooler gives each client its own
+   * session. Default false.
    */
   readonly sessionPooling?: boolean | undefined;
 }
@@ -65,6 +66,12 @@ export class Listener implements AsyncIterable<Notification> {
   /** @internal */
   constructor(config: Config, channel: string, options: ListenOptions) {
     checkOptions(options, LISTEN_OPTIONS);
+    if (!options.sessionPooling && config.hosts.some(({ host }) => isHyperdrive(host)))
+      throw new UsageError(
+        "LISTEN_BEHIND_POOLER",
+        "Hyperdrive delivers no notifications, although its stand-in in wrangler dev does: " +
+          'connect to the server itself, or set option "sessionPooling".',
+      );
     const signal = options.signal && callOption(config, options, "signal");
     const { text } = sql.identifier(channel);
     const stop = onAbort(signal, () => this.#end(new AbortError(signal?.reason)));

@@ -148,6 +148,7 @@ export const CALL_OPTIONS: readonly string[] = [
     format: true,
     header: true,
     csvFormulas: true,
+    endMark: true,
     toon: true,
     gzip: true,
     closeWhenDone: true,

@@ -13,7 +13,7 @@ import type { RespondOptions, StreamOptions } from "./options.ts";
 /** Writes rows into a sink, and gives the bytes that follow them. */
 export interface Source {
   run(sink: RowSink): Promise<Operation | undefined>;
-  rest?(): Uint8Array | undefined;
+  rest?(operation: Operation): Uint8Array | undefined;
 }
 
 /**
@@ -41,8 +41,9 @@ export async function feed(
     },
     full: () => stream.full(),
   };
-  if (!(await source.run(sink))) return;
-  const behind = source.rest?.();
+  const operation = await source.run(sink);
+  if (!operation) return;
+  const behind = source.rest?.(operation);
   if (behind) stream.write(behind);
   runtime().background(stream.end());
   call.succeed(stream.readable);

@@ -10,7 +10,7 @@ import { valuesOf, type Surroundings } from "./entries.ts";
 import { invalidUrl, readConnectionString } from "./connection-string.ts";
 import { addresses, isLocal } from "./hosts.ts";
 import type { CallOptionName, Config, ConnectInput, Options, Server } from "./options.ts";
-import { readEnvironment, readParameters, type Environment, type Reading } from "./parameters.ts";
+import { checkEmpty, readEnvironment, readParameters, type Environment, type Reading } from "./parameters.ts";
 import { invalid, unknown } from "./rules.ts";
 import { passwordOf, type PasswordFile } from "./password.ts";
 import { isStartup, optionNames, OPTIONS } from "./table.ts";
@@ -70,12 +70,14 @@ export function startupParameters(config: Config): (readonly [name: string, valu
 // -- reading ---------------------------------------------------------------------------------------------------------
 
 function readAll(input: unknown, runtime: Defaults, overrides: Options): Reading {
-  const reading: Reading = { given: new Map(), notices: [], pool: runtime.isPool ? new Map() : undefined };
+  const pool = runtime.isPool ? new Map<string, unknown>() : undefined;
+  const reading: Reading = { given: new Map(), notices: [], empty: new Map(), pool };
   const { given } = reading;
   const environment = environmentOf(input, runtime, overrides);
   if (environment) readEnvironment(environment, reading);
   read(input, reading);
   readObject(overrides, given);
+  checkEmpty(reading);
   return reading;
 }
 

@@ -21,11 +21,23 @@ export interface ConnectionString {
 
 /** @throws UsageError `INVALID_URL` */
 export function readConnectionString(text: string): ConnectionString {
+  const [, mistake] = MISTAKES.find(([begins]) => begins.test(text)) ?? [];
+  if (mistake !== undefined) throw new UsageError("INVALID_URL", `The URL ${mistake}.`);
   const mayName = !/password\s*=/.test(text);
   if (/^\s*postgres(ql)?:\/\//i.test(text)) return { pairs: readUrl(text.trim()), mayName };
   if (text.includes("=") && !/^\s*[\w+.-]+:\/\//.test(text)) return { pairs: readKeywords(text), mayName };
   throw invalidUrl(FORM);
 }
+
+/** What is often passed by mistake: how such a text begins, and what the error says about the URL. */
+const MISTAKES: readonly (readonly [begins: RegExp, mistake: string])[] = [
+  [/^\s*$/, "is empty. A variable may be missing, or its name misspelt"],
+  [/^\s*["'`]/, "begins with a quotation mark: pass it without quotes"],
+  [/^\s*psql\s/, "begins with psql: pass only what follows, without quotes"],
+  [/^\s*(export\s+)?[A-Z][A-Z0-9_]*=["']?postgres/, "begins with a variable's name: pass only what follows the ="],
+  [/^\s*jdbc:/i, "is JDBC's: leave out jdbc:, and write the user and the password as in postgres://user:password@host"],
+  [/^\s*(mysql|mariadb|mongodb|sqlite|libsql|file|https?|prisma)[\w+]*:/i, "has not the scheme postgres or postgresql"],
+];
 
 const FORM = "Its form is postgres://user:password@host:port/database?sslmode=require";
 

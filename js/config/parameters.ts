@@ -8,7 +8,7 @@
 import { UsageError } from "../util/errors.ts";
 import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
-import { invalid, unknown } from "./rules.ts";
+import { codeOf, invalid, unknown } from "./rules.ts";
 
 /** The state while parameters are read. */
 export interface Reading {
@@ -16,6 +16,8 @@ export interface Reading {
   readonly given: Map<string, unknown>;
   /** What is ignored, for the observer. No value is repeated. */
   readonly notices: string[];
+  /** Options whose environment variable is empty, with the variable's name. An error unless the option is given. */
+  readonly empty: Map<keyof Options, string>;
   /** Options of a pool, if a pool is made. */
   readonly pool?: Map<string, unknown> | undefined;
 }
@@ -209,12 +211,35 @@ const parameters = new Map<string, Parameter>(
   } satisfies Record<string, Parameter>),
 );
 
+/**
+ * Parameters that must not be empty, and the options that they set. A template with an unset variable would give a
+ * connection that checks less, or another server. As in libpq, which takes only an empty `require_auth` as absent.
+ */
+const NEVER_EMPTY = new Map<string, keyof Options | undefined>([
+  ["sslmode", "sslmode"],
+  ["channel_binding", "channelBinding"],
+  ["require_auth", "requireAuth"],
+  ["target_session_attrs", "targetSessionAttrs"],
+  ["load_balance_hosts", "loadBalanceHosts"],
+  ["sslnegotiation", "sslnegotiation"],
+  ["max_protocol_version", "maxProtocolVersion"],
+  ["min_protocol_version", undefined],
+  ["gssencmode", undefined],
+  ["sslcertmode", undefined],
+  ["service", undefined],
+  ["scram_client_key", undefined],
+  ["scram_server_key", undefined],
+]);
+
+/** Names of {@link NEVER_EMPTY}, for a test. */
+export const neverEmpty = (): string[] => [...NEVER_EMPTY.keys()];
+
 /** How each parameter is handled, for the documentation's test. */
 export function fates(): [parameter: string, fate: Fate][] {
   return [...parameters].map(([parameter, [fate]]) => [parameter, fate]);
 }
 
-/** @throws UsageError `UNKNOWN_OPTION` */
+/** @throws UsageError `UNKNOWN_OPTION`, `INVALID_OPTION`, `INVALID_SSLMODE` */
 export function readParameters({ pairs, mayName }: ConnectionString, reading: Reading): void {
   const values = new Map(pairs);
   for (const name of values.keys()) {
@@ -222,6 +247,8 @@ export function readParameters({ pairs, mayName }: ConnectionString, reading: Re
     const shown = mayName && /^[a-z_]{1,40}$/i.test(name) ? ` "${name}"` : "";
     throw unknown(`URL parameter${shown}`, name, [...parameters.keys()]);
   }
+  for (const [name, value] of values)
+    if (value === "" && NEVER_EMPTY.has(name)) throw empty(name, `Parameter "${name}"`);
   read(values, reading, (name) => `Parameter "${name}"`);
 }
 
@@ -258,16 +285,31 @@ const settings = { PGTZ: "TimeZone", PGDATESTYLE: "DateStyle", PGGEQO: "geqo" };
 /** Returns a variable's value. */
 export type Environment = (name: string) => string | undefined;
 
-/** Reads libpq's variables as defaults for what was given nowhere else. An empty variable means nothing. */
+/**
+ * Reads libpq's variables as defaults for what was given nowhere else. An empty variable means nothing, or is an error
+ * if nothing else gives the option ({@link Reading.empty}).
+ */
 export function readEnvironment(environment: Environment, reading: Reading): void {
   const values = new Map<string, string>();
   for (const [parameter, variable] of variables) {
     const value = environment(variable);
+    const option = NEVER_EMPTY.get(parameter);
     if (value) values.set(parameter, value);
+    else if (value === "" && option) reading.empty.set(option, variable);
   }
   read(values, reading, (name) => `Environment variable ${variables.get(name)}`);
   for (const [variable, name] of Object.entries(settings)) {
     const value = environment(variable);
     if (value) setting(name)[1](value, reading, variable);
   }
+}
+
+/** @throws UsageError `INVALID_OPTION` or `INVALID_SSLMODE` for an empty variable whose option is given nowhere else */
+export function checkEmpty({ given, empty: variables }: Reading): void {
+  for (const [option, variable] of variables)
+    if (!given.has(option)) throw empty(option, `Environment variable ${variable}`);
+}
+
+function empty(name: string, what: string): UsageError {
+  return new UsageError(codeOf(name), `${what} is empty: give it a value, or leave it out.`);
 }

@@ -167,7 +167,13 @@ export const OPTIONS = {
    * @unit text
    * @defaultValue none: required
    */
-  user: option(someText, ""),
+  user: option(
+    rule<string>(
+      "given, as text without NUL: in the URL (postgres://user@host), here, or as PGUSER",
+      (value) => value && isText(value),
+    ),
+    "",
+  ),
   /**
    * Name of the database.
    *

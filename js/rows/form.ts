@@ -51,6 +51,12 @@ export interface FormatOptions extends RowOptions {
    * Default `"pgz"`.
    */
   readonly toon?: "pgz" | "standard" | undefined;
+  /**
+   * Whether NDJSON ends with a line `{"$end":{"rows":2}}`, so that a reader knows that all of it has come: some servers
+   * end a response that was cut as if it were whole (docs/workers.md). Other formats refuse it: JSON and columnar end
+   * with a bracket, and TOON and CSV have no place for a mark. Default false.
+   */
+  readonly endMark?: boolean | undefined;
 }
 
 /** The form of one call's rows: flags as the core's number, and the caps in the core's order. */
@@ -62,6 +68,8 @@ export interface Form {
   readonly unique: boolean;
   /** Whether the core's TOON lines become a standard document. */
   readonly standardToon?: boolean;
+  /** Whether a line that says how many there were follows the rows. */
+  readonly endMark?: boolean;
   /** How rows become JavaScript values, if they do. */
   readonly policy?: ValuePolicy | undefined;
 }
@@ -71,11 +79,14 @@ type Told = { readonly observer?: Observer | undefined };
 
 /** Returns the form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions & Told): Form {
-  const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz" } = options;
+  const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz", endMark = false } = options;
   const { code, contentType, truncates } = FORMATS[oneOf(...(Object.keys(FORMATS) as Format[]))(format, "format")];
   oneOf(true, false)(header, "header");
   oneOf("keep", "escape")(csvFormulas, "csvFormulas");
   oneOf("pgz", "standard")(toon, "toon");
+  oneOf(true, false)(endMark, "endMark");
+  if (endMark && format !== "ndjson")
+    throw new UsageError("INVALID_OPTION", `Option "endMark" is for ndjson, not for ${format}: ${END_OF[format]}.`);
   const csv = (header ? CSV_HEADER : 0) | (csvFormulas === "escape" ? ESCAPE_FORMULAS : 0);
   const form = withOptions(config, options, code | csv, "number", contentType);
   if (form.limits[LIMIT_TRUNCATE] && !truncates && !options.observer?.onQueryEnd) {
@@ -85,10 +96,18 @@ export function outputForm(config: Config, options: FormatOptions & Told): Form 
         'use "error", or another format.',
     );
   }
-  return format === "toon" && toon === "standard"
-    ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true }
-    : form;
+  if (format === "toon" && toon === "standard")
+    return { ...form, contentType: "text/toon; charset=utf-8", standardToon: true };
+  return endMark ? { ...form, endMark } : form;
 }
+
+/** How a reader of a format without an end mark learns that all of it has come. */
+const END_OF: Readonly<Record<Exclude<Format, "ndjson">, string>> = {
+  json: "the bracket at its end is one",
+  columnar: "the brace at its end is one",
+  toon: "it has no place for one",
+  csv: "it has no place for one",
+};
 
 /** The form of rows that become JavaScript values. */
 export interface ValueForm extends Form {

@@ -1,9 +1,9 @@
-// Passes encoded rows on: as the core writes them, or collected into a document of standard TOON, which can only be
-// written at the end.
+// Passes encoded rows on: as the core writes them, with a mark at the end, or collected into a document of standard
+// TOON, which can only be written at the end.
 //
 // Knows formats. Must not know calls or streams.
-import type { RowSink } from "../connection/operation.ts";
-import { ResponseTooLargeError } from "../util/errors.ts";
+import type { Operation, RowSink } from "../connection/operation.ts";
+import { ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import { checkNames, namesIn, type Form } from "./form.ts";
 import { ToonDocument } from "./toon.ts";
 import type { OwnBytes } from "../util/bytes.ts";
@@ -11,17 +11,51 @@ import type { OwnBytes } from "../util/bytes.ts";
 interface Output {
   /** Returns the sink of a run. It passes bytes on to `next`. */
   sink(next: RowSink): RowSink;
-  /** Returns the bytes that follow the rows, when all rows have come. */
-  rest(): OwnBytes | undefined;
+  /** Returns the bytes that follow the rows, when all rows of this operation have come. */
+  rest(operation: Operation): Uint8Array | undefined;
 }
 
 export function outputOf(form: Form): Output {
-  return form.standardToon ? toonOutput(form) : { sink: (next) => checked(next, form), rest: () => undefined };
+  if (form.standardToon) return toonOutput(form);
+  return form.endMark ? markedOutput(form) : { sink: (next) => checked(next, form), rest: () => undefined };
 }
 
 /** Throws a UsageError if the form refuses the columns. */
 function checked(next: RowSink, form: Form): RowSink {
   return { ...next, columns: (columns) => checkNames(form, columns) };
+}
+
+const END = "$end";
+
+function markedOutput(form: Form): Output {
+  let lines = 0;
+  const columns: RowSink["columns"] = (columns) => {
+    checkNames(form, columns);
+    if (namesIn(form, columns).includes(END))
+      throw new UsageError(
+        "DUPLICATE_COLUMN",
+        `A column is called "${END}", like the mark at the end: rename it with AS, or leave out option "endMark".`,
+      );
+  };
+  return {
+    sink(next) {
+      lines = 0; // of an earlier run, if the statement is repeated
+      const rows = (view: Uint8Array) => {
+        lines += linesIn(view);
+        next.rows(view);
+      };
+      return { ...next, columns, rows };
+    },
+    // The line that says that rows are missing is no row.
+    rest: ({ truncated }) => new TextEncoder().encode(`{"${END}":{"rows":${lines - (truncated ? 1 : 0)}}}\n`),
+  };
+}
+
+/** There is no other line break in NDJSON. */
+function linesIn(ndjson: Uint8Array): number {
+  let lines = 0;
+  for (let at = -1; (at = ndjson.indexOf(0x0a, at + 1)) >= 0;) lines++;
+  return lines;
 }
 
 function toonOutput(form: Form): Output {

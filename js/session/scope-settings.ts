@@ -8,7 +8,7 @@
 import { checkOptions, invalid, namesOf, rule } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { isNoRole } from "../util/no-role.ts";
-import { isText } from "../util/text.ts";
+import { isText, isWholeName } from "../util/text.ts";
 import { CITUS_CHECK } from "./citus.ts";
 import { changeOfSetting, worstOf, type Change } from "./setting-changes.ts";
 
@@ -40,7 +40,10 @@ export interface ScopeSettings {
 }
 
 const SCOPE_OPTIONS = namesOf<ScopeOptions>({ settings: true, role: true });
-const roleName = rule<string>("a role's name, not empty and without NUL", (value) => value && isText(value));
+const roleName = rule<string>(
+  "a role's name of at most 63 bytes, not empty and without NUL",
+  (value) => value && isText(value) && isWholeName(value),
+);
 /** The setting that option `role` sets, the one that the core relies on, and one that outlives its transaction. */
 const RESERVED = /^(role|client_encoding|seed)$/i;
 
@@ -83,11 +86,11 @@ function reasonAgainst(name: string): string {
 
 /** Refuses an undefined value, because a tenant that is undefined by mistake must not mean no tenant. */
 function textOf(name: string, value: unknown): string {
-  const isScalar = isText(value) || ["number", "bigint", "boolean"].includes(typeof value);
+  const isScalar = isText(value) || Number.isFinite(value) || ["bigint", "boolean"].includes(typeof value);
   if (isScalar) return String(value);
   throw new UsageError(
     "INVALID_OPTION",
-    `Option "settings" must give "${name}" as text without NUL, a number or a boolean.`,
+    `Option "settings" must give "${name}" as text without NUL, a finite number or a boolean.`,
   );
 }
 

@@ -9,7 +9,8 @@ import { UsageError } from "../util/errors.ts";
 import { shownWith } from "../util/shown.ts";
 import { shownSql } from "../util/shown-sql.ts";
 import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../util/limits.ts";
-import { isText, JsonText, MUST } from "../util/text.ts";
+import { JsonText } from "../util/json.ts";
+import { isText, isWholeName, MUST, MUST_BE_WHOLE } from "../util/text.ts";
 import type { TakenBy } from "../values/parameter-types.ts";
 
 /** Exists only in types: no query has such a member. */
@@ -467,5 +468,7 @@ function checkedText(text: string): string {
 
 function quoted(name: string): string {
   if (name === "") throw new UsageError("INVALID_QUERY", "An identifier cannot be empty.");
-  return `"${checkedText(name).replaceAll('"', '""')}"`;
+  checkedText(name);
+  if (!isWholeName(name)) throw new UsageError("INVALID_QUERY", `The identifier "${name}" ${MUST_BE_WHOLE}`);
+  return `"${name.replaceAll('"', '""')}"`;
 }

@@ -4,7 +4,8 @@
 // Knows which values have such a text, and for which types the encoder (parameters.ts) would do something else. Must
 // not know connections, or how a type is asked for.
 import { bytesOf, hex, isBytes } from "../util/bytes.ts";
-import { isText, jsonTextOf } from "../util/text.ts";
+import { jsonTextOf } from "../util/json.ts";
+import { isText } from "../util/text.ts";
 import { Block } from "./block.ts";
 import { BOOL, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 

@@ -3,7 +3,7 @@
 // Types only. Knows which values the encoder (parameters.ts) takes for which type. It takes text for every type, as the
 // server reads it. Must not know rows.
 
-import type { JsonText } from "../util/text.ts";
+import type { JsonText } from "../util/json.ts";
 
 /** Exists only in types: no row has such a member. */
 declare const TAKES: unique symbol;

@@ -4,7 +4,8 @@
 // know: messages, binary forms. Errors name the parameter and its type, never the value.
 
 import { UsageError, type Code, type Facts } from "../util/errors.ts";
-import { isText, isThenable, jsonTextOf, MUST } from "../util/text.ts";
+import { jsonOf, jsonTextOf } from "../util/json.ts";
+import { isText, isThenable, MUST } from "../util/text.ts";
 import { bytesOf, hex, isBytes } from "../util/bytes.ts";
 import { elements, names, parts } from "./element-types.ts";
 import {
@@ -74,7 +75,10 @@ function inputOf(where: Where, type: number, value: unknown): string {
 export function integer(where: Where, type: number, value: unknown): number | bigint {
   const whole = typeof value === "string" ? digits(value) : value;
   if (typeof whole !== "bigint" && !Number.isInteger(whole)) {
-    return wrong(where, value, "pass a whole number, a bigint or digits");
+    const advice = "pass a whole number, a bigint or digits";
+    if (typeof value !== "number") return wrong(where, value, advice);
+    const which = Number.isFinite(value) ? "a number with a fraction" : String(value);
+    return fail(where, "INVALID_PARAMETER", `does not accept ${which}: ${advice}.`);
   }
   const found = whole as number | bigint;
   const [min, max] = integerRanges[type] as [number | bigint, number | bigint];
@@ -100,15 +104,12 @@ export function float4(where: Where, value: number): number {
 function json(where: Where, value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "bigint") return String(value);
-  let text: string | undefined;
-  let facts;
-  try {
-    // JSON.stringify would make {} of a promise.
-    if (!isBytes(value) && !isThenable(value)) text = JSON.stringify(value);
-  } catch (cause) {
-    facts = { cause };
-  }
-  return text ?? wrong(where, value, "pass a value that JSON can represent", facts);
+  const must = "pass a value that JSON can represent";
+  if (isBytes(value)) return wrong(where, value, must);
+  const found = jsonOf(value);
+  if ("text" in found) return found.text;
+  const facts = found.cause === undefined ? undefined : { cause: found.cause };
+  return wrong(where, value, `${must} (${found.why})`, facts);
 }
 
 /** A date or time type, and the values that its parameters take besides text. */

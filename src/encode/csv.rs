@@ -1,7 +1,7 @@
 //! Writes a value as a cell of CSV (RFC 4180): the text that its JSON form stands for.
 //!
-//! A cell is quoted if it contains a quote, a comma, CR or LF, or if it is the empty text, which would otherwise be a
-//! NULL. There are no escape characters. json and jsonb are written as their text (a JSON string keeps its quotes, as
+//! A cell is quoted if it contains a quote, a comma, CR or LF, if it is the empty text, which would otherwise be a NULL,
+//! or if it is the two bytes that end a COPY. There are no escape characters. json and jsonb are written as their text (a JSON string keeps its quotes, as
 //! in COPY), arrays as their JSON, times as in JSON.
 
 use super::Column;
@@ -9,6 +9,9 @@ use super::Column;
 use crate::types::output::vector;
 use crate::types::output::{BLOCK, Writer, padded, picked, places, put_short};
 use crate::types::{Cell, Encoder, InvalidValue, oid};
+
+/// Before PostgreSQL 18, COPY stops reading at a line that is only this, and the rest is lost without an error.
+const END_OF_COPY: &[u8] = b"\\.";
 
 /// How the values of a column are written in CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +162,10 @@ pub(super) fn append_within(out: &mut Writer<'_>, text: &[u8], readable: &[u8]) 
     let length = text.len();
     match readable.first_chunk() {
         Some(block)
-            if length != 0 && length <= BLOCK && special(block) & !(u32::MAX << length) == 0 =>
+            if length != 0
+                && length <= BLOCK
+                && special(block) & !(u32::MAX << length) == 0
+                && text != END_OF_COPY =>
         {
             out.put_block(block, length);
         }
@@ -173,7 +179,7 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
     out.lend(|out| {
         let start = out.position();
         let mut rest = text;
-        let mut plain = !text.is_empty();
+        let mut plain = !text.is_empty() && text != END_OF_COPY;
         while plain {
             let Some((block, after)) = rest.split_first_chunk() else {
                 // The zeros after the text are not special.
@@ -347,9 +353,9 @@ mod tests {
         String::from_utf8(Vec::from(out)).unwrap()
     }
 
-    /// The cell as RFC 4180 defines it.
+    /// The cell as RFC 4180 defines it, and as COPY can read it.
     fn expected(text: &str) -> String {
-        if text.is_empty() || text.contains(['"', ',', '\r', '\n']) {
+        if text.is_empty() || text == "\\." || text.contains(['"', ',', '\r', '\n']) {
             ["\"", &text.replace('"', "\"\""), "\""].concat()
         } else {
             text.into()
@@ -368,6 +374,9 @@ mod tests {
             "\"\"",
             "a\r",
             "a\nb",
+            "\\.",
+            "\\",
+            "\\.a",
             "0123456789abcdef,",
             "0123456789abcdef0123\"456789abcdef",
         ] {

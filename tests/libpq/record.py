@@ -104,6 +104,19 @@ def options(array):
         at += 1
 
 
+def refusal(libpq, parameter, variable):
+    """Why libpq does not even try to connect if this parameter, or its variable, is empty. None: it does."""
+    if variable:
+        os.environ[variable] = ""
+    conninfo = "host=/nowhere" if variable else f"host=/nowhere {parameter}=''"
+    connection = libpq.PQconnectdb(conninfo.encode())
+    message = text(libpq.PQerrorMessage(connection)).strip()
+    libpq.PQfinish(connection)
+    if variable:
+        del os.environ[variable]
+    return None if message.startswith("connection to server") else message
+
+
 def text(value):
     return None if value is None else value.decode()
 
@@ -117,10 +130,17 @@ def parsed(libpq, case):
 
 
 libpq = ctypes.CDLL(os.path.join(FOLDER, "libpq.so.5"))
+libpq.PQconnectdb.restype = ctypes.c_void_p
+libpq.PQerrorMessage.argtypes = libpq.PQfinish.argtypes = [ctypes.c_void_p]
+libpq.PQerrorMessage.restype = ctypes.c_char_p
 libpq.PQconninfoParse.restype = libpq.PQconndefaults.restype = ctypes.POINTER(Option)
+parameters = {text(option.keyword): text(option.envvar) for option in options(libpq.PQconndefaults())}
+empty = {name: [refusal(libpq, name, None), variable and refusal(libpq, name, variable)] for name, variable in parameters.items()}
 recorded = {
     "libpq": libpq.PQlibVersion(),
-    "parameters": {text(option.keyword): text(option.envvar) for option in options(libpq.PQconndefaults())},
+    "parameters": parameters,
+    # By parameter: why an empty value is refused in a string, and in the environment.
+    "empty": {name: reasons for name, reasons in empty.items() if any(reasons)},
     "cases": [[case, parsed(libpq, case)] for case in CASES],
 }
 print(json.dumps(recorded, indent=2, ensure_ascii=False))

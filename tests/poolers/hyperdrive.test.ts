@@ -15,8 +15,9 @@ beforeAll(async () => {
 });
 afterAll(() => worker?.stop());
 
-test("the binding is a local link, on which a client's first query is sent early", async () => {
-  expect(await (await fetch(worker.url)).json()).toEqual({ local: true });
+test("the binding is a local link, on which a client's first query is sent early, and listen() needs consent", async () => {
+  const found = { local: true, listen: ["LISTEN_BEHIND_POOLER", "listens"] };
+  expect(await (await fetch(worker.url)).json()).toEqual(found);
 });
 
 test.each(["auto", "unnamed"] as const)(

@@ -1,7 +1,8 @@
 // The tenants' workload in a Worker whose Hyperdrive binding leads to PgBouncer: one lane of one tenant per request, as
 // an application's requests would be.
 //   POST { load, number, lane, prepare }  ->  Outcome
-//   GET                                   ->  whether the binding is a link that never leaves the runtime
+//   GET                                   ->  whether the binding is a link that never leaves the runtime, and what
+//                                             becomes of a listen() through it
 import * as pgz from "pgz-edge";
 import { connectRecognised, runLane, type Load } from "./workload.ts";
 
@@ -16,7 +17,18 @@ const driver = pgz as unknown as typeof import("../../js/index.ts");
 
 export default {
   async fetch(request: Request, env: { HYPERDRIVE: { connectionString: string; host: string } }): Promise<Response> {
-    if (request.method === "GET") return Response.json({ local: env.HYPERDRIVE.host.endsWith(".hyperdrive.local") });
+    if (request.method === "GET") {
+      const client = driver.createClient(env.HYPERDRIVE);
+      const listen = (options?: object) =>
+        client.listen("news", options).then(
+          (listener) => listener.close().then(() => "listens"),
+          ({ code }: { code?: string }) => code,
+        );
+      return Response.json({
+        local: env.HYPERDRIVE.host.endsWith(".hyperdrive.local"),
+        listen: [await listen(), await listen({ sessionPooling: true })],
+      });
+    }
     const { load, number, lane, prepare } = (await request.json()) as Task;
     const connect = () =>
       connectRecognised(async (observer) => {

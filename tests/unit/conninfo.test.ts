@@ -3,11 +3,15 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readConnectionString } from "../../js/config/connection-string.ts";
-import { fates, readParameters, variables } from "../../js/config/parameters.ts";
+import { fates, neverEmpty, readParameters, variables } from "../../js/config/parameters.ts";
 import { PgzError } from "../../js/util/errors.ts";
+import { of, refused } from "./config-input.ts";
 
-const { parameters, cases } = JSON.parse(readFileSync(new URL("../libpq/conninfo.json", import.meta.url), "utf8")) as {
+const { parameters, empty, cases } = JSON.parse(
+  readFileSync(new URL("../libpq/conninfo.json", import.meta.url), "utf8"),
+) as {
   parameters: Record<string, string | null>;
+  empty: Record<string, unknown>;
   cases: [text: string, found: Record<string, string> | null][];
 };
 
@@ -16,7 +20,7 @@ function read(text: string): Record<string, string> | null {
   try {
     const found = readConnectionString(text);
     // Names that libpq does not have are refused when the parameters are interpreted.
-    readParameters(found, { given: new Map(), notices: [] });
+    readParameters(found, { given: new Map(), notices: [], empty: new Map() });
     return Object.fromEntries(found.pairs.filter(([, value]) => value !== ""));
   } catch (error) {
     expect(error).toBeInstanceOf(PgzError);
@@ -35,9 +39,8 @@ const different: Record<string, Record<string, string> | null> = {
   "postgres://u:p/w@h/d": null,
   // JDBC's word, kept until the parameters are interpreted.
   "postgres://u@h/d?ssl=true": { user: "u", host: "h", dbname: "d", ssl: "true" },
-  // More lenient: `=` may be part of a value, a name without `=` has no value, and `&` may occur twice.
+  // More lenient: `=` may be part of a value, and `&` may occur twice.
   "postgres://u@h/d?sslmode=a=b": { user: "u", host: "h", dbname: "d", sslmode: "a=b" },
-  "postgres://u@h/d?sslmode": { user: "u", host: "h", dbname: "d" },
   "postgres://u@h/d?&sslmode=require": { user: "u", host: "h", dbname: "d", sslmode: "require" },
 };
 
@@ -60,4 +63,28 @@ test("all of libpq's parameters and their environment variables are known", () =
   expect(Object.keys(parameters).filter((name) => !known.includes(name))).toEqual([]);
   const named = Object.entries(parameters).flatMap(([name, variable]) => (variable ? [[name, variable] as const] : []));
   expect(new Map([...variables].sort())).toEqual(new Map(named.sort()));
+});
+
+test.each(neverEmpty())("an empty %s is refused in each form of string", (name) => {
+  const inUrls = [`?${name}=`, `?${name}`, `?${name}=x&${name}=`].map((end) => `postgres://u@h/d${end}`);
+  for (const text of [...inUrls, `host=h ${name}=''`])
+    expect(refused(text), text).toMatchObject({
+      code: name === "sslmode" ? "INVALID_SSLMODE" : "INVALID_OPTION",
+      message: `Parameter "${name}" is empty: give it a value, or leave it out.`,
+    });
+});
+
+test("libpq refuses the same parameters if they are empty, but for require_auth", () => {
+  expect([...neverEmpty()].sort()).toEqual([...Object.keys(empty), "require_auth"].sort());
+  for (const text of ["postgres://u:@h/d?application_name=&options=", "host=h user=u password='' port="])
+    expect(of(text).host).toBe("h");
+});
+
+test("an empty variable is refused unless its option is given", () => {
+  const environment = { PGSSLMODE: "", PGAPPNAME: "" };
+  const given = { host: "h", user: "u", environment };
+  const message = "Environment variable PGSSLMODE is empty: give it a value, or leave it out.";
+  expect(refused(given)).toMatchObject({ code: "INVALID_SSLMODE", message });
+  expect(of({ ...given, sslmode: "require" }).sslmode).toBe("require");
+  expect(of("postgres://u@h/d?sslmode=require", { environment }).sslmode).toBe("require");
 });

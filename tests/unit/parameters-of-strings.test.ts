@@ -159,7 +159,7 @@ test.each<[string, Options]>([
   ["keepalives=1 keepalives_idle=9", { keepAlive: 9_000 }],
   ["keepalives_idle=0", { keepAlive: 30_000 }],
   ["require_auth=scram-sha-256 channel_binding=disable", { requireAuth: "scram-sha-256", channelBinding: "disable" }],
-  ["sslmode='' connect_timeout=4", { sslmode: "prefer", connectTimeout: 4_000 }],
+  ["application_name='' connect_timeout=4", { applicationName: "pgz-edge", connectTimeout: 4_000 }],
   ["gssencmode=prefer sslcompression=0 sslsni=1 replication=false tcp_user_timeout=0 sslcertmode=allow", {}],
   ["ssl_min_protocol_version=TLSv1.2 ssl_max_protocol_version=TLSv1.3 client_encoding=UTF8 pgbouncer=false", {}],
 ])("%s", (text, expected) => {

@@ -46,7 +46,7 @@ test("the error of a writer uses the given name, and null is NULL", () => {
   write(block, { index: 0, type: 23 }, null);
   expect(Buffer.from(block.bytes.subarray(0, block.length)).toString("hex")).toBe("ffffffff");
   expect(() => write(block, { name: () => 'Row 7, column "b"', index: 1, type: 23 }, 1.5)).toThrow(
-    'Row 7, column "b" (int4) does not accept a value of type Number',
+    'Row 7, column "b" (int4) does not accept a number with a fraction',
   );
   expect(block.length).toBe(4);
   expect(binaryWriter(600)).toBeUndefined();

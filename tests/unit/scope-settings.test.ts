@@ -70,6 +70,7 @@ const refused: [what: string, options: unknown, says: RegExp][] = [
   ["an encoding", { settings: { CLIENT_ENCODING: "LATIN1" } }, /cannot be set: client_encoding is always UTF8/],
   ["a value that is undefined", { settings: { "app.tenant": undefined } }, /must give "app.tenant" as text/],
   ["a value that is null", { settings: { "app.tenant": null } }, /must give "app.tenant" as text/],
+  ["a number that is none", { settings: { "app.tenant": NaN } }, /must give "app.tenant" as text/],
   ["a value with NUL", { settings: { "app.tenant": "a\0" } }, /must give "app.tenant" as text/],
   ["a value that is an object", { settings: { "app.tenant": {} } }, /must give "app.tenant" as text/],
   ["a role that is empty", { role: "" }, /"role" must be a role's name/],

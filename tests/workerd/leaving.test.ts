@@ -1,6 +1,7 @@
 // A client that leaves a response in the middle: its query ends on the server, compressed or not. And a handler that
-// returns before its response has been read.
+// returns before its response has been read. And a response that breaks, as bytes.
 import http from "node:http";
+import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { context } from "../integration/context.ts";
@@ -75,3 +76,28 @@ test.each([10, 1_000, 100_000])(
     expect((await response.text()).split("\n").length - 1).toBe(count);
   },
 );
+
+/** All bytes of the response, until the server closes the connection. */
+async function rawResponse(path: string): Promise<string> {
+  const { hostname, port } = new URL(worker.url);
+  const socket = connect(Number(port), hostname).setEncoding("latin1");
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n\r\n`);
+  let text = "";
+  for await (const chunk of socket) text += chunk as string;
+  return text;
+}
+
+// docs/workers.md says so of each version. A change of the older one is good news for the page.
+const breaksOff = process.env["PGZ_TEST_WORKERD"] !== "node-20";
+
+test("a whole response ends with its mark, and a broken one has none, whatever workerd makes of its end", async () => {
+  const end = "0\r\n\r\n";
+  const whole = await rawResponse("/broken?rows=20000");
+  expect(whole).toContain('{"$end":{"rows":20000}}\n');
+  expect(whole.endsWith(end)).toBe(true);
+  const broken = await rawResponse("/broken?rows=30000");
+  expect(broken).toMatch(/^HTTP\/1.1 200 OK\r\n/);
+  expect(broken).toContain('{"one":0}\n');
+  expect(broken).not.toContain("$end");
+  expect(broken.endsWith(end)).toBe(!breaksOff);
+});

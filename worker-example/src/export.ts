@@ -5,7 +5,7 @@
  * client that leaves cancels the query. With `accept-encoding: gzip` the response has a fifth of the bytes or less.
  *
  * A file that breaks off, because of a cap or an error after the first row, has no clean end. So a client that sees the
- * end has all rows.
+ * end has all rows, except under the workerd of Node 20 (docs/workers.md).
  */
 import { sql, type Format } from "pgz-edge";
 import { noStore, tenantStream, type Context } from "./context.ts";

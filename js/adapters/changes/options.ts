@@ -90,6 +90,8 @@ export interface ChangesOptions {
 type Check = (value: unknown) => boolean;
 
 const isText: Check = (value) => typeof value === "string" && value !== "" && !value.includes("\0");
+/** The server cuts a longer name, and what is left is the name of another thing. */
+const isName: Check = (value) => isText(value) && new TextEncoder().encode(value as string).length <= 63;
 /** Whether the value is from `sql.identifier`: a text without values. */
 const isFragment: Check = (value) => {
   const { text, values } = Object(value) as Partial<Query>;
@@ -119,12 +121,12 @@ const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string
   trustTables: ["a boolean", isFlag],
   failover: ["a boolean", isFlag],
   publication: [
-    "a name or a list of names",
-    (value) => isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
+    "a name or a list of names, each of at most 63 bytes",
+    (value) => isName(value) || (Array.isArray(value) && value.length > 0 && value.every(isName)),
   ],
   tables: [
-    "a list of names, or of sql.identifier(…)",
-    (value) => Array.isArray(value) && value.length > 0 && value.every((one) => isText(one) || isFragment(one)),
+    "a list of names of at most 63 bytes, or of sql.identifier(…)",
+    (value) => Array.isArray(value) && value.length > 0 && value.every((one) => isName(one) || isFragment(one)),
   ],
   from: ["a position such as 0/16B3748, or one of fullPosition", isPosition],
   messages: ["a boolean", isFlag],

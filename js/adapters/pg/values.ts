@@ -45,20 +45,35 @@ function itemText(item: unknown): string {
 
 const two = (number: number) => String(number).padStart(2, "0");
 
-/** Writes a date in this machine's time zone with its offset, or in UTC if `defaults` says so. */
+/**
+ * Writes a date in this machine's time zone with its offset, or in UTC if `defaults` says so. Before standard time an
+ * offset has seconds, which `getTimezoneOffset` rounds away: pg writes a date there one minute or one day early.
+ */
 function dateText(date: Date): string {
   const isUtc = defaults.parseInputDatesAsUTC;
-  const offset = isUtc ? 0 : -date.getTimezoneOffset();
   // The local date and time, to be read by the UTC getters.
-  const local = isUtc ? date : new Date(date.getTime() + offset * 60_000);
+  const local = isUtc ? date : localAsUtc(date);
   const year = local.getUTCFullYear();
   const day = `${String(year < 1 ? 1 - year : year).padStart(4, "0")}-${two(local.getUTCMonth() + 1)}-${two(local.getUTCDate())}`;
-  const seconds = `${two(local.getUTCSeconds())}.${String(local.getUTCMilliseconds()).padStart(3, "0")}`;
-  const time = `${two(local.getUTCHours())}:${two(local.getUTCMinutes())}:${seconds}`;
-  const minutes = Math.abs(offset);
-  const zone = `${offset < 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
-  return `${day}T${time}${zone}${year < 1 ? " BC" : ""}`;
+  const fraction = String(local.getUTCMilliseconds()).padStart(3, "0");
+  return `${day}T${clock(local)}.${fraction}${zoneText(local.getTime() - date.getTime())}${year < 1 ? " BC" : ""}`;
 }
+
+function localAsUtc(date: Date): Date {
+  const local = new Date(0);
+  local.setUTCFullYear(date.getFullYear(), date.getMonth(), date.getDate());
+  local.setUTCHours(date.getHours(), date.getMinutes(), date.getSeconds(), date.getMilliseconds());
+  return local;
+}
+
+/** `offset` in milliseconds. */
+function zoneText(offset: number): string {
+  const size = new Date(Math.abs(offset));
+  const text = clock(size);
+  return `${offset < 0 ? "-" : "+"}${size.getUTCSeconds() ? text : text.slice(0, 5)}`;
+}
+
+const clock = (time: Date) => `${two(time.getUTCHours())}:${two(time.getUTCMinutes())}:${two(time.getUTCSeconds())}`;
 
 /** Returns a name for SQL, in double quotes. */
 export function escapeIdentifier(name: string): string {

@@ -68,11 +68,12 @@ fn moment(mut text: Scanner<'_>, scalar: Scalar) -> Option<i64> {
     text.eat(b" ")?;
     // The server writes the end of a day as the start of the next one.
     let time = clock(&mut text).filter(|time| *time < SECONDS_PER_DAY * SECOND)?;
-    let offset = match scalar {
-        Scalar::Timestamptz => offset(&mut text)?,
-        _ => 0,
+    let (offset, last_year) = match scalar {
+        // East of UTC the last hours are written as hours of the next year. What is beyond them the family refuses.
+        Scalar::Timestamptz => (offset(&mut text)?, LAST_YEAR_OF_TIMESTAMPS + 1),
+        _ => (0, LAST_YEAR_OF_TIMESTAMPS),
     };
-    let days = date.days(text, LAST_YEAR_OF_TIMESTAMPS)?;
+    let days = date.days(text, last_year)?;
     let seconds = days.wrapping_mul(SECONDS_PER_DAY).wrapping_sub(offset);
     Some(seconds.wrapping_mul(SECOND).wrapping_add(time))
 }

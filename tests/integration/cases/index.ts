@@ -8,6 +8,7 @@ import { connecting } from "./connecting.ts";
 import { copy } from "./copy.ts";
 import { copyRows } from "./copy-rows.ts";
 import { cursor } from "./cursor.ts";
+import { endMarks } from "./end-marks.ts";
 import { errors } from "./errors.ts";
 import { firstRuns } from "./first-runs.ts";
 import { formats } from "./formats.ts";
@@ -36,6 +37,7 @@ export const cases: Case[] = [
   ...rows,
   ...differing(["streams"], stream),
   ...formats,
+  ...endMarks,
   ...differing(["sockets", "timers"], cancel),
   ...together,
   ...caps,

@@ -59,6 +59,29 @@ export const usage: Case[] = [
       }),
   },
   {
+    name: "a name that the server would cut is refused, and one that it keeps is the name of one thing",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        // 11 bytes and 26 letters of two bytes.
+        const longest = `${Math.random().toString(36).slice(2, 13).padEnd(11, "_")}${"é".repeat(26)}`;
+        const long = `${longest}b`;
+        await t.assert.rejects(client.listen(long), { code: "INVALID_QUERY" });
+        await t.assert.rejects(client.copyFromRows(long, ["a"], []), { code: "INVALID_QUERY" });
+        await t.assert.rejects(client.copyFromRows("t", [long], []), { code: "INVALID_QUERY" });
+        const scoped = async () => client.scope({ role: long });
+        await t.assert.rejects(scoped(), { code: "INVALID_OPTION" });
+        const channel = await client.listen(longest);
+        await client.notify(longest, "to me");
+        for await (const { channel: name, payload } of channel) {
+          t.assert.deepEqual([name, payload], [longest, "to me"]);
+          break;
+        }
+        const row = await client.query(sql`select 1 as ${sql.identifier(longest)}`);
+        t.assert.deepEqual(row.rows, [{ [longest]: 1 }]);
+      }),
+  },
+  {
     name: "query, rows and exec accept a text and its values, as pg does",
     run: (t) =>
       withClient(t, async (client) => {

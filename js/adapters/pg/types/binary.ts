@@ -3,6 +3,7 @@
 // Knows the send functions' formats of the types that pg reads in binary. Values of all other types become a text of
 // their binary bytes: a caller that requests binary must bring a parser for them.
 import type { Buffer } from "node:buffer";
+import { localDate } from "./dates.ts";
 
 type ParseBinary = (bytes: Buffer) => unknown;
 
@@ -24,9 +25,10 @@ function timestamp(bytes: Buffer): Date | number {
 
 /** Reads a timestamp without a zone, which is a time of this machine. */
 function localTimestamp(bytes: Buffer): Date | number {
-  const date = timestamp(bytes);
-  if (typeof date === "number") return date;
-  return new Date(date.getTime() + date.getTimezoneOffset() * 60_000);
+  const read = timestamp(bytes);
+  if (typeof read === "number") return read;
+  const time = [read.getUTCHours(), read.getUTCMinutes(), read.getUTCSeconds(), read.getUTCMilliseconds()] as const;
+  return localDate(read.getUTCFullYear(), read.getUTCMonth(), read.getUTCDate(), ...time);
 }
 
 /** Layout: int16 number of digits to the base 10,000, weight of the first digit, sign, scale; then the digits. */

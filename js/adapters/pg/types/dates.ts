@@ -17,16 +17,20 @@ export function parseDate(text: string): Date | number | null {
   const year = bc ? 1 - Number(digits) : Number(digits);
   const [h, m, s] = [Number(hour ?? 0), Number(minute ?? 0), Number(second ?? 0)];
   const ms = Math.trunc(1000 * Number(fraction ?? 0));
-  if (!utc && !sign) {
-    const date = new Date(2000, Number(month) - 1, Number(day), h, m, s, ms);
-    // The constructor would read the years 0 to 99 as 1900 to 1999.
-    date.setFullYear(year, Number(month) - 1, Number(day));
-    return date;
-  }
+  if (!utc && !sign) return localDate(year, Number(month) - 1, Number(day), h, m, s, ms);
   const offset = Number(hours ?? 0) * 3600 + Number(minutes ?? 0) * 60 + Number(seconds ?? 0);
   const date = new Date(Date.UTC(2000, Number(month) - 1, Number(day), h, m, s, ms));
   date.setUTCFullYear(year, Number(month) - 1, Number(day));
   return new Date(date.getTime() - (sign === "-" ? -offset : offset) * 1000);
+}
+
+/** A time of this machine's zone. `month` is 0 to 11, `time` its hours, minutes, seconds and milliseconds. */
+export function localDate(year: number, month: number, day: number, ...time: [number, number, number, number]): Date {
+  if (year < 0 || year > 99) return new Date(year, month, day, ...time);
+  // The constructor would read these years as 1900 to 1999. The year 400 years later is as long.
+  const date = new Date(year + 400, month, day, ...time);
+  date.setFullYear(year);
+  return date;
 }
 
 /**

@@ -28,6 +28,7 @@ const REFUSED_BY = {
   header: "json",
   csvFormulas: "json",
   toon: "json",
+  endMark: "json",
   gzip: "stream",
   headers: "respond",
   status: "respond",

@@ -1,8 +1,8 @@
 //! Writes a value as a cell of CSV (RFC 4180): the text that its JSON form stands for.
 //!
-//! A cell is quoted if it contains a quote, a comma, CR or LF, if it is the empty text, which would otherwise be a NULL,
-//! or if it is the two bytes that end a COPY. There are no escape characters. json and jsonb are written as their text (a JSON string keeps its quotes, as
-//! in COPY), arrays as their JSON, times as in JSON.
+//! A cell is quoted if it contains a quote, a comma, CR or LF, if it is the empty text, which would otherwise be a
+//! NULL, or if it is the two bytes that end a COPY. There are no escape characters. json and jsonb are written as
+//! their text (a JSON string keeps its quotes, as in COPY), arrays as their JSON, times as in JSON.
 
 use super::Column;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]

@@ -1,8 +1,8 @@
 // The tenants' workload in a Worker whose Hyperdrive binding leads to PgBouncer: one lane of one tenant per request, as
 // an application's requests would be.
 //   POST { load, number, lane, prepare }  ->  Outcome
-//   GET                                   ->  whether the binding is a link that never leaves the runtime, and what
-//                                             becomes of a listen() through it
+//   GET                                   ->  whether the binding is a link that never leaves the runtime, and
+//                                             whether listen() is refused there, without consent and with it
 import * as pgz from "pgz-edge";
 import { connectRecognised, runLane, type Load } from "./workload.ts";
 

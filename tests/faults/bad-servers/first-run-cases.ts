@@ -29,7 +29,10 @@ const withRows = {
     query?.text !== scriptedRows && `rows ${query?.text}`,
 };
 
-/** src/types/from_text/tests has the texts that each type refuses. JSON.parse refuses json, at the end of the result. */
+/**
+ * Texts of each kind that are no value: src/types/from_text/tests has those that each type refuses. JSON.parse refuses
+ * json, at the end of the result.
+ */
 const values: BadServerCase[] = [
   ...[
     "int4 abc",

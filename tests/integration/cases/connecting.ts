@@ -10,7 +10,8 @@ const WEAK =
   "$qaX0ett/SqmQ4EqgBKEvOPLePa8jja93TGd7tQqODn8=:mol9J8W+AywsHpimAD1pcCbtwAKwrMCWDkYz72exlpk=";
 
 /**
- * Returns the error of connecting with this URL, or with these options beside the case's. Fails if the error shows the password, or if connecting hangs.
+ * Returns the error of connecting with this URL, or with these options beside the case's. Fails if the error shows the
+ * password, or if connecting hangs.
  */
 async function refused(
   t: Context,

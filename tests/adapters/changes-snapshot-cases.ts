@@ -2,7 +2,7 @@
 import type * as driver from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.mjs";
-import { newRows, started, type AnyChange, type Case } from "./changes-world.ts";
+import { newRows, started, upTo, type AnyChange, type Case } from "./changes-world.ts";
 
 export const snapshotCases: Record<string, Case> = {
   async "a snapshot has each row as of the slot's beginning, and its changes follow"(world) {
@@ -35,7 +35,7 @@ export const snapshotCases: Record<string, Case> = {
         assert.equal(feed.stats().lagBytes, 0);
         // A later run from there would be without the rest of the rows.
         const asked = (async () => feed.fullPosition(change.position))();
-        await assert.rejects(asked, { code: "INVALID_OPTION" });
+        await assert.code(asked, "INVALID_OPTION");
       }
       if (change.kind === "insert") {
         if (change.xid === undefined) rows++;
@@ -62,15 +62,10 @@ export const snapshotCases: Record<string, Case> = {
     const { name, pool } = world;
     await world.table("id int4 primary key");
     await pool.exec(`insert into ${name} values (1)`);
-    const all = await wholeSnapshot(world.changes(pool, { ...world.options, snapshot: true }));
+    const all = await upTo("snapshot", world.changes(pool, { ...world.options, snapshot: true }));
     assert.deepEqual(newRows(all), [{ id: 1 }]);
     await world.insert(2);
-    const seen: AnyChange[] = [];
-    for await (const change of world.changes(pool, world.options)) {
-      seen.push(change);
-      if (change.kind === "commit") break;
-    }
-    assert.deepEqual(newRows(seen), [{ id: 2 }]);
+    assert.deepEqual(newRows(await upTo("commit", world.changes(pool, world.options))), [{ id: 2 }]);
   },
 
   async "a slot that is moved before the stream after a snapshot has begun ends it"(world) {
@@ -84,7 +79,7 @@ export const snapshotCases: Record<string, Case> = {
         await pool.query(`select from pg_replication_slot_advance('${name}', pg_current_wal_lsn())`);
       }
     })();
-    await assert.rejects(reading, { code: "CHANGES_LOST" });
+    await assert.code(reading, "CHANGES_LOST");
   },
 
   async "a snapshot refuses a table whose policies would hide rows from its role"(world) {
@@ -93,19 +88,14 @@ export const snapshotCases: Record<string, Case> = {
     await pool.simple(`create role ${name} login replication password 'secret'; grant select on ${name} to ${name};
       insert into ${name} values (1, 'other'); alter table ${name} enable row level security;
       create policy own on ${name} using (owner = current_user)`);
+    world.after(`drop policy own on ${name}; revoke all on ${name} from ${name}; drop role ${name}`);
     const url = new URL(world.url);
     [url.username, url.password] = [name, "secret"];
-    const db = world.pgz.createClient(url.href);
-    try {
-      const feed = world.changes(db, { ...world.options, snapshot: true });
-      const refused = await assert.rejects(wholeSnapshot(feed), { code: "42501" });
-      const { advice } = refused as { advice?: string };
-      assert(advice?.includes("BYPASSRLS"), String(advice));
-      assert.equal(await world.slots(), 0);
-    } finally {
-      await pool.simple(`drop policy own on ${name}; revoke all on ${name} from ${name}; drop role ${name}`);
-      await db.close();
-    }
+    await using db = world.pgz.createClient(url.href);
+    const feed = world.changes(db, { ...world.options, snapshot: true });
+    const refused = await assert.code(upTo("snapshot", feed), "42501");
+    assert.match(String(refused["advice"]), /BYPASSRLS/);
+    assert.equal(await world.slots(), 0);
   },
 
   async "a snapshot has the rows and columns of the publication, of partitions too"(world) {
@@ -149,34 +139,31 @@ export const snapshotCases: Record<string, Case> = {
     const { name, pool } = world;
     const types = `${name}_types`;
     await pool.simple(`create role ${name}; create schema ${types} authorization ${name}`);
-    try {
-      await pool.simple(`${trapOf(name)}; ${trappedTable(name, "a", "id int4, name text")};
-        ${trappedTable(name, "parted", "id int4, name text", "partition by range (id)")};
-        ${trappedTable(name, "part", `partition of ${types}.parted for values from (0) to (9)`)};
-        insert into ${types}.a values (1, 'x'), (2, e'\\\\N\t\n'); insert into ${types}.part values (3, ''); reset role;
-        create publication ${name} for tables in schema ${types} with (publish_via_partition_root)`);
-      const feed = world.changes(pool, { ...world.options, createSlot: "temporary", snapshot: true });
-      assert.deepEqual(newRows(await wholeSnapshot(feed)), [
-        { id: 1, name: "x" },
-        { id: 2, name: "\\N\t\n" },
-        { id: 3, name: "" },
-      ]);
-      // The schema's owner can put a view in the place of a table that is still to be read.
-      await pool.simple(`set role ${name}; insert into ${types}.a select i, repeat('x', 1000)
-        from generate_series(10, 60000) i; reset role`);
-      const swapped = (async () => {
-        for await (const change of world.changes(pool, { ...world.options, snapshot: true }))
-          if (change.kind === "insert" && change.new["id"] === 1)
-            await pool.simple(`set role ${name}; drop table ${types}.parted;
-              create view ${types}.parted as select ${types}.trap() as id; create view ${types}.part as
-              select ${types}.trap() as id, '' as name; reset role`);
-      })();
-      const broken = (await assert.rejects(swapped, { code: "SNAPSHOT_BROKEN_OFF" })) as unknown as driver.PgzError;
-      assert.equal((broken.cause as driver.PgzError).code, "42809");
-      assert.match(String(broken.advice), /reads tables only/);
-    } finally {
-      await pool.simple(`drop publication if exists ${name}; drop schema ${types} cascade; drop role ${name}`);
-    }
+    world.after(`drop publication if exists ${name}; drop schema ${types} cascade; drop role ${name}`);
+    await pool.simple(`${trapOf(name)}; ${trappedTable(name, "a", "id int4, name text")};
+      ${trappedTable(name, "parted", "id int4, name text", "partition by range (id)")};
+      ${trappedTable(name, "part", `partition of ${types}.parted for values from (0) to (9)`)};
+      insert into ${types}.a values (1, 'x'), (2, e'\\\\N\t\n'); insert into ${types}.part values (3, ''); reset role;
+      create publication ${name} for tables in schema ${types} with (publish_via_partition_root)`);
+    const feed = world.changes(pool, { ...world.options, createSlot: "temporary", snapshot: true });
+    assert.deepEqual(newRows(await upTo("snapshot", feed)), [
+      { id: 1, name: "x" },
+      { id: 2, name: "\\N\t\n" },
+      { id: 3, name: "" },
+    ]);
+    // The schema's owner can put a view in the place of a table that is still to be read.
+    await pool.simple(`set role ${name}; insert into ${types}.a select i, repeat('x', 1000)
+      from generate_series(10, 60000) i; reset role`);
+    const swapped = (async () => {
+      for await (const change of world.changes(pool, { ...world.options, snapshot: true }))
+        if (change.kind === "insert" && change.new["id"] === 1)
+          await pool.simple(`set role ${name}; drop table ${types}.parted;
+            create view ${types}.parted as select ${types}.trap() as id; create view ${types}.part as
+            select ${types}.trap() as id, '' as name; reset role`);
+    })();
+    const broken = (await assert.code(swapped, "SNAPSHOT_BROKEN_OFF")) as unknown as driver.PgzError;
+    assert.equal((broken.cause as driver.PgzError).code, "42809");
+    assert.match(String(broken.advice), /reads tables only/);
   },
 
   /** A rewritten table is empty for a snapshot that is older, and the rewritten rows are no changes. */
@@ -195,7 +182,7 @@ export const snapshotCases: Record<string, Case> = {
         else if (change.kind === "snapshot") break;
     };
     const endsAt = async (meanwhile: string, more: object = {}) => {
-      const broken = await assert.rejects(reading(meanwhile, more), { code: "SNAPSHOT_BROKEN_OFF" });
+      const broken = await assert.code(reading(meanwhile, more), "SNAPSHOT_BROKEN_OFF");
       assert.match(broken.message, new RegExp(`"${types}"."later" was rewritten`));
       assert.equal(await world.slots(), 0);
     };
@@ -232,7 +219,7 @@ export const snapshotCases: Record<string, Case> = {
           else if (change.kind === "snapshot") break;
       })();
       try {
-        await assert.rejects(reading, { code: "SNAPSHOT_BROKEN_OFF" });
+        await assert.code(reading, "SNAPSHOT_BROKEN_OFF");
       } finally {
         await pool.simple(`drop publication ${name}; drop schema ${later} cascade; drop schema ${other} cascade`);
       }
@@ -251,14 +238,11 @@ export const snapshotCases: Record<string, Case> = {
     const publication = [name, `${name}_middle`, `${name}_root`];
     const options = { ...world.options, publication, createSlot: "temporary", snapshot: true } as const;
     const tables: unknown[] = [];
-    try {
-      for await (const change of world.changes(pool, options)) {
-        if (change.kind === "insert") tables.push(change.table);
-        if (change.kind === "snapshot") await pool.exec(`insert into ${types}.root values (2)`);
-        if (change.kind === "commit") break;
-      }
-    } finally {
-      await pool.simple(`drop publication ${name}_middle; drop publication ${name}_root`);
+    world.after(`drop publication ${name}_middle; drop publication ${name}_root`);
+    for await (const change of world.changes(pool, options)) {
+      if (change.kind === "insert") tables.push(change.table);
+      if (change.kind === "snapshot") await pool.exec(`insert into ${types}.root values (2)`);
+      if (change.kind === "commit") break;
     }
     assert.deepEqual(tables, ["root", "root"]);
   },
@@ -268,12 +252,9 @@ export const snapshotCases: Record<string, Case> = {
     await world.table("id int4 primary key, body text");
     await pool.simple(`insert into ${name} values (1); create publication ${name}_ids for table ${name} (id)`);
     const options = { ...world.options, publication: [name, `${name}_ids`], snapshot: true };
-    try {
-      await assert.rejects(wholeSnapshot(world.changes(pool, options)), { code: "INVALID_OPTION" });
-      assert.equal(await world.slots(), 0);
-    } finally {
-      await pool.exec(`drop publication ${name}_ids`);
-    }
+    world.after(`drop publication ${name}_ids`);
+    await assert.code(upTo("snapshot", world.changes(pool, options)), "INVALID_OPTION");
+    assert.equal(await world.slots(), 0);
   },
 
   async "a snapshot that needs a SELECT is refused unless the tables are trusted"(world) {
@@ -284,15 +265,15 @@ export const snapshotCases: Record<string, Case> = {
       insert into ${types}.t values (1), (2); create publication ${name} for table ${types}.t where (id > 1)`);
     const options = { ...world.options, createSlot: "temporary", snapshot: true } as const;
     const read = async (more: object = {}) =>
-      newRows(await wholeSnapshot(world.changes(pool, { ...options, ...more })));
-    const refused = await assert.rejects(read(), { code: "INVALID_OPTION" });
+      newRows(await upTo("snapshot", world.changes(pool, { ...options, ...more })));
+    const refused = await assert.code(read(), "INVALID_OPTION");
     assert.match(refused.message, /row filter.*trustTables: true/);
     assert.deepEqual(await read({ trustTables: true }), [{ id: 2 }]);
     const { rows } = await pool.query("select current_setting('server_version_num')::int4 >= 180000 as is_new");
     if (rows[0]!["is_new"] !== true) return;
     await pool.simple(`alter publication ${name} set table ${types}.t;
       alter publication ${name} set (publish_generated_columns = stored)`);
-    assert.match((await assert.rejects(read(), { code: "INVALID_OPTION" })).message, /generated columns/);
+    assert.match((await assert.code(read(), "INVALID_OPTION")).message, /generated columns/);
     assert.deepEqual(await read({ trustTables: true }), [
       { id: 1, twice: 2 },
       { id: 2, twice: 4 },
@@ -312,25 +293,25 @@ export const snapshotCases: Record<string, Case> = {
       for await (const change of world.changes(pool, { ...options, ...more }))
         if (change.kind === "insert" && change.new["id"] === 1) await work();
     };
-    const cut = await assert.rejects(
+    const cut = await assert.code(
       read(() => world.cutCopy()),
-      { code: "SNAPSHOT_BROKEN_OFF" },
+      "SNAPSHOT_BROKEN_OFF",
     );
     assert.match(cut.message, /was dropped/);
     assert.equal(await world.slots(), 0);
     const controller = new AbortController();
     const aborted = read(async () => controller.abort(), { signal: controller.signal });
-    await assert.rejects(aborted, { code: "ABORTED" });
+    await assert.code(aborted, "ABORTED");
     assert.equal(await world.slots(), 0);
-    await assert.rejects(
+    await assert.code(
       read(() => Promise.reject(new world.pgz.PgzError("LEFT", "left"))),
-      { code: "LEFT" },
+      "LEFT",
     );
     assert.equal(await world.slots(), 0);
     await pool.query(`select from pg_create_logical_replication_slot('${name}', 'pgoutput')`);
-    const there = await assert.rejects(
+    const there = await assert.code(
       read(() => Promise.resolve()),
-      { code: "INVALID_OPTION" },
+      "INVALID_OPTION",
     );
     assert.match(there.message, /exists/);
     assert.equal(await world.slots(), 1);
@@ -348,13 +329,4 @@ function trappedTable(name: string, table: string, columns: string, more = ""): 
   return `create table ${types}.${table} ${of} ${more}; create index on ${types}.${table} ((${types}.trap()));
     create index on ${types}.${table} (id) where ${types}.trap() = 1;
     create statistics ${types}.${table}_of on (${types}.trap() + id), id from ${types}.${table}`;
-}
-
-async function wholeSnapshot(feed: AsyncIterable<AnyChange>): Promise<AnyChange[]> {
-  const all: AnyChange[] = [];
-  for await (const change of feed) {
-    all.push(change);
-    if (change.kind === "snapshot") break;
-  }
-  return all;
 }

@@ -25,6 +25,7 @@ export class World {
   readonly url: string;
   readonly pool: driver.Pool;
   readonly name: string;
+  readonly #ends: string[] = [];
 
   constructor({ pgz, changes, url }: Setting) {
     this.pgz = pgz;
@@ -41,10 +42,16 @@ export class World {
     await pool.simple(`create table ${name} (${columns}); create publication ${name} for table ${name}`);
   }
 
+  /** Runs this SQL at the end of the case, before what dropAll() itself drops. */
+  after(sql: string): void {
+    this.#ends.unshift(sql);
+  }
+
   async dropAll(): Promise<void> {
     const { name, pool } = this;
     try {
       await until(async () => !(await this.#isActive()), "nobody reads the slot");
+      for (const sql of this.#ends) await pool.simple(sql);
       await pool.simple(`
         select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = '${name}';
         drop publication if exists ${name}; drop schema if exists ${name}_types cascade;
@@ -119,6 +126,16 @@ export class World {
     return seen;
   }
 }
+
+/** Reads a feed up to and including its first change of this kind. */
+export async function upTo(kind: AnyChange["kind"], feed: AsyncIterable<AnyChange>): Promise<AnyChange[]> {
+  const seen: AnyChange[] = [];
+  for await (const change of feed) if (seen.push(change) && change.kind === kind) break;
+  return seen;
+}
+
+/** Requests the first change of a feed. */
+export const first = (feed: AsyncIterable<AnyChange>) => feed[Symbol.asyncIterator]().next();
 
 /** The promise is awaited later, so a rejection must not count as unhandled. */
 export function started<T>(work: Promise<T>): Promise<T> {

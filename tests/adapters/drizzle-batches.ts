@@ -9,6 +9,7 @@ export const batches = ({
   users,
   posts,
   options,
+  inDb,
   withDb,
   wrapped,
   withId,
@@ -44,83 +45,80 @@ export const batches = ({
     await withDb(kit, work, observer);
   },
 
-  "an error of a batch's COMMIT belongs to no statement": (kit) =>
-    withDb(kit, async (db) => {
-      await db.execute("alter table posts alter constraint posts_author_id_fkey deferrable initially deferred");
-      const failing = db.batch([db.insert(posts).values({ authorId: 77, title: "x" }), db.select().from(users)]);
-      const error = wrapped(await failure(failing));
-      equal([error.query, codeOf(error), await db.$count(posts)], ["commit", "23503", 3]);
-    }),
+  "an error of a batch's COMMIT belongs to no statement": inDb(async (db) => {
+    await db.execute("alter table posts alter constraint posts_author_id_fkey deferrable initially deferred");
+    const failing = db.batch([db.insert(posts).values({ authorId: 77, title: "x" }), db.select().from(users)]);
+    const error = wrapped(await failure(failing));
+    equal([error.query, codeOf(error), await db.$count(posts)], ["commit", "23503", 3]);
+  }),
 
-  "a cache is asked, and is told of every write": (kit) =>
-    withDb(kit, async (plain) => {
-      const kept = new Map<string, unknown>();
-      const told: unknown[] = [];
-      class Memory extends Cache {
-        override strategy(): "all" {
-          return "all";
-        }
-        // A cache elsewhere has no access to our classes, so this one has none.
-        override get(key: string): Promise<unknown[] | undefined> {
-          const found = kept.get(key) as string | undefined;
-          return Promise.resolve(found === undefined ? undefined : (JSON.parse(found) as unknown[]));
-        }
-        override put(key: string, response: unknown): Promise<void> {
-          kept.set(key, JSON.stringify(response));
-          return Promise.resolve();
-        }
-        override onMutate({ tables }: MutationOption): Promise<void> {
-          told.push(tables);
-          kept.clear();
-          return Promise.resolve();
-        }
+  "a cache is asked, and is told of every write": inDb(async (plain, kit) => {
+    const kept = new Map<string, unknown>();
+    const told: unknown[] = [];
+    class Memory extends Cache {
+      override strategy(): "all" {
+        return "all";
       }
-      const db = kit.adapter.drizzle(plain.$client, { ...options, cache: new Memory() });
-      const ask = () => db.select().from(users).where(eq(users.id, 1));
-      const [first] = await ask();
-      await plain.update(users).set({ name: "other" }).where(eq(users.id, 1));
-      equal([await ask(), kept.size], [[first], 1]);
-      equal(first?.joinedAt, new Date(0));
-      await db.update(users).set({ name: "Ada" }).where(eq(users.id, 1));
-      for await (const { id } of db.iterator(db.insert(posts).values({ title: "x" }).returning())) equal(id, 4);
-      await db.batch([db.delete(posts).where(eq(posts.id, 4)), db.select().from(users)]);
-      equal(told, [["users"], ["posts"], ["posts"]]);
-    }),
+      // A cache elsewhere has no access to our classes, so this one has none.
+      override get(key: string): Promise<unknown[] | undefined> {
+        const found = kept.get(key) as string | undefined;
+        return Promise.resolve(found === undefined ? undefined : (JSON.parse(found) as unknown[]));
+      }
+      override put(key: string, response: unknown): Promise<void> {
+        kept.set(key, JSON.stringify(response));
+        return Promise.resolve();
+      }
+      override onMutate({ tables }: MutationOption): Promise<void> {
+        told.push(tables);
+        kept.clear();
+        return Promise.resolve();
+      }
+    }
+    const db = kit.adapter.drizzle(plain.$client, { ...options, cache: new Memory() });
+    const ask = () => db.select().from(users).where(eq(users.id, 1));
+    const [first] = await ask();
+    await plain.update(users).set({ name: "other" }).where(eq(users.id, 1));
+    equal([await ask(), kept.size], [[first], 1]);
+    equal(first?.joinedAt, new Date(0));
+    await db.update(users).set({ name: "Ada" }).where(eq(users.id, 1));
+    for await (const { id } of db.iterator(db.insert(posts).values({ title: "x" }).returning())) equal(id, 4);
+    await db.batch([db.delete(posts).where(eq(posts.id, 4)), db.select().from(users)]);
+    equal(told, [["users"], ["posts"], ["posts"]]);
+  }),
 
-  "iterator yields rows one by one, decoded, and leaving the loop frees the connection": (kit) =>
-    withDb(kit, async (db) => {
-      await db.execute(sql`insert into users (name) select 'u' || i from generate_series(1, 5000) i`);
-      let count = 0;
-      for await (const user of db.iterator(db.select().from(users).orderBy(users.id))) {
-        if (count++ === 0) equal([user.name, user.joinedAt, user.data], ["Ada", new Date(0), { tags: ["x"] }]);
+  "iterator yields rows one by one, decoded, and leaving the loop frees the connection": inDb(async (db) => {
+    await db.execute(sql`insert into users (name) select 'u' || i from generate_series(1, 5000) i`);
+    let count = 0;
+    for await (const user of db.iterator(db.select().from(users).orderBy(users.id))) {
+      if (count++ === 0) equal([user.name, user.joinedAt, user.data], ["Ada", new Date(0), { tags: ["x"] }]);
+    }
+    equal(count, 5002);
+    const after = db
+      .select({ id: users.id })
+      .from(users)
+      .where(and(gt(users.id, sql.placeholder("id")), eq(users.active, true)))
+      .orderBy(users.id)
+      .prepare("after");
+    for (let round = 0; round < 5; round++)
+      for await (const { id } of db.iterator(after, { id: 10 })) {
+        equal(id, 11);
+        break;
       }
-      equal(count, 5002);
-      const after = db
-        .select({ id: users.id })
-        .from(users)
-        .where(and(gt(users.id, sql.placeholder("id")), eq(users.active, true)))
-        .orderBy(users.id)
-        .prepare("after");
-      for (let round = 0; round < 5; round++)
-        for await (const { id } of db.iterator(after, { id: 10 })) {
-          equal(id, 11);
-          break;
-        }
-      const found: string[] = [];
-      for await (const user of db.iterator(db.query.users.findMany({ with: { posts: true }, limit: 2 })))
-        found.push(`${user.name} ${user.posts.length}`);
-      equal(found.sort(), ["Ada 2", "Bob 0"]);
-      const raw: unknown[] = [];
-      for await (const row of db.iterator(db.execute(sql`select 1 as a union all select 2 order by 1`))) raw.push(row);
-      equal(raw, [{ a: 1 }, { a: 2 }]);
-      const failing = async () => {
-        for await (const _ of db.iterator(db.execute(sql`select 1 / (2 - i) from generate_series(1, 2) i`)));
-      };
-      equal(codeOf(await failure(failing())), "22012");
-      await db.transaction(async (tx) => {
-        const ids: number[] = [];
-        for await (const { id } of tx.iterator(tx.select({ id: users.id }).from(users).limit(3))) ids.push(id);
-        equal(ids.length, 3);
-      });
-    }),
+    const found: string[] = [];
+    for await (const user of db.iterator(db.query.users.findMany({ with: { posts: true }, limit: 2 })))
+      found.push(`${user.name} ${user.posts.length}`);
+    equal(found.sort(), ["Ada 2", "Bob 0"]);
+    const raw: unknown[] = [];
+    for await (const row of db.iterator(db.execute(sql`select 1 as a union all select 2 order by 1`))) raw.push(row);
+    equal(raw, [{ a: 1 }, { a: 2 }]);
+    const failing = async () => {
+      for await (const _ of db.iterator(db.execute(sql`select 1 / (2 - i) from generate_series(1, 2) i`)));
+    };
+    equal(codeOf(await failure(failing())), "22012");
+    await db.transaction(async (tx) => {
+      const ids: number[] = [];
+      for await (const { id } of tx.iterator(tx.select({ id: users.id }).from(users).limit(3))) ids.push(id);
+      equal(ids.length, 3);
+    });
+  }),
 });

@@ -11,16 +11,15 @@ import { codeOf, failure, worldOf, type Cases } from "./drizzle-world.ts";
 import { assert } from "../integration/assert.ts";
 
 const world = worldOf(release);
-const { users, withDb, wrapped } = world;
+const { users, inDb, wrapped } = world;
 
 export const cases: Cases = {
   ...sharedCases(world),
 
-  "errors name the parameters": (kit) =>
-    withDb(kit, async (db) => {
-      const error = wrapped(await failure(db.insert(users).values({ name: "Ada" })));
-      assert.deepEqual([codeOf(error), error.params.includes("Ada")], ["23505", true]);
-    }),
+  "errors name the parameters": inDb(async (db) => {
+    const error = wrapped(await failure(db.insert(users).values({ name: "Ada" })));
+    assert.deepEqual([codeOf(error), error.params.includes("Ada")], ["23505", true]);
+  }),
 
   // 1.0 has no decoder of its own for these, and returns what a parser returns.
   "columns of text take what the client's own parsers give": async ({ adapter, driver, url }) => {

@@ -8,53 +8,51 @@ export const transactions = ({
   users,
   posts,
   options,
-  withDb,
+  inDb,
   wrapped,
   withId,
   orm: { eq, gt, sql, DrizzleQueryError, TransactionRollbackError },
 }: World): Cases => ({
-  "a transaction commits, or rolls back and rejects with the thrown error": (kit) =>
-    withDb(kit, async (db) => {
-      const config = { isolationLevel: "serializable", accessMode: "read write" } as const;
-      const id = await db.transaction(async (tx) => {
-        const [row] = await tx.insert(users).values({ name: "Eve" }).returning({ id: users.id });
-        const { rows } = await tx.execute(sql`select current_setting('transaction_isolation') as level`);
-        equal(rows, [{ level: "serializable" }]);
-        return row!.id;
-      }, config);
-      equal(id, 3);
-      const thrown = new Error("no");
-      const work = db.transaction(async (tx) => {
-        await tx.delete(posts);
-        throw thrown;
-      });
-      assert((await failure(work)) === thrown);
-      const rolledBack = await failure(db.transaction(async (tx) => tx.rollback()));
-      assert(rolledBack instanceof TransactionRollbackError, String(rolledBack));
-      const readOnly = db.transaction((tx) => tx.delete(posts), { accessMode: "read only" });
-      equal(codeOf(await failure(readOnly)), "25006");
-      equal([await db.$count(posts), await db.$count(users)], [3, 3]);
-    }),
+  "a transaction commits, or rolls back and rejects with the thrown error": inDb(async (db) => {
+    const config = { isolationLevel: "serializable", accessMode: "read write" } as const;
+    const id = await db.transaction(async (tx) => {
+      const [row] = await tx.insert(users).values({ name: "Eve" }).returning({ id: users.id });
+      const { rows } = await tx.execute(sql`select current_setting('transaction_isolation') as level`);
+      equal(rows, [{ level: "serializable" }]);
+      return row!.id;
+    }, config);
+    equal(id, 3);
+    const thrown = new Error("no");
+    const work = db.transaction(async (tx) => {
+      await tx.delete(posts);
+      throw thrown;
+    });
+    assert((await failure(work)) === thrown);
+    const rolledBack = await failure(db.transaction(async (tx) => tx.rollback()));
+    assert(rolledBack instanceof TransactionRollbackError, String(rolledBack));
+    const readOnly = db.transaction((tx) => tx.delete(posts), { accessMode: "read only" });
+    equal(codeOf(await failure(readOnly)), "25006");
+    equal([await db.$count(posts), await db.$count(users)], [3, 3]);
+  }),
 
-  "a transaction has relations, prepared statements, counts and its own settings": (kit) =>
-    withDb(kit, async (db) => {
-      await db.transaction(async (tx) => {
-        await tx.setTransaction({ isolationLevel: "repeatable read", accessMode: "read only", deferrable: true });
-        const { rows } = await tx.execute(sql`select current_setting('transaction_read_only') as r`);
-        equal(rows, [{ r: "on" }]);
-        const ada = await tx.query.users.findFirst({ with: { posts: true }, where: withId(users.id, 1) });
-        equal([ada?.posts.length, await tx.$count(posts, gt(posts.id, 1))], [2, 2]);
-        const one = tx
-          .select({ id: posts.id })
-          .from(posts)
-          .where(eq(posts.id, sql.placeholder("id")))
-          .prepare("one");
-        equal(await one.execute({ id: 2 }), [{ id: 2 }]);
-      });
-    }),
+  "a transaction has relations, prepared statements, counts and its own settings": inDb(async (db) => {
+    await db.transaction(async (tx) => {
+      await tx.setTransaction({ isolationLevel: "repeatable read", accessMode: "read only", deferrable: true });
+      const { rows } = await tx.execute(sql`select current_setting('transaction_read_only') as r`);
+      equal(rows, [{ r: "on" }]);
+      const ada = await tx.query.users.findFirst({ with: { posts: true }, where: withId(users.id, 1) });
+      equal([ada?.posts.length, await tx.$count(posts, gt(posts.id, 1))], [2, 2]);
+      const one = tx
+        .select({ id: posts.id })
+        .from(posts)
+        .where(eq(posts.id, sql.placeholder("id")))
+        .prepare("one");
+      equal(await one.execute({ id: 2 }), [{ id: 2 }]);
+    });
+  }),
 
-  "an error belongs to the statement that failed: a savepoint, its release, COMMIT, or none": (kit) =>
-    withDb(kit, async (db, name) => {
+  "an error belongs to the statement that failed: a savepoint, its release, COMMIT, or none": inDb(
+    async (db, kit, name) => {
       const savepoint = db.transaction(async (tx) => {
         await failure(tx.execute(sql`select 1 / 0`));
         await tx.transaction((deeper) => deeper.select().from(users));
@@ -80,89 +78,70 @@ export const transactions = ({
       } finally {
         await nobody.$client.close();
       }
-    }),
+    },
+  ),
 
-  "a conflict is recognised inside an application's own error": (kit) =>
-    withDb(kit, async (db) => {
-      let runs = 0;
-      const work = db.transaction(
-        async (tx) => {
-          await tx.select().from(users);
-          if (runs++ === 0) await db.update(users).set({ active: false }).where(eq(users.id, 1));
-          await tx
-            .update(users)
-            .set({ name: "Ada L." })
-            .where(eq(users.id, 1))
-            .catch((cause: unknown) => {
-              throw new Error("could not rename", { cause });
-            });
-        },
-        { isolationLevel: "repeatable read", retry: 2 },
+  "transaction options inside the driver's own transaction are refused": inDb(async (db, kit) => {
+    await db.$client.transaction(async (transaction) => {
+      const inner = kit.adapter.drizzle(transaction, options);
+      equal(await inner.transaction((tx) => tx.$count(users)), 2);
+      const refused = failure(inner.transaction((tx) => tx.$count(users), { isolationLevel: "serializable" }));
+      equal(((await refused) as { code?: string }).code, "INVALID_OPTION");
+      equal(await inner.$count(users), 2);
+    });
+  }),
+
+  "nested transactions are savepoints": inDb(async (db) => {
+    await db.transaction(async (tx) => {
+      await tx.insert(users).values({ name: "Eve" });
+      const inner = await failure(
+        tx.transaction(async (deeper) => {
+          await deeper.insert(users).values({ name: "Fay" });
+          await deeper.insert(users).values({ name: "Fay" });
+        }),
       );
-      await work;
-      equal(runs, 2);
-    }),
+      equal(codeOf(inner), "23505");
+      await tx.transaction((deeper) => deeper.insert(users).values({ name: "Gil" }));
+    });
+    const names = await db.select({ name: users.name }).from(users).where(gt(users.id, 2)).orderBy(users.id);
+    equal(names, [{ name: "Eve" }, { name: "Gil" }]);
+  }),
 
-  "transaction options inside the driver's own transaction are refused": (kit) =>
-    withDb(kit, async (db) => {
-      await db.$client.transaction(async (transaction) => {
-        const inner = kit.adapter.drizzle(transaction, options);
-        equal(await inner.transaction((tx) => tx.$count(users)), 2);
-        const refused = failure(inner.transaction((tx) => tx.$count(users), { isolationLevel: "serializable" }));
-        equal(((await refused) as { code?: string }).code, "INVALID_OPTION");
-        equal(await inner.$count(users), 2);
-      });
-    }),
-
-  "nested transactions are savepoints": (kit) =>
-    withDb(kit, async (db) => {
-      await db.transaction(async (tx) => {
-        await tx.insert(users).values({ name: "Eve" });
-        const inner = await failure(
-          tx.transaction(async (deeper) => {
-            await deeper.insert(users).values({ name: "Fay" });
-            await deeper.insert(users).values({ name: "Fay" });
-          }),
+  "a transaction is retried after a conflict, with Drizzle's or the application's own error in between": inDb(
+    async (db) => {
+      let runs = 0;
+      const rename = (name: string, own: boolean, options: { retry?: boolean | number }) => {
+        runs = 0;
+        return db.transaction(
+          async (tx) => {
+            await tx.select().from(users);
+            if (runs++ === 0) await db.update(users).set({ active: false }).where(eq(users.id, 1));
+            await tx
+              .update(users)
+              .set({ name })
+              .where(eq(users.id, 1))
+              .catch((cause: unknown) => {
+                throw own ? new Error("could not rename", { cause }) : cause;
+              });
+          },
+          { isolationLevel: "repeatable read", ...options },
         );
-        equal(codeOf(inner), "23505");
-        await tx.transaction((deeper) => deeper.insert(users).values({ name: "Gil" }));
-      });
-      const names = await db.select({ name: users.name }).from(users).where(gt(users.id, 2)).orderBy(users.id);
-      equal(names, [{ name: "Eve" }, { name: "Gil" }]);
-    }),
+      };
+      for (const [name, own, retry] of [
+        ["Ada L.", false, true],
+        ["Ada K.", true, 2],
+      ] as const) {
+        await rename(name, own, { retry });
+        equal(runs, 2);
+        equal(await db.select({ name: users.name }).from(users).where(eq(users.id, 1)), [{ name }]);
+      }
+      equal(codeOf(wrapped(await failure(rename("Ada", false, {})))), "40001");
+    },
+  ),
 
-  "a transaction is retried after a conflict, with Drizzle's errors in between": (kit) =>
-    withDb(kit, async (db) => {
-      let runs = 0;
-      const isolationLevel = "repeatable read" as const;
-      await db.transaction(
-        async (tx) => {
-          await tx.select().from(users);
-          if (runs++ === 0) await db.update(users).set({ active: false }).where(eq(users.id, 1));
-          await tx.update(users).set({ name: "Ada L." }).where(eq(users.id, 1));
-        },
-        { isolationLevel, retry: true },
-      );
-      equal(runs, 2);
-      equal(await db.select({ name: users.name }).from(users).where(eq(users.id, 1)), [{ name: "Ada L." }]);
-      const conflict = db.transaction(
-        async (tx) => {
-          await tx.select().from(users);
-          await db.update(users).set({ active: true }).where(eq(users.id, 1));
-          await tx.update(users).set({ name: "Ada" }).where(eq(users.id, 1));
-        },
-        { isolationLevel },
-      );
-      const error = wrapped(await failure(conflict));
-      equal(codeOf(error), "40001");
-    }),
-
-  "an error of COMMIT is Drizzle's too": (kit) =>
-    withDb(kit, async (db) => {
-      await db.execute("alter table posts alter constraint posts_author_id_fkey deferrable initially deferred");
-      const error = wrapped(
-        await failure(db.transaction((tx) => tx.insert(posts).values({ authorId: 77, title: "x" }))),
-      );
-      equal([error.query, codeOf(error)], ["commit", "23503"]);
-    }),
+  "an error of COMMIT is Drizzle's too": inDb(async (db) => {
+    await db.execute("alter table posts alter constraint posts_author_id_fkey deferrable initially deferred");
+    const error = wrapped(await failure(db.transaction((tx) => tx.insert(posts).values({ authorId: 77, title: "x" }))));
+    equal([error.query, codeOf(error)], ["commit", "23503"]);
+  }),
 });

@@ -7,7 +7,7 @@ import { codeOf, failure, TABLES, worldOf, type Cases, type Kit } from "./drizzl
 import { assert } from "../integration/assert.ts";
 
 const world = worldOf(release);
-const { users, posts, options, withDb, withId, wrapped } = world;
+const { users, posts, options, inDb, withId, wrapped } = world;
 const { eq, sql } = release.orm;
 
 /** The adapter with its own types. */
@@ -16,18 +16,17 @@ const mine = (adapter: Kit["adapter"]) => adapter as unknown as typeof import(".
 export const cases: Cases = {
   ...sharedCases(world),
 
-  "a transaction sees the snapshot of another": (kit) =>
-    withDb(kit, (db) =>
-      db.transaction(
-        async (tx) => {
-          const { rows } = await tx.execute<{ id: string }>(sql`select pg_export_snapshot() as id`);
-          await db.delete(posts);
-          const config = { isolationLevel: "repeatable read", snapshot: rows[0]!.id } as const;
-          assert.deepEqual(await db.transaction((other) => other.$count(posts), config), 3);
-        },
-        { isolationLevel: "repeatable read" },
-      ),
+  "a transaction sees the snapshot of another": inDb(async (db) =>
+    db.transaction(
+      async (tx) => {
+        const { rows } = await tx.execute<{ id: string }>(sql`select pg_export_snapshot() as id`);
+        await db.delete(posts);
+        const config = { isolationLevel: "repeatable read", snapshot: rows[0]!.id } as const;
+        assert.deepEqual(await db.transaction((other) => other.$count(posts), config), 3);
+      },
+      { isolationLevel: "repeatable read" },
     ),
+  ),
 
   "SQL has no casts: arrays of every type come decoded": async ({ adapter, driver, url }) => {
     const things = pgTable("things", {
@@ -59,9 +58,8 @@ export const cases: Cases = {
     assert.deepEqual([found?.joinedAt, found?.posts.length], [new Date(0), 2]);
   },
 
-  "errors name the parameters only when Drizzle is told to": async (kit) =>
-    withDb(kit, async (db) => {
-      const error = wrapped(await failure(db.insert(users).values({ name: "Ada" })));
-      assert.deepEqual([codeOf(error), error.params], ["23505", undefined]);
-    }),
+  "errors name the parameters only when Drizzle is told to": inDb(async (db) => {
+    const error = wrapped(await failure(db.insert(users).values({ name: "Ada" })));
+    assert.deepEqual([codeOf(error), error.params], ["23505", undefined]);
+  }),
 };

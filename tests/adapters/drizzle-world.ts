@@ -89,22 +89,22 @@ export function worldOf(release: Release) {
     }
   };
 
+  /** Returns a case with such a database. */
+  const inDb =
+    (work: (db: ReturnType<typeof open>["db"], kit: Kit, name: string) => Promise<void>) =>
+    (kit: Kit): Promise<void> =>
+      withDb(kit, (db, name) => work(db, kit, name));
+
   /** Returns the error as Drizzle's class, and fails if it is another. */
   const wrapped = (error: Error): DrizzleQueryError => {
     assert(error instanceof release.orm.DrizzleQueryError, String(error));
     return error as DrizzleQueryError;
   };
 
-  return { ...release, ...tables, options, withDb, wrapped };
+  return { ...release, ...tables, options, withDb, inDb, wrapped };
 }
 
-export const failure = async (work: Promise<unknown>): Promise<Error> =>
-  work.then(
-    () => {
-      throw new Error("it did not fail");
-    },
-    (error: Error) => error,
-  );
+export const failure = (work: Promise<unknown>): Promise<Error> => assert.rejects(work);
 
 /** Returns the server's code from Drizzle's error. */
 export const codeOf = (error: Error) => (error.cause as { code?: string } | undefined)?.code;

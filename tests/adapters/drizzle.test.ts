@@ -9,6 +9,7 @@ import pg from "pg";
 import { expect, test } from "vitest";
 import { runtime, testServers } from "../integration/servers.ts";
 import { cases } from "./drizzle-cases.ts";
+import { migrationsRunOnce, valuesOverBoth } from "./drizzle-compared.ts";
 import { typesOf } from "./drizzle-types.ts";
 
 const built = (name: string) => import(`../../dist/${name}.js` as string) as Promise<unknown>;
@@ -20,7 +21,8 @@ const servers = testServers().servers.map(({ name, url }) => ({
   name,
   url: `${url.split("?")[0]}?sslmode=disable`,
 }));
-const { table, fill, pairs } = typesOf(core, { getTableColumns, sql }, (column) => column.array().array());
+const types = typesOf(core, { getTableColumns, sql }, (column) => column.array().array());
+const schema = { table: types.table };
 const migrationsFolder = fileURLToPath(new URL("drizzle-migrations", import.meta.url));
 
 /** Values without a column, whose type the server tells. */
@@ -61,19 +63,8 @@ for (const { name, url } of servers) {
   for (const [title, run] of Object.entries(cases))
     test(`${runtime}, ${name}: ${title}`, () => run({ adapter, driver, url }));
 
-  test(`${runtime}, ${name}: migrations run once, whole or not at all`, async () => {
-    const schema = `dzm_${Math.random().toString(36).slice(2)}`;
-    await using client = await driver.connect(url, { startup: { search_path: schema } });
-    await client.exec(`create schema ${schema}`);
-    try {
-      const db = adapter.drizzle(client);
-      for (let run = 0; run < 2; run++) await migrate(db, { migrationsFolder, migrationsSchema: schema });
-      expect((await db.execute(sql`select * from migrated`)).rows).toEqual([{ id: 1, name: "a;b" }]);
-      expect((await db.execute(sql`select id from __drizzle_migrations`)).rows).toEqual([{ id: 1 }, { id: 2 }]);
-    } finally {
-      await client.exec(`drop schema ${schema} cascade`);
-    }
-  });
+  test(`${runtime}, ${name}: migrations run once, whole or not at all`, () =>
+    migrationsRunOnce({ driver, url }, adapter.drizzle, migrate, migrationsFolder));
 
   test(`${runtime}, ${name}: values in sql are sent as over pg`, async () => {
     await using client = await driver.connect(url, { startup: { TimeZone: "UTC" } });
@@ -104,39 +95,11 @@ for (const { name, url } of servers) {
     }
   });
 
-  test(`${runtime}, ${name}: values of each column type are those over pg`, async () => {
-    const schema = `dzt_${Math.random().toString(36).slice(2)}`;
-    await using client = await driver.connect(url, { startup: { search_path: schema, TimeZone: "UTC" } });
-    const other = new pg.Client({ connectionString: url, options: `-c search_path=${schema} -c TimeZone=UTC` });
-    await other.connect();
-    try {
-      await client.exec(`create schema ${schema}`);
-      const ours = adapter.drizzle(client, { schema: { table } });
-      const theirs = drizzleOverPg(other, { schema: { table } });
-      for (const statement of fill) await ours.execute(statement);
-      for (const [title, ask] of Object.entries(pairs)) {
-        const [mine, his] = [await ask(ours), await ask(theirs as never)];
-        expect(his.length, title).toBeGreaterThan(1);
-        expect(mine, title).toEqual(his);
-      }
-      // Both drivers must store what Drizzle's columns make of the values.
-      const values = (await ours.select().from(table)) as { key: number }[];
-      await ours.insert(table).values(values.map((row) => ({ ...row, key: row.key + 10 })));
-      await theirs.insert(table).values(values.map((row) => ({ ...row, key: row.key + 20 })));
-      const stored = await client.query<unknown[]>(
-        "select t.key, to_jsonb(t) - 'key', t::text from all_types t where key > 10 order by key",
-        { rowMode: "array" },
-      );
-      const [byOurs, byTheirs] = [10, 20].map((from) =>
-        stored.rows
-          .filter(([key]) => (key as number) > from && (key as number) < from + 10)
-          .map(([, json, text]) => [json, (text as string).replace(/\d+/, "")]),
-      );
-      expect(byOurs).toHaveLength(3);
-      expect(byOurs).toEqual(byTheirs);
-    } finally {
-      await other.end();
-      await client.exec(`drop schema ${schema} cascade`);
-    }
-  });
+  test(`${runtime}, ${name}: values of each column type are those over pg`, () =>
+    valuesOverBoth(
+      { driver, url },
+      types,
+      (client) => adapter.drizzle(client, { schema }),
+      (client) => drizzleOverPg(client, { schema }),
+    ));
 }

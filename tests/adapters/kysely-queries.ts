@@ -68,7 +68,7 @@ export const queries: Cases = {
     const { sql } = place.modules.kysely;
     const { rows } = await sql`select 5::int8 as n, '2024-02-29'::date as day`.execute(db);
     equal(rows, [{ n: 5n, day: "2024-02-29" }]);
-    await assert.rejects(sql`select generate_series(1, 3)`.execute(db), { code: "RESPONSE_TOO_LARGE" });
+    await assert.code(sql`select generate_series(1, 3)`.execute(db), "RESPONSE_TOO_LARGE");
   }),
 
   "an error is the driver's, with all fields of the server": inPlace(async (place) => {

@@ -34,6 +34,12 @@ async function withClient(
   }
 }
 
+/** Returns a case with a client. */
+const overClient =
+  (work: (client: Client, given: Given) => Promise<void>, options: object = {}) =>
+  (given: Given): Promise<void> =>
+    withClient(given, (client) => work(client, given), options);
+
 const table = (client: Client, columns = "id int4, name text") => client.query(`create temp table t_copy (${columns})`);
 
 /** Returns how many rows the table has; this also shows that the client is ready for it. */
@@ -73,24 +79,23 @@ function endless(): { source: Readable; given: () => number } {
 }
 
 export const cases: Record<string, (given: Given) => Promise<void>> = {
-  "from: finish is emitted when the rows are stored, and rowCount counts them": (given) =>
-    withClient(given, async (client) => {
-      await table(client);
-      for (const round of [1, 2]) {
-        const stream = client.query(given.copy.from("copy t_copy from stdin"));
-        assert(stream instanceof Writable, "a Writable");
-        stream.write("1\tAnn\n2\tB");
-        stream.write(Buffer.from("ob\n"));
-        stream.end("3\tZoë\n");
-        await new Promise((resolve) => stream.once("finish", resolve));
-        equal(stream.rowCount, 3);
-        equal(await count(client), 3 * round);
-      }
-      deepEqual((await client.query("select name from t_copy where id = 3 limit 1")).rows, [{ name: "Zoë" }]);
-    }),
+  "from: finish is emitted when the rows are stored, and rowCount counts them": overClient(async (client, given) => {
+    await table(client);
+    for (const round of [1, 2]) {
+      const stream = client.query(given.copy.from("copy t_copy from stdin"));
+      assert(stream instanceof Writable, "a Writable");
+      stream.write("1\tAnn\n2\tB");
+      stream.write(Buffer.from("ob\n"));
+      stream.end("3\tZoë\n");
+      await new Promise((resolve) => stream.once("finish", resolve));
+      equal(stream.rowCount, 3);
+      equal(await count(client), 3 * round);
+    }
+    deepEqual((await client.query("select name from t_copy where id = 3 limit 1")).rows, [{ name: "Zoë" }]);
+  }),
 
-  "from: an empty source, unchanged texts, and more chunks than fit into a message": (given) =>
-    withClient(given, async (client) => {
+  "from: an empty source, unchanged texts, and more chunks than fit into a message": overClient(
+    async (client, given) => {
       await table(client);
       await finished(client.query(given.copy.from("copy t_copy from stdin")).end());
       const options = { decodeStrings: false, objectMode: true, highWaterMark: 10 };
@@ -107,47 +112,46 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
         (await failureOf(client.query(given.copy.from("copy t_copy from stdin", { objectMode: true })).end(7))).message,
         /texts and bytes/,
       );
+    },
+  ),
+
+  "to: all rows arrive with their number, and the client still works": overClient(async (client, given) => {
+    const stream = client.query(
+      given.copy.to("copy (select i, md5(i::text) from generate_series(1, 20000) i) to stdout"),
+    );
+    assert(stream instanceof Readable, "a Readable");
+    const lines = (await textOf(stream)).split("\n");
+    equal(lines.length, 20_001);
+    equal(lines[0], "1\tc4ca4238a0b923820dcc509a6f75849b");
+    equal(stream.rowCount, 20_000);
+    // The rest has arrived at once, and is read slowly. It does not hold up the connection.
+    const slow = client.query(
+      given.copy.to("copy (select i from generate_series(1, 3) i) to stdout", { highWaterMark: 1 }),
+    );
+    const next = client.query("select 1 as a");
+    equal(await textOf(slow), "1\n2\n3\n");
+    deepEqual((await next).rows, [{ a: 1 }]);
+    equal(await textOf(client.query(given.copy.to("copy (select 1 where false) to stdout"))), "");
+    const binary = client.query(given.copy.to("copy (select 7) to stdout (format binary)"));
+    let bytes = Buffer.alloc(0);
+    for await (const chunk of binary) bytes = Buffer.concat([bytes, chunk as Buffer]);
+    deepEqual([bytes.subarray(0, 6).toString(), bytes.length, binary.rowCount], ["PGCOPY", 31, 1]);
+  }),
+
+  "pipeline: rows pass from one client into another, through a stream between them": overClient(async (source, given) =>
+    withClient(given, async (target) => {
+      await table(target, "i int4, t text");
+      const select = "select i, repeat('é', i % 50) from generate_series(1, 50000) i";
+      const into = target.query(given.copy.from("copy t_copy from stdin"));
+      await pipeline(source.query(given.copy.to(`copy (${select}) to stdout`)), new PassThrough(), into);
+      equal(into.rowCount, 50_000);
+      const { rows } = await target.query("select sum(i), sum(length(t)) as length from t_copy");
+      deepEqual(rows, [{ sum: "1250025000", length: "1225000" }]);
     }),
+  ),
 
-  "to: all rows arrive with their number, and the client still works": (given) =>
-    withClient(given, async (client) => {
-      const stream = client.query(
-        given.copy.to("copy (select i, md5(i::text) from generate_series(1, 20000) i) to stdout"),
-      );
-      assert(stream instanceof Readable, "a Readable");
-      const lines = (await textOf(stream)).split("\n");
-      equal(lines.length, 20_001);
-      equal(lines[0], "1\tc4ca4238a0b923820dcc509a6f75849b");
-      equal(stream.rowCount, 20_000);
-      // The rest has arrived at once, and is read slowly. It does not hold up the connection.
-      const slow = client.query(
-        given.copy.to("copy (select i from generate_series(1, 3) i) to stdout", { highWaterMark: 1 }),
-      );
-      const next = client.query("select 1 as a");
-      equal(await textOf(slow), "1\n2\n3\n");
-      deepEqual((await next).rows, [{ a: 1 }]);
-      equal(await textOf(client.query(given.copy.to("copy (select 1 where false) to stdout"))), "");
-      const binary = client.query(given.copy.to("copy (select 7) to stdout (format binary)"));
-      let bytes = Buffer.alloc(0);
-      for await (const chunk of binary) bytes = Buffer.concat([bytes, chunk as Buffer]);
-      deepEqual([bytes.subarray(0, 6).toString(), bytes.length, binary.rowCount], ["PGCOPY", 31, 1]);
-    }),
-
-  "pipeline: rows pass from one client into another, through a stream between them": (given) =>
-    withClient(given, (source) =>
-      withClient(given, async (target) => {
-        await table(target, "i int4, t text");
-        const select = "select i, repeat('é', i % 50) from generate_series(1, 50000) i";
-        const into = target.query(given.copy.from("copy t_copy from stdin"));
-        await pipeline(source.query(given.copy.to(`copy (${select}) to stdout`)), new PassThrough(), into);
-        equal(into.rowCount, 50_000);
-        const { rows } = await target.query("select sum(i), sum(length(t)) as length from t_copy");
-        deepEqual(rows, [{ sum: "1250025000", length: "1225000" }]);
-      }),
-    ),
-
-  "an error of the server is emitted by the stream once, and the client still works": (given) =>
-    withClient(given, async (client) => {
+  "an error of the server is emitted by the stream once, and the client still works": overClient(
+    async (client, given) => {
       await table(client);
       const { from, to } = given.copy;
       equal((await failureOf(client.query(from("copy t_copy from stdin")).end("a,b\n"))).code, "22P02");
@@ -166,10 +170,11 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       const loading = pipeline(source, client.query(from("copy t_copy (id) from stdin")));
       equal((await assert.rejects(loading))["code"], "22P04");
       equal(await count(client), 0);
-    }),
+    },
+  ),
 
-  "from: data are taken only as fast as the server takes them, and destroy ends the COPY soon": (given) =>
-    withClient(given, async (client) => {
+  "from: data are taken only as fast as the server takes them, and destroy ends the COPY soon": overClient(
+    async (client, given) => {
       await table(client);
       const isSlow =
         "case when name <> '' then pg_sleep(case when random() < 0.001 then 0.2 else 0.02 end)::text = '' end";
@@ -191,51 +196,50 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       const error = await inTime(failureOf(stream)); // although the server has thousands of rows to read
       equal((error.cause as Error).message, "enough");
       equal(await count(client), 0);
-    }),
+    },
+  ),
 
-  "to: the server waits while the stream is not read, and destroy ends its COPY": (given) =>
-    withClient(given, (client) =>
-      withClient(given, async (observer) => {
-        const stream = client.query(
-          given.copy.to("copy (select repeat('x', 1000) from generate_series(1, 10000000)) to stdout"),
-        );
-        await new Promise((resolve) => stream.once("readable", resolve));
-        const state = `select state, wait_event as waits from pg_stat_activity where pid = ${client.processID}`;
-        const { rows } = await observer.query(state);
-        equal(rows[0].state, "active");
-        await until(async () => (await observer.query(state)).rows[0].waits === "ClientWrite", "the server waits");
-        stream.destroy();
-        await closed(stream);
-        await until(async () => (await observer.query(state)).rows[0].state === "idle", "the server is idle");
-        deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-        // Leaving a loop has the same effect.
-        for await (const chunk of client.query(given.copy.to("copy (select generate_series(1, 10000000)) to stdout"))) {
-          assert((chunk as Buffer).length > 0);
-          break;
-        }
-        deepEqual((await client.query("select 2 as a")).rows, [{ a: 2 }]);
-      }),
-    ),
-
-  "a cancel that is lost is sent again, and no cancel hits the next query": (given) =>
-    withClient(given, async (client) => {
-      const { connection } = client as unknown as { connection: { cancel(): Promise<void> } };
-      const cancel = connection.cancel.bind(connection);
-      let sent = 0;
-      connection.cancel = () => (sent++ % 2 ? cancel() : Promise.resolve());
-      const long = "copy (select repeat('x', 1000) from generate_series(1, 3000000)) to stdout";
-      const stream = client.query(given.copy.to(long));
+  "to: the server waits while the stream is not read, and destroy ends its COPY": overClient(async (client, given) =>
+    withClient(given, async (observer) => {
+      const stream = client.query(
+        given.copy.to("copy (select repeat('x', 1000) from generate_series(1, 10000000)) to stdout"),
+      );
       await new Promise((resolve) => stream.once("readable", resolve));
+      const state = `select state, wait_event as waits from pg_stat_activity where pid = ${client.processID}`;
+      const { rows } = await observer.query(state);
+      equal(rows[0].state, "active");
+      await until(async () => (await observer.query(state)).rows[0].waits === "ClientWrite", "the server waits");
       stream.destroy();
       await closed(stream);
-      const all = sent;
-      assert(all >= 2, "it was sent again"); // and again, when the server takes its time
-      const { rows } = await client.query("select pg_sleep(0.7), 1 as a");
-      deepEqual([rows[0].a, sent], [1, all]);
+      await until(async () => (await observer.query(state)).rows[0].state === "idle", "the server is idle");
+      deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      // Leaving a loop has the same effect.
+      for await (const chunk of client.query(given.copy.to("copy (select generate_series(1, 10000000)) to stdout"))) {
+        assert((chunk as Buffer).length > 0);
+        break;
+      }
+      deepEqual((await client.query("select 2 as a")).rows, [{ a: 2 }]);
     }),
+  ),
 
-  "from: destroy before its turn, before the server is ready, in the middle and after the end": (given) =>
-    withClient(given, async (client) => {
+  "a cancel that is lost is sent again, and no cancel hits the next query": overClient(async (client, given) => {
+    const { connection } = client as unknown as { connection: { cancel(): Promise<void> } };
+    const cancel = connection.cancel.bind(connection);
+    let sent = 0;
+    connection.cancel = () => (sent++ % 2 ? cancel() : Promise.resolve());
+    const long = "copy (select repeat('x', 1000) from generate_series(1, 3000000)) to stdout";
+    const stream = client.query(given.copy.to(long));
+    await new Promise((resolve) => stream.once("readable", resolve));
+    stream.destroy();
+    await closed(stream);
+    const all = sent;
+    assert(all >= 2, "it was sent again"); // and again, when the server takes its time
+    const { rows } = await client.query("select pg_sleep(0.7), 1 as a");
+    deepEqual([rows[0].a, sent], [1, all]);
+  }),
+
+  "from: destroy before its turn, before the server is ready, in the middle and after the end": overClient(
+    async (client, given) => {
       await table(client);
       const { from } = given.copy;
       const early = client.query(from("copy t_copy from stdin"));
@@ -267,47 +271,44 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       ended.destroy();
       await closed(ended);
       equal(await count(client), 0);
-    }),
+    },
+  ),
 
-  "signals abort before the start and in the middle": (given) =>
-    withClient(given, async (client) => {
-      await table(client);
-      const { from, to } = given.copy;
-      const signal = AbortSignal.abort();
-      equal((await failureOf(client.query(from("copy t_copy from stdin", { signal })))).name, "AbortError");
-      equal((await failureOf(client.query(to("copy t_copy to stdout", { signal })))).name, "AbortError");
-      const abort = new AbortController();
-      const reading = client.query(
-        to("copy (select generate_series(1, 10000000)) to stdout", { signal: abort.signal }),
-      );
-      reading.once("data", () => abort.abort());
-      equal((await failureOf(reading)).name, "AbortError");
-      const writing = new AbortController();
-      const written = client.query(from("copy t_copy from stdin", { signal: writing.signal }));
-      written.write("1\tAnn\n", () => writing.abort());
-      equal((await failureOf(written)).name, "AbortError");
-      const another = new AbortController();
-      const { source } = endless();
-      const into = client.query(from("copy t_copy from stdin"));
-      setTimeout(() => another.abort(), 100);
-      equal((await assert.rejects(pipeline(source, into, { signal: another.signal }))).name, "AbortError");
-      equal(await count(client), 0);
-    }),
+  "signals abort before the start and in the middle": overClient(async (client, given) => {
+    await table(client);
+    const { from, to } = given.copy;
+    const signal = AbortSignal.abort();
+    equal((await failureOf(client.query(from("copy t_copy from stdin", { signal })))).name, "AbortError");
+    equal((await failureOf(client.query(to("copy t_copy to stdout", { signal })))).name, "AbortError");
+    const abort = new AbortController();
+    const reading = client.query(to("copy (select generate_series(1, 10000000)) to stdout", { signal: abort.signal }));
+    reading.once("data", () => abort.abort());
+    equal((await failureOf(reading)).name, "AbortError");
+    const writing = new AbortController();
+    const written = client.query(from("copy t_copy from stdin", { signal: writing.signal }));
+    written.write("1\tAnn\n", () => writing.abort());
+    equal((await failureOf(written)).name, "AbortError");
+    const another = new AbortController();
+    const { source } = endless();
+    const into = client.query(from("copy t_copy from stdin"));
+    setTimeout(() => another.abort(), 100);
+    equal((await assert.rejects(pipeline(source, into, { signal: another.signal }))).name, "AbortError");
+    equal(await count(client), 0);
+  }),
 
-  "a statement of another kind is refused, and the client still works": (given) =>
-    withClient(given, async (client) => {
-      await table(client);
-      const { from, to, both } = given.copy;
-      match((await failureOf(client.query(from("select 1")).end())).message, /from\(\) wants a COPY/);
-      match((await failureOf(client.query(from("copy t_copy to stdout")).end("1"))).message, /from\(\) wants a COPY/);
-      match((await failureOf(client.query(to("select 1")))).message, /to\(\) wants a COPY/);
-      match((await failureOf(client.query(to("copy t_copy from stdin")))).message, /to\(\) reads/);
-      match((await failureOf(client.query(both("select 1")))).message, /both\(\) wants/);
-      match((await failureOf(client.query(both("copy t_copy from stdin")))).message, /both\(\) is for replication/);
-      const twice = client.query(from("copy t_copy from stdin; copy t_copy from stdin")).end("1\tAnn\n");
-      match((await failureOf(twice)).message, /one COPY/);
-      equal(await count(client), 0);
-    }),
+  "a statement of another kind is refused, and the client still works": overClient(async (client, given) => {
+    await table(client);
+    const { from, to, both } = given.copy;
+    match((await failureOf(client.query(from("select 1")).end())).message, /from\(\) wants a COPY/);
+    match((await failureOf(client.query(from("copy t_copy to stdout")).end("1"))).message, /from\(\) wants a COPY/);
+    match((await failureOf(client.query(to("select 1")))).message, /to\(\) wants a COPY/);
+    match((await failureOf(client.query(to("copy t_copy from stdin")))).message, /to\(\) reads/);
+    match((await failureOf(client.query(both("select 1")))).message, /both\(\) wants/);
+    match((await failureOf(client.query(both("copy t_copy from stdin")))).message, /both\(\) is for replication/);
+    const twice = client.query(from("copy t_copy from stdin; copy t_copy from stdin")).end("1\tAnn\n");
+    match((await failureOf(twice)).message, /one COPY/);
+    equal(await count(client), 0);
+  }),
 
   "a connection that ends also ends the stream": async (given) => {
     const client = new given.pg.Client(given.url);
@@ -330,22 +331,20 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
     match((await ended).message, /Connection terminated/);
   },
 
-  "query_timeout ends the COPY, and does not touch a COPY that ends in time": (given) =>
-    withClient(
-      given,
-      async (client) => {
-        await table(client);
-        const { from, to } = given.copy;
-        const error = await failureOf(client.query(to("copy (select pg_sleep(60)) to stdout")));
-        equal(error.message, "Query read timeout");
-        const waiting = client.query(from("copy t_copy from stdin"));
-        match((await failureOf(waiting)).message, /COPY from stdin failed: Query read timeout/);
-        await finished(client.query(from("copy t_copy from stdin")).end("1\tAnn\n"));
-        await pause(500);
-        equal(await count(client), 1);
-      },
-      { query_timeout: 400 },
-    ),
+  "query_timeout ends the COPY, and does not touch a COPY that ends in time": overClient(
+    async (client, given) => {
+      await table(client);
+      const { from, to } = given.copy;
+      const error = await failureOf(client.query(to("copy (select pg_sleep(60)) to stdout")));
+      equal(error.message, "Query read timeout");
+      const waiting = client.query(from("copy t_copy from stdin"));
+      match((await failureOf(waiting)).message, /COPY from stdin failed: Query read timeout/);
+      await finished(client.query(from("copy t_copy from stdin")).end("1\tAnn\n"));
+      await pause(500);
+      equal(await count(client), 1);
+    },
+    { query_timeout: 400 },
+  ),
 
   "a callback of query is called at the end, and a pool's client can be used again": async (given) => {
     const pool = new given.pg.Pool({ connectionString: given.url, max: 1 });
@@ -366,8 +365,8 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
     await pool.end();
   },
 
-  "both: the server's log arrives in whole messages, replies are sent, and the session survives": (given) =>
-    withClient(given, (writer) =>
+  "both: the server's log arrives in whole messages, replies are sent, and the session survives": overClient(
+    async (writer, given) =>
       withClient(
         { ...given, url: given.superuserUrl },
         async (client) => {
@@ -406,5 +405,5 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
         },
         { replication: "database" },
       ),
-    ),
+  ),
 };

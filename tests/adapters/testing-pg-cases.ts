@@ -131,12 +131,7 @@ export const pgCases: Record<string, Case> = {
     await client.query(INSERT, ["a"]);
     client.release();
     equal(await pgNames(db), []);
-    try {
-      client.release();
-      throw new Error("it was taken");
-    } catch (error) {
-      assert((error as Error).message.includes("already been released"), (error as Error).message);
-    }
+    assert.match((await assert.rejects((async () => client.release())())).message, /already been released/);
     await db.end();
     equal(await pgNames(db), [], "end() of the code under test leaves the pool open");
   }),

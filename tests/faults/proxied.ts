@@ -1,32 +1,28 @@
 // A client whose bytes pass through a counting proxy, and a reader of its streams.
 import type { Context } from "../integration/context.ts";
-import { FaultHost, type ProxyOptions } from "./control.ts";
+import { FaultHost, type ProxyOptions, type ProxyReport } from "./control.ts";
 
 /** Starts a proxy in front of the case's server. Returns it with options that lead through it. */
-export async function through(t: Context, options: ProxyOptions = {}) {
+export async function through(t: Context, given: ProxyOptions = {}) {
   const { host, port } = t.server;
-  const proxy = await new FaultHost(t.faults).proxy({ host, port }, options);
+  const proxy = await new FaultHost(t.faults).proxy({ host, port }, given);
+  let reports: Promise<ProxyReport[]> | undefined;
+  const close = () => (reports ??= proxy.close());
+  t.after(close);
   // Shapes are cached per port, so each case begins without known shapes.
-  return { proxy, options: { ...t.options, host: proxy.host, port: proxy.port } };
+  return { proxy: { ...proxy, close }, options: { host: proxy.host, port: proxy.port } };
 }
 
 /**
- * Runs `work` with options for a database that no client of this process has met. A port may be reused, and then its
- * login and statements would be known.
+ * Creates a database that no client of this process has met. A port may be reused, and then its login and statements
+ * would be known.
  */
-export async function withNewDatabase<Options extends object>(
-  t: Context,
-  options: Options,
-  work: (options: Options & { database: string }) => Promise<void>,
-): Promise<void> {
+export async function newDatabase(t: Context): Promise<{ database: string }> {
   const database = `flights_${Math.random().toString(36).slice(2)}`;
   // Sessions of other tests in template1 would block this statement.
   await t.side(`create database ${database} template template0`);
-  try {
-    await work({ ...options, database });
-  } finally {
-    await t.side(`drop database ${database} with (force)`);
-  }
+  t.after(() => t.side(`drop database ${database} with (force)`));
+  return { database };
 }
 
 /** Returns the whole text of a stream, and its error if it fails. */

@@ -1,5 +1,6 @@
 // Assertions that work in every runtime. workerd is why they exist: neither vitest's `expect` nor node:assert is sure
-// to be there. They have the names of node:assert/strict. A failure's message shows both sides.
+// to be there. They have the names of node:assert/strict where it has such an assertion. A failure's message shows both
+// sides.
 export class AssertionError extends Error {
   override name = "AssertionError";
 }
@@ -38,6 +39,13 @@ assert.rejects = async (
   }
   return error;
 };
+
+/** Returns the error, which must have this code: `await assert.code(promise, "AUTH_FAILED")`. */
+assert.code = (promise: Promise<unknown>, code: string) => assert.rejects(promise, { code });
+
+/** Checks the rows of a result: `await assert.rows(client.query("select 1 as n"), [{ n: 1 }])`. */
+assert.rows = async (result: Promise<{ rows: unknown[] }>, expected: unknown[], message = "") =>
+  assert.deepEqual((await result).rows, expected, message);
 
 function differ(actual: unknown, expected: unknown, message: string) {
   return new AssertionError(`${message && `${message}: `}expected ${show(expected)}, got ${show(actual)}`);

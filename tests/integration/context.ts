@@ -26,9 +26,11 @@ export interface TestServers {
   quick?: true;
 }
 
-export interface Context {
+/** Where a case runs, and with which server. */
+export interface Setting {
   server: Server;
   tls: boolean;
+  /** A case may ask for it only if it says by `differs` what a runtime changes. */
   runtime: Runtime;
   pgz: typeof pgz;
   assert: typeof assert;
@@ -51,6 +53,16 @@ export interface Context {
   faults: string;
 }
 
+/** A case's setting, and what it opens there. */
+export interface Context extends Setting {
+  /** Connects with this case's options and with these. The client is closed after the case. */
+  client(options?: pgz.Options): Promise<pgz.Client>;
+  /** Makes such a pool. After the case it is closed, and must have no connection then. */
+  pool(options?: pgz.PoolOptions): pgz.Pool;
+  /** Runs `work` after the case, whatever its outcome. What was opened last is closed first. */
+  after(work: () => unknown): void;
+}
+
 /**
  * What a runtime brings itself, so that a case which depends on it can have another outcome there:
  *
@@ -69,11 +81,11 @@ export interface Context {
  */
 export type Difference = "sockets" | "tls" | "crypto" | "streams" | "timers" | "text" | "engine" | "modules";
 
-export interface Case {
-  name: string;
+/** How a case is registered (registrations.ts). */
+export interface Registered {
   /**
    * Set if its outcome depends on what a runtime brings itself. In `make test` the other cases run in Node only, and
-   * plain only; a release runs every case in each runtime, plain and under TLS (registrations.ts).
+   * plain only; a release runs every case in each runtime, plain and under TLS.
    */
   differs?: readonly Difference[];
   /** Needs the roles of our test servers, so it is not registered for the server of DATABASE_URL. */
@@ -84,19 +96,68 @@ export interface Case {
   both?: true;
   /** Takes more than a second and a half, mostly waiting: `make quick` leaves it out. */
   slow?: true;
-  run(t: Context): Promise<void>;
 }
 
-/** Says what can differ, for all these cases. */
-export const differing = (differs: readonly Difference[], all: readonly Case[]): Case[] =>
-  all.map((one) => ({ differs, ...one }));
+export interface Case extends Registered {
+  name: string;
+  run(setting: Setting): Promise<void>;
+}
+
+type Run = (t: Context) => Promise<void>;
+/** Cases by name. One that is registered everywhere is only its function. */
+export type Cases = Readonly<Record<string, Run | (Registered & { run: Run })>>;
+
+/** Returns these cases, all of which are also registered in the common way. */
+export const casesOf = (all: Cases, common: Registered = {}): Case[] =>
+  Object.entries(all).map(([name, one]) => {
+    const { run, ...own } = typeof one === "function" ? { run: one } : one;
+    const registered = { ...common, ...own };
+    return { name, ...registered, run: (setting) => perform(name, registered, run, setting) };
+  });
+
+async function perform(name: string, { differs }: Registered, run: Run, setting: Setting): Promise<void> {
+  const ends: (() => unknown)[] = [];
+  const t: Context = {
+    ...setting,
+    get runtime() {
+      if (!differs) throw new Error(`"${name}" asks for the runtime, and does not say what differs there`);
+      return setting.runtime;
+    },
+    async client(options) {
+      const client = await setting.pgz.connect({ ...setting.options, ...options });
+      ends.push(() => client.close());
+      return client;
+    },
+    pool(options) {
+      const pool = setting.pgz.createPool({ ...setting.options, ...options });
+      ends.push(async () => {
+        await pool.close({ timeout: 0 });
+        assert.equal(pool.stats().total, 0, "connections after close()");
+      });
+      return pool;
+    },
+    after: (work) => void ends.push(work),
+  };
+  const errors: unknown[] = [];
+  const attempt = async (work: () => unknown) => {
+    try {
+      await work();
+    } catch (error) {
+      errors.push(error);
+    }
+  };
+  await attempt(() => run(t));
+  for (const end of ends.reverse()) await attempt(end);
+  // A later error may follow from the case's own.
+  if (errors.length > 0) throw errors[0];
+}
 
 export function context(
   runtime: Runtime,
   driver: typeof pgz,
   { server, tls }: { server: Server; tls: boolean },
   { side, faults }: TestServers,
-): Context {
+): Setting {
   const { host, port, database, user, password, caPem } = server;
   // workerd takes its CA from the process environment, and has no socket option for it.
   const ca = tls && runtime !== "workerd" && caPem !== undefined ? { ca: caPem } : {};

@@ -17,7 +17,7 @@ test.each(dates)("channels work in workerd with nodejs_compat and compatibility 
   const options = { compatibilityFlags: ["nodejs_compat"], compatibilityDate };
   const worker = await startWorker({ entry, caFile: server.caFile, options });
   try {
-    for (const { name } of channels) {
+    for (const name of Object.keys(channels)) {
       const task: Task = { name, server, tls: false, servers };
       const response = await fetch(worker.url, { method: "POST", body: JSON.stringify(task) });
       expect(await response.json(), name).toEqual({ ok: true });

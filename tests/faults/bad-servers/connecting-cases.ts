@@ -52,7 +52,7 @@ export const connectingCases: BadServerCase[] = [
   atConnect("fin on accept", /^(CONNECTION_LOST|CONNECT_FAILED)$/, { name: "ConnectionError" }),
   atConnect("rst on accept", /^(CONNECTION_LOST|CONNECT_FAILED)$/, { name: "ConnectionError" }),
   atConnect("http server that closes", nonsense, { name: "ProtocolError", differs: "sockets" }),
-  atConnect("http server that waits", nonsense),
+  atConnect("http server that waits", nonsense, { differs: "sockets" }),
   atConnect("http server that waits", nonsense, { with: "TLS asked for", tls: true }),
   atConnect("ssh banner", nonsense),
   // 'S' with more bytes after it
@@ -76,15 +76,15 @@ export const connectingCases: BadServerCase[] = [
   atConnect("one notice every 50 ms", "CONNECT_TIMEOUT", silent), // the deadline is over all, not per message
 
   // Frames
-  atConnect("length 0", nonsense),
+  atConnect("length 0", nonsense, { differs: "sockets" }), // uncaught in pg
   atConnect("length 3", nonsense),
   atConnect("length -1", nonsense),
   atConnect("length 0x7fffffff", nonsense),
 
   // ErrorResponse
-  atConnect("error without final NUL", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/), // pg spins for ever
+  atConnect("error without final NUL", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/), // pg spins for ever, CVE-2022-41862
   atConnect("error without field terminator", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
-  atConnect("error without SQLSTATE", "(empty)", { name: "PostgresError" }), // PgBouncer crashed
+  atConnect("error without SQLSTATE", "(empty)", { name: "PostgresError" }), // PgBouncer crashed, CVE-2026-6666
   atConnect("error without any field", /^(\(empty\)|NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
   atConnect("error with an empty body", /^(\(empty\)|NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
   atConnect("error 53300", "53300", { name: "PostgresError" }),

@@ -29,35 +29,18 @@ const withRows = {
     query?.text !== scriptedRows && `rows ${query?.text}`,
 };
 
+/**
+ * Texts of each kind that are no value: src/types/from_text/tests has those that each type refuses. JSON.parse refuses
+ * json, at the end of the result.
+ */
 const values: BadServerCase[] = [
   ...[
-    "bool maybe",
     "int4 abc",
-    "int4 without a digit",
-    "float8 1.5.5",
-    "numeric 1,5",
-    "date infinity-ish",
-    "date of month 13",
-    "timestamp without time",
     "timestamptz with a zone's name",
-    "interval of apples",
-    "bytea of half a byte",
     "int4[] that does not end",
-    "int4[] with too many ends",
-    "int4[] of uneven depth",
-    "int4[] of words",
-    "int4range without an end",
-    "int2 of 40000",
-    "int4 of 2^31",
-    "int8 of 2^63",
-    "time 25 o'clock",
-    "uuid cut short",
-    "point of one number",
+    "json cut short",
+    "jsonb cut short",
   ].map((name) =>
-    inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "same connection", name: "ProtocolError" }),
-  ),
-  // JSON.parse finds this, at the end of the result.
-  ...["json cut short", "jsonb cut short"].map((name) =>
     inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "same connection", name: "ProtocolError" }),
   ),
   // The same happens in binary.

@@ -43,10 +43,10 @@ export const statementCases: BadServerCase[] = [
   inQuery("no RowDescription", unexpected, { ...lost, ways: ["described", "described stream", "last"] }),
 
   // Rows
-  inQuery("row with a field of length -2", protocol, mortal), // taken for NULL by libpq, pg and postgres.js
+  inQuery("row with a field of length -2", protocol, mortal), // NULL for libpq, pg and postgres.js, CVE-2026-4427
   inQuery("row with a field of length -2147483648", protocol, mortal),
-  inQuery("row with a field past its end", protocol, mortal), // pg gives the next messages as data
-  inQuery("row with a huge field", protocol, mortal),
+  inQuery("row with a field past its end", protocol, mortal), // pg gives the next messages as data, CVE-2026-32286
+  inQuery("row with a huge field", protocol, mortal), // CVE-2025-12818, CVE-2026-6477
   inQuery("row with fewer fields", protocol, everywhere), // RUSTSEC-2026-0178
   inQuery("row with more fields", protocol, mortal),
   inQuery("row with trailing bytes", protocol, mortal),
@@ -55,6 +55,7 @@ export const statementCases: BadServerCase[] = [
   inQuery("row with one byte", protocol, mortal),
   inQuery("row cut in a length", protocol, mortal),
   // A first run continues to its end, so that the error can say that the statement has run.
+  // RUSTSEC-2026-0180
   inQuery("row whose int4 has 3 bytes", "INVALID_VALUE", {
     ...mortal,
     otherwise: { together: { again: "same connection" } },

@@ -2,9 +2,9 @@
 // without that module (Workers without nodejs_compat; tests/workerd/channels.test.ts has it) makes its calls as usual.
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type * as diagnostics from "node:diagnostics_channel";
-import type { Enter, Observer, Pool } from "../../../js/index.ts";
-import type { Case, Context } from "../context.ts";
-import { text, withClient } from "./helpers.ts";
+import type { Enter, Observer } from "../../../js/index.ts";
+import type { Cases } from "../context.ts";
+import { text } from "./helpers.ts";
 
 const KINDS = ["query", "batch", "copy", "connect", "acquire"] as const;
 const PARTS = ["start", "end", "asyncStart", "asyncEnd", "error"] as const;
@@ -42,173 +42,138 @@ async function published(work: () => Promise<void>): Promise<Message[] | undefin
   return module && [...seen.values()];
 }
 
-async function withPool(t: Context, options: object, work: (pool: Pool) => Promise<void>): Promise<void> {
-  await using pool = t.pgz.createPool({ ...t.options, max: 1, ...options });
-  await work(pool);
-}
-
 const WELL = ["start", "end", "asyncStart", "asyncEnd"];
 const BADLY = ["start", "end", "error", "asyncStart", "asyncEnd"];
 
-export const channels: Case[] = [
-  {
-    name: "tracing channels report calls, connects and acquisitions in the documented order, without values",
-    async run(t) {
-      const { sql } = t.pgz;
-      const { host: serverAddress, port: serverPort, database } = t.options;
-      const messages = await published(async () => {
-        await withPool(t, {}, async (pool) => {
-          await pool.query(sql`select ${"secret value"}::text as t`);
-          await pool.batch([sql`select ${"secret value"}::text as t`, "select 2"]);
-          await text(await pool.copyTo("copy (select generate_series(1, 3)) to stdout"));
-          await t.assert.rejects(pool.query("select 1/0"), { code: "22012" });
-          await t.assert.rejects(pool.query("select 1", { signal: AbortSignal.abort() }), { code: "ABORTED" });
-        });
-        await t.assert.rejects(t.pgz.connect({ ...t.options, database: "no such database" }), { code: "3D000" });
+export const channels: Cases = {
+  async "tracing channels report calls, connects and acquisitions in the documented order, without values"(t) {
+    const { sql } = t.pgz;
+    const { host: serverAddress, port: serverPort, database } = t.options;
+    const messages = await published(async () => {
+      const pool = t.pool({ max: 1 });
+      await pool.query(sql`select ${"secret value"}::text as t`);
+      await pool.batch([sql`select ${"secret value"}::text as t`, "select 2"]);
+      await text(await pool.copyTo("copy (select generate_series(1, 3)) to stdout"));
+      await t.assert.code(pool.query("select 1/0"), "22012");
+      await t.assert.code(pool.query("select 1", { signal: AbortSignal.abort() }), "ABORTED");
+      await t.assert.code(t.pgz.connect({ ...t.options, database: "no such database" }), "3D000");
+    });
+    if (!messages) return t.assert.equal(t.runtime, "workerd");
+    const brief = messages
+      .filter(({ kind }) => kind !== "acquire")
+      .map(({ kind, parts, query, rows, command, error }) => {
+        // A batch has a command tag for each item, and none for itself.
+        const tag = kind === "batch" ? undefined : command;
+        return [kind, parts, query, rows, tag, (error as { code?: string } | undefined)?.code];
       });
-      if (!messages) return t.assert.equal(t.runtime, "workerd");
-      const brief = messages
-        .filter(({ kind }) => kind !== "acquire")
-        .map(({ kind, parts, query, rows, command, error }) => {
-          // A batch has a command tag for each item, and none for itself.
-          const tag = kind === "batch" ? undefined : command;
-          return [kind, parts, query, rows, tag, (error as { code?: string } | undefined)?.code];
-        });
-      t.assert.deepEqual(brief, [
-        ["query", WELL, "select $1::text as t", 1, "SELECT", undefined],
-        ["connect", WELL, undefined, undefined, undefined, undefined],
-        ["batch", WELL, "/* batch of 2 */ select $1::text as t", 2, undefined, undefined],
-        ["copy", WELL, "copy (select generate_series(1, 3)) to stdout", 3, "COPY", undefined],
-        ["query", BADLY, "select 1/0", null, "", "22012"],
-        ["query", BADLY, "select 1", null, "", "ABORTED"],
-        ["connect", BADLY, undefined, undefined, undefined, "3D000"],
-      ]);
-      const acquired = messages.filter(({ kind }) => kind === "acquire");
+    t.assert.deepEqual(brief, [
+      ["query", WELL, "select $1::text as t", 1, "SELECT", undefined],
+      ["connect", WELL, undefined, undefined, undefined, undefined],
+      ["batch", WELL, "/* batch of 2 */ select $1::text as t", 2, undefined, undefined],
+      ["copy", WELL, "copy (select generate_series(1, 3)) to stdout", 3, "COPY", undefined],
+      ["query", BADLY, "select 1/0", null, "", "22012"],
+      ["query", BADLY, "select 1", null, "", "ABORTED"],
+      ["connect", BADLY, undefined, undefined, undefined, "3D000"],
+    ]);
+    const acquired = messages.filter(({ kind }) => kind === "acquire");
+    t.assert.deepEqual(
+      acquired.map(({ parts }) => parts),
+      [WELL, WELL, WELL, WELL],
+    );
+    for (const message of messages.slice(0, -1)) {
       t.assert.deepEqual(
-        acquired.map(({ parts }) => parts),
-        [WELL, WELL, WELL, WELL],
+        [message["serverAddress"], message["serverPort"], message["database"]],
+        [serverAddress, serverPort, database],
       );
-      for (const message of messages.slice(0, -1)) {
-        t.assert.deepEqual(
-          [message["serverAddress"], message["serverPort"], message["database"]],
-          [serverAddress, serverPort, database],
-        );
-      }
-      t.assert.deepEqual(messages[3]?.kind === "batch" && messages[3]["queries"], ["select $1::text as t", "select 2"]);
-      t.assert.equal(JSON.stringify(messages).includes("secret value"), false);
-      t.assert.equal(JSON.stringify(messages).includes(t.options.password), false);
-    },
+    }
+    t.assert.deepEqual(messages[3]?.kind === "batch" && messages[3]["queries"], ["select $1::text as t", "select 2"]);
+    t.assert.equal(JSON.stringify(messages).includes("secret value"), false);
+    t.assert.equal(JSON.stringify(messages).includes(t.options.password), false);
   },
-  {
-    name: "channel messages have parameter values only when asked to, and nothing is published without a subscriber",
-    async run(t) {
-      const { sql } = t.pgz;
-      await withClient(
-        t,
-        async (client) => {
-          const messages = await published(async () => {
-            await client.query(sql`select ${"shown"}::text as t`);
-            await client.batch([sql`select ${"not of a batch"}::text as t`]);
-          });
-          t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-          if (!messages) return t.assert.equal(t.runtime, "workerd");
-          t.assert.deepEqual(
-            messages.map(({ kind, values }) => [kind, values]),
-            [
-              ["query", ["shown"]],
-              ["batch", undefined],
-            ],
-          );
-        },
-        { observeParameters: true },
-      );
-    },
+  async "channel messages have parameter values only when asked to, and nothing is published without a subscriber"(t) {
+    const { sql } = t.pgz;
+    const client = await t.client({ observeParameters: true });
+    const messages = await published(async () => {
+      await client.query(sql`select ${"shown"}::text as t`);
+      await client.batch([sql`select ${"not of a batch"}::text as t`]);
+    });
+    await t.assert.rows(client.query("select 1 as a"), [{ a: 1 }]);
+    if (!messages) return t.assert.equal(t.runtime, "workerd");
+    const values = messages.map(({ kind, values }) => [kind, values]);
+    t.assert.deepEqual(values, [
+      ["query", ["shown"]],
+      ["batch", undefined],
+    ]);
   },
-  {
-    name: "the observer and the channels report the same calls",
-    async run(t) {
-      const heard: string[] = [];
-      const observer: Observer = {
+  async "the observer and the channels report the same calls"(t) {
+    const heard: string[] = [];
+    const client = await t.client({
+      observer: {
         onQueryStart: ({ text }) => void heard.push(text),
         onNotice: ({ message }) => void heard.push(message!),
-      };
-      await withClient(
-        t,
-        async (client) => {
-          const messages = await published(async () => {
-            await client.exec("do $$ begin raise notice 'one'; end $$");
-          });
-          t.assert.deepEqual(heard, ["do $$ begin raise notice 'one'; end $$", "one"]);
-          if (messages) t.assert.equal(messages[0]?.["query"], heard[0]);
-        },
-        { observer },
-      );
-    },
+      },
+    });
+    const raise = "do $$ begin raise notice 'one'; end $$";
+    const messages = await published(async () => void (await client.exec(raise)));
+    t.assert.deepEqual(heard, [raise, "one"]);
+    if (messages) t.assert.equal(messages[0]?.["query"], heard[0]);
   },
-  {
-    name: "a call runs in the context its observer gives, even through a pool's queue, and its caller keeps its own context",
-    async run(t) {
-      const hooks = builtin<{ AsyncLocalStorage: typeof AsyncLocalStorage }>("node:async_hooks");
-      if (!hooks) return t.assert.equal(t.runtime, "workerd");
-      const storage = new hooks.AsyncLocalStorage<string>();
-      const seen: string[] = [];
+  async "a call runs in the context its observer gives, even through a pool's queue, and its caller keeps its own context"(
+    t,
+  ) {
+    const hooks = builtin<{ AsyncLocalStorage: typeof AsyncLocalStorage }>("node:async_hooks");
+    if (!hooks) return t.assert.equal(t.runtime, "workerd");
+    const storage = new hooks.AsyncLocalStorage<string>();
+    const seen: string[] = [];
+    const observer: Observer = {
+      onQueryStart: ({ text }) => {
+        const parent = storage.getStore();
+        return (work) => storage.run(`${parent}/${text}`, work);
+      },
+      onAcquireStart: () => void seen.push(`acquire in ${storage.getStore()}`),
+      onConnectStart: () => void seen.push(`connect in ${storage.getStore()}`),
+    };
+    const types = { text: (value: string) => `${value} in ${storage.getStore()}` };
+    const pool = t.pool({ max: 1, observer, types });
+    const ask = async (caller: string) => {
+      const { rows } = await pool.query<{ t: string }>(`select '${caller}'::text as t`);
+      t.assert.equal(storage.getStore(), caller);
+      return rows[0]!.t.split(" in ")[0];
+    };
+    const callers = ["a", "b", "c"];
+    const answers = await Promise.all(callers.map((caller) => storage.run(caller, () => ask(caller))));
+    t.assert.deepEqual(answers, callers);
+    const inCall = (caller: string) => `in ${caller}/select '${caller}'::text as t`;
+    t.assert.deepEqual(seen.sort(), [
+      `acquire ${inCall("a")}`,
+      `acquire ${inCall("b")}`,
+      `acquire ${inCall("c")}`,
+      `connect ${inCall("a")}`,
+    ]);
+  },
+  async "an observer that misuses the work it is given to run changes no result"(t) {
+    const wrong: Enter[] = [
+      () => {},
+      (work) => (work(), work()),
+      () => {
+        throw new Error("a bad observer");
+      },
+      (work) => {
+        work();
+        throw new Error("a bad observer");
+      },
+      (work) => setTimeout(work, 10),
+    ];
+    for (const enter of wrong) {
       const observer: Observer = {
-        onQueryStart: ({ text }) => {
-          const parent = storage.getStore();
-          return (work) => storage.run(`${parent}/${text}`, work);
-        },
-        onAcquireStart: () => void seen.push(`acquire in ${storage.getStore()}`),
-        onConnectStart: () => void seen.push(`connect in ${storage.getStore()}`),
+        onQueryStart: () => enter,
+        onAcquireStart: () => enter,
+        onConnectStart: () => enter,
       };
-      const types = { text: (value: string) => `${value} in ${storage.getStore()}` };
-      await withPool(t, { observer, types }, async (pool) => {
-        const ask = async (caller: string) => {
-          const { rows } = await pool.query<{ t: string }>(`select '${caller}'::text as t`);
-          t.assert.equal(storage.getStore(), caller);
-          return rows[0]!.t;
-        };
-        const answers = await Promise.all(["a", "b", "c"].map((caller) => storage.run(caller, () => ask(caller))));
-        t.assert.deepEqual(
-          answers.map((answer) => answer.split(" in ")[0]),
-          ["a", "b", "c"],
-        );
-      });
-      const inCall = (caller: string) => `in ${caller}/select '${caller}'::text as t`;
-      t.assert.deepEqual(seen.sort(), [
-        `acquire ${inCall("a")}`,
-        `acquire ${inCall("b")}`,
-        `acquire ${inCall("c")}`,
-        `connect ${inCall("a")}`,
-      ]);
-    },
+      const pool = t.pool({ max: 1, observer });
+      await t.assert.rows(pool.query("select 1 as a"), [{ a: 1 }]);
+      t.assert.equal((await pool.exec("select 1")).rowCount, 1);
+      t.assert.deepEqual([pool.stats().acquires, pool.stats().queries], [2, 2]);
+    }
   },
-  {
-    name: "an observer that misuses the work it is given to run changes no result",
-    async run(t) {
-      const wrong: Enter[] = [
-        () => {},
-        (work) => (work(), work()),
-        () => {
-          throw new Error("a bad observer");
-        },
-        (work) => {
-          work();
-          throw new Error("a bad observer");
-        },
-        (work) => setTimeout(work, 10),
-      ];
-      for (const enter of wrong) {
-        const observer: Observer = {
-          onQueryStart: () => enter,
-          onAcquireStart: () => enter,
-          onConnectStart: () => enter,
-        };
-        await withPool(t, { observer }, async (pool) => {
-          t.assert.deepEqual((await pool.query("select 1 as a")).rows, [{ a: 1 }]);
-          t.assert.equal((await pool.exec("select 1")).rowCount, 1);
-          t.assert.deepEqual([pool.stats().acquires, pool.stats().queries], [2, 2]);
-        });
-      }
-    },
-  },
-];
+};

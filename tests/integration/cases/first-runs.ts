@@ -1,8 +1,8 @@
 // Statements that have not been described: they run in one flight, as text, and their results do not differ from later
 // runs.
 import type { Client, StreamOptions } from "../../../js/index.ts";
-import type { Case, Context } from "../context.ts";
-import { abortedAt, gone, newMark, text, unseen, withClient, withSchema } from "./helpers.ts";
+import type { Cases } from "../context.ts";
+import { abortedAt, codeOf, namesOf, newMark, newSchema, text, unseen } from "./helpers.ts";
 
 /** Returns how many flights `work` took. */
 async function flights(client: Client, work: () => Promise<unknown>): Promise<number> {
@@ -40,446 +40,362 @@ const fill = (client: Client, schema: string, name: string, count: number) =>
 const digits = (count: number) => Array.from({ length: count }, (_, at) => String(at + 1)).join("").length;
 
 /** Returns the same statement as one that has never run: a comment makes it another text. */
-const fresh = (t: Context, query: string) => `${query} /* ${newMark(t)} */`;
+const fresh = (query: string) => `${query} /* ${newMark()} */`;
 
-export const firstRuns: Case[] = [
-  {
-    name: "an unknown statement takes one flight, and gives the same result as when it is known",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const once = fresh(t, `select ${VALUES}`);
-        const results: string[] = [];
-        const run = async () => void results.push(shown((await client.query(once)).rows));
-        for (let time = 0; time < 3; time++) t.assert.equal(await flights(client, run), 1, `run ${time}`);
-        t.assert.equal(results[0], results[1]);
-        t.assert.equal(results[1], results[2]);
-        for (const options of [
-          { dates: "date", int8: "bigint" },
-          { bytea: "base64", numeric: "number" },
-        ] as const) {
-          const query = fresh(t, `select ${VALUES}`);
-          const first = await client.query(query, options);
-          t.assert.equal(shown(first.rows), shown((await client.query(query, options)).rows));
-        }
-      }),
+export const firstRuns: Cases = {
+  async "an unknown statement takes one flight, and gives the same result as when it is known"(t) {
+    const client = await t.client();
+    const once = fresh(`select ${VALUES}`);
+    const results: string[] = [];
+    const run = async () => void results.push(shown((await client.query(once)).rows));
+    for (let time = 0; time < 3; time++) t.assert.equal(await flights(client, run), 1, `run ${time}`);
+    t.assert.equal(results[0], results[1]);
+    t.assert.equal(results[1], results[2]);
+    for (const options of [
+      { dates: "date", int8: "bigint" },
+      { bytea: "base64", numeric: "number" },
+    ] as const) {
+      const query = fresh(`select ${VALUES}`);
+      const first = await client.query(query, options);
+      t.assert.equal(shown(first.rows), shown((await client.query(query, options)).rows));
+    }
   },
-  {
-    name: "the guard statement is prepared once on a connection, and losing it costs flights but does not fail the session",
+  "the guard statement is prepared once on a connection, and losing it costs flights but does not fail the session": {
     ownServer: true,
-    run: (t) =>
-      withClient(t, async (client) => {
-        const one = (n: number) => client.query<{ n: number }>(fresh(t, `select ${n} as n`));
-        const prepared = async () => {
-          const { rows } = await client.query<{ n: number }>(
-            fresh(
-              t,
-              "select count(*)::int4 as n from pg_prepared_statements where statement ^@ 'select pg_catalog.concat(''pgz-edge'",
-            ),
-          );
-          return rows[0]!.n;
-        };
-        const [first] = (await one(1)).rows;
-        // This query is the guard's second use.
-        t.assert.deepEqual([first, await prepared()], [{ n: 1 }, 1]);
-        const together = async () => {
-          const answers = await Promise.all([2, 3, 4, 5, 6].map((n) => one(n)));
-          t.assert.deepEqual(
-            answers.map(({ rows }) => rows[0]?.n),
-            [2, 3, 4, 5, 6],
-          );
-        };
-        t.assert.equal(await flights(client, together), 1);
-        t.assert.equal(await prepared(), 1);
-        await client.exec("deallocate all");
-        t.assert.equal(await flights(client, together), 1);
-        t.assert.equal(await prepared(), 1);
-        // The driver does not see this DEALLOCATE.
-        await client.exec("do $$ begin execute 'deallocate all'; end $$");
-        t.assert.equal(await flights(client, () => one(7)), 3);
-        // From now on no statement has a name on this connection, as with a pooler.
-        t.assert.equal(await flights(client, together), 1);
-        t.assert.equal(await prepared(), 0);
-      }),
+    async run(t) {
+      const client = await t.client();
+      const one = (n: number) => client.query<{ n: number }>(fresh(`select ${n} as n`));
+      const prepared = async () => {
+        const { rows } = await client.query<{ n: number }>(
+          fresh(
+            "select count(*)::int4 as n from pg_prepared_statements where statement ^@ 'select pg_catalog.concat(''pgz-edge'",
+          ),
+        );
+        return rows[0]!.n;
+      };
+      const [first] = (await one(1)).rows;
+      // This query is the guard's second use.
+      t.assert.deepEqual([first, await prepared()], [{ n: 1 }, 1]);
+      const together = async () => {
+        const answers = await Promise.all([2, 3, 4, 5, 6].map((n) => one(n)));
+        t.assert.equal(answers.map(({ rows }) => rows[0]?.n).join(), "2,3,4,5,6");
+      };
+      t.assert.equal(await flights(client, together), 1);
+      t.assert.equal(await prepared(), 1);
+      await client.exec("deallocate all");
+      t.assert.equal(await flights(client, together), 1);
+      t.assert.equal(await prepared(), 1);
+      // The driver does not see this DEALLOCATE.
+      await client.exec("do $$ begin execute 'deallocate all'; end $$");
+      t.assert.equal(await flights(client, () => one(7)), 3);
+      // From now on no statement has a name on this connection, as with a pooler.
+      t.assert.equal(await flights(client, together), 1);
+      t.assert.equal(await prepared(), 0);
+    },
   },
-  {
-    name: "first and later runs give the same bytes in every format, as a stream, a Response and one piece",
-    run: (t) =>
-      withClient(t, async (client) => {
-        for (const format of ["ndjson", "json", "columnar", "toon", "csv"] as const)
-          for (const more of [{}, { int8: "string", numeric: "string" }] as StreamOptions[]) {
-            const options = { format, ...more };
-            const query = fresh(
-              t,
-              `select ${VALUES} union all select ${VALUES}`.replaceAll("'{\"b\": [1, 2.50]}'::jsonb", "null"),
-            );
-            const piece = async () => new TextDecoder().decode(await client.json(query, options));
-            const first = await piece();
-            const known = await piece();
-            t.assert.equal(first, known, format);
-            t.assert.equal(await text(await client.stream(fresh(t, query), options)), known, format);
-            t.assert.equal(await (await client.respond(fresh(t, query), options)).text(), known, format);
-          }
-        const rows: unknown[] = [];
-        for await (const row of client.rows(fresh(t, `select ${VALUES}`))) rows.push(row);
-        t.assert.equal(shown(rows), shown((await client.query(`select ${VALUES}`)).rows));
-      }),
+  async "first and later runs give the same bytes in every format, as a stream, a Response and one piece"(t) {
+    const client = await t.client();
+    for (const format of ["ndjson", "json", "columnar", "toon", "csv"] as const)
+      for (const more of [{}, { int8: "string", numeric: "string" }] as StreamOptions[]) {
+        const options = { format, ...more };
+        const query = fresh(
+          `select ${VALUES} union all select ${VALUES}`.replaceAll("'{\"b\": [1, 2.50]}'::jsonb", "null"),
+        );
+        const piece = async () => new TextDecoder().decode(await client.json(query, options));
+        const first = await piece();
+        const known = await piece();
+        t.assert.equal(first, known, format);
+        t.assert.equal(await text(await client.stream(fresh(query), options)), known, format);
+        t.assert.equal(await (await client.respond(fresh(query), options)).text(), known, format);
+      }
+    const rows: unknown[] = [];
+    for await (const row of client.rows(fresh(`select ${VALUES}`))) rows.push(row);
+    t.assert.equal(shown(rows), shown((await client.query(`select ${VALUES}`)).rows));
   },
-  {
-    name: "settings of the session change no value: text that depends on them is not requested",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const wanted = shown((await client.query(fresh(t, `select ${VALUES}`), { timeout: 9_000 })).rows);
-        // The text of these settings can be read in any form, so one flight is enough. The settings below make the
-        // driver describe.
-        for (const [set, count] of [
-          ["set timezone to 'America/St_Johns'", 1],
-          ["set bytea_output to escape", 1],
-          ["set intervalstyle to iso_8601", 1],
-        ] as const)
-          await withClient(t, async (other) => {
-            await other.simple(set);
-            const query = fresh(t, `select ${VALUES}`);
-            const run = async () => t.assert.equal(shown((await other.query(query)).rows), wanted, set);
-            t.assert.equal(await flights(other, run), count, set);
-          });
-        for (const set of [
-          "set datestyle to german",
-          "set datestyle to sql, dmy",
-          "set intervalstyle to sql_standard",
-          "set extra_float_digits to 0",
-        ])
-          // A separate application name makes this a separate server for the cache, so that other connections are not
-          // told to describe.
-          await withClient(
-            t,
-            async (other) => {
-              await other.simple(set);
-              for (const count of [3, 2]) {
-                const query = fresh(t, `select ${VALUES}`);
-                const run = async () => t.assert.equal(shown((await other.query(query)).rows), wanted, set);
-                t.assert.equal(await flights(other, run), count, set);
-              }
-            },
-            { applicationName: newMark(t).slice(0, 60) },
-          );
-      }),
+  async "settings of the session change no value: text that depends on them is not requested"(t) {
+    const client = await t.client();
+    const wanted = shown((await client.query(fresh(`select ${VALUES}`), { timeout: 9_000 })).rows);
+    // The text of these settings can be read in any form, so one flight is enough. The settings below make the
+    // driver describe.
+    for (const [set, count] of [
+      ["set timezone to 'America/St_Johns'", 1],
+      ["set bytea_output to escape", 1],
+      ["set intervalstyle to iso_8601", 1],
+    ] as const) {
+      const other = await t.client();
+      await other.simple(set);
+      const query = fresh(`select ${VALUES}`);
+      const run = async () => t.assert.equal(shown((await other.query(query)).rows), wanted, set);
+      t.assert.equal(await flights(other, run), count, set);
+    }
+    for (const set of [
+      "set datestyle to german",
+      "set datestyle to sql, dmy",
+      "set intervalstyle to sql_standard",
+      "set extra_float_digits to 0",
+    ])
+    // A separate application name makes this a separate server for the cache, so that other connections are not
+    // told to describe.
+    {
+      const other = await t.client({ applicationName: newMark().slice(0, 60) });
+      await other.simple(set);
+      for (const count of [3, 2]) {
+        const query = fresh(`select ${VALUES}`);
+        const run = async () => t.assert.equal(shown((await other.query(query)).rows), wanted, set);
+        t.assert.equal(await flights(other, run), count, set);
+      }
+    }
   },
-  {
-    name: "an enum needs no catalog query in its first run, and other user types need one flight more",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.whole as int4;
+  async "an enum needs no catalog query in its first run, and other user types need one flight more"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.whole as int4;
           create type ${s}.pair as (a ${s}.whole, "b c" ${s}.mood); create table ${s}.pairs (id int4, p ${s}.pair, m ${s}.mood);
           insert into ${s}.pairs values (1, row(5, 'ok'), 'sad'), (2, null, null)`);
-        const once = async (query: string, count: number, wanted: unknown) => {
-          const run = async () => t.assert.deepEqual((await client.query(query)).rows, wanted);
-          t.assert.equal(await flights(client, run), count, query);
-        };
-        await once(`select m, 5::${s}.whole as w from ${s}.pairs`, 1, [
-          { m: "sad", w: 5 },
-          { m: null, w: 5 },
-        ]);
-        const pair = { a: 5, "b c": "ok" };
-        await once(`select p from ${s}.pairs order by id`, 2, [{ p: pair }, { p: null }]);
-        await once(`select p from ${s}.pairs order by id`, 1, [{ p: pair }, { p: null }]);
-        await once(`select array_agg(p order by id) as ps from ${s}.pairs`, 2, [{ ps: [pair, null] }]);
-        await once(`select pairs from ${s}.pairs where id = 1`, 2, [{ pairs: { id: 1, p: pair, m: "sad" } }]);
-        await once(`select p from ${s}.pairs where false`, 2, []);
-        // The text of a composite does not say its attributes: the catalog is asked for each new statement.
-        const value = `select '(5,ok)'::${s}.changing as c`;
-        await client.simple(`create type ${s}.changing as (a ${s}.whole, b text)`);
-        await once(value, 2, [{ c: { a: 5, b: "ok" } }]);
-        await unseen(client, `alter type ${s}.changing alter attribute a type text`);
-        await once(`${value} -- again`, 2, [{ c: { a: "5", b: "ok" } }]);
-        // Rows that wait for the catalog arrive after those of later calls, which do not wait for them.
-        const [held, beside] = await Promise.all([
-          client.json(`select array[p] as held from ${s}.pairs where id = 1`),
-          client.query("select 1 as n"),
-        ]);
-        t.assert.equal(new TextDecoder().decode(held), '[{"held":[{"a":5,"b c":"ok"}]}]');
-        t.assert.deepEqual(beside.rows, [{ n: 1 }]);
-      }),
+    const once = async (query: string, count: number, wanted: unknown[]) => {
+      const run = () => t.assert.rows(client.query(query), wanted);
+      t.assert.equal(await flights(client, run), count, query);
+    };
+    await once(`select m, 5::${s}.whole as w from ${s}.pairs`, 1, [
+      { m: "sad", w: 5 },
+      { m: null, w: 5 },
+    ]);
+    const pair = { a: 5, "b c": "ok" };
+    await once(`select p from ${s}.pairs order by id`, 2, [{ p: pair }, { p: null }]);
+    await once(`select p from ${s}.pairs order by id`, 1, [{ p: pair }, { p: null }]);
+    await once(`select array_agg(p order by id) as ps from ${s}.pairs`, 2, [{ ps: [pair, null] }]);
+    await once(`select pairs from ${s}.pairs where id = 1`, 2, [{ pairs: { id: 1, p: pair, m: "sad" } }]);
+    await once(`select p from ${s}.pairs where false`, 2, []);
+    // The text of a composite does not say its attributes: the catalog is asked for each new statement.
+    const value = `select '(5,ok)'::${s}.changing as c`;
+    await client.simple(`create type ${s}.changing as (a ${s}.whole, b text)`);
+    await once(value, 2, [{ c: { a: 5, b: "ok" } }]);
+    await unseen(client, `alter type ${s}.changing alter attribute a type text`);
+    await once(`${value} -- again`, 2, [{ c: { a: "5", b: "ok" } }]);
+    // Rows that wait for the catalog arrive after those of later calls, which do not wait for them.
+    const [held, beside] = await Promise.all([
+      client.json(`select array[p] as held from ${s}.pairs where id = 1`),
+      client.query("select 1 as n"),
+    ]);
+    t.assert.equal(new TextDecoder().decode(held), '[{"held":[{"a":5,"b c":"ok"}]}]');
+    t.assert.deepEqual(beside.rows, [{ n: 1 }]);
   },
-  {
-    name: "many rows of user types arrive at once from PostgreSQL 16 on, and are held up to a bound on older versions",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await fill(client, s, "wide", 20_000);
-        const length = 20_000 * (`{"wide":{"id":,"name":""}}\n`.length + 100) + digits(20_000);
-        t.assert.equal((await text(await client.stream(`select wide from ${s}.wide`))).length, length);
-        await fill(client, s, "wider", 200_000);
-        const some = async () => {
-          let count = 0;
-          for await (const batch of client
-            .rows<{ w: { id: number } }>(`select wider as w from ${s}.wider order by id`)
-            .batches(1_000)) {
-            t.assert.equal(batch[0]?.w.id, count + 1);
-            count += batch.length;
-            if (count > 50_000) break;
-          }
-        };
-        if (t.server.major < 16)
-          await t.assert.rejects(some(), { name: "UsageError", code: "TYPES_NEED_DESCRIBE", retryable: false });
-        await some();
-        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
-      }),
+  async "many rows of user types arrive at once from PostgreSQL 16 on, and are held up to a bound on older versions"(
+    t,
+  ) {
+    const [client, s] = await newSchema(t);
+    await fill(client, s, "wide", 20_000);
+    const length = 20_000 * (`{"wide":{"id":,"name":""}}\n`.length + 100) + digits(20_000);
+    t.assert.equal((await text(await client.stream(`select wide from ${s}.wide`))).length, length);
+    await fill(client, s, "wider", 200_000);
+    const some = async () => {
+      let count = 0;
+      for await (const batch of client
+        .rows<{ w: { id: number } }>(`select wider as w from ${s}.wider order by id`)
+        .batches(1_000)) {
+        t.assert.equal(batch[0]?.w.id, count + 1);
+        count += batch.length;
+        if (count > 50_000) break;
+      }
+    };
+    if (t.server.major < 16)
+      await t.assert.rejects(some(), { name: "UsageError", code: "TYPES_NEED_DESCRIBE", retryable: false });
+    await some();
+    await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
   },
-  {
-    name: "rows that are held stay within the caller's caps",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await fill(client, s, "wide", 100_000);
-        const wide = () => fresh(t, `select wide from ${s}.wide order by id`);
-        await t.assert.rejects(client.query(wide(), { maxRows: 10 }), { limit: "rows", observed: 11 });
-        const { rows, truncated } = await client.query(wide(), { maxRows: 3, onLimit: "truncate" });
-        t.assert.deepEqual(
-          rows.map((row) => (row as { wide: { id: number } }).wide.id),
-          [1, 2, 3],
-        );
-        t.assert.deepEqual(truncated, { limit: "rows", value: 3, observed: 4 });
-        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
-      }),
+  async "rows that are held stay within the caller's caps"(t) {
+    const [client, s] = await newSchema(t);
+    await fill(client, s, "wide", 100_000);
+    const wide = () => fresh(`select wide from ${s}.wide order by id`);
+    await t.assert.rejects(client.query(wide(), { maxRows: 10 }), { limit: "rows", observed: 11 });
+    const { rows, truncated } = await client.query(wide(), { maxRows: 3, onLimit: "truncate" });
+    t.assert.equal(rows.map((row) => (row as { wide: { id: number } }).wide.id).join(), "1,2,3");
+    t.assert.deepEqual(truncated, { limit: "rows", value: 3, observed: 4 });
+    await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
   },
-  {
-    name: "user types learned once are known to other statements, which take one flight again",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.moods as ${s}.mood[];
+  async "user types learned once are known to other statements, which take one flight again"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.moods as ${s}.mood[];
           create domain ${s}.whole as int4; create domain ${s}.line as text`);
-        const moods = async (query: string, wanted: unknown) => {
-          const run = async () => t.assert.deepEqual((await client.query(fresh(t, query))).rows[0], wanted);
-          return flights(client, run);
-        };
-        const before = client.stats().writes;
-        t.assert.equal(await moods(`select '{sad}'::${s}.mood[] as m`, { m: ["sad"] }), 2);
-        // The catalog query and the second run of the statement leave in one write, so no response can come between
-        // them.
-        t.assert.equal(client.stats().writes - before, 2);
-        t.assert.equal(await moods(`select '{ok}'::${s}.mood[] as m`, { m: ["ok"] }), 1);
-        // A domain's columns are reported with its base type, which the guard statement does not see.
-        await moods(`select '{sad}'::${s}.moods as m`, { m: ["sad"] });
-        t.assert.equal(await moods(`select '{ok}'::${s}.moods as m`, { m: ["ok"] }), 1);
-        t.assert.equal(await moods(`select 1::${s}.whole as w, 'x'::${s}.line as l`, { w: 1, l: "x" }), 1);
-        // Rows that are not read need no types.
-        const unread = () => client.exec(fresh(t, `select array['sad'::${s}.mood], null::${s}.moods[]`));
-        t.assert.equal(await flights(client, unread), 1);
-      }),
+    const moods = async (query: string, wanted: unknown) => {
+      const run = async () => t.assert.deepEqual((await client.query(fresh(query))).rows[0], wanted);
+      return flights(client, run);
+    };
+    const before = client.stats().writes;
+    t.assert.equal(await moods(`select '{sad}'::${s}.mood[] as m`, { m: ["sad"] }), 2);
+    // The catalog query and the second run of the statement leave in one write, so no response can come between
+    // them.
+    t.assert.equal(client.stats().writes - before, 2);
+    t.assert.equal(await moods(`select '{ok}'::${s}.mood[] as m`, { m: ["ok"] }), 1);
+    // A domain's columns are reported with its base type, which the guard statement does not see.
+    await moods(`select '{sad}'::${s}.moods as m`, { m: ["sad"] });
+    t.assert.equal(await moods(`select '{ok}'::${s}.moods as m`, { m: ["ok"] }), 1);
+    t.assert.equal(await moods(`select 1::${s}.whole as w, 'x'::${s}.line as l`, { w: 1, l: "x" }), 1);
+    // Rows that are not read need no types.
+    const unread = () => client.exec(fresh(`select array['sad'::${s}.mood], null::${s}.moods[]`));
+    t.assert.equal(await flights(client, unread), 1);
   },
-  {
-    name: "a statement runs once, whatever the driver has to look up for it",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await client.simple(
-          `create type ${s}.pair as (a int4, b text); create sequence ${s}.runs; create table ${s}.log (n int8)`,
-        );
-        const insert = (rest: string) => `insert into ${s}.log values (nextval('${s}.runs')) returning ${rest}`;
-        await client.query(insert(`row(n, 'x')::${s}.pair as p`));
-        await t.assert.rejects(client.query(insert("(select r from (select n, 'x' as b) as r) as anonymous")), {
-          name: "UsageError",
-          code: "RECORD_NEEDS_DESCRIBE",
-          retryable: false,
-        });
-        await t.assert.rejects(client.query({ text: insert("$1::uuid"), values: ["no"] }), { code: "22P02" });
-        await t.assert.rejects(client.query({ text: insert("$1::date"), values: [20_240_101] }), {
-          code: "INVALID_PARAMETER",
-        });
-        for (const values of [[], [1, 2]])
-          await t.assert.rejects(client.query({ text: insert("$1::int4"), values }), {
-            name: "UsageError",
-            code: "INVALID_QUERY",
-          });
-        await t.assert.rejects(client.query(insert("1 / (n - n)")), { code: "22012" });
-        t.assert.deepEqual((await client.query(`select n from ${s}.log`)).rows, [{ n: "1" }, { n: "2" }]);
-        t.assert.deepEqual((await client.query(`select last_value from ${s}.runs`)).rows, [{ last_value: "3" }]);
-      }),
+  async "a statement runs once, whatever the driver has to look up for it"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(
+      `create type ${s}.pair as (a int4, b text); create sequence ${s}.runs; create table ${s}.log (n int8)`,
+    );
+    const insert = (rest: string) => `insert into ${s}.log values (nextval('${s}.runs')) returning ${rest}`;
+    await client.query(insert(`row(n, 'x')::${s}.pair as p`));
+    await t.assert.rejects(client.query(insert("(select r from (select n, 'x' as b) as r) as anonymous")), {
+      name: "UsageError",
+      code: "RECORD_NEEDS_DESCRIBE",
+      retryable: false,
+    });
+    await t.assert.code(client.query({ text: insert("$1::uuid"), values: ["no"] }), "22P02");
+    await t.assert.code(client.query({ text: insert("$1::date"), values: [20_240_101] }), "INVALID_PARAMETER");
+    for (const values of [[], [1, 2]])
+      await t.assert.rejects(client.query({ text: insert("$1::int4"), values }), {
+        name: "UsageError",
+        code: "INVALID_QUERY",
+      });
+    await t.assert.code(client.query(insert("1 / (n - n)")), "22012");
+    await t.assert.rows(client.query(`select n from ${s}.log`), [{ n: "1" }, { n: "2" }]);
+    await t.assert.rows(client.query(`select last_value from ${s}.runs`), [{ last_value: "3" }]);
   },
-  {
-    name: "an anonymous record is described first when the SQL shows it, and refused once when it does not",
-    run: (t) =>
-      withClient(t, async (client) => {
-        t.assert.deepEqual((await client.query(fresh(t, "select row(1, 'x') as r"))).rows, [{ r: { f1: 1, f2: "x" } }]);
-        t.assert.deepEqual((await client.query(fresh(t, "select (1, 'x') as r"))).rows, [{ r: { f1: 1, f2: "x" } }]);
-        const hidden = fresh(t, "select r from (select 1 as a, 'x' as b) as r");
-        await t.assert.rejects(client.query(hidden), { code: "RECORD_NEEDS_DESCRIBE" });
-        t.assert.deepEqual((await client.query(hidden)).rows, [{ r: { f1: 1, f2: "x" } }]);
-        await withClient(
-          t,
-          async (other) => {
-            const query = fresh(t, "select r from (select 1 as a, 'x' as b) as r");
-            t.assert.deepEqual((await other.query(query)).rows, [{ r: { f1: 1, f2: "x" } }]);
-          },
-          { firstRun: "describe" },
-        );
-      }),
+  async "an anonymous record is described first when the SQL shows it, and refused once when it does not"(t) {
+    const client = await t.client();
+    await t.assert.rows(client.query(fresh("select row(1, 'x') as r")), [{ r: { f1: 1, f2: "x" } }]);
+    await t.assert.rows(client.query(fresh("select (1, 'x') as r")), [{ r: { f1: 1, f2: "x" } }]);
+    const hidden = fresh("select r from (select 1 as a, 'x' as b) as r");
+    await t.assert.code(client.query(hidden), "RECORD_NEEDS_DESCRIBE");
+    await t.assert.rows(client.query(hidden), [{ r: { f1: 1, f2: "x" } }]);
+    const other = await t.client({ firstRun: "describe" });
+    const query = fresh("select r from (select 1 as a, 'x' as b) as r");
+    await t.assert.rows(other.query(query), [{ r: { f1: 1, f2: "x" } }]);
   },
-  {
-    name: "a statement that changes a setting its own text depends on gives the same result as when it is known",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const values = "0.1::float8 + 0.2 as f, date '2024-01-02' as d, interval '1 day 2 hours' as i";
-        for (const [name, value] of [
-          ["extra_float_digits", "-5"],
-          ["DateStyle", "German"],
-          ["IntervalStyle", "sql_standard"],
-        ] as const) {
-          const query = fresh(t, `select pg_catalog.set_config('${name}', '${value}', false) as s, ${values}`);
-          const expected = [
-            { s: value === "German" ? "German, DMY" : value, f: 0.1 + 0.2, d: "2024-01-02", i: "P1DT2H" },
-          ];
-          t.assert.deepEqual((await client.query(query)).rows, expected);
-          await client.simple(`reset ${name}`);
-        }
-      }),
+  async "a statement that changes a setting its own text depends on gives the same result as when it is known"(t) {
+    const client = await t.client();
+    const values = "0.1::float8 + 0.2 as f, date '2024-01-02' as d, interval '1 day 2 hours' as i";
+    for (const [name, value] of [
+      ["extra_float_digits", "-5"],
+      ["DateStyle", "German"],
+      ["IntervalStyle", "sql_standard"],
+    ] as const) {
+      const query = fresh(`select pg_catalog.set_config('${name}', '${value}', false) as s, ${values}`);
+      const expected = [{ s: value === "German" ? "German, DMY" : value, f: 0.1 + 0.2, d: "2024-01-02", i: "P1DT2H" }];
+      await t.assert.rows(client.query(query), expected);
+      await client.simple(`reset ${name}`);
+    }
   },
-  {
-    name: "when a function changes such a setting, the error says that the statement has run, and the connection survives",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await client.simple(`create table ${s}.log (n int4);
+  async "when a function changes such a setting, the error says that the statement has run, and the connection survives"(
+    t,
+  ) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create table ${s}.log (n int4);
           create function ${s}.german() returns text language sql volatile as
             $$ select pg_catalog.set_config('DateStyle', 'German, DMY', false) $$`);
-        const session = async () => (await client.query("select pg_backend_pid() as pid")).rows;
-        const before = await session();
-        const insert = fresh(t, `insert into ${s}.log values (1) returning ${s}.german() as s, date '2024-01-02' as d`);
-        const error = (await client.query(insert).catch((error: unknown) => error)) as Error;
-        t.assert.equal(error.message.includes("The statement has run"), true, error.message);
-        t.assert.equal((error as { code?: string }).code, "INVALID_VALUE");
-        t.assert.equal((error as { retryable?: boolean }).retryable, false);
-        t.assert.deepEqual((await client.query(insert)).rows, [{ s: "German, DMY", d: "2024-01-02" }]);
-        t.assert.deepEqual((await client.query(`select count(*)::int4 as n from ${s}.log`)).rows, [{ n: 2 }]);
-        t.assert.deepEqual(await session(), before);
-      }),
+    const session = async () => (await client.query("select pg_backend_pid() as pid")).rows;
+    const before = await session();
+    const insert = fresh(`insert into ${s}.log values (1) returning ${s}.german() as s, date '2024-01-02' as d`);
+    const error = (await client.query(insert).catch((error: unknown) => error)) as Error;
+    t.assert(error.message.includes("The statement has run"), error.message);
+    t.assert.equal((error as { code?: string }).code, "INVALID_VALUE");
+    t.assert.equal((error as { retryable?: boolean }).retryable, false);
+    await t.assert.rows(client.query(insert), [{ s: "German, DMY", d: "2024-01-02" }]);
+    await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.log`), [{ n: 2 }]);
+    t.assert.deepEqual(await session(), before);
   },
-  {
-    name: "the first statement of a transaction runs with BEGIN, and later ones see the transaction's changes",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        for (const isolation of ["read committed", "serializable"] as const)
-          await client.transaction(
-            async (tx) => {
-              const first = async () =>
-                t.assert.deepEqual((await tx.query(fresh(t, "select 1 as n"))).rows, [{ n: 1 }]);
-              t.assert.equal(await flights(client, first), 1);
-              t.assert.deepEqual((await tx.query("show transaction_isolation")).rows, [
-                { transaction_isolation: isolation },
-              ]);
-              const made = `${s}.made_${isolation.length}`;
-              await tx.exec(`create type ${made} as (a int4)`);
-              t.assert.deepEqual((await tx.query(`select row(1)::${made} as m`)).rows, [{ m: { a: 1 } }]);
-            },
-            { isolation },
-          );
-        await t.assert.rejects(
-          client.transaction((tx) => tx.query(fresh(t, "select nothing"))),
-          { code: "42703" },
-        );
-        await t.assert.rejects(
-          client.transaction((tx) => tx.query({ text: fresh(t, "select $1::int2"), values: [70_000] })),
-          { code: "PARAMETER_OUT_OF_RANGE" },
-        );
-        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
-      }),
+  async "the first statement of a transaction runs with BEGIN, and later ones see the transaction's changes"(t) {
+    const [client, s] = await newSchema(t);
+    for (const isolation of ["read committed", "serializable"] as const)
+      await client.transaction(
+        async (tx) => {
+          const first = () => t.assert.rows(tx.query(fresh("select 1 as n")), [{ n: 1 }]);
+          t.assert.equal(await flights(client, first), 1);
+          await t.assert.rows(tx.query("show transaction_isolation"), [{ transaction_isolation: isolation }]);
+          const made = `${s}.made_${isolation.length}`;
+          await tx.exec(`create type ${made} as (a int4)`);
+          await t.assert.rows(tx.query(`select row(1)::${made} as m`), [{ m: { a: 1 } }]);
+        },
+        { isolation },
+      );
+    t.assert.equal(await codeOf(client.transaction((tx) => tx.query(fresh("select nothing")))), "42703");
+    t.assert.equal(
+      await codeOf(client.transaction((tx) => tx.query({ text: fresh("select $1::int2"), values: [70_000] }))),
+      "PARAMETER_OUT_OF_RANGE",
+    );
+    await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
   },
-  {
-    name: "an atomic batch of unknown statements takes one flight, and ends as a known batch does",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await client.simple(`create table ${s}.b (n int4 primary key deferrable initially deferred, check (n < 100));
+  async "an atomic batch of unknown statements takes one flight, and ends as a known batch does"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create table ${s}.b (n int4 primary key deferrable initially deferred, check (n < 100));
           create type ${s}.pair as (a int4)`);
-        const add = (value: unknown) => ({
-          text: fresh(t, `insert into ${s}.b values ($1) returning n`),
-          values: [value],
-        });
-        const stored = async () =>
-          (await client.query(`select n from ${s}.b order by n`, { rowMode: "array" })).rows.flat();
-        const five = [1, 2, 3, 4, 5].map((n) => fresh(t, `select ${n} as n`));
-        for (const time of ["first", "second"]) {
-          const run = async () => {
-            const results = await client.batch(five);
-            t.assert.deepEqual(
-              results.map(({ rows, rowCount, command }) => [rows, rowCount, command]),
-              [1, 2, 3, 4, 5].map((n) => [[{ n }], 1, "SELECT"]),
-            );
-          };
-          t.assert.equal(await flights(client, run), 1, time);
-        }
-        // Known statements may be among them, and the rows may be unwanted.
-        const mixed = async () => {
-          const [known, , added] = await client.batch([five[0]!, add(1), add(2)]);
-          t.assert.deepEqual([known?.rows, added?.rows], [[{ n: 1 }], [{ n: 2 }]]);
-        };
-        t.assert.equal(await flights(client, mixed), 1);
-        const counted = async () =>
-          t.assert.deepEqual(await client.batch([add(3), add(4)], { results: "count" }), [
-            { command: "INSERT", rowCount: 1 },
-            { command: "INSERT", rowCount: 1 },
-          ]);
-        t.assert.equal(await flights(client, counted), 1);
-        const pair = fresh(t, `select '(7)'::${s}.pair as p`);
-        const inLines = async () => {
-          const lines = await client.batch([fresh(t, "select 'ä' as t from generate_series(1, 2)"), pair, five[0]!], {
-            results: "ndjson",
-          });
-          const texts = lines.map(({ bytes }) => new TextDecoder().decode(bytes));
-          t.assert.deepEqual(texts, ['{"t":"ä"}\n{"t":"ä"}\n', '{"p":{"a":7}}\n', '{"n":1}\n']);
-          t.assert.deepEqual(
-            lines.map(({ fields }) => fields.map(({ name }) => name)),
-            [["t"], ["p"], ["n"]],
-          );
-        };
-        t.assert.equal(await flights(client, inLines), 2, "the second asks the catalog");
-        const rejects = async (queries: Parameters<Client["batch"]>[0], facts: Record<string, unknown>) => {
-          const before = await stored();
-          await t.assert.rejects(client.batch(queries), facts);
-          t.assert.deepEqual(await stored(), before);
-          t.assert.equal(client.stats().transactionStatus, "I");
-        };
-        const second = { index: 1, rolledBack: [0], skipped: [2] };
-        await rejects([add(5), fresh(t, "select 1 / 0"), add(6)], { code: "22012", batch: second });
-        await rejects([add(5), add(500), add(6)], { code: "23514", batch: second });
-        await rejects([add(5), "select from where", add(6)], { code: "42601", batch: second });
-        const atEnd = { index: undefined, rolledBack: [0, 1], skipped: [] };
-        await rejects([add(5), add(1)], { code: "23505", batch: atEnd });
-        await rejects([add(5), add("x")], { code: "INVALID_PARAMETER" });
-        await rejects([add(5), { text: fresh(t, "select $1::int2"), values: [70_000] }], {
-          code: "PARAMETER_OUT_OF_RANGE",
-        });
-        const [, own] = await client.batch([add(5), `select '(1)'::${s}.pair as p`]);
-        t.assert.deepEqual(own?.rows, [{ p: { a: 1 } }]);
-        const mark = newMark(t);
-        const signal = abortedAt(t, mark);
-        const slow = client.batch([add(6), fresh(t, `select pg_sleep(60) /* ${mark} */`), add(7)], { signal });
-        await t.assert.rejects(slow, { code: "ABORTED", retryable: false });
-        t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5]);
-        const record = fresh(t, "select r from (select 1 as a) as r");
-        await t.assert.rejects(client.batch([add(8), record]), {
-          code: "RECORD_NEEDS_DESCRIBE",
-          transaction: "committed",
-          batch: { index: 1, rolledBack: [], skipped: [] },
-        });
-        t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5, 8]);
-      }),
+    const add = (value: unknown) => ({
+      text: fresh(`insert into ${s}.b values ($1) returning n`),
+      values: [value],
+    });
+    const stored = async () =>
+      (await client.query(`select n from ${s}.b order by n`, { rowMode: "array" })).rows.flat();
+    const five = [1, 2, 3, 4, 5].map((n) => fresh(`select ${n} as n`));
+    for (const time of ["first", "second"]) {
+      const run = async () => {
+        const results = await client.batch(five);
+        t.assert.deepEqual(
+          results.map(({ rows, rowCount, command }) => [rows, rowCount, command]),
+          [1, 2, 3, 4, 5].map((n) => [[{ n }], 1, "SELECT"]),
+        );
+      };
+      t.assert.equal(await flights(client, run), 1, time);
+    }
+    // Known statements may be among them, and the rows may be unwanted.
+    const mixed = async () => {
+      const [known, , added] = await client.batch([five[0]!, add(1), add(2)]);
+      t.assert.deepEqual([known?.rows, added?.rows], [[{ n: 1 }], [{ n: 2 }]]);
+    };
+    t.assert.equal(await flights(client, mixed), 1);
+    const counted = async () =>
+      t.assert.deepEqual(await client.batch([add(3), add(4)], { results: "count" }), [
+        { command: "INSERT", rowCount: 1 },
+        { command: "INSERT", rowCount: 1 },
+      ]);
+    t.assert.equal(await flights(client, counted), 1);
+    const pair = fresh(`select '(7)'::${s}.pair as p`);
+    const inLines = async () => {
+      const lines = await client.batch([fresh("select 'ä' as t from generate_series(1, 2)"), pair, five[0]!], {
+        results: "ndjson",
+      });
+      const texts = lines.map(({ bytes }) => new TextDecoder().decode(bytes));
+      t.assert.deepEqual(texts, ['{"t":"ä"}\n{"t":"ä"}\n', '{"p":{"a":7}}\n', '{"n":1}\n']);
+      t.assert.deepEqual(
+        lines.map(({ fields }) => namesOf(fields)),
+        [["t"], ["p"], ["n"]],
+      );
+    };
+    t.assert.equal(await flights(client, inLines), 2, "the second asks the catalog");
+    const rejects = async (queries: Parameters<Client["batch"]>[0], facts: Record<string, unknown>) => {
+      const before = await stored();
+      await t.assert.rejects(client.batch(queries), facts);
+      t.assert.deepEqual(await stored(), before);
+      t.assert.equal(client.stats().transactionStatus, "I");
+    };
+    const second = { index: 1, rolledBack: [0], skipped: [2] };
+    await rejects([add(5), fresh("select 1 / 0"), add(6)], { code: "22012", batch: second });
+    await rejects([add(5), add(500), add(6)], { code: "23514", batch: second });
+    await rejects([add(5), "select from where", add(6)], { code: "42601", batch: second });
+    const atEnd = { index: undefined, rolledBack: [0, 1], skipped: [] };
+    await rejects([add(5), add(1)], { code: "23505", batch: atEnd });
+    await rejects([add(5), add("x")], { code: "INVALID_PARAMETER" });
+    await rejects([add(5), { text: fresh("select $1::int2"), values: [70_000] }], {
+      code: "PARAMETER_OUT_OF_RANGE",
+    });
+    const [, own] = await client.batch([add(5), `select '(1)'::${s}.pair as p`]);
+    t.assert.deepEqual(own?.rows, [{ p: { a: 1 } }]);
+    const mark = newMark();
+    const signal = abortedAt(t, mark);
+    const slow = client.batch([add(6), fresh(`select pg_sleep(60) /* ${mark} */`), add(7)], { signal });
+    await t.assert.rejects(slow, { code: "ABORTED", retryable: false });
+    t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5]);
+    const record = fresh("select r from (select 1 as a) as r");
+    await t.assert.rejects(client.batch([add(8), record]), {
+      code: "RECORD_NEEDS_DESCRIBE",
+      transaction: "committed",
+      batch: { index: 1, rolledBack: [], skipped: [] },
+    });
+    t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5, 8]);
   },
-  {
-    name: "an abort, a deadline and a cap end a first run as they end any other",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const mark = newMark(t);
-        const signal = abortedAt(t, mark);
-        const aborted = client.query(`select pg_sleep(60) /* ${mark} */`, { signal });
-        await t.assert.rejects(aborted, { code: "ABORTED", retryable: false });
-        await gone(t, mark);
-        await t.assert.rejects(client.query(fresh(t, "select pg_sleep(30)"), { timeout: 100 }), {
-          code: "QUERY_TIMEOUT",
-        });
-        const many = () => fresh(t, "select n from generate_series(1, 100000) n");
-        await t.assert.rejects(client.query(many(), { maxRows: 10 }), { limit: "rows", observed: 11 });
-        await t.assert.rejects(client.query(many(), { maxBytes: 1_000 }), { limit: "bytes" });
-        const { rows, truncated } = await client.query(many(), { maxRows: 3, onLimit: "truncate" });
-        t.assert.deepEqual([rows.length, truncated?.limit], [3, "rows"]);
-        const left = await client.stream(many());
-        await left.cancel();
-        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
-      }),
-  },
-];
+};

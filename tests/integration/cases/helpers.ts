@@ -1,34 +1,19 @@
-// What several cases need: a client that is closed after the case, reading a stream, and looking at the server from
-// another session.
-import type { Client, Options } from "../../../js/index.ts";
+// What several cases need: a schema, what a result says, reading a stream, and looking at the server from another
+// session.
+import type { Client, PgzError } from "../../../js/index.ts";
 import type { Context } from "../context.ts";
 import { pause, until } from "../../support/until.mjs";
 
-/** Gives `work` a client with this case's options, and closes the client afterwards. */
-export async function withClient<T>(
-  t: Context,
-  work: (client: Client) => Promise<T>,
-  options: Options = {},
-): Promise<T> {
-  const client = await t.pgz.connect({ ...t.options, ...options });
-  try {
-    return await work(client);
-  } finally {
-    await client.close();
-  }
-}
+/** Returns a name that no other case has, on any runtime. */
+export const unique = (prefix: string) => `${prefix}_${Math.random().toString(36).slice(2)}`;
 
-/** Creates a schema for the case. The schemas of all runs and runtimes exist side by side. */
-export async function withSchema(t: Context, work: (client: Client, schema: string) => Promise<void>): Promise<void> {
-  const schema = `case_${t.runtime}_${Math.random().toString(36).slice(2)}`;
-  await withClient(t, async (client) => {
-    await client.exec(`create schema ${schema}`);
-    try {
-      await work(client, schema);
-    } finally {
-      await client.exec(`drop schema ${schema} cascade`);
-    }
-  });
+/** Creates a schema, which is dropped after the case. Returns a client and the schema's name. */
+export async function newSchema(t: Context): Promise<[client: Client, schema: string]> {
+  const schema = unique("case");
+  const client = await t.client();
+  await client.exec(`create schema ${schema}`);
+  t.after(() => client.exec(`drop schema ${schema} cascade`));
+  return [client, schema];
 }
 
 /** Runs a statement in a function, so that its client does not see it, like DDL of another session. */
@@ -116,10 +101,36 @@ export function abortedAt(t: Context, mark: string): AbortSignal {
   return controller.signal;
 }
 
+/** Returns the process that serves this session. */
+export const pidOf = async (calls: Pick<Client, "query">) =>
+  (await calls.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]!.pid;
+
+/** Waits until the server no longer has the session. */
+export const ended = (t: Context, pid: number) =>
+  until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
+
+/** Returns the code with which a call rejects, or "no error". */
+export const codeOf = (call: Promise<unknown>): Promise<string> =>
+  call.then(
+    () => "no error",
+    (error: { code: string }) => error.code,
+  );
+
+type Rows = { readonly rows: unknown[] };
+
+/** Returns the rows of each result, and for an item that failed the code of its error. */
+export const rowsOf = (results: readonly (Rows | PromiseSettledResult<Rows>)[]): unknown[] =>
+  results.map((one) => {
+    if ("rows" in one) return one.rows;
+    return one.status === "fulfilled" ? one.value.rows : (one.reason as PgzError).code;
+  });
+
+export const namesOf = (fields: readonly { readonly name: string }[]) => fields.map(({ name }) => name);
+
 /** Ends a session, and waits until it is gone on the server. By then its last message to the client has left. */
-export async function terminate(t: Context, pid: number | undefined): Promise<void> {
+export async function terminate(t: Context, pid: number): Promise<void> {
   t.assert.equal((await t.side(`select pg_terminate_backend(${pid})`)).length, 1);
-  await until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
+  await ended(t, pid);
 }
 
 /**
@@ -142,8 +153,5 @@ export async function waitEvent(t: Context, mark: string): Promise<string | null
   return row?.[0] ?? null;
 }
 
-let marks = 0;
 /** Returns a text that marks one case's statement in pg_stat_activity. Comments survive there. */
-export function newMark(t: Context): string {
-  return `mark_${t.runtime}_${t.server.name}_${t.tls}_${++marks}_${Math.random().toString(36).slice(2)}`;
-}
+export const newMark = () => unique("mark");

@@ -1,5 +1,5 @@
 // All integration cases, gathered from the files beside this one.
-import { differing, type Case } from "../context.ts";
+import { casesOf, type Case } from "../context.ts";
 import { batch } from "./batch.ts";
 import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
@@ -16,12 +16,12 @@ import { listen } from "./listen.ts";
 import { lostTransactions } from "./lost-transactions.ts";
 import { observer } from "./observer.ts";
 import { parameters } from "./parameters.ts";
+import { poolLeftovers } from "./pool-leftovers.ts";
 import { pools } from "./pools.ts";
 import { query } from "./query.ts";
 import { retries } from "./retries.ts";
 import { rows } from "./rows.ts";
 import { scopes } from "./scopes.ts";
-import { seeds } from "./seeds.ts";
 import { security } from "./security.ts";
 import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
@@ -32,34 +32,34 @@ import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
 export const cases: Case[] = [
-  ...differing(["sockets", "tls", "crypto"], connecting),
-  ...query,
-  ...rows,
-  ...differing(["streams"], stream),
-  ...formats,
-  ...endMarks,
-  ...differing(["sockets", "timers"], cancel),
-  ...together,
-  ...caps,
-  ...types,
-  ...firstRuns,
-  ...usage,
-  ...differing(["engine"], errors),
-  ...observer,
-  ...differing(["modules"], channels),
-  ...statements,
-  ...cursor,
-  ...transactions,
-  ...transactionEnds,
-  ...differing(["sockets"], lostTransactions),
-  ...retries,
-  ...scopes,
-  ...batch,
-  ...differing(["streams", "text"], copy),
-  ...copyRows,
-  ...listen,
-  ...security,
-  ...seeds,
-  ...parameters,
-  ...pools,
+  ...casesOf(connecting, { differs: ["sockets", "tls", "crypto"] }),
+  ...casesOf(query),
+  ...casesOf(rows),
+  ...casesOf(stream, { differs: ["streams"] }),
+  ...casesOf(formats),
+  ...casesOf(endMarks),
+  ...casesOf(cancel, { differs: ["sockets", "timers"] }),
+  ...casesOf(together),
+  ...casesOf(caps),
+  ...casesOf(types),
+  ...casesOf(firstRuns),
+  ...casesOf(usage),
+  ...casesOf(errors, { differs: ["engine"] }),
+  ...casesOf(observer),
+  ...casesOf(channels, { differs: ["modules"] }),
+  ...casesOf(statements),
+  ...casesOf(cursor),
+  ...casesOf(transactions),
+  ...casesOf(transactionEnds),
+  ...casesOf(lostTransactions, { differs: ["sockets"] }),
+  ...casesOf(retries),
+  ...casesOf(scopes),
+  ...casesOf(batch),
+  ...casesOf(copy, { differs: ["streams", "text"] }),
+  ...casesOf(copyRows),
+  ...casesOf(listen),
+  ...casesOf(security, { only: "plain" }),
+  ...casesOf(parameters),
+  ...casesOf(pools),
+  ...casesOf(poolLeftovers),
 ];

@@ -1,8 +1,8 @@
 // Values as parameters, for every built-in type that a column can have. Several JavaScript values must become what the
 // server makes of the literal that they mean, under settings that would make it read and write other forms.
 import type { Client } from "../../../js/index.ts";
-import type { Case, Context } from "../context.ts";
-import { withClient, withSchema } from "./helpers.ts";
+import type { Cases, Context } from "../context.ts";
+import { newSchema, rowsOf } from "./helpers.ts";
 
 const ODD = {
   timezone: "America/St_Johns",
@@ -225,126 +225,119 @@ const MATRIX: [type: string, literal: string, ...values: unknown[]][] = [
   ["int4[]", "{{{{{{7}}}}}}", [[[[[[7]]]]]]],
 ];
 
-export const parameters: Case[] = [
-  {
-    name: "parameters: every value of every type is what the server makes of the literal, and NULL is NULL",
+export const parameters: Cases = {
+  "parameters: every value of every type is what the server makes of the literal, and NULL is NULL": {
     differs: ["text", "engine"],
-    run: (t) =>
-      withClient(t, async (client) => {
-        await client.query(
-          `select ${Object.entries(ODD)
-            .map(([name, value]) => `set_config('${name}', '${value}', false)`)
-            .join()}`,
-        );
-        for (const [type, literal, ...values] of MATRIX) {
-          const wanted = `'${literal.replaceAll("'", "''")}'::${type}::text`;
-          for (const value of [...values, null]) {
-            const { rows } = await client.query<Record<string, unknown>>({
-              text: `select $1::${type}::text as given, ${wanted} as wanted`,
-              values: [value],
-            });
-            t.assert.equal(
-              rows[0]?.given,
-              value === null ? null : rows[0]?.wanted,
-              `${type} ${literal} from ${Object.prototype.toString.call(value)}`,
-            );
-          }
-        }
-      }),
-  },
-  {
-    name: "parameters: COPY stores every value of every type as what the server makes of the literal",
-    only: "plain",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const binary =
-          /^(bool|int\d|oid|float\d|numeric|text|varchar|bpchar|char|name|uuid|bytea|date|time|timestamp|timestamptz|json|jsonb)\b(?!range|multirange|\[\]\[)/;
-        for (const [index, [type, literal, ...values]] of MATRIX.entries()) {
-          await client.query(`create temp table p${index} (v ${type})`);
-          const table = t.pgz.sql.identifier(`p${index}`);
-          let stored = 0;
-          for (const value of [...values, null]) {
-            const refused = await client.copyFromRows(table, ["v"], [[value]]).then(
-              () => undefined,
-              (error: { code: string }) => error.code,
-            );
-            // Some spellings of text can only be read by the server, and these are refused here.
-            if (refused === undefined) stored++;
-            else
-              t.assert.deepEqual(
-                [refused, typeof value, binary.test(type)],
-                ["INVALID_PARAMETER", "string", true],
-                `${type} ${literal} from ${String(value)}`,
-              );
-          }
+    async run(t) {
+      const client = await t.client();
+      await client.query(
+        `select ${Object.entries(ODD)
+          .map(([name, value]) => `set_config('${name}', '${value}', false)`)
+          .join()}`,
+      );
+      for (const [type, literal, ...values] of MATRIX) {
+        const wanted = `'${literal.replaceAll("'", "''")}'::${type}::text`;
+        for (const value of [...values, null]) {
+          const { rows } = await client.query<Record<string, unknown>>({
+            text: `select $1::${type}::text as given, ${wanted} as wanted`,
+            values: [value],
+          });
           t.assert.equal(
-            stored >= Math.min(2, values.filter((value) => typeof value !== "string").length + 1),
-            true,
-            `${type} ${literal}`,
+            rows[0]?.given,
+            value === null ? null : rows[0]?.wanted,
+            `${type} ${literal} from ${Object.prototype.toString.call(value)}`,
           );
-          const { rows } = await client.query(
-            `select v::text as given, '${literal.replaceAll("'", "''")}'::${type}::text as wanted
-             from p${index} where v is not null`,
-          );
-          for (const { given, wanted } of rows) t.assert.equal(given, wanted, `${type} ${literal}`);
-          t.assert.equal(rows.length, stored - 1, type);
         }
-      }),
+      }
+    },
   },
-  {
-    name: "parameters: composites work as text or from their attributes, and so do enums, domains and their arrays",
-    run: (t) =>
-      withSchema(t, async (client, schema) => {
-        const { sql } = t.pgz;
-        const at = (name: string) => sql.identifier(schema, name);
-        await client.exec(sql`create type ${at("mood")} as enum ('sad', 'happy')`);
-        await client.exec(sql`create domain ${at("small")} as int4 check (value < 10)`);
-        await client.exec(sql`create type ${at("pair")} as (a int4, b text, c timestamptz)`);
-        const { rows } =
-          await client.query(sql`select (${1}, ${'x"),('}, ${noon})::${at("pair")} = row(1, 'x"),(', '2024-02-29 12:30:00.5+00')::${at("pair")} as made,
+  "parameters: COPY stores every value of every type as what the server makes of the literal": {
+    only: "plain",
+    async run(t) {
+      const client = await t.client();
+      const binary =
+        /^(bool|int\d|oid|float\d|numeric|text|varchar|bpchar|char|name|uuid|bytea|date|time|timestamp|timestamptz|json|jsonb)\b(?!range|multirange|\[\]\[)/;
+      for (const [index, [type, literal, ...values]] of MATRIX.entries()) {
+        await client.query(`create temp table p${index} (v ${type})`);
+        const table = t.pgz.sql.identifier(`p${index}`);
+        let stored = 0;
+        for (const value of [...values, null]) {
+          const refused = await client.copyFromRows(table, ["v"], [[value]]).then(
+            () => undefined,
+            (error: { code: string }) => error.code,
+          );
+          // Some spellings of text can only be read by the server, and these are refused here.
+          if (refused === undefined) stored++;
+          else
+            t.assert.deepEqual(
+              [refused, typeof value, binary.test(type)],
+              ["INVALID_PARAMETER", "string", true],
+              `${type} ${literal} from ${String(value)}`,
+            );
+        }
+        t.assert(
+          stored >= Math.min(2, values.filter((value) => typeof value !== "string").length + 1),
+          `${type} ${literal}`,
+        );
+        const { rows } = await client.query(
+          `select v::text as given, '${literal.replaceAll("'", "''")}'::${type}::text as wanted
+             from p${index} where v is not null`,
+        );
+        for (const { given, wanted } of rows) t.assert.equal(given, wanted, `${type} ${literal}`);
+        t.assert.equal(rows.length, stored - 1, type);
+      }
+    },
+  },
+  async "parameters: composites work as text or from their attributes, and so do enums, domains and their arrays"(t) {
+    const [client, schema] = await newSchema(t);
+    const { sql } = t.pgz;
+    const at = (name: string) => sql.identifier(schema, name);
+    await client.exec(sql`create type ${at("mood")} as enum ('sad', 'happy')`);
+    await client.exec(sql`create domain ${at("small")} as int4 check (value < 10)`);
+    await client.exec(sql`create type ${at("pair")} as (a int4, b text, c timestamptz)`);
+    const { rows } =
+      await client.query(sql`select (${1}, ${'x"),('}, ${noon})::${at("pair")} = row(1, 'x"),(', '2024-02-29 12:30:00.5+00')::${at("pair")} as made,
           ${"(1,x,)"}::${at("pair")}::text as given,
           ${["(1,x,)", null]}::${at("pair")}[]::text as several, ${"happy"}::${at("mood")}::text as mood,
           ${["sad", null]}::${at("mood")}[]::text as moods, ${7}::${at("small")}::int4 as small`);
-        t.assert.deepEqual(rows, [
-          { made: true, given: "(1,x,)", several: '{"(1,x,)",NULL}', mood: "happy", moods: "{sad,NULL}", small: 7 },
-        ]);
-      }),
+    t.assert.deepEqual(rows, [
+      { made: true, given: "(1,x,)", several: '{"(1,x,)",NULL}', mood: "happy", moods: "{sad,NULL}", small: 7 },
+    ]);
   },
-  {
-    name: "parameters: a value that does not fit its type is refused before anything is sent, and the connection is unchanged",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const refused: [type: string, code: string, ...values: unknown[]][] = [
-          ["int2", "PARAMETER_OUT_OF_RANGE", 70_000, "-32769"],
-          ["int8", "PARAMETER_OUT_OF_RANGE", 2n ** 63n, 2 ** 53],
-          ["float4", "PARAMETER_OUT_OF_RANGE", 1e39],
-          ["timestamptz", "PARAMETER_OUT_OF_RANGE", new Date(-8.64e15)],
-          ["date", "PARAMETER_OUT_OF_RANGE", temporal("PlainDate", "-271821-04-19")],
-          ["int4range", "PARAMETER_OUT_OF_RANGE", { lower: 2 ** 31, upper: null }],
-          ["int4", "INVALID_PARAMETER", 1.5, "1e3", true, {}, [1]],
-          ["text", "INVALID_PARAMETER", "a\0b", "\ud800", {}, bytes(1)],
-          ["date", "INVALID_PARAMETER", new Date(NaN), 5, temporal("PlainDateTime", "2024-02-29T12:30:00")],
-          ["interval", "INVALID_PARAMETER", 5, noon],
-          ["timestamptz", "INVALID_PARAMETER", temporal("PlainDateTime", "2024-02-29T12:30:00")],
-          ["int4range", "INVALID_PARAMETER", { lower: 1 }, [1, 2], 5],
-          ["json", "INVALID_PARAMETER", () => 1],
-        ];
-        for (const [type, code, ...values] of refused) {
-          for (const value of values) {
-            const error = await t.assert.rejects(client.query({ text: `select $1::${type}`, values: [value] }), {
-              code,
-            });
-            t.assert.equal(error instanceof t.pgz.UsageError, true);
-          }
-        }
-        t.assert.deepEqual((await client.query("select 7 as a")).rows, [{ a: 7 }]);
-      }),
+  async "parameters: a value that does not fit its type is refused before anything is sent, and the connection is unchanged"(
+    t,
+  ) {
+    const client = await t.client();
+    const refused: [type: string, code: string, ...values: unknown[]][] = [
+      ["int2", "PARAMETER_OUT_OF_RANGE", 70_000, "-32769"],
+      ["int4", "PARAMETER_OUT_OF_RANGE", 2 ** 31],
+      ["int8", "PARAMETER_OUT_OF_RANGE", 2n ** 63n, 2 ** 53],
+      ["oid", "PARAMETER_OUT_OF_RANGE", -1],
+      ["float4", "PARAMETER_OUT_OF_RANGE", 1e39],
+      ["timestamptz", "PARAMETER_OUT_OF_RANGE", new Date(-8.64e15)],
+      ["date", "PARAMETER_OUT_OF_RANGE", temporal("PlainDate", "-271821-04-19")],
+      ["int4range", "PARAMETER_OUT_OF_RANGE", { lower: 2 ** 31, upper: null }],
+      ["int4", "INVALID_PARAMETER", 1.5, "1e3", true, {}, [1]],
+      ["text", "INVALID_PARAMETER", "a\0b", "\ud800", {}, bytes(1), Symbol("x")],
+      ["date", "INVALID_PARAMETER", new Date(NaN), 5, temporal("PlainDateTime", "2024-02-29T12:30:00")],
+      ["interval", "INVALID_PARAMETER", 5, noon],
+      ["timestamptz", "INVALID_PARAMETER", temporal("PlainDateTime", "2024-02-29T12:30:00")],
+      ["int4range", "INVALID_PARAMETER", { lower: 1 }, [1, 2], 5],
+      ["json", "INVALID_PARAMETER", () => 1],
+    ];
+    for (const [type, code, ...values] of refused) {
+      for (const value of values) {
+        const error = await t.assert.code(client.query({ text: `select $1::${type}`, values: [value] }), code);
+        t.assert(error instanceof t.pgz.UsageError);
+      }
+    }
+    await t.assert.rows(client.query("select 7 as a"), [{ a: 7 }]);
   },
-  {
-    name: "parameters: the runtime's own Temporal values work as the stand-ins do, and are refused where there is no Temporal",
-    differs: ["engine"],
-    run: (t) =>
-      withClient(t, async (client) => {
+  "parameters: the runtime's own Temporal values work as the stand-ins do, and are refused where there is no Temporal":
+    {
+      differs: ["engine"],
+      async run(t) {
+        const client = await t.client();
         const real = await temporalOf(t, client);
         if (!real) return;
         const all: [type: string, of: string, text: string, literal: string][] = [
@@ -364,90 +357,81 @@ export const parameters: Case[] = [
           });
           t.assert.equal(rows[0]?.given, rows[0]?.wanted, `${of} ${text}`);
         }
-      }),
-  },
-  {
-    name: 'dates: "temporal": rows have the runtime\'s own Temporal, and each value goes back as what it was',
+      },
+    },
+  'dates: "temporal": rows have the runtime\'s own Temporal, and each value goes back as what it was': {
     differs: ["engine"],
-    run: (t) =>
-      withClient(t, async (client) => {
-        if (!(await temporalOf(t, client))) return;
-        const values: [type: string, of: string, literal: string, text: string][] = [
-          ["date", "PlainDate", "2024-02-29", "2024-02-29"],
-          ["date", "PlainDate", "0044-03-15 BC", "-000043-03-15"],
-          ["date", "PlainDate", "12345-06-07", "+012345-06-07"],
-          ["time", "PlainTime", "12:30:00.123457", "12:30:00.123457"],
-          ["timestamp", "PlainDateTime", "2024-02-29 12:30:00.5", "2024-02-29T12:30:00.5"],
-          ["timestamptz", "Instant", "2024-02-29 12:30:00.000001+00", "2024-02-29T12:30:00.000001Z"],
-          ["interval", "Duration", "1 year 2 mons 3 days 04:05:06.789", "P1Y2M3DT4H5M6.789S"],
-          ["interval", "Duration", "-1 years -00:00:00.5", "-P1YT0.5S"],
-          ["interval", "Duration", "25:00", "PT25H"],
-        ];
-        for (const [type, of, literal, text] of values) {
-          const asked = `select '${literal}'::${type} as one, array['${literal}', null]::${type}[] as many`;
-          const { rows } = await client.query<{ one: object; many: unknown[] }>(asked, { dates: "temporal" });
-          const [{ one, many }] = rows as [{ one: object; many: unknown[] }];
-          t.assert.equal(Object.prototype.toString.call(one), `[object Temporal.${of}]`);
-          t.assert.deepEqual([String(one), String(many[0]), many[1]], [text, text, null]);
-          const back = await client.query(`select $1::${type} = '${literal}'::${type} as same`, [one]);
-          t.assert.deepEqual(back.rows, [{ same: true }]);
-        }
-        const stays =
-          "select 'infinity'::date a, '24:00'::time b, '-infinity'::timestamptz c, '1 year -1 day'::interval d";
-        const { rows } = await client.query(stays, { dates: "temporal" });
-        t.assert.deepEqual(rows, [{ a: "infinity", b: "24:00:00", c: "-infinity", d: "P1Y-1D" }]);
-      }),
-  },
-  {
-    name: "parameters: serialize converts custom values in every kind of call",
     async run(t) {
-      class Point {
-        constructor(
-          readonly x: number,
-          readonly y: number,
-        ) {}
+      const client = await t.client();
+      if (!(await temporalOf(t, client))) return;
+      const values: [type: string, of: string, literal: string, text: string][] = [
+        ["date", "PlainDate", "2024-02-29", "2024-02-29"],
+        ["date", "PlainDate", "0044-03-15 BC", "-000043-03-15"],
+        ["date", "PlainDate", "12345-06-07", "+012345-06-07"],
+        ["time", "PlainTime", "12:30:00.123457", "12:30:00.123457"],
+        ["timestamp", "PlainDateTime", "2024-02-29 12:30:00.5", "2024-02-29T12:30:00.5"],
+        ["timestamptz", "Instant", "2024-02-29 12:30:00.000001+00", "2024-02-29T12:30:00.000001Z"],
+        ["interval", "Duration", "1 year 2 mons 3 days 04:05:06.789", "P1Y2M3DT4H5M6.789S"],
+        ["interval", "Duration", "-1 years -00:00:00.5", "-P1YT0.5S"],
+        ["interval", "Duration", "25:00", "PT25H"],
+      ];
+      for (const [type, of, literal, text] of values) {
+        const asked = `select '${literal}'::${type} as one, array['${literal}', null]::${type}[] as many`;
+        const { rows } = await client.query<{ one: object; many: unknown[] }>(asked, { dates: "temporal" });
+        const [{ one, many }] = rows as [{ one: object; many: unknown[] }];
+        t.assert.equal(Object.prototype.toString.call(one), `[object Temporal.${of}]`);
+        t.assert.deepEqual([String(one), String(many[0]), many[1]], [text, text, null]);
+        const back = await client.query(`select $1::${type} = '${literal}'::${type} as same`, [one]);
+        t.assert.deepEqual(back.rows, [{ same: true }]);
       }
-      const seen: unknown[] = [];
-      const serialize = (value: unknown) => {
-        seen.push(value);
-        return value instanceof Point ? `(${value.x},${value.y})` : value;
-      };
-      await using client = t.pgz.createClient({ ...t.options, serialize });
-      const { sql } = t.pgz;
-      const at = new Point(1, 2);
-      const query = sql`select ${at}::point::text as p, ${[at, null]}::point[]::text as ps, ${null}::int4 as n`;
-      const row = { p: "(1,2)", ps: '{"(1,2)",NULL}', n: null };
-      for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(query)).rows, [row]);
-      t.assert.equal(seen.length, 6, "nulls are not asked about");
-      t.assert.deepEqual((await client.query("select $1::point::text as p", [at])).rows, [{ p: row.p }]);
-      t.assert.equal(new TextDecoder().decode(await client.json(sql`select (${at}::point)[0] as x`)), '[{"x":1}]');
-      for await (const one of client.rows(sql`select (${at}::point)[1] as y`)) t.assert.deepEqual(one, { y: 2 });
-      for await (const batch of client.cursor(sql`select (${at}::point)[1] as y`, 10))
-        t.assert.deepEqual(batch, [{ y: 2 }]);
-      const batched = await client.batch([sql`select (${at}::point)[0] as x`, sql`select ${7}::int4 as n`]);
-      t.assert.deepEqual(
-        batched.map(({ rows }) => rows),
-        [[{ x: 1 }], [{ n: 7 }]],
-      );
-      await client.transaction(async (tx) =>
-        t.assert.deepEqual((await tx.query(sql`select (${at}::point)[0] as x`)).rows, [{ x: 1 }]),
-      );
-      const prepared = await client.prepare("select ($1::point)[0] as x");
-      t.assert.deepEqual((await prepared.query([at])).rows, [{ x: 1 }]);
-      await client.exec("create temporary table places (id int4, name text, at point)");
-      await client.copyFromRows("places", ["id", "at"], [[1, at], { id: 2, at }]);
-      await client.copyFromRows("places", ["id", "name"], [[3, at]]);
-      const { rows } = await client.query("select id, coalesce(name, at::text) as a from places order by id");
-      t.assert.deepEqual(
-        rows,
-        [1, 2, 3].map((id) => ({ id, a: "(1,2)" })),
-      );
-
-      await using forgetful = t.pgz.createClient({ ...t.options, serialize: () => undefined });
-      const lost = { code: "INVALID_PARAMETER" };
-      t.assert.match((await t.assert.rejects(forgetful.query(query), lost)).message, /"serialize" gave undefined/);
-      await t.assert.rejects(forgetful.copyFromRows("places", ["id"], [[1]]), { code: "42P01" });
-      t.assert.deepEqual((await forgetful.query("select 1 as a")).rows, [{ a: 1 }]);
+      const stays =
+        "select 'infinity'::date a, '24:00'::time b, '-infinity'::timestamptz c, '1 year -1 day'::interval d";
+      const { rows } = await client.query(stays, { dates: "temporal" });
+      t.assert.deepEqual(rows, [{ a: "infinity", b: "24:00:00", c: "-infinity", d: "P1Y-1D" }]);
     },
   },
-];
+  async "parameters: serialize converts custom values in every kind of call"(t) {
+    class Point {
+      constructor(
+        readonly x: number,
+        readonly y: number,
+      ) {}
+    }
+    const seen: unknown[] = [];
+    const serialize = (value: unknown) => {
+      seen.push(value);
+      return value instanceof Point ? `(${value.x},${value.y})` : value;
+    };
+    await using client = t.pgz.createClient({ ...t.options, serialize });
+    const { sql } = t.pgz;
+    const at = new Point(1, 2);
+    const query = sql`select ${at}::point::text as p, ${[at, null]}::point[]::text as ps, ${null}::int4 as n`;
+    const row = { p: "(1,2)", ps: '{"(1,2)",NULL}', n: null };
+    for (let run = 0; run < 3; run++) await t.assert.rows(client.query(query), [row]);
+    t.assert.equal(seen.length, 6, "nulls are not asked about");
+    await t.assert.rows(client.query("select $1::point::text as p", [at]), [{ p: row.p }]);
+    t.assert.equal(new TextDecoder().decode(await client.json(sql`select (${at}::point)[0] as x`)), '[{"x":1}]');
+    for await (const one of client.rows(sql`select (${at}::point)[1] as y`)) t.assert.deepEqual(one, { y: 2 });
+    for await (const batch of client.cursor(sql`select (${at}::point)[1] as y`, 10))
+      t.assert.deepEqual(batch, [{ y: 2 }]);
+    const batched = await client.batch([sql`select (${at}::point)[0] as x`, sql`select ${7}::int4 as n`]);
+    t.assert.deepEqual(rowsOf(batched), [[{ x: 1 }], [{ n: 7 }]]);
+    await client.transaction((tx) => t.assert.rows(tx.query(sql`select (${at}::point)[0] as x`), [{ x: 1 }]));
+    const prepared = await client.prepare("select ($1::point)[0] as x");
+    await t.assert.rows(prepared.query([at]), [{ x: 1 }]);
+    await client.exec("create temporary table places (id int4, name text, at point)");
+    await client.copyFromRows("places", ["id", "at"], [[1, at], { id: 2, at }]);
+    await client.copyFromRows("places", ["id", "name"], [[3, at]]);
+    const { rows } = await client.query("select id, coalesce(name, at::text) as a from places order by id");
+    t.assert.deepEqual(
+      rows,
+      [1, 2, 3].map((id) => ({ id, a: "(1,2)" })),
+    );
+
+    await using forgetful = t.pgz.createClient({ ...t.options, serialize: () => undefined });
+    const lost = { code: "INVALID_PARAMETER" };
+    t.assert.match((await t.assert.rejects(forgetful.query(query), lost)).message, /"serialize" gave undefined/);
+    await t.assert.code(forgetful.copyFromRows("places", ["id"], [[1]]), "42P01");
+    await t.assert.rows(forgetful.query("select 1 as a"), [{ a: 1 }]);
+  },
+};

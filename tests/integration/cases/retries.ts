@@ -1,145 +1,122 @@
 // Work that lost a conflict with another session runs again where that was asked for, and no other work does.
-import type { Case } from "../context.ts";
+import type { Cases } from "../context.ts";
 import { pause } from "../../support/until.mjs";
-import { text, withClient, withSchema } from "./helpers.ts";
-import { count, withNumbers } from "./tables.ts";
+import { codeOf, newSchema, text } from "./helpers.ts";
+import { count, newNumbers } from "./tables.ts";
 
-export const retries: Case[] = [
-  {
-    name: "conflicts are retried on request, with the whole callback, and the observer sees each attempt",
-    run: (t) =>
-      withNumbers(t, async (client, table) => {
-        await client.exec(`insert into ${table} values (0)`);
-        const attempts: number[] = [];
-        const retries: unknown[] = [];
-        const raise = (code: string) => `do $$ begin raise exception 'conflict' using errcode = '${code}'; end $$`;
-        await withClient(
-          t,
-          async (other) => {
-            const result = await other.transaction(
-              async (tx) => {
-                attempts.push(attempts.length);
-                await tx.exec(`update ${table} set n = n + 1`);
-                if (attempts.length < 3) await tx.exec(raise(attempts.length === 1 ? "40001" : "40P01"));
-                return attempts.length;
-              },
-              { isolation: "repeatable read", retry: true },
-            );
-            t.assert.equal(result, 3);
-            await t.assert.rejects(
-              other.transaction((tx) => tx.exec(raise("40001"))),
-              { code: "40001", retryable: true },
-            );
-            await t.assert.rejects(
-              other.transaction((tx) => tx.exec(raise("40001")), { retry: 2 }),
-              { code: "40001" },
-            );
-            await t.assert.rejects(
-              other.transaction((tx) => tx.exec(raise("23505")), { retry: true }),
-              { code: "23505" },
-            );
-          },
-          { observer: { onRetry: ({ attempt, error }) => retries.push([attempt, error.code]) } },
-        );
-        t.assert.deepEqual(retries, [
-          [1, "40001"],
-          [2, "40P01"],
-          [1, "40001"],
-        ]);
-        t.assert.deepEqual((await client.query(`select n from ${table}`)).rows, [{ n: 1 }]);
-      }),
+export const retries: Cases = {
+  async "conflicts are retried on request, with the whole callback, and the observer sees each attempt"(t) {
+    const [client, table] = await newNumbers(t);
+    await client.exec(`insert into ${table} values (0)`);
+    const attempts: number[] = [];
+    const retries: unknown[] = [];
+    const raise = (code: string) => `do $$ begin raise exception 'conflict' using errcode = '${code}'; end $$`;
+    const other = await t.client({
+      observer: { onRetry: ({ attempt, error }) => retries.push([attempt, error.code]) },
+    });
+    const result = await other.transaction(
+      async (tx) => {
+        attempts.push(attempts.length);
+        await tx.exec(`update ${table} set n = n + 1`);
+        if (attempts.length < 3) await tx.exec(raise(attempts.length === 1 ? "40001" : "40P01"));
+        return attempts.length;
+      },
+      { isolation: "repeatable read", retry: true },
+    );
+    t.assert.equal(result, 3);
+    await t.assert.rejects(
+      other.transaction((tx) => tx.exec(raise("40001"))),
+      { code: "40001", retryable: true },
+    );
+    t.assert.equal(await codeOf(other.transaction((tx) => tx.exec(raise("40001")), { retry: 2 })), "40001");
+    t.assert.equal(await codeOf(other.transaction((tx) => tx.exec(raise("23505")), { retry: true })), "23505");
+    t.assert.deepEqual(retries, [
+      [1, "40001"],
+      [2, "40P01"],
+      [1, "40001"],
+    ]);
+    await t.assert.rows(client.query(`select n from ${table}`), [{ n: 1 }]);
   },
-  {
-    name: "a real write conflict at COMMIT is retried",
-    run: (t) =>
-      withNumbers(t, async (client, table) => {
-        await client.exec(`insert into ${table} values (10), (20)`);
-        let runs = 0;
-        await withClient(t, async (other) => {
-          const sum = (tx: { query<Row>(sql: string): Promise<{ rows: Row[] }> }) =>
-            tx.query<{ n: number }>(`select sum(n)::int4 as n from ${table}`);
-          await client.transaction(
-            async (tx) => {
-              runs++;
-              const { rows } = await sum(tx);
-              if (runs === 1) {
-                await other.transaction(
-                  async (tx2) => {
-                    const { rows } = await sum(tx2);
-                    await tx2.exec(`insert into ${table} values (${rows[0]!.n + 1})`);
-                  },
-                  { isolation: "serializable" },
-                );
-              }
-              await tx.exec(`insert into ${table} values (${rows[0]!.n + 2})`);
+  async "a real write conflict at COMMIT is retried"(t) {
+    const [client, table] = await newNumbers(t);
+    await client.exec(`insert into ${table} values (10), (20)`);
+    let runs = 0;
+    const other = await t.client();
+    const sum = (tx: { query<Row>(sql: string): Promise<{ rows: Row[] }> }) =>
+      tx.query<{ n: number }>(`select sum(n)::int4 as n from ${table}`);
+    await client.transaction(
+      async (tx) => {
+        runs++;
+        const { rows } = await sum(tx);
+        if (runs === 1) {
+          await other.transaction(
+            async (tx2) => {
+              const { rows } = await sum(tx2);
+              await tx2.exec(`insert into ${table} values (${rows[0]!.n + 1})`);
             },
-            { isolation: "serializable", retry: 5 },
+            { isolation: "serializable" },
           );
-        });
-        t.assert.equal(runs, 2);
-        t.assert.equal(await count(client, table), 4);
-      }),
+        }
+        await tx.exec(`insert into ${table} values (${rows[0]!.n + 2})`);
+      },
+      { isolation: "serializable", retry: 5 },
+    );
+    t.assert.equal(runs, 2);
+    t.assert.equal(await count(client, table), 4);
   },
-  {
-    name: "a transaction that is ended during its retry pause rejects at once and frees the connection",
+  "a transaction that is ended during its retry pause rejects at once and frees the connection": {
     differs: ["timers"],
     slow: true,
-    run: (t) =>
-      withClient(t, async (client) => {
-        const giveUp = new AbortController();
-        let runs = 0;
-        const run = client.transaction(
-          (tx) => (runs++, tx.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$")),
-          { retry: 1_000, signal: giveUp.signal },
-        );
-        void pause(300).then(() => giveUp.abort());
-        await t.assert.rejects(run, { name: "AbortError" });
-        const before = runs;
-        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-        await pause(1_200);
-        t.assert.equal(runs, before);
-      }),
+    async run(t) {
+      const client = await t.client();
+      const giveUp = new AbortController();
+      let runs = 0;
+      const run = client.transaction(
+        (tx) => (runs++, tx.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$")),
+        { retry: 1_000, signal: giveUp.signal },
+      );
+      void pause(300).then(() => giveUp.abort());
+      await t.assert.rejects(run, { name: "AbortError" });
+      const before = runs;
+      await t.assert.rows(client.query("select 1 as a"), [{ a: 1 }]);
+      await pause(1_200);
+      t.assert.equal(runs, before);
+    },
   },
-  {
-    name: "a statement that lost a conflict is retried on request, but never a CALL, a DO or a statement in a transaction",
-    run: (t) =>
-      withSchema(t, async (plain, schema) => {
-        await plain.simple(`create sequence ${schema}.tries;
+  async "a statement that lost a conflict is retried on request, but never a CALL, a DO or a statement in a transaction"(
+    t,
+  ) {
+    const [plain, schema] = await newSchema(t);
+    await plain.simple(`create sequence ${schema}.tries;
           create function ${schema}.twice(code text) returns int4 language plpgsql as $$ begin
             if nextval('${schema}.tries') % 3 <> 0 then raise exception 'conflict' using errcode = code; end if;
             return 7; end $$;
           create procedure ${schema}.never() language plpgsql
             as $$ begin perform nextval('${schema}.tries');
             raise exception 'conflict' using errcode = '40001'; end $$`);
-        const tries = async () =>
-          Number((await plain.query<{ n: string }>(`select last_value as n from ${schema}.tries`)).rows[0]?.n);
-        const again = async (n: number) => void (await plain.exec(`select setval('${schema}.tries', ${n})`));
-        const retries: number[] = [];
-        await withClient(
-          t,
-          async (client) => {
-            const { sql } = t.pgz;
-            const call = (code: string) => sql`select ${sql.unsafe(`${schema}.twice`)}(${code}) as n`;
-            await again(3);
-            t.assert.deepEqual((await client.query(call("40001"))).rows, [{ n: 7 }]);
-            t.assert.equal(await tries(), 6);
-            t.assert.equal(await text(await client.stream(call("40P01"))), '{"n":7}\n');
-            t.assert.deepEqual(retries, [1, 2, 1, 2]);
-            await t.assert.rejects(client.query(call("40002")), { code: "40002" });
-            await t.assert.rejects(
-              client.transaction((tx) => tx.query(call("40001"))),
-              { code: "40001" },
-            );
-            t.assert.equal(await tries(), 11);
-            await t.assert.rejects(client.exec(`/* a comment */ call ${schema}.never()`), { code: "40001" });
-            await t.assert.rejects(client.exec(`do $$ begin call ${schema}.never(); end $$`), { code: "40001" });
-            t.assert.equal(await tries(), 13);
-            await again(3);
-            await t.assert.rejects(plain.query(call("40001")), { code: "40001", retryable: true });
-            t.assert.equal(await tries(), 4);
-          },
-          { retryOnSerialization: true, observer: { onRetry: ({ attempt }) => void retries.push(attempt) } },
-        );
-      }),
+    const tries = async () =>
+      Number((await plain.query<{ n: string }>(`select last_value as n from ${schema}.tries`)).rows[0]?.n);
+    const again = async (n: number) => void (await plain.exec(`select setval('${schema}.tries', ${n})`));
+    const retries: number[] = [];
+    const client = await t.client({
+      retryOnSerialization: true,
+      observer: { onRetry: ({ attempt }) => void retries.push(attempt) },
+    });
+    const { sql } = t.pgz;
+    const call = (code: string) => sql`select ${sql.unsafe(`${schema}.twice`)}(${code}) as n`;
+    await again(3);
+    await t.assert.rows(client.query(call("40001")), [{ n: 7 }]);
+    t.assert.equal(await tries(), 6);
+    t.assert.equal(await text(await client.stream(call("40P01"))), '{"n":7}\n');
+    t.assert.deepEqual(retries, [1, 2, 1, 2]);
+    await t.assert.code(client.query(call("40002")), "40002");
+    t.assert.equal(await codeOf(client.transaction((tx) => tx.query(call("40001")))), "40001");
+    t.assert.equal(await tries(), 11);
+    await t.assert.code(client.exec(`/* a comment */ call ${schema}.never()`), "40001");
+    await t.assert.code(client.exec(`do $$ begin call ${schema}.never(); end $$`), "40001");
+    t.assert.equal(await tries(), 13);
+    await again(3);
+    await t.assert.rejects(plain.query(call("40001")), { code: "40001", retryable: true });
+    t.assert.equal(await tries(), 4);
   },
-];
+};

@@ -1,84 +1,80 @@
 // Transactions that do not reach their normal end: abort, timeout, a lost connection, close().
-import type { PgzError, Transaction } from "../../../js/index.ts";
-import type { Case } from "../context.ts";
+import type { Transaction } from "../../../js/index.ts";
+import type { Cases } from "../context.ts";
 import { inTime, until } from "../../support/until.mjs";
-import { abortedAt, gone, newMark, started, terminate, withSchema } from "./helpers.ts";
-import { count, withNumbers } from "./tables.ts";
+import { abortedAt, codeOf, gone, newMark, newSchema, pidOf, started, terminate } from "./helpers.ts";
+import { count, newNumbers } from "./tables.ts";
 
-export const transactionEnds: Case[] = [
-  {
-    name: "tx.last sends COMMIT with the last statement, with the effect of an ordinary COMMIT",
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        const { sql } = t.pgz;
-        const table = sql.identifier(s, "t");
-        await client.exec(sql`create table ${table} (n int4 primary key deferrable initially deferred)`);
-        const add = (n: unknown) => sql`insert into ${table} values (${n}) returning n`;
-        const stored = async () =>
-          (await client.query(sql`select n from ${table} order by n`, { rowMode: "array" })).rows.flat();
-        await client.query(add(0));
-        const { flights } = client.stats();
-        const rows = await client.transaction(async (tx) => {
-          await tx.query(add(1));
-          await tx.query(add(2));
-          return (await tx.last(add(3))).rows;
-        });
-        t.assert.equal(client.stats().flights - flights, 3);
-        t.assert.deepEqual(rows, [{ n: 3 }]);
-        await client.transaction((tx) => tx.last(add(4)));
-        // Its COMMIT waits for the calls beside it.
-        await client.transaction((tx) => Promise.all([tx.query(add(5)), tx.query(add(6)), tx.last(add(7))]));
-        t.assert.deepEqual(await stored(), [0, 1, 2, 3, 4, 5, 6, 7]);
-        const rejects = async (
-          facts: Record<string, unknown>,
-          last: (tx: Transaction) => Promise<unknown>,
-          wanted: number[] = [],
-        ) => {
-          const before = await stored();
-          const transaction = client.transaction(async (tx) => {
-            await tx.query(add(90 + before.length));
-            return last(tx);
-          });
-          await t.assert.rejects(transaction, facts);
-          t.assert.deepEqual(await stored(), [...before, ...wanted]);
-        };
-        const byZero = sql`select 1 / ${0}::int4`;
-        await rejects({ code: "22012", transaction: "rolled back" }, (tx) => tx.last(byZero));
-        await rejects({ code: "TRANSACTION_ROLLED_BACK", transaction: "rolled back" }, (tx) =>
-          tx.last(byZero).catch(() => {}),
-        );
-        await rejects({ code: "23505", transaction: "rolled back" }, (tx) => tx.last(add(1)));
-        await rejects({ code: "INVALID_PARAMETER" }, (tx) => tx.last(add("x")));
-        await rejects({ code: "TRANSACTION_OPEN" }, (tx) => tx.transaction((inner) => inner.last(add(8))));
-        const many = "select n from generate_series(1, 100) n";
-        const cap = { code: "RESPONSE_TOO_LARGE", transaction: "committed", retryable: false };
-        await rejects(cap, (tx) => tx.last(many, { maxRows: 2 }), [98]);
-        const late = { code: "TRANSACTION_FINISHED", transaction: "committed" };
-        await rejects(late, (tx) => tx.last(many).then(() => tx.query(many)), [99]);
-      }),
+export const transactionEnds: Cases = {
+  async "tx.last sends COMMIT with the last statement, with the effect of an ordinary COMMIT"(t) {
+    const [client, s] = await newSchema(t);
+    const { sql } = t.pgz;
+    const table = sql.identifier(s, "t");
+    await client.exec(sql`create table ${table} (n int4 primary key deferrable initially deferred)`);
+    const add = (n: unknown) => sql`insert into ${table} values (${n}) returning n`;
+    const stored = async () =>
+      (await client.query(sql`select n from ${table} order by n`, { rowMode: "array" })).rows.flat();
+    await client.query(add(0));
+    const { flights } = client.stats();
+    const rows = await client.transaction(async (tx) => {
+      await tx.query(add(1));
+      await tx.query(add(2));
+      return (await tx.last(add(3))).rows;
+    });
+    t.assert.equal(client.stats().flights - flights, 3);
+    t.assert.deepEqual(rows, [{ n: 3 }]);
+    await client.transaction((tx) => tx.last(add(4)));
+    // Its COMMIT waits for the calls beside it.
+    await client.transaction((tx) => Promise.all([tx.query(add(5)), tx.query(add(6)), tx.last(add(7))]));
+    t.assert.deepEqual(await stored(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    const rejects = async (
+      facts: Record<string, unknown>,
+      last: (tx: Transaction) => Promise<unknown>,
+      wanted: number[] = [],
+    ) => {
+      const before = await stored();
+      const transaction = client.transaction(async (tx) => {
+        await tx.query(add(90 + before.length));
+        return last(tx);
+      });
+      await t.assert.rejects(transaction, facts);
+      t.assert.deepEqual(await stored(), [...before, ...wanted]);
+    };
+    const byZero = sql`select 1 / ${0}::int4`;
+    await rejects({ code: "22012", transaction: "rolled back" }, (tx) => tx.last(byZero));
+    await rejects({ code: "TRANSACTION_ROLLED_BACK", transaction: "rolled back" }, (tx) =>
+      tx.last(byZero).catch(() => {}),
+    );
+    await rejects({ code: "23505", transaction: "rolled back" }, (tx) => tx.last(add(1)));
+    await rejects({ code: "INVALID_PARAMETER" }, (tx) => tx.last(add("x")));
+    await rejects({ code: "TRANSACTION_OPEN" }, (tx) => tx.transaction((inner) => inner.last(add(8))));
+    const many = "select n from generate_series(1, 100) n";
+    const cap = { code: "RESPONSE_TOO_LARGE", transaction: "committed", retryable: false };
+    await rejects(cap, (tx) => tx.last(many, { maxRows: 2 }), [98]);
+    const late = { code: "TRANSACTION_FINISHED", transaction: "committed" };
+    await rejects(late, (tx) => tx.last(many).then(() => tx.query(many)), [99]);
   },
-  {
-    name: "an abort during the last statement reports the outcome of the transaction",
+  "an abort during the last statement reports the outcome of the transaction": {
     differs: ["timers"],
-    run: (t) =>
-      withSchema(t, async (client, s) => {
-        await client.exec(`create table ${s}.t (n int4)`);
-        const mark = newMark(t);
-        const transaction = client.transaction(async (tx) => {
-          await tx.exec(`insert into ${s}.t values (1)`);
-          await tx.last(`select pg_sleep(60) /* ${mark} */`, { signal: abortedAt(t, mark) });
-        });
-        await t.assert.rejects(transaction, { code: "ABORTED", transaction: "rolled back", retryable: false });
-        t.assert.deepEqual((await client.query(`select count(*)::int4 as n from ${s}.t`)).rows, [{ n: 0 }]);
-      }),
+    async run(t) {
+      const [client, s] = await newSchema(t);
+      await client.exec(`create table ${s}.t (n int4)`);
+      const mark = newMark();
+      const transaction = client.transaction(async (tx) => {
+        await tx.exec(`insert into ${s}.t values (1)`);
+        await tx.last(`select pg_sleep(60) /* ${mark} */`, { signal: abortedAt(t, mark) });
+      });
+      await t.assert.rejects(transaction, { code: "ABORTED", transaction: "rolled back", retryable: false });
+      await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.t`), [{ n: 0 }]);
+    },
   },
-  {
-    name: "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, and the client works on",
-    differs: ["timers"],
-    run: (t) =>
-      withNumbers(t, async (client, table) => {
+  "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, and the client works on":
+    {
+      differs: ["timers"],
+      async run(t) {
+        const [client, table] = await newNumbers(t);
         for (const how of ["signal", "timeout", "between"] as const) {
-          const mark = newMark(t);
+          const mark = newMark();
           const giveUp = new AbortController();
           const insert = async (tx: { exec(sql: string): Promise<unknown> }) => {
             await tx.exec(`insert into ${table} values (1)`);
@@ -100,84 +96,65 @@ export const transactionEnds: Case[] = [
           );
           t.assert.equal(await count(client, table), 0);
         }
-      }),
-  },
-  {
-    name: "a lost connection ends its transaction",
+      },
+    },
+  "a lost connection ends its transaction": {
     differs: ["sockets"],
     ownServer: true,
-    run: (t) =>
-      withNumbers(t, async (_, table) => {
-        const client = await t.pgz.connect(t.options);
-        const lost = await client
-          .transaction(async (tx) => {
-            await tx.exec(`insert into ${table} values (1)`);
-            const [row] = (await tx.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
-            await t.side(`select pg_terminate_backend(${row!.pid})`);
-            await tx.transaction((inner) => inner.query("select 1"));
-          })
-          .then(
-            () => "committed",
-            (error: PgzError) => error.code,
-          );
-        t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(lost), true, lost);
-        t.assert.deepEqual((await client.transaction((tx) => tx.query("select 1 as n"))).rows, [{ n: 1 }]);
-        await client.close();
-      }),
-  },
-  {
-    name: "a transaction that was lost or never began rejects, even if its callback saw no error",
-    ownServer: true,
-    run: async (t) => {
-      const client = await t.pgz.connect(t.options);
-      const lost = client.transaction(
-        async (tx) => void (await tx.query("select pg_terminate_backend(pg_backend_pid())").catch(() => {})),
-      );
-      const code = await lost.then(
-        () => "committed",
-        (error: PgzError) => error.code,
-      );
-      t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(code), true, code);
-      await client.close();
-      await withNumbers(t, async (client, table) => {
-        // The session has begun a transaction with a BEGIN of its own.
-        await client.exec("begin");
-        await client.exec(`insert into ${table} values (1)`);
-        await t.assert.rejects(
-          client.transaction((tx) => tx.exec(`insert into ${table} values (2)`)),
-          { code: "TRANSACTION_OPEN" },
-        );
-        await client.exec("commit");
-        t.assert.equal(await count(client, table), 1);
-        // Invalid options: the transaction must leave nothing.
-        for (const options of [{ signal: new AbortController() }, { timeout: 2 ** 31 }, { timeout: "1" }])
-          await t.assert.rejects(
-            client.transaction(() => 1, options as never),
-            { code: "INVALID_OPTION" },
-          );
-        // It was aborted before its turn.
-        await t.assert.rejects(
-          client.transaction(() => 1, { signal: AbortSignal.abort() }),
-          { name: "AbortError", retryable: true },
-        );
-        await t.assert.rejects(
-          client.transaction((tx) => tx.query("select pg_sleep(30)"), { timeout: 100 }),
-          { code: "QUERY_TIMEOUT", retryable: false },
-        );
-        await client.transaction((tx) => tx.exec(`insert into ${table} values (3)`));
-        t.assert.equal(await count(client, table), 2);
+    async run(t) {
+      const [, table] = await newNumbers(t);
+      const client = await t.client();
+      const lost = client.transaction(async (tx) => {
+        await tx.exec(`insert into ${table} values (1)`);
+        await t.side(`select pg_terminate_backend(${await pidOf(tx)})`);
+        await tx.transaction((inner) => inner.query("select 1"));
       });
+      t.assert.match(await codeOf(lost), /^(57P01|CONNECTION_LOST)$/);
+      t.assert.deepEqual((await client.transaction((tx) => tx.query("select 1 as n"))).rows, [{ n: 1 }]);
     },
   },
-  {
-    name: "close() and a lost connection end a transaction whose callback waits for something else",
+  "a transaction that was lost or never began rejects, even if its callback saw no error": {
     differs: ["sockets"],
     ownServer: true,
-    run: async (t) => {
+    async run(t) {
+      const lost = (await t.client()).transaction(
+        async (tx) => void (await tx.query("select pg_terminate_backend(pg_backend_pid())").catch(() => {})),
+      );
+      t.assert.match(await codeOf(lost), /^(57P01|CONNECTION_LOST)$/);
+      const [client, table] = await newNumbers(t);
+      // The session has begun a transaction with a BEGIN of its own.
+      await client.exec("begin");
+      await client.exec(`insert into ${table} values (1)`);
+      t.assert.equal(
+        await codeOf(client.transaction((tx) => tx.exec(`insert into ${table} values (2)`))),
+        "TRANSACTION_OPEN",
+      );
+      await client.exec("commit");
+      t.assert.equal(await count(client, table), 1);
+      // Invalid options: the transaction must leave nothing.
+      for (const options of [{ signal: new AbortController() }, { timeout: 2 ** 31 }, { timeout: "1" }])
+        t.assert.equal(await codeOf(client.transaction(() => 1, options as never)), "INVALID_OPTION");
+      // It was aborted before its turn.
+      await t.assert.rejects(
+        client.transaction(() => 1, { signal: AbortSignal.abort() }),
+        { name: "AbortError", retryable: true },
+      );
+      await t.assert.rejects(
+        client.transaction((tx) => tx.query("select pg_sleep(30)"), { timeout: 100 }),
+        { code: "QUERY_TIMEOUT", retryable: false },
+      );
+      await client.transaction((tx) => tx.exec(`insert into ${table} values (3)`));
+      t.assert.equal(await count(client, table), 2);
+    },
+  },
+  "close() and a lost connection end a transaction whose callback waits for something else": {
+    differs: ["sockets"],
+    ownServer: true,
+    async run(t) {
       for (const how of ["close", "lost"]) {
-        const client = await t.pgz.connect(t.options);
-        const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
-        const mark = newMark(t);
+        const client = await t.client();
+        const pid = await pidOf(client);
+        const mark = newMark();
         const stuck = client.transaction(async (tx) => {
           await tx.query("select 1");
           for await (const batch of tx.cursor("select 1 as a", 1)) t.assert.equal(batch.length, 1);
@@ -185,17 +162,12 @@ export const transactionEnds: Case[] = [
           await (how === "lost" ? more : undefined);
           await new Promise(() => {});
         });
-        const settled = stuck.then(
-          () => "committed",
-          (error: PgzError) => error.code,
-        );
+        const settled = codeOf(stuck);
         await started(t, mark);
         if (how === "close") await client.close();
-        else await terminate(t, row!.pid);
-        const code = await inTime(settled);
-        t.assert.equal(/^(CLIENT_CLOSED|57P01|CONNECTION_LOST)$/.test(code), true, `${how}: ${code}`);
-        await client.close();
+        else await terminate(t, pid);
+        t.assert.match(await inTime(settled), /^(CLIENT_CLOSED|57P01|CONNECTION_LOST)$/, how);
       }
     },
   },
-];
+};

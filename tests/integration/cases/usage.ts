@@ -1,214 +1,114 @@
 // Mistakes of the caller: each gives a typed error before anything is sent, and the connection is unchanged.
-import type { Case, Context } from "../context.ts";
-import { withClient } from "./helpers.ts";
+import type { Cases, Context } from "../context.ts";
 
 const sound = (t: Context, client: { query(text: string): Promise<{ rows: unknown[] }> }) =>
   client.query("select 1 as a").then(({ rows }) => t.assert.deepEqual(rows, [{ a: 1 }]));
 
-export const usage: Case[] = [
-  {
-    name: "SQL that the server refuses is a PostgresError with its fields",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const syntax = await t.assert.rejects(client.query("selec 1"), {
-          code: "42601",
-          position: "1",
-          severity: "ERROR",
-          committed: false,
-        });
-        t.assert(syntax instanceof t.pgz.PostgresError, "a PostgresError");
-        await t.assert.rejects(client.query("select * from no_such_table"), { code: "42P01" });
-        await client.exec("create temp table uniq (id int4 primary key)");
-        await client.exec("insert into uniq values (1)");
-        const unique = await t.assert.rejects(client.exec("insert into uniq values (1)"), {
-          code: "23505",
-          table: "uniq",
-          constraint: "uniq_pkey",
-        });
-        t.assert.equal((unique as { isUniqueViolation?: unknown }).isUniqueViolation, true);
-        await sound(t, client);
-      }),
+export const usage: Cases = {
+  async "SQL that the server refuses is a PostgresError with its fields"(t) {
+    const client = await t.client();
+    const syntax = await t.assert.rejects(client.query("selec 1"), {
+      code: "42601",
+      position: "1",
+      severity: "ERROR",
+      committed: false,
+    });
+    t.assert(syntax instanceof t.pgz.PostgresError, "a PostgresError");
+    await t.assert.code(client.query("select * from no_such_table"), "42P01");
+    await client.exec("create temp table uniq (id int4 primary key)");
+    await client.exec("insert into uniq values (1)");
+    const unique = await t.assert.rejects(client.exec("insert into uniq values (1)"), {
+      code: "23505",
+      table: "uniq",
+      constraint: "uniq_pkey",
+    });
+    t.assert.equal((unique as { isUniqueViolation?: unknown }).isUniqueViolation, true);
+    await sound(t, client);
   },
-  {
-    name: "parameters out of range or of the wrong kind are refused before sending",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const { sql } = t.pgz;
-        for (const [query, code] of [
-          [sql`select ${70000}::int2`, "PARAMETER_OUT_OF_RANGE"],
-          [sql`select ${2 ** 31}::int4`, "PARAMETER_OUT_OF_RANGE"],
-          [sql`select ${2n ** 63n}::int8`, "PARAMETER_OUT_OF_RANGE"],
-          [sql`select ${-1}::oid`, "PARAMETER_OUT_OF_RANGE"],
-          [sql`select ${"a\0b"}::text`, "INVALID_PARAMETER"],
-          [sql`select ${"\ud800"}::text`, "INVALID_PARAMETER"],
-          [sql`select ${Symbol("x")}::text`, "INVALID_PARAMETER"],
-          [{ text: "select $1::int4", values: [] }, "INVALID_QUERY"],
-          [{ text: "select 1", values: [1] }, "INVALID_QUERY"],
-        ] as const) {
-          const error = await t.assert.rejects(client.query(query), { code });
-          t.assert(error instanceof t.pgz.UsageError, `${code} is a UsageError`);
-        }
-        let thrown: { code?: string } = {};
-        try {
-          void sql`select ${undefined}`;
-        } catch (error) {
-          thrown = error as { code?: string };
-        }
-        t.assert.equal(thrown.code, "INVALID_PARAMETER");
-        await sound(t, client);
-      }),
+  async "query, rows and exec accept a text and its values, as pg does"(t) {
+    const client = await t.client();
+    const { sql } = t.pgz;
+    const text = "select $1::int4 as a, $2::text as b";
+    await t.assert.rows(client.query(text, [1, "x"]), [{ a: 1, b: "x" }]);
+    await t.assert.rows(client.query(text, [1, null], { rowMode: "array" }), [[1, null]]);
+    const rows = [];
+    for await (const row of client.rows(text, [2, "y"])) rows.push(row);
+    t.assert.deepEqual(rows, [{ a: 2, b: "y" }]);
+    t.assert.deepEqual(await client.exec(text, [3, "z"]), { command: "SELECT", rowCount: 1 });
+    const whole = sql.unsafe("select $2::int4 as a, $1::text as b, $2 + 1 as c", ["w", 4]);
+    await t.assert.rows(client.query(whole), [{ a: 4, b: "w", c: 5 }]);
+    t.assert.deepEqual((await client.batch([whole]))[0]!.rows, [{ a: 4, b: "w", c: 5 }]);
+    await client.exec("create temp table single (a int4, b text)");
+    await client.exec(sql`insert into single ${sql.values({ a: 5, b: "v" })}`);
+    await t.assert.rows(client.query("select * from single where a = $1", [5]), [{ a: 5, b: "v" }]);
   },
-  {
-    name: "a name that the server would cut is refused, and one that it keeps is the name of one thing",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const { sql } = t.pgz;
-        // 11 bytes and 26 letters of two bytes.
-        const longest = `${Math.random().toString(36).slice(2, 13).padEnd(11, "_")}${"é".repeat(26)}`;
-        const long = `${longest}b`;
-        await t.assert.rejects(client.listen(long), { code: "INVALID_QUERY" });
-        await t.assert.rejects(client.copyFromRows(long, ["a"], []), { code: "INVALID_QUERY" });
-        await t.assert.rejects(client.copyFromRows("t", [long], []), { code: "INVALID_QUERY" });
-        const scoped = async () => client.scope({ role: long });
-        await t.assert.rejects(scoped(), { code: "INVALID_OPTION" });
-        const channel = await client.listen(longest);
-        await client.notify(longest, "to me");
-        for await (const { channel: name, payload } of channel) {
-          t.assert.deepEqual([name, payload], [longest, "to me"]);
-          break;
-        }
-        const row = await client.query(sql`select 1 as ${sql.identifier(longest)}`);
-        t.assert.deepEqual(row.rows, [{ [longest]: 1 }]);
-      }),
+  async "a name that the server would cut is refused, and one that it keeps is the name of one thing"(t) {
+    const client = await t.client();
+    const { sql } = t.pgz;
+    // 11 bytes and 26 letters of two bytes.
+    const longest = `${Math.random().toString(36).slice(2, 13).padEnd(11, "_")}${"é".repeat(26)}`;
+    const long = `${longest}b`;
+    await t.assert.code(client.listen(long), "INVALID_QUERY");
+    await t.assert.code(client.copyFromRows(long, ["a"], []), "INVALID_QUERY");
+    await t.assert.code(client.copyFromRows("t", [long], []), "INVALID_QUERY");
+    const scoped = async () => client.scope({ role: long });
+    await t.assert.code(scoped(), "INVALID_OPTION");
+    const channel = await client.listen(longest);
+    await client.notify(longest, "to me");
+    for await (const { channel: name, payload } of channel) {
+      t.assert.deepEqual([name, payload], [longest, "to me"]);
+      break;
+    }
+    await t.assert.rows(client.query(sql`select 1 as ${sql.identifier(longest)}`), [{ [longest]: 1 }]);
   },
-  {
-    name: "query, rows and exec accept a text and its values, as pg does",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const { sql } = t.pgz;
-        const text = "select $1::int4 as a, $2::text as b";
-        t.assert.deepEqual((await client.query(text, [1, "x"])).rows, [{ a: 1, b: "x" }]);
-        t.assert.deepEqual((await client.query(text, [1, null], { rowMode: "array" })).rows, [[1, null]]);
-        const rows = [];
-        for await (const row of client.rows(text, [2, "y"])) rows.push(row);
-        t.assert.deepEqual(rows, [{ a: 2, b: "y" }]);
-        t.assert.deepEqual(await client.exec(text, [3, "z"]), { command: "SELECT", rowCount: 1 });
-        const whole = sql.unsafe("select $2::int4 as a, $1::text as b, $2 + 1 as c", ["w", 4]);
-        t.assert.deepEqual((await client.query(whole)).rows, [{ a: 4, b: "w", c: 5 }]);
-        t.assert.deepEqual((await client.batch([whole]))[0]!.rows, [{ a: 4, b: "w", c: 5 }]);
-        await client.exec("create temp table single (a int4, b text)");
-        await client.exec(sql`insert into single ${sql.values({ a: 5, b: "v" })}`);
-        t.assert.deepEqual((await client.query("select * from single where a = $1", [5])).rows, [{ a: 5, b: "v" }]);
-      }),
+  async "a mistake that the SQL shows is answered with advice"(t) {
+    const client = await t.client();
+    const { sql } = t.pgz;
+    for (const [query, advice] of [
+      [sql`select 1 where 1 in ${[1, 2]}`, /= any\(\$1\).*sql\.in/],
+      [sql`select * from ${"pg_class"}`, /sql\.identifier/],
+      [sql`select now() - interval ${"1 day"}`, /\$1::interval/],
+      [sql`set work_mem = ${"4MB"}`, /set_config/],
+      [sql`vacuum ${"t"}`, /takes no parameters/],
+      ["select 1; select 2", /simple\(\)/],
+    ] as const) {
+      const error = await t.assert.code(client.query(query), "42601");
+      t.assert.match(String(error.advice), advice);
+      t.assert((error.stack ?? "").includes(`ADVICE: ${String(error.advice)}\n`), "the stack has it");
+    }
+    for (const [text, advice] of [
+      ["select 1 where 1 = ?", /\$1, \$2/],
+      ["select * from (values (?, ?)) as v", /\$1, \$2/],
+      ["select 'it is $1'", /Within quotes/],
+      ["select $$ $2 $$, '%$1%'", /Within quotes/],
+    ] as const) {
+      const error = await t.assert.rejects(client.query(text, [1]));
+      t.assert.match(String(error.advice), advice);
+    }
+    // Question marks that are operators, and texts that do not mention placeholders.
+    for (const text of [
+      ...["select '{}'::jsonb ? $1 from", "select '?' from", "select '$1' from"],
+      ...["select '{}'::jsonb ? 'a' from t limt 5", "do $$ select $1 $$", "select '$5 off'"],
+    ])
+      t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
+    const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));
+    t.assert.match(promise.message, /Promise: await it first/);
+    const builder = await t.assert.rejects(client.query(sql`select ${{ then: () => {} }}::text`));
+    t.assert.match(builder.message, /await it first/);
+    const made = Promise.resolve().then(() => sql.json(Promise.resolve(1)));
+    await t.assert.code(made, "INVALID_PARAMETER");
+    const untyped = await t.assert.rejects(client.query("select $1 is null and $1 is null", [null]));
+    t.assert.match(String(untyped.advice), /\$1::text/);
+    const list = await t.assert.code(client.query(sql`select 1 where 1 = ${[1, 2]}`), "INVALID_PARAMETER");
+    t.assert.match(list.message, /= any\(\$1\)/);
+    const hinted = await t.assert.rejects(client.query("select relnme from pg_class"));
+    t.assert.match(hinted.stack ?? "", /\nHINT: .*relname/);
   },
-  {
-    name: "a mistake that the SQL shows is answered with advice",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const { sql } = t.pgz;
-        for (const [query, advice] of [
-          [sql`select 1 where 1 in ${[1, 2]}`, /= any\(\$1\).*sql\.in/],
-          [sql`select * from ${"pg_class"}`, /sql\.identifier/],
-          [sql`select now() - interval ${"1 day"}`, /\$1::interval/],
-          [sql`set work_mem = ${"4MB"}`, /set_config/],
-          [sql`vacuum ${"t"}`, /takes no parameters/],
-          ["select 1; select 2", /simple\(\)/],
-        ] as const) {
-          const error = await t.assert.rejects(client.query(query), { code: "42601" });
-          t.assert.match(String(error.advice), advice);
-          t.assert((error.stack ?? "").includes(`ADVICE: ${String(error.advice)}\n`), "the stack has it");
-        }
-        for (const [text, advice] of [
-          ["select 1 where 1 = ?", /\$1, \$2/],
-          ["select * from (values (?, ?)) as v", /\$1, \$2/],
-          ["select 'it is $1'", /Within quotes/],
-          ["select $$ $2 $$, '%$1%'", /Within quotes/],
-        ] as const) {
-          const error = await t.assert.rejects(client.query(text, [1]));
-          t.assert.match(String(error.advice), advice);
-        }
-        // Question marks that are operators, and texts that do not mention placeholders.
-        for (const text of [
-          ...["select '{}'::jsonb ? $1 from", "select '?' from", "select '$1' from"],
-          ...["select '{}'::jsonb ? 'a' from t limt 5", "do $$ select $1 $$", "select '$5 off'"],
-        ])
-          t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
-        const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));
-        t.assert.match(promise.message, /Promise: await it first/);
-        const builder = await t.assert.rejects(client.query(sql`select ${{ then: () => {} }}::text`));
-        t.assert.match(builder.message, /await it first/);
-        const made = Promise.resolve().then(() => sql.json(Promise.resolve(1)));
-        await t.assert.rejects(made, { code: "INVALID_PARAMETER" });
-        const untyped = await t.assert.rejects(client.query("select $1 is null and $1 is null", [null]));
-        t.assert.match(String(untyped.advice), /\$1::text/);
-        const list = await t.assert.rejects(client.query(sql`select 1 where 1 = ${[1, 2]}`), {
-          code: "INVALID_PARAMETER",
-        });
-        t.assert.match(list.message, /= any\(\$1\)/);
-        const hinted = await t.assert.rejects(client.query("select relnme from pg_class"));
-        t.assert.match(hinted.stack ?? "", /\nHINT: .*relname/);
-      }),
+  async "a COMMIT that fails is reported"(t) {
+    const client = await t.client();
+    await client.exec("create temp table late (id int4 unique deferrable initially deferred)");
+    // Outside a transaction block the constraint fails at Sync, after CommandComplete.
+    await t.assert.code(client.exec("insert into late values (1), (1)"), "23505");
+    await sound(t, client);
   },
-  {
-    name: "65,535 parameters pass, one more is refused",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const many = (count: number) => {
-          const values = Array.from({ length: count }, (_, i) => i);
-          const list = values.map((i) => `($${i + 1}::int4)`);
-          return { text: `select count(*)::int4 as n from (values ${list.join(",")}) v`, values };
-        };
-        await t.assert.rejects(client.query(many(65_536)), { code: "TOO_MANY_PARAMETERS" });
-        t.assert.deepEqual((await client.query(many(65_535))).rows, [{ n: 65_535 }]);
-        await sound(t, client);
-      }),
-  },
-  {
-    name: "COPY through query is refused and the connection stays usable",
-    run: (t) =>
-      withClient(t, async (client) => {
-        await client.exec("create temp table copied (id int4)");
-        await t.assert.rejects(client.query("copy copied from stdin"), { code: "COPY_NEEDS_COPY_CALL" });
-        await sound(t, client);
-        await t.assert.rejects(client.query("copy (select generate_series(1, 1000000)) to stdout"), {
-          code: "COPY_NEEDS_COPY_CALL",
-        });
-        await sound(t, client);
-        await t.assert.rejects(client.stream("copy copied from stdin"), { code: "COPY_NEEDS_COPY_CALL" });
-        await sound(t, client);
-      }),
-  },
-  {
-    name: "an error inside a transaction leaves the transaction to the caller",
-    run: (t) =>
-      withClient(t, async (client) => {
-        await client.exec("begin");
-        await t.assert.rejects(client.query("select 1/0"), { code: "22012" });
-        await t.assert.rejects(client.query("select 1"), { code: "25P02" });
-        await client.exec("rollback");
-        await sound(t, client);
-      }),
-  },
-  {
-    name: "a COMMIT that fails is reported",
-    run: (t) =>
-      withClient(t, async (client) => {
-        await client.exec("create temp table late (id int4 unique deferrable initially deferred)");
-        // Outside a transaction block the constraint fails at Sync, after CommandComplete.
-        await t.assert.rejects(client.exec("insert into late values (1), (1)"), { code: "23505" });
-        await sound(t, client);
-      }),
-  },
-  {
-    name: "notices and notifications between messages disturb nothing",
-    run: (t) =>
-      withClient(t, async (client) => {
-        await client.exec("listen here");
-        await client.exec(
-          "do $$ begin raise notice 'one'; raise warning 'two'; perform pg_notify('here', 'payload'); " +
-            "set timezone to 'UTC'; end $$",
-        );
-        await sound(t, client);
-      }),
-  },
-];
+};

@@ -13,10 +13,13 @@
 
 #[path = "transcripts/replication/conversation.rs"]
 mod conversation;
+#[path = "transcripts/file.rs"]
+mod file;
 #[path = "transcripts/trace/mod.rs"]
 mod trace;
 
-use conversation::{Action, Conversation, Outcome, Step};
+use conversation::{ChangesCall, Conversation, Outcome};
+use file::{Action, Step};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -42,7 +45,7 @@ fn every_conversation_replays_in_every_split() {
     for conversation in conversation::all() {
         let whole = conversation.replay(|_| false);
         if rewrite {
-            fs::write(&conversation.path, conversation.rewritten(&whole)).unwrap();
+            fs::write(&conversation.path, conversation.text_of(&whole)).unwrap();
             continue;
         }
         check(&conversation, &whole);
@@ -65,7 +68,7 @@ fn every_line_is_written_as_the_printer_writes_it() {
     for conversation in conversation::all() {
         let text = fs::read_to_string(&conversation.path).unwrap();
         assert!(
-            conversation.rewritten(&conversation.replay(|_| false)) == text,
+            conversation.text_of(&conversation.replay(|_| false)) == text,
             "{}: TRANSCRIPTS=rewrite changes it",
             conversation.path.display()
         );
@@ -101,7 +104,7 @@ fn every_message_of_a_stream_occurs() {
 /// where to write them).
 #[test]
 fn steps_for_the_wasm_runner() {
-    let step = |step: &Step| match &step.action {
+    let step = |step: &Step<ChangesCall>| match &step.action {
         Action::Call(_, call) => json!({ "call": call.to_json(), "output": step.output }),
         Action::Feed(bytes) => json!({ "feed": bytes, "output": step.output }),
     };

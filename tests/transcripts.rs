@@ -12,18 +12,21 @@
 
 #[path = "transcripts/command.rs"]
 mod command;
+#[path = "transcripts/file.rs"]
+mod file;
 #[path = "transcripts/trace/mod.rs"]
 mod trace;
 #[path = "transcripts/transcript.rs"]
 mod transcript;
 
+use file::{Action, Step};
 use pgz_edge::boundary::status;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::{env, fs};
 use trace::Printer;
-use transcript::{Action, Outcome, Transcript};
+use transcript::{Outcome, Transcript};
 
 /// Compares with the file's expectation, and shows the difference by its lines.
 fn check(transcript: &Transcript, outcome: &Outcome) {
@@ -56,7 +59,7 @@ fn every_transcript_replays_in_every_split() {
     for transcript in transcript::all() {
         let whole = transcript.replay(|_| false);
         if rewrite {
-            fs::write(&transcript.path, transcript.rewritten(&whole)).unwrap();
+            fs::write(&transcript.path, transcript.text_of(&whole)).unwrap();
             continue;
         }
         check(&transcript, &whole);
@@ -89,7 +92,7 @@ fn every_line_is_written_as_the_printer_writes_it() {
     for transcript in transcript::all() {
         let text = fs::read_to_string(&transcript.path).unwrap();
         assert!(
-            transcript.rewritten(&transcript.replay(|_| false)) == text,
+            transcript.text_of(&transcript.replay(|_| false)) == text,
             "{}: TRANSCRIPTS=rewrite changes it",
             transcript.path.display()
         );
@@ -126,7 +129,7 @@ fn every_transcript_ends_in_a_known_state() {
 #[test]
 fn steps_for_the_wasm_runner() {
     let steps = |transcript: &Transcript| -> Vec<_> {
-        let step = |step: &transcript::Step| match &step.action {
+        let step = |step: &Step<command::Command>| match &step.action {
             Action::Call(_, command) => {
                 json!({ "command": command.to_json(), "output": step.output })
             }

@@ -1,24 +1,16 @@
 // `pgz-edge changes`: what is written to the pipe is acknowledged, and the next run continues after it.
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import type { ServerDescriptor } from "../servers/index.mjs";
 import { until } from "../support/until.mjs";
-import { CommandLine, driver, ended, plainUrl, server } from "./command-line.ts";
+import { ended, plainUrl, server, useClient, useCommandLine } from "./command-line.ts";
 
 const url = plainUrl((server as ServerDescriptor).superuserUrl);
 const env = { DATABASE_URL: url };
 const NAME = "cli_changes";
 const WORDS = ["changes", "--slot", NAME, "--publication", NAME];
 
-let cli: CommandLine;
-let db: InstanceType<typeof driver.Client>;
-beforeAll(async () => {
-  cli = new CommandLine();
-  db = await driver.connect(url);
-});
-afterAll(async () => {
-  await db.close();
-  cli.remove();
-});
+const cli = useCommandLine();
+const db = useClient(url);
 beforeEach(async () => {
   await db.simple(`create table ${NAME} (id int4 primary key, name text); create publication ${NAME} for table ${NAME};
     insert into ${NAME} values (1, 'Grace')`);

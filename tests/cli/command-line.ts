@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import path from "node:path";
 import process from "node:process";
+import { afterAll, beforeAll } from "vitest";
 import type * as pgz from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
 import { Project } from "../packaging/project.ts";
@@ -34,8 +35,15 @@ export interface RunOptions {
 }
 
 export class CommandLine {
-  readonly project = new Project({ hasCommandLine: true });
-  readonly bin = this.project.at("node_modules/.bin/pgz-edge");
+  #project: Project | undefined;
+
+  get project(): Project {
+    return (this.#project ??= new Project({ hasCommandLine: true }));
+  }
+
+  get bin(): string {
+    return this.project.at("node_modules/.bin/pgz-edge");
+  }
 
   /** Starts the command. */
   start(
@@ -74,8 +82,23 @@ export class CommandLine {
   }
 
   remove(): void {
-    this.project.remove();
+    this.#project?.remove();
   }
+}
+
+/** The command line for all tests of a file. */
+export function useCommandLine(): CommandLine {
+  const cli = new CommandLine();
+  beforeAll(() => void cli.project);
+  afterAll(() => cli.remove());
+  return cli;
+}
+
+/** A client of the driver for all tests of a file. */
+export function useClient(to = url): pgz.Client {
+  const db = driver.createClient(to);
+  afterAll(() => db.close());
+  return db;
 }
 
 /**

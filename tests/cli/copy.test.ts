@@ -1,21 +1,13 @@
 // `pgz-edge copy-out` and `copy-in`: what is stored and written, progress on standard error, flat memory.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeEach, expect, test } from "vitest";
 import { inTime, pause } from "../support/until.mjs";
-import { CommandLine, driver, ended, url } from "./command-line.ts";
+import { ended, useClient, useCommandLine } from "./command-line.ts";
 
-let cli: CommandLine;
-let db: InstanceType<typeof driver.Client>;
-beforeAll(async () => {
-  cli = new CommandLine();
-  db = await driver.connect(url);
-});
-afterAll(async () => {
-  await db.exec("drop table if exists cli_users");
-  await db.close();
-  cli.remove();
-});
+const cli = useCommandLine();
+const db = useClient();
+afterAll(() => db.exec("drop table if exists cli_users"));
 beforeEach(async () => {
   await db.exec("drop table if exists cli_users");
   await db.exec("create unlogged table cli_users (id int primary key, name text, note text)");

@@ -9,11 +9,9 @@ import { startPglite } from "../servers/pglite.mjs";
 import { startPgpool } from "../servers/pgpool.mjs";
 import { startQuestDb } from "../servers/questdb.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
-import { CommandLine, driver, pgbouncer, plainUrl, server, servers, url } from "./command-line.ts";
+import { driver, pgbouncer, plainUrl, server, servers, url, useCommandLine } from "./command-line.ts";
 
-let cli: CommandLine;
-beforeAll(() => void (cli = new CommandLine()), 120_000);
-afterAll(() => cli.remove());
+const cli = useCommandLine();
 
 interface Finding {
   readonly id: string;

@@ -5,21 +5,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { inTime, pause, until } from "../support/until.mjs";
-import { CommandLine, driver, ended, url } from "./command-line.ts";
+import { driver, ended, url, useClient, useCommandLine } from "./command-line.ts";
 
-let cli: CommandLine;
-let db: InstanceType<typeof driver.Client>;
-beforeAll(async () => {
-  cli = new CommandLine();
-  db = await driver.connect(url);
-  await db.exec("drop table if exists cli_interrupted");
-  await db.exec("create table cli_interrupted (id int)");
-});
-afterAll(async () => {
-  await db.exec("drop table if exists cli_interrupted");
-  await db.close();
-  cli.remove();
-});
+const cli = useCommandLine();
+const db = useClient();
+beforeAll(() => db.simple("drop table if exists cli_interrupted; create table cli_interrupted (id int)"));
+afterAll(() => db.exec("drop table if exists cli_interrupted"));
 
 /** Returns how many sessions of this name are running a statement, or exist. */
 async function sessions(name: string, states = ["active"]): Promise<number> {

@@ -82,7 +82,7 @@ export interface Told {
   readonly isError: boolean;
 }
 
-export class Session {
+export class Session implements AsyncDisposable {
   readonly client = new Client({ name: "tests", version: "1" });
   readonly transport: StdioClientTransport;
   /** Everything on standard error. */
@@ -121,5 +121,9 @@ export class Session {
 
   close(): Promise<void> {
     return this.client.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 }

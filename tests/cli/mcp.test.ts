@@ -3,15 +3,11 @@ import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Client as Database } from "../../js/index.ts";
 import { until } from "../support/until.mjs";
-import { CommandLine, pgbouncer, plainUrl, servers } from "./command-line.ts";
+import { CommandLine, pgbouncer, plainUrl, servers, useCommandLine } from "./command-line.ts";
 import { forgotten, prepared, READER, Session } from "./mcp-client.ts";
 
-let cli: CommandLine;
-beforeAll(() => {
-  cli = new CommandLine();
-  cli.project.link("@modelcontextprotocol/sdk");
-});
-afterAll(() => cli.remove());
+const cli = useCommandLine();
+beforeAll(() => cli.project.link("@modelcontextprotocol/sdk"));
 
 // The suite `older-server` of a release runs them on the older server.
 describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
@@ -117,7 +113,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   });
 
   test("rows that arrived before the deadline are kept, and reported as cut by time", async () => {
-    await using slow = await new Session(cli, url, ["--timeout", "700ms"]).open().then(closing);
+    await using slow = await new Session(cli, url, ["--timeout", "700ms"]).open();
     // The server sends its output 8 kB at a time, so rows in its buffer have not arrived.
     const rows = `select g as id, repeat('x', 9000) as t, pg_sleep(case when g > 4 then 9 else 0 end)::text as z
       from generate_series(1, 9) g`;
@@ -204,7 +200,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   });
 
   test("settings of a statement do not reach the next call", async () => {
-    await using one = await new Session(cli, url, ["--connections", "1"]).open().then(closing);
+    await using one = await new Session(cli, url, ["--connections", "1"]).open();
     const left = [
       "select set_config('default_transaction_read_only', 'off', false)",
       "select set_config('statement_timeout', '0', false)",
@@ -225,7 +221,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
 
   /** docs/mcp.md lists these. If a server begins to stop one of them, this test fails, which is good news. */
   test("a read-only transaction does not stop these statements", async () => {
-    await using other = await new Session(cli, url).open().then(closing);
+    await using other = await new Session(cli, url).open();
     const sleeping = other.query("select pg_sleep(60) as to_be_cancelled");
     await until(async () => (await running("to_be_cancelled")) === 1);
     const cancel = `select pg_cancel_backend(pid) as done from pg_stat_activity
@@ -368,7 +364,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
     expect((await session.call("describe_table", { table: "shop.totals" })).data["table"].definition).toMatch(
       /GROUP BY/,
     );
-    await using short = await new Session(cli, url, ["--max-bytes", "300"]).open().then(closing);
+    await using short = await new Session(cli, url, ["--max-bytes", "300"]).open();
     expect((await short.call("describe_table", { table: "shop.orders" })).data["error"]).toMatchObject({
       code: "RESPONSE_TOO_LARGE",
       advice: expect.stringContaining("pg_attribute"),
@@ -378,9 +374,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   });
 
   test("--schema and --tenant limit what a session sees", async () => {
-    await using narrow = await new Session(cli, url, ["--schema", "public", "--tenant", "app.tenant=2"])
-      .open()
-      .then(closing);
+    await using narrow = await new Session(cli, url, ["--schema", "public", "--tenant", "app.tenant=2"]).open();
     expect(
       (await narrow.call("list_tables", {})).data["rows"].filter((row: { schema: string }) => row.schema === "shop"),
     ).toEqual([]);
@@ -422,7 +416,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   });
 
   test("calls run in parallel, as many as there are connections", async () => {
-    await using two = await new Session(cli, url, ["--connections", "2"]).open().then(closing);
+    await using two = await new Session(cli, url, ["--connections", "2"]).open();
     const sleeping = [1, 2, 3].map((n) => two.query(`select pg_sleep(0.5), ${n} as beside_others`));
     let most = 0;
     const watching = until(async () => {
@@ -448,7 +442,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   });
 
   test("big results and huge values need only flat memory", async () => {
-    await using big = await new Session(cli, url).open().then(closing);
+    await using big = await new Session(cli, url).open();
     await big.query("select 1");
     const before = memoryOf(big.transport.pid!);
     const wide = await big.query("select g, repeat('x', 1000) as t from generate_series(1, 2000000) g");
@@ -466,7 +460,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
   });
 
   test("a lost connection fails only one call", async () => {
-    await using one = await new Session(cli, url, ["--connections", "1"]).open().then(closing);
+    await using one = await new Session(cli, url, ["--connections", "1"]).open();
     const lost = await one.query("select pg_terminate_backend(pg_backend_pid())");
     expect(lost.isError).toBe(true);
     expect((await one.query("select 1 as a")).data["rows"]).toEqual([{ a: 1 }]);
@@ -485,9 +479,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
     } finally {
       await admin.simple("drop role mcp_climber");
     }
-    await using allowed = await new Session(cli, plainUrl(server.superuserUrl), ["--allow-superuser"])
-      .open()
-      .then(closing);
+    await using allowed = await new Session(cli, plainUrl(server.superuserUrl), ["--allow-superuser"]).open();
     expect((await allowed.query("delete from shop.orders returning id")).data["error"].code).toBe("25006");
     expect(allowed.said).toMatch(/^WARNING: {2}Role "postgres" is a superuser/);
     expect(session.said).toMatch(/may write to tables \(1\); only the read-only transaction keeps it from that/);
@@ -500,7 +492,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
     try {
       const owner = new URL(url);
       [owner.username, owner.password] = ["mcp_owner", "x"];
-      await using session = await new Session(cli, owner.href).open().then(closing);
+      await using session = await new Session(cli, owner.href).open();
       expect(session.said).toMatch(/^WARNING: {2}Role "mcp_owner" is a member of pg_write_all_data\.$/m);
       expect(session.said).toMatch(/^WARNING: {2}Role "mcp_owner" has CREATEDB\.$/m);
       expect(session.said).toMatch(/^WARNING: {2}Role "mcp_owner" owns tables, views or sequences \(1\), so/m);
@@ -525,7 +517,7 @@ describe.each(servers.slice(0, 1))("PostgreSQL $name", (server) => {
 
 test("the server works behind a pooler in transaction mode", async () => {
   const pooled = plainUrl(pgbouncer!.url);
-  await using session = await new Session(cli, pooled).open().then(closing);
+  await using session = await new Session(cli, pooled).open();
   const { data } = await session.query("select g from generate_series(1, 100000) g", { maxRows: 2 });
   expect(data).toMatchObject({ rowCount: 2, truncated: { by: "rows" } });
   expect((await session.query("select current_setting('transaction_read_only') as it")).data["rows"]).toEqual([
@@ -563,10 +555,6 @@ test("the options of mcp are checked", async () => {
     expect(await cli.run(["mcp", ...words]), words.join(" ")).toMatchObject({ code: 64, out: "" });
   expect((await cli.run(["help", "mcp"])).out).toContain("--allow-superuser");
 });
-
-/** For `await using`. */
-const closing = (session: Session) =>
-  Object.assign(session, { [Symbol.asyncDispose]: () => session.close() }) as Session & AsyncDisposable;
 
 function isAlive(pid: number): boolean {
   try {

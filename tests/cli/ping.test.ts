@@ -1,12 +1,10 @@
 // `pgz-edge ping`, and which server answers it.
 import { once } from "node:events";
 import { connect as connectSocket, createServer } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { CommandLine, pgbouncer, plainUrl, servers, url } from "./command-line.ts";
+import { expect, test } from "vitest";
+import { pgbouncer, plainUrl, servers, url, useCommandLine } from "./command-line.ts";
 
-let cli: CommandLine;
-beforeAll(() => void (cli = new CommandLine()), 120_000);
-afterAll(() => cli.remove());
+const cli = useCommandLine();
 
 test.each([...servers, pgbouncer!].map((one) => [one.name, plainUrl(one.url), one.port] as const))(
   "%s answers a ping",

@@ -11,14 +11,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { CommandLine, driver, server, url } from "./command-line.ts";
+import { expect, test } from "vitest";
+import { driver, server, url, useCommandLine } from "./command-line.ts";
 
 const withoutPassword = url.replace(/:[^:@/]*@/, "@");
 
-let cli: CommandLine;
-beforeAll(() => void (cli = new CommandLine()), 120_000);
-afterAll(() => cli.remove());
+const cli = useCommandLine();
 
 test.each([
   ["ndjson", '{"id":1,"name":"Grace"}\n{"id":2,"name":null}\n'],

@@ -1,23 +1,15 @@
 // The command line in Bun and Deno: the same output, the same exit codes, and Ctrl-C stops the server's work too.
 import { execFileSync } from "node:child_process";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bin } from "../packaging/project.ts";
 import { until } from "../support/until.mjs";
-import { CommandLine, driver, ended, url } from "./command-line.ts";
+import { ended, url, useClient, useCommandLine } from "./command-line.ts";
 
 /** Not npm's launcher, which a Ctrl-C ends in another way. */
 const deno = execFileSync(bin("deno"), ["eval", "console.log(Deno.execPath())"], { encoding: "utf8" }).trim();
 
-let cli: CommandLine;
-let db: InstanceType<typeof driver.Client>;
-beforeAll(async () => {
-  cli = new CommandLine();
-  db = await driver.connect(url);
-});
-afterAll(async () => {
-  await db.close();
-  cli.remove();
-});
+const cli = useCommandLine();
+const db = useClient();
 
 test.each([
   ["Bun", [bin("bun"), "--bun", "x", "pgz-edge"]],

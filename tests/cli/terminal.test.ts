@@ -1,11 +1,9 @@
 // What a user at a terminal sees. `script` of util-linux gives the command a terminal.
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { until } from "../support/until.mjs";
-import { CommandLine, driver, ended, url } from "./command-line.ts";
+import { driver, ended, url, useCommandLine } from "./command-line.ts";
 
-let cli: CommandLine;
-beforeAll(() => void (cli = new CommandLine()), 120_000);
-afterAll(() => cli.remove());
+const cli = useCommandLine();
 
 /** Runs in a terminal: standard input, output and error are the same device. */
 const inTerminal = (line: string, env = {}) =>

@@ -6,6 +6,7 @@ import { describeAll, type Described } from "../../js/cli/types/describe.ts";
 import { RowTypes, type Member } from "../../js/cli/types/row-types.ts";
 import type { Client } from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
+import { testDatabase } from "../support/test-database.ts";
 import { CORPUS, DATA, SCHEMA, schemaOf, type Statement } from "./types-corpus.ts";
 
 const { createClient } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
@@ -26,30 +27,21 @@ const misses = new Map<string, Set<string>>();
 describe.each(testServers().servers.map((server) => [server.major, server] as const))(
   "PostgreSQL %s",
   (major, server) => {
-    const database = "types_corpus";
-    const to = (name: string) => {
-      const url = new URL(server.superuserUrl);
-      url.pathname = `/${name}`;
-      url.search = "?sslmode=disable";
-      return url.href;
-    };
+    const database = testDatabase(server, "types_corpus");
     const here = CORPUS.filter(({ since = 0 }) => since <= major);
     const found = new Map<string, Member[]>();
     let db: Client;
     let flights = 0;
 
     beforeAll(async () => {
-      const admin = createClient(to("postgres"));
-      await admin.exec(`drop database if exists ${database} with (force)`);
-      await admin.exec(`create database ${database}`);
-      await admin.close();
-      const owner = createClient(to(database));
+      await database.create();
+      const owner = createClient(database.superuserUrl);
       await owner.simple(SCHEMA);
       await owner.simple(schemaOf(major));
       await owner.simple(DATA);
       await owner.close();
       // A new session: functions that ran before are not parsed again.
-      db = createClient(to(database));
+      db = createClient(database.superuserUrl);
       const texts = here.map(({ sql }) => sql);
       await describeAll(db, texts, async (tx, described) => {
         flights = db.stats().flights;
@@ -62,9 +54,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
     });
     afterAll(async () => {
       await db.close();
-      const admin = createClient(to("postgres"));
-      await admin.exec(`drop database ${database} with (force)`);
-      await admin.close();
+      await database.drop();
     });
 
     test("many statements share a round trip, and one that is refused takes one more", async () => {

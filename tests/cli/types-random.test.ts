@@ -5,6 +5,7 @@ import process from "node:process";
 import { expect, test } from "vitest";
 import { describeAll } from "../../js/cli/types/describe.ts";
 import { testServers } from "../integration/servers.ts";
+import { testDatabase } from "../support/test-database.ts";
 import { DATA, SCHEMA, schemaOf } from "./types-corpus.ts";
 import { Statements } from "./types-random.ts";
 
@@ -15,12 +16,9 @@ const COUNT = Number(process.env["STATEMENTS"] ?? 400);
 test.each(testServers().servers.map((server) => [server.major, server] as const))(
   "PostgreSQL %s: no column reported as never NULL has a NULL",
   async (major, server) => {
-    const to = (name: string) =>
-      Object.assign(new URL(server.superuserUrl), { pathname: `/${name}`, search: "?sslmode=disable" }).href;
-    const admin = createClient(to("postgres"));
-    await admin.exec("drop database if exists types_random with (force)");
-    await admin.exec("create database types_random");
-    const db = createClient(to("types_random"));
+    const database = testDatabase(server, "types_random");
+    await database.create();
+    const db = createClient(database.superuserUrl);
     const [wrong, counts]: [string[], Record<string, number>] = [[], { ran: 0, refused: 0, neverNull: 0 }];
     try {
       for (const sql of [SCHEMA, schemaOf(major), DATA]) await db.simple(sql);
@@ -43,8 +41,7 @@ test.each(testServers().servers.map((server) => [server.major, server] as const)
       }
     } finally {
       await db.close();
-      await admin.exec("drop database types_random with (force)");
-      await admin.close();
+      await database.drop();
     }
     expect(wrong).toEqual([]);
     // The tool must report some columns as never NULL.

@@ -2,12 +2,11 @@
 // wrangler writes, and passes strict TypeScript.
 import { execFile } from "node:child_process";
 import { cpSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { workerd } from "../../scripts/node/index.mjs";
 import { bin, npmInstall, Project, root } from "../packaging/project.ts";
+import { wrangler } from "../support/wrangler.ts";
 
 const run = promisify(execFile);
 let project: Project;
@@ -28,10 +27,7 @@ test("`npm install` of the driver replaces the link to the folder above", () => 
 });
 
 test("npm run check runs `wrangler types`, and tsc accepts the result", async () => {
-  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
-  const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
-  const env = { ...process.env, HOME: project.folder, WRANGLER_SEND_METRICS: "false", CI: "1" };
-  await run(workerd().execPath, [wrangler, "types"], { cwd: project.folder, env });
+  await wrangler(["types"], { cwd: project.folder });
   const compiled = run(bin("tsc"), ["-p", project.folder], { cwd: project.folder }).catch(({ stdout }) => ({ stdout }));
   expect((await compiled).stdout).toBe("");
   // A mistake must fail, which shows that the types are there.

@@ -1,14 +1,11 @@
 // What a newcomer would deploy: wrangler accepts the configuration, resolves pgz-edge by its export conditions and
 // finds its wasm.
-import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { workerd } from "../../scripts/node/index.mjs";
-import { here, linkDriver, root } from "../../worker-example/build.mjs";
+import { here, linkDriver } from "../../worker-example/build.mjs";
+import { wrangler } from "../support/wrangler.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -18,21 +15,8 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("wrangler deploy --dry-run bundles the example", async () => {
-  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
-  const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
-  const env = {
-    ...process.env,
-    HOME: folder,
-    XDG_CONFIG_HOME: folder,
-    WRANGLER_SEND_METRICS: "false",
-    WRANGLER_HIDE_BANNER: "true",
-    CI: "1",
-  };
-  const { stdout, stderr } = await promisify(execFile)(
-    workerd().execPath,
-    [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")],
-    { cwd: here, env },
-  );
+  const words = ["deploy", "--dry-run", "--outdir", path.join(folder, "out")];
+  const { stdout, stderr } = await wrangler(words, { cwd: here, home: folder });
   for (const binding of ["HYPERDRIVE", "HYPERDRIVE_APP", "DATABASE", "FEED"])
     expect(stdout).toMatch(new RegExp(`env\\.${binding} `));
   expect(stdout).toMatch(/--dry-run: exiting now/);

@@ -13,6 +13,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { magicLink } from "./auth-js.mjs";
 import * as queries from "./libraries-queries.mjs";
 import * as services from "./libraries-services.mjs";
+import { cursors, queryStreams } from "./row-jobs.mjs";
 import { startServers } from "../servers/index.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -169,36 +170,8 @@ const jobs = {
     }
   },
 
-  async "pg-cursor"(url) {
-    const Cursor = require("pg-cursor");
-    const client = new (require("pg").Client)(url);
-    await client.connect();
-    const cursor = client.query(new Cursor("select i from generate_series(1, $1) i", [250]));
-    const sizes = [];
-    for (let rows = await cursor.read(100); rows.length; rows = await cursor.read(100)) sizes.push(rows.length);
-    assert.deepEqual(sizes, [100, 100, 50]);
-    const left = client.query(new Cursor("select i from generate_series(1, 1000000) i"));
-    assert.deepEqual(await left.read(1), [{ i: 1 }]);
-    await left.close();
-    await assert.rejects(client.query(new Cursor("select 1/0")).read(1), { code: "22012" });
-    assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-    await client.end();
-  },
-
-  async "pg-query-stream"(url) {
-    const QueryStream = require("pg-query-stream");
-    const pool = new (require("pg").Pool)({ connectionString: url });
-    const client = await pool.connect();
-    let count = 0;
-    for await (const { i } of client.query(new QueryStream("select i from generate_series(1, 10000) i")))
-      count += i === count + 1;
-    assert.equal(count, 10_000);
-    for await (const { i } of client.query(new QueryStream("select i from generate_series(1, 10000) i")))
-      if (i === 5) break;
-    assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-    client.release();
-    await pool.end();
-  },
+  "pg-cursor": (url) => cursors(require("pg"), require("pg-cursor"), url),
+  "pg-query-stream": (url) => queryStreams(require("pg"), require("pg-query-stream"), url),
 
   async "graphile-worker"(url) {
     const { run, quickAddJob } = require("graphile-worker");

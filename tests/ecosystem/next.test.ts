@@ -4,7 +4,7 @@
 // up for its root.
 import { execFile, spawn } from "node:child_process";
 import { copyFileSync, readFileSync } from "node:fs";
-import { connect, createServer, type AddressInfo } from "node:net";
+import { connect } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
@@ -14,16 +14,13 @@ import { workerd } from "../../scripts/node/index.mjs";
 import { ownCaches } from "../../scripts/own-caches.mjs";
 import { testServers } from "../integration/servers.ts";
 import { Project, root } from "../packaging/project.ts";
+import { freePort, testDatabase } from "../support/test-database.ts";
 import { startWorker } from "../workerd/host.mjs";
 
 const DATABASE = "pgz_edge_next";
 const server = testServers().servers[0]!;
-const to = (url: string) => {
-  const address = new URL(url.split("?")[0]!);
-  address.pathname = DATABASE;
-  return `${address.href}?sslmode=disable`;
-};
-const url = to(server.url);
+const database = testDatabase(server, DATABASE);
+const { url } = database;
 /** The number of 3 kB rows, which is more than sockets and streams buffer. */
 const LAST = 20_000;
 const TABLE = `create table users (id int4 primary key, name text not null);
@@ -89,24 +86,17 @@ beforeAll(async () => {
     ...{ NEXT_TELEMETRY_DISABLED: "1", WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true" },
     CLOUDFLARE_HYPERDRIVE_LOCAL_CONNECTION_STRING_HYPERDRIVE: url,
   };
-  await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
-  await asSuperuser(`create database ${DATABASE}`);
-  admin = new pg.Client({ connectionString: to(server.superuserUrl) });
+  await database.create();
+  admin = new pg.Client({ connectionString: database.superuserUrl });
   await admin.connect();
   await admin.query(TABLE);
   await command("wrangler", "types", "--env-interface", "CloudflareEnv", "cloudflare-env.d.ts");
 });
 afterAll(async () => {
   await admin?.end();
-  await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
+  await database.drop();
   project?.remove();
 });
-
-async function asSuperuser(text: string): Promise<void> {
-  const client = new pg.Client({ connectionString: server.superuserUrl });
-  await client.connect();
-  await client.query(text).finally(() => client.end());
-}
 
 /** Runs a command of the application's packages. Its output is shown if it fails. */
 async function command(name: string, ...words: string[]): Promise<string> {
@@ -186,7 +176,7 @@ async function answers(address: string): Promise<void> {
 
 /** A client that leaves before the first row has its query cancelled. */
 async function mayBeLeft(address: string): Promise<void> {
-  const locker = new pg.Client({ connectionString: to(server.superuserUrl) });
+  const locker = new pg.Client({ connectionString: database.superuserUrl });
   await locker.connect();
   try {
     await locker.query("begin; lock table users");
@@ -251,11 +241,3 @@ test("next dev, with wrangler's replacement for the binding", minutes, async () 
   await expect.poll(answer, { interval: 1000 }).toEqual([{ id: LAST, name: "x".repeat(3000) }]);
   expect(await (await fetch(address)).text()).toMatch(/<li>Ada<\/li>/);
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

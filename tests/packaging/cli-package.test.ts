@@ -2,21 +2,20 @@
 // only its own built files, and no text sends the reader to the driver's package for the commands. tests/cli runs it as
 // it is installed.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { npmPack } from "../../scripts/own-caches.mjs";
 import { makePackages } from "../../scripts/packages.mjs";
-import { root } from "./project.ts";
+import { read, root } from "./repository.ts";
 
 interface Manifest {
   readonly version: string;
   readonly bin?: Record<string, string>;
   readonly peerDependencies: Record<string, string>;
 }
-const manifestOf = (folder: string) =>
-  JSON.parse(readFileSync(path.join(root, folder, "package.json"), "utf8")) as Manifest;
+const manifestOf = (folder: string) => JSON.parse(read(`${folder}/package.json`)) as Manifest;
 
 test("both packages have one version, and the command line requires exactly that driver", () => {
   const { version, bin, peerDependencies } = manifestOf(".");

@@ -3,10 +3,8 @@
 //
 // Knows the history that git has in this checkout. A shallow checkout is judged by the commits that it has.
 import { execFileSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
+import { root } from "./repository.ts";
 
 /** Older subjects stay, because a history is not rewritten. The rules for merges and for folders came later. */
 const SINCE = "2026-11-27T18:20:00Z";

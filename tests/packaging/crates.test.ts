@@ -1,10 +1,8 @@
 // Checks the licences and sources of the crates in Cargo.lock against deny.toml, as cargo-deny does. cargo-deny is not
 // installed everywhere, and this test runs everywhere. Only cargo-deny knows advisories: the workflow `crates` runs it.
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import path from "node:path";
 import { expect, test } from "vitest";
-import { root } from "./project.ts";
+import { read, root } from "./repository.ts";
 
 interface Crate {
   readonly name: string;
@@ -14,7 +12,6 @@ interface Crate {
   readonly source: string | null;
 }
 
-const read = (name: string) => readFileSync(path.join(root, name), "utf8");
 const options = { cwd: root, encoding: "utf8", maxBuffer: 1 << 28 } as const;
 const { packages: crates } = JSON.parse(
   execFileSync("cargo", ["metadata", "--format-version", "1", "--locked"], options),

@@ -1,14 +1,11 @@
 // The claims of the documents hold: the figures of README and of the benchmarks are those of bench/results, README's
 // Worker is short, and links lead to something that exists.
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { textOf } from "../../bench/lib/results.mjs";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const read = (name: string) => readFileSync(path.join(root, name), "utf8");
+import { read, root } from "./repository.ts";
 
 test("the README's figures are those of bench/results", () => {
   execFileSync(process.execPath, ["bench/readme.mjs", "--check"], { cwd: root, stdio: "pipe" });

@@ -1,32 +1,18 @@
 // Runs the examples of the docs that say "ts run", each in a schema of its own. An example gets `client` and `db`,
 // which are the same client, and whatever it imports; its `connect` and `createPool` go to the test server, whatever
 // URL it names. A Worker's `fetch` is called once.
-import { readdirSync, readFileSync } from "node:fs";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { transform } from "esbuild";
 import { Kysely } from "kysely";
 import { expect, test } from "vitest";
 import type { Pool } from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
+import { fencesOf, pages } from "./fences.ts";
 
 const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 const otel = (await import("../../dist/otel.js" as string)) as typeof import("../../js/adapters/otel.ts");
 const kysely = (await import("../../dist/kysely.js" as string)) as typeof import("../../js/adapters/kysely.ts");
 const testing = (await import("../../dist/testing.js" as string)) as typeof import("../../js/adapters/testing.ts");
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const pages = [
-  "README.md",
-  ...readdirSync(path.join(root, "docs"))
-    .filter((name) => name.endsWith(".md"))
-    .map((name) => `docs/${name}`),
-];
-const examples = pages.flatMap((page) =>
-  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```ts run\n([^]*?)^```/gm)].map(([, code], number) => ({
-    name: `${page}, example ${number + 1}`,
-    code: code!,
-  })),
-);
+const examples = pages.flatMap(fencesOf).filter(({ language, rest }) => language === "ts" && rest === "run");
 
 const TABLES = `create table users (id int4 primary key, name text, email text, active bool default true);
   insert into users (id, name) values (1, 'Ada'), (2, 'Bob'), (3, 'Cy');
@@ -38,41 +24,18 @@ const TABLES = `create table users (id int4 primary key, name text, email text, 
   insert into accounts values (1, 1000), (2, 0)`;
 
 test("every page about calls has examples that run", () => {
-  expect(new Set(examples.map(({ name }) => name.split(",")[0]))).toEqual(
-    new Set([
-      "README.md",
-      "docs/batches.md",
-      "docs/bun.md",
-      "docs/copy.md",
-      "docs/deno.md",
-      "docs/from-postgres.md",
-      "docs/kysely.md",
-      "docs/testing.md",
-      "docs/listen.md",
-      "docs/node.md",
-      "docs/observer.md",
-      "docs/pool.md",
-      "docs/queries.md",
-      "docs/scopes.md",
-      "docs/transactions.md",
-      "docs/workers.md",
-    ]),
-  );
+  const topics = ["batches", "bun", "copy", "deno", "from-postgres", "kysely", "testing", "listen", "node", "observer"];
+  const more = ["pool", "queries", "scopes", "transactions", "workers"];
+  const expected = ["README.md", ...[...topics, ...more].map((topic) => `docs/${topic}.md`)];
+  expect(new Set(examples.map(({ page }) => page))).toEqual(new Set(expected));
 });
 
 test.each(examples)("$name runs", async ({ name, code }) => {
   const server = testServers().servers[0]!;
   const { host, port, database, user, password } = server;
   const schema = `example_${name.replace(/\W+/g, "_").toLowerCase()}`;
-  const options = {
-    host,
-    port,
-    database,
-    user,
-    password,
-    sslmode: "disable" as const,
-    startup: { search_path: schema },
-  };
+  const place = { host, port, database, user, password, sslmode: "disable" as const };
+  const options = { ...place, startup: { search_path: schema } };
   const client = await pgz.connect(options);
   const pools: Pool[] = [];
   try {

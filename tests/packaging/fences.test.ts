@@ -2,14 +2,15 @@
 // elsewhere: `ts run` in examples.test.ts, blocks that are files in programs.test.ts, and those of docs/next.md in
 // tests/ecosystem/next.test.ts.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { transform } from "esbuild";
 import pg from "pg";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
-import { fencesOf, GIVEN, GIVEN_BY_PAGE, pages, root, type Fence } from "./fences.ts";
+import { fencesOf, GIVEN, GIVEN_BY_PAGE, pages, type Fence } from "./fences.ts";
+import { read, root } from "./repository.ts";
 
 const fences = pages.flatMap(fencesOf);
 const of = (...languages: string[]) => fences.filter(({ language }) => languages.includes(language));
@@ -24,7 +25,7 @@ const UNCHECKED = new Map([
 
 /** Commands of `sh` blocks that are not run, with the reason. `complaintOf` checks the others. */
 const COMMANDS: Record<string, string> = {
-  "npm install": "installs from the registry; tests/packaging/tarball.test.ts installs the packed tarball",
+  "npm install": "installs from the registry; tests/packaging/project.ts installs the packed tarball",
   "npm run": "runs a script of the example; tests/demo/copied.test.ts runs its parts",
   "npx opennextjs-cloudflare": "builds the application of the page; tests/ecosystem/next.test.ts does it",
   "npx wrangler": "wants an account, or serves until Ctrl-C; tests/demo/wrangler.test.ts runs the server",
@@ -78,7 +79,7 @@ const options: ts.CompilerOptions = {
  * The package's entries as its exports name them. An entry with only a `default`, which only bundles have, is left out.
  */
 function packagePaths(): Record<string, string[]> {
-  const { exports } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { exports: object };
+  const { exports } = JSON.parse(read("package.json")) as { exports: object };
   type Entry = string | { types?: string; default?: Entry };
   const typesOf = (entry?: Entry): string | undefined =>
     typeof entry === "object" ? (entry.types ?? typesOf(entry.default)) : undefined;
@@ -164,7 +165,7 @@ const commandsOf = (code: string) =>
 function complaintOf(command: string): string | undefined {
   const [program = "", first = "", second = ""] = command.split(/\s+/);
   if (program === "make") {
-    const isTarget = new RegExp(`^${first}:`, "m").test(readFileSync(path.join(root, "Makefile"), "utf8"));
+    const isTarget = new RegExp(`^${first}:`, "m").test(read("Makefile"));
     return isTarget ? undefined : `the Makefile has no ${first}`;
   }
   if (program === "node")

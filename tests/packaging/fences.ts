@@ -1,9 +1,7 @@
 // The blocks of code in the pages, and which test runs or checks each: for tests/packaging/fences.test.ts.
-import { readFileSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
-
-export const root = fileURLToPath(new URL("../../", import.meta.url));
+import { read, root } from "./repository.ts";
 
 export interface Fence {
   /** The file, and the number of the block in it, from 1. */
@@ -26,8 +24,7 @@ export const pages = [
 
 /** Blocks in a list are indented; the code is returned without the indentation. */
 export function fencesOf(page: string): Fence[] {
-  const text = readFileSync(path.join(root, page), "utf8");
-  const found = text.matchAll(/^( *)```([^\n`]*)\n([^]*?)^ *```$/gm);
+  const found = read(page).matchAll(/^( *)```([^\n`]*)\n([^]*?)^ *```$/gm);
   return [...found].map(([, indent = "", info = "", code = ""], index) => {
     const [language = "", ...rest] = info.trim().split(" ");
     const plain = code.replaceAll(new RegExp(`^${indent}`, "gm"), "");

@@ -1,15 +1,13 @@
 // Every list of the output formats that no compiler compares is complete. The source is the table RowFormat::facts in
 // src/encode/form.rs.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readers } from "../../bench/stream/formats.mjs";
 import { FORMATS } from "../../js/wasm/numbers.ts";
 import { formats } from "../support/numbers.mjs";
+import { read, root } from "./repository.ts";
 
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const read = (name: string) => readFileSync(path.join(root, name), "utf8");
 const names = Object.keys(FORMATS);
 
 test("the programs that read numbers.ts as text find every format", () => {

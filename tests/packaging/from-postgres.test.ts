@@ -8,8 +8,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Client, Pool, PoolOptions } from "../../js/index.ts";
 import { connect as nodeSocket } from "../../js/sockets/node.ts";
 import { testServers } from "../integration/servers.ts";
-import { root } from "./fences.ts";
 import { QUERIES, SCHEMA, SESSIONS, type Postgres } from "./from-postgres.ts";
+import { read, root } from "./repository.ts";
 
 const { connect, createPool, sql } = (await import(
   "../../dist/node.js" as string
@@ -58,7 +58,7 @@ afterEach(async () => {
   await ours.close();
 });
 
-const PAGE = readFileSync(path.join(root, "docs/from-postgres.md"), "utf8");
+const PAGE = read("docs/from-postgres.md");
 
 /** Returns the left cells of the table under that heading. */
 function rowsBelow(heading: string): string[] {

@@ -1,12 +1,12 @@
 // The package for JSR: `deno publish` accepts it with its types, and a Deno program that uses it type-checks and runs.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { beforeAll, expect, test } from "vitest";
 import { ownCaches } from "../../scripts/own-caches.mjs";
 import { testServers } from "../integration/servers.ts";
-import { bin, root } from "./project.ts";
+import { bin, read, root } from "./repository.ts";
 
 interface Manifest {
   readonly name: string;
@@ -16,8 +16,8 @@ interface Manifest {
 }
 const temporary = mkdtempSync(path.join(process.env["PGZ_TEST_RUN_FOLDER"]!, "jsr-"));
 const folder = path.join(temporary, "package");
-const read = (name: string) => JSON.parse(readFileSync(path.join(root, name), "utf8")) as Manifest;
-const manifest = read("jsr.json");
+const manifestOf = (name: string) => JSON.parse(read(name)) as Manifest;
+const manifest = manifestOf("jsr.json");
 const deno = (words: string[], more: NodeJS.ProcessEnv = {}) => {
   const env = { ...process.env, ...ownCaches(path.join(temporary, "caches")), ...more };
   return execFileSync(bin("deno"), words, { cwd: folder, env, encoding: "utf8", stdio: "pipe" });
@@ -26,7 +26,7 @@ const deno = (words: string[], more: NodeJS.ProcessEnv = {}) => {
 beforeAll(() => execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), folder]));
 
 test("the JSR package has the version of the npm package", () => {
-  const { version, license } = read("package.json");
+  const { version, license } = manifestOf("package.json");
   expect(manifest).toMatchObject({ version, license });
 });
 

@@ -3,7 +3,7 @@
 import path from "node:path";
 import ts from "typescript";
 import { expect, test } from "vitest";
-import { root } from "./project.ts";
+import { root } from "./repository.ts";
 
 /** A mistake, and the compiler's message. `undefined` in `mistakes` would mean that it compiles. */
 const MISTAKES: readonly (readonly [code: string, says: RegExp])[] = [

@@ -3,27 +3,25 @@
 // a file's name after its language is that file. The server of docs/node.md runs too.
 import { execFile, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { connect, createServer, type AddressInfo } from "node:net";
+import { connect } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
-import { createRequire } from "node:module";
 import pg from "pg";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { nodeBinary, workerd } from "../../scripts/node/index.mjs";
+import { nodeBinary } from "../../scripts/node/index.mjs";
 import { testServers } from "../integration/servers.ts";
 import { isRelease } from "../support/release.ts";
+import { freePort, testDatabase } from "../support/test-database.ts";
+import { wrangler } from "../support/wrangler.ts";
 import { startWorker } from "../workerd/host.mjs";
 import { bin, Project, root } from "./project.ts";
+import { read } from "./repository.ts";
 
 const DATABASE = "pgz_edge_programs";
 const server = testServers().servers[0]!;
-const to = (url: string) => {
-  const address = new URL(url.split("?")[0]!);
-  address.pathname = DATABASE;
-  return `${address.href}?sslmode=disable`;
-};
-const url = to(server.url);
+const database = testDatabase(server, DATABASE);
+const { url } = database;
 const TABLE = `create table users (id int4 primary key, name text not null);
   insert into users values (1, 'Ada'), (2, 'Bob'), (3, 'Cy');
   grant all on users to "${server.user}"`;
@@ -42,16 +40,15 @@ const INSTALLED = [
 ];
 
 const filesOf = (page: string) =>
-  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```\w+ (\S+\.\w+)\n([^]*?)^```/gm)].map(
-    ([, name, text]) => [name!, text!] as const,
-  );
-const readme = readFileSync(path.join(root, "README.md"), "utf8");
+  [...read(page).matchAll(/^```\w+ (\S+\.\w+)\n([^]*?)^```/gm)].map(([, name, text]) => [name!, text!] as const);
 const configuration = filesOf("README.md").find(([name]) => name === "wrangler.jsonc")![1];
 const { compatibility_flags: compatibilityFlags } = ts.parseConfigFileTextToJson("wrangler.jsonc", configuration)
   .config as { compatibility_flags: string[] };
 
 let project: Project;
 let admin: pg.Client;
+/** Where wrangler runs: the folder of README's Worker. */
+let readme: { cwd: string; home: string };
 beforeAll(async () => {
   project = new Project();
   for (const name of INSTALLED) project.link(name);
@@ -60,38 +57,19 @@ beforeAll(async () => {
     for (const folder of ["next", "sveltekit/src/lib/server"])
       project.write(`${folder}/${name}`, readFileSync(project.at(name), "utf8"));
   project.write("readme/wrangler.jsonc", configuration);
-  project.write("readme/worker.ts", /```ts run\n(import \{ createClient[^]*?)```/.exec(readme)![1]!);
-  await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
-  await asSuperuser(`create database ${DATABASE}`);
-  admin = new pg.Client({ connectionString: to(server.superuserUrl) });
+  project.write("readme/worker.ts", /```ts run\n(import \{ createClient[^]*?)```/.exec(read("README.md"))![1]!);
+  await database.create();
+  admin = new pg.Client({ connectionString: database.superuserUrl });
   await admin.connect();
   await admin.query(TABLE);
-  await wrangler("types");
+  readme = { cwd: project.at("readme"), home: project.folder };
+  await wrangler(["types"], readme);
 });
 afterAll(async () => {
   await admin?.end();
-  await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
+  await database.drop();
   project?.remove();
 });
-
-async function asSuperuser(text: string): Promise<void> {
-  const client = new pg.Client({ connectionString: server.superuserUrl });
-  await client.connect();
-  await client.query(text).finally(() => client.end());
-}
-
-/** Runs in the folder of README's Worker. */
-async function wrangler(...words: string[]): Promise<string> {
-  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
-  const file = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
-  const quiet = { WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", CI: "1" };
-  const env = { ...process.env, ...quiet, HOME: project.folder, XDG_CONFIG_HOME: project.folder };
-  const { stdout } = await promisify(execFile)(workerd().execPath, [file, ...words], {
-    cwd: project.at("readme"),
-    env,
-  });
-  return stdout;
-}
 
 /** Returns the errors of TypeScript about files of the project, at its strictest. */
 function complaints(files: string[], types: string[], more: ts.CompilerOptions = {}): string[] {
@@ -152,14 +130,6 @@ async function listening([command, ...words]: string[], folder = ""): Promise<st
   throw new Error(`${command} does not listen: ${said}`);
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 const busy = async () =>
   (
     await admin.query<{ query: string }>(
@@ -216,7 +186,7 @@ async function mayBeLeft(address: string): Promise<void> {
   leave.abort();
   await expect.poll(busy).toBe(0);
 
-  const locker = new pg.Client({ connectionString: to(server.superuserUrl) });
+  const locker = new pg.Client({ connectionString: database.superuserUrl });
   await locker.connect();
   try {
     await locker.query("begin; lock table users");
@@ -243,7 +213,8 @@ describe("README.md", () => {
   });
 
   test("the README's Worker answers as wrangler bundles it", async () => {
-    expect(await wrangler("deploy", "--dry-run", "--outdir", "out")).toMatch(/env\.HYPERDRIVE/);
+    const { stdout } = await wrangler(["deploy", "--dry-run", "--outdir", "out"], readme);
+    expect(stdout).toMatch(/env\.HYPERDRIVE/);
     expect(await rowsOf(await fetch(await inWorkerd("readme/out/worker.js")))).toEqual([2, 3]);
   });
 });
@@ -253,7 +224,7 @@ describe("docs/node.md", () => {
   afterAll(() => admin.query("delete from users where id > 3"));
 
   test("the node:http server of docs/node.md answers", async () => {
-    const page = readFileSync(path.join(root, "docs/node.md"), "utf8");
+    const page = read("docs/node.md");
     const [, text] = /^```ts run\n(import \{ createServer[^]*?\.listen\()0\);/m.exec(page)!;
     project.write("page.ts", `${text}Number(process.env["PORT"]));`);
     const address = await listening([nodeBinary(22), "page.ts"]);

@@ -14,12 +14,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { npmPack, ownCaches } from "../../scripts/own-caches.mjs";
 import { makePackages } from "../../scripts/packages.mjs";
+import { bin, root } from "./repository.ts";
 
-export const root = fileURLToPath(new URL("../../", import.meta.url));
-export const bin = (name: string) => path.join(root, "node_modules/.bin", name);
+export { bin, root };
 
 /**
  * Returns the folder of an empty project in which npm has installed the packed tarballs. It is made once in a run of

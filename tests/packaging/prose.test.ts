@@ -3,13 +3,9 @@
 //
 // Knows where comments are. Must not know what a comment says: a reader judges that.
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { read, root } from "./repository.ts";
 
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const read = (name: string) => readFileSync(path.join(root, name), "utf8");
 const WIDTH = 120;
 
 /** Written by other programs. */

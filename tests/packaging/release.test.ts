@@ -1,10 +1,8 @@
 // What stops a release before anything is published, the text of its notes, and its list of parts.
-import { readFileSync } from "node:fs";
-import path from "node:path";
 import { expect, test } from "vitest";
 import { objections, sectionOf } from "../../scripts/release.mjs";
 import { sbom } from "../../scripts/sbom.mjs";
-import { root } from "./project.ts";
+import { read } from "./repository.ts";
 
 interface Bom {
   readonly bomFormat: string;
@@ -18,8 +16,6 @@ interface Bom {
   }[];
   readonly dependencies: readonly { readonly dependsOn?: readonly string[] }[];
 }
-
-const read = (name: string) => readFileSync(path.join(root, name), "utf8");
 
 const changelog = `# Changelog
 

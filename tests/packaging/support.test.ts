@@ -1,10 +1,7 @@
 // The oldest versions in docs/support.md are those that the project itself uses: in its manifests, toolchain and tests.
-import { readFileSync } from "node:fs";
-import path from "node:path";
 import { expect, test } from "vitest";
-import { root } from "./project.ts";
+import { read } from "./repository.ts";
 
-const read = (name: string) => readFileSync(path.join(root, name), "utf8");
 const page = read("docs/support.md");
 /** Returns the oldest version and the others in a row of the table. */
 const row = (name: string) => new RegExp(`^\\| ${name} \\| ([^|]+) \\| ([^|]+) \\|`, "m").exec(page)!.slice(1);

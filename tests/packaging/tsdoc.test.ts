@@ -2,11 +2,10 @@
 // compiles, and each page of docs/ that a comment names is in the package.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { afterAll, expect, test } from "vitest";
+import { read, root } from "./repository.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const types = path.join(root, "dist/types");
 const options: ts.CompilerOptions = {
   module: ts.ModuleKind.ESNext,
@@ -113,7 +112,7 @@ test("the examples of TSDoc compile", () => {
 });
 
 test("a page that a comment names is in the package", () => {
-  const { files } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { files: string[] };
+  const { files } = JSON.parse(read("package.json")) as { files: string[] };
   expect(files).toContain("docs/*.md");
   const declarations = readdirSync(types, { recursive: true, encoding: "utf8" }).filter((file) =>
     /\.d\.ts$/.test(file),

@@ -1,47 +1,67 @@
-// What tenants do between their statements: transactions, cursors, abandoned streams, deadlines and errors. Each job
-// checks its results, and that the client still works.
+// What tenants do between their statements: calls of tests/random, and calls that are aborted or late. Such a call must
+// run on the server, because PgBouncer drops a CancelRequest for a client that still waits for a server connection.
+// Each job checks its results, and that the client still works.
 import type * as pgz from "../../js/index.ts";
-import { assert } from "../integration/assert.ts";
+import { assert, AssertionError } from "../integration/assert.ts";
+import { callWhich } from "../random/calls.ts";
+import { Dice } from "../random/dice.ts";
+import { ended, judged } from "../random/judge.ts";
+import type { Plan } from "../random/plan.ts";
+import { transaction } from "../random/transactions.ts";
 import { expectCode } from "./expect-code.ts";
 import { scopeJobs } from "./scope-jobs.ts";
-import { writeJobs } from "./write-jobs.ts";
 import type { Job, Statement, Tenant } from "./tenant.ts";
 
+/** How many calls of tests/random each tenant makes. */
+const CALLS = 30;
+/** Milliseconds within which a call must settle. */
+const DEADLINE = 20_000;
+
+/** DDL and calls about one session do not fit a pooler. */
+const fits = (plan: Plan) => plan.kind !== "quiet";
+
+/** Draws a call, and every fifth time a transaction of calls. `without`: calls that do not work behind this pooler. */
+function drawn({ world, random }: Tenant, without: RegExp | undefined): Plan {
+  const dice = new Dice(random(2 ** 31));
+  const isAllowed = (plan: Plan) => fits(plan) && !without?.test(plan.says);
+  const whole = dice.oneIn(5) ? transaction(dice, world, isAllowed) : undefined;
+  return whole !== undefined && isAllowed(whole) ? whole : callWhich(isAllowed, dice, world);
+}
+
+const call = (without: RegExp | undefined): Job => ({
+  name: "a call",
+  async run(client, tenant) {
+    const plan = drawn(tenant, without);
+    const { ledger } = tenant.world;
+    const error = await ended(plan, client, {}, ledger, DEADLINE);
+    const fault = judged(plan, ledger, error, (code) => code === plan.fails);
+    if (fault === undefined) return;
+    const { code } = (error ?? {}) as { code?: string };
+    const isWrong = error === undefined || error instanceof AssertionError;
+    throw isWrong
+      ? new AssertionError(`${plan.says}: ${fault}`)
+      : Object.assign(new Error(`${plan.says}: ${fault}`), { code });
+  },
+});
+
 /** `reading`: statements that change nothing. They may run in transactions too, where their names may be missing. */
-export function jobs(reading: readonly Statement[]): Job[] {
+export function jobs(reading: readonly Statement[], without?: RegExp): Job[] {
   const some = async (caller: pgz.Client | pgz.Transaction, tenant: Tenant, count: number) => {
     for (let n = 0; n < count; n++) await reading[tenant.random(reading.length)]!.run(caller, tenant);
   };
   const quick = reading.filter(({ streams }) => !streams);
   const together = (caller: pgz.Client | pgz.Transaction, tenant: Tenant, count: number) =>
     Array.from({ length: count }, () => quick[tenant.random(quick.length)]!.run(caller, tenant));
-  return [
+  const own: Job[] = [
     {
-      name: "a transaction that commits",
+      name: "a transaction of statements, made together and one after another",
       async run(client, tenant) {
         await client.transaction(async (tx) => {
           await some(tx, tenant, 2);
-          await note(tx, tenant, 0);
-          await some(tx, tenant, 2);
-          await note(tx, tenant, 1);
-          assert.equal(await notes(tx, tenant), tenant.notes + 2);
+          await note(tx, tenant);
+          await Promise.all(together(tx, tenant, 6));
         });
-        tenant.notes += 2;
-        assert.equal(await notes(client, tenant), tenant.notes);
-      },
-    },
-    {
-      name: "a transaction that is rolled back",
-      async run(client, tenant) {
-        const mine = new Error("mine");
-        const ended = client.transaction(async (tx) => {
-          await note(tx, tenant, 0);
-          await some(tx, tenant, 2);
-          assert.equal(await notes(tx, tenant), tenant.notes + 1);
-          throw mine;
-        });
-        const thrown = await ended.catch((error: unknown) => error);
-        if (thrown !== mine) throw thrown;
+        tenant.notes++;
         assert.equal(await notes(client, tenant), tenant.notes);
       },
     },
@@ -50,7 +70,7 @@ export function jobs(reading: readonly Statement[]): Job[] {
       async run(client, tenant) {
         await client.transaction(
           async (tx) => {
-            await note(tx, tenant, 0);
+            await note(tx, tenant);
             await expectCode(
               "22012",
               tx.transaction(async (inner) => {
@@ -75,7 +95,7 @@ export function jobs(reading: readonly Statement[]): Job[] {
         await client.exec("begin");
         try {
           await some(client, tenant, 2);
-          await note(client, tenant, 0);
+          await note(client, tenant);
           await client.exec("commit");
         } catch (error) {
           await client.exec("rollback");
@@ -83,37 +103,6 @@ export function jobs(reading: readonly Statement[]): Job[] {
         }
         tenant.notes++;
         assert.equal(await notes(client, tenant), tenant.notes);
-      },
-    },
-    {
-      name: "a cursor to its end, and one that is left",
-      async run(client, tenant) {
-        const { number, schema } = tenant;
-        for (const last of [Infinity, 2]) {
-          let next = 1;
-          let batches = 0;
-          for await (const batch of client.cursor<{ id: number; tenant: number }>(
-            `select id, tenant from ${schema}.items order by id`,
-            70,
-          )) {
-            for (const row of batch) assert.deepEqual(row, { id: next++, tenant: number });
-            if (++batches === last) break;
-          }
-          assert.equal(next, last === 2 ? 141 : 201);
-        }
-        assert.equal(client.stats().transactionStatus, "I");
-      },
-    },
-    {
-      name: "a stream that is left",
-      async run(client, tenant) {
-        const { number, schema } = tenant;
-        const stream = await client.stream(`select tenant, id from ${schema}.items, generate_series(1, 1000) n`);
-        const reader = stream.getReader();
-        const { value } = await reader.read();
-        assert.equal(new TextDecoder().decode(value).split("\n")[0]?.startsWith(`{"tenant":${number},"id":`), true);
-        await reader.cancel();
-        await some(client, tenant, 1);
       },
     },
     {
@@ -133,25 +122,12 @@ export function jobs(reading: readonly Statement[]): Job[] {
       },
     },
     {
-      name: "statements made together, one of which fails",
-      async run(client, tenant) {
-        const failing = () => expectCode("22012", client.query("select 1/0"));
-        const calls = [...together(client, tenant, 4), failing(), ...together(client, tenant, 4)];
-        for (const one of await Promise.allSettled(calls)) if (one.status === "rejected") throw one.reason;
-      },
-    },
-    {
-      name: "statements made together in a transaction",
-      async run(client, tenant) {
-        await client.transaction((tx) => Promise.all(together(tx, tenant, 6)));
-      },
-    },
-    {
-      name: "statements made together, one of which is aborted",
+      name: "statements made together, one of which fails and one of which is aborted",
       async run(client, tenant) {
         const controller = new AbortController();
         const aborted = client.query("select pg_sleep(0.02)", { signal: controller.signal }).catch(() => {});
-        const calls = [aborted, ...together(client, tenant, 4)];
+        const failing = expectCode("22012", client.query("select 1/0"));
+        const calls = [aborted, failing, ...together(client, tenant, 4)];
         setTimeout(() => controller.abort(), tenant.random(25));
         for (const one of await Promise.allSettled(calls)) if (one.status === "rejected") throw one.reason;
       },
@@ -159,63 +135,24 @@ export function jobs(reading: readonly Statement[]): Job[] {
     {
       name: "a deadline",
       async run(client, tenant) {
-        // In a transaction, so that the statement does run: PgBouncer drops a CancelRequest for a client that still
-        // waits for a server connection.
         const late = client.transaction(async (tx) => {
-          await note(tx, tenant, 0);
+          await note(tx, tenant);
           await tx.query("select pg_sleep(10)", { timeout: 10 + tenant.random(20) });
         });
         await expectCode("QUERY_TIMEOUT", late);
         assert.equal(await notes(client, tenant), tenant.notes);
       },
     },
-    {
-      name: "a cap",
-      async run(client, tenant) {
-        await expectCode(
-          "RESPONSE_TOO_LARGE",
-          client.query(`select * from ${tenant.schema}.items, generate_series(1, 100)`, { maxRows: 50 }),
-        );
-        await some(client, tenant, 1);
-      },
-    },
-    {
-      name: "a query that fails",
-      async run(client, tenant) {
-        await expectCode("22012", client.query(`select 10 / (5 - id) from ${tenant.schema}.items where id < 9`));
-        await some(client, tenant, 1);
-      },
-    },
-    {
-      name: "several statements in one text",
-      async run(client, { number, schema }) {
-        const results = await client.simple(
-          `select ${number} as tenant; select tenant from ${schema}.items where id = 7`,
-        );
-        assert.deepEqual(
-          results.map(({ rows }) => rows),
-          [[{ tenant: number }], [{ tenant: number }]],
-        );
-      },
-    },
-    {
-      name: "describe",
-      async run(client, { schema, sql }) {
-        const { parameterTypes, fields } = await client.describe(
-          sql`select id, label from ${sql.identifier(schema, "items")} where id = ${1}`,
-        );
-        assert.deepEqual([parameterTypes, fields.map(({ name }) => name)], [[23], ["id", "label"]]);
-      },
-    },
-    ...scopeJobs,
-    ...writeJobs,
   ];
+  return [...own, ...scopeJobs, ...Array.from({ length: CALLS }, () => call(without))].filter(
+    ({ name }) => !without?.test(name),
+  );
 }
 
 async function note(
   caller: pgz.Client | pgz.Transaction,
   { lane, notes, schema, sql }: Tenant,
-  offset: number,
+  offset = 0,
 ): Promise<void> {
   const { rowCount } = await caller.exec(
     sql`insert into ${sql.identifier(schema, "ledger")} values (${lane}, ${`job ${notes + offset}`})`,

@@ -35,7 +35,9 @@ test.each(modes)(`${TENANTS} tenants with 50 statements each, $name`, async ({ o
   };
   console.log(`PGZ_SEED=${seed}`);
   const connect = () =>
-    connectRecognised((observer) => driver.connect(plain(four.descriptor), { ...options, observer }));
+    connectRecognised((observer) =>
+      driver.connect(plain(four.descriptor), { ...options, applicationName: load.prefix, observer }),
+    );
   const lanes = Array.from({ length: TENANTS }, (_, number) => number);
   const outcome = await withTenants(load, 1, async () =>
     sum(await Promise.all(lanes.map((number) => runLane(driver, connect, load, number, 0)))),

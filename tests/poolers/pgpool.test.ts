@@ -29,6 +29,7 @@ const connect = (options: Options = {}): Promise<Client> => driver.connect(plain
  */
 const OF_ITS_OWN_QUESTION = [
   /a transaction inside .* 25001 .*must be called before any/,
+  /a call: 25001 Error: transaction (repeatable read|serializable)/,
   /one of which is aborted: XX000 .*Backend throw an error message/,
 ];
 
@@ -36,7 +37,10 @@ test.each<{ name: string; options: Options }>([
   { name: "default options", options: {} },
   { name: 'prepare: "unnamed"', options: { prepare: "unnamed" } },
 ])(`${TENANTS} tenants with 50 statements each, $name`, async ({ options }) => {
-  const load: Load = { prefix: `pgpool_${options.prepare ?? "auto"}`, seed, repeat: 3, jobs: 1 };
+  // pgpool-II finds the primary by the application's name, so both tests have one name, under which the driver knows
+  // the types of records that were there at first.
+  const without = /record/;
+  const load: Load = { prefix: `pgpool_${options.prepare ?? "auto"}`, seed, repeat: 3, jobs: 1, without };
   console.log(`PGZ_SEED=${seed}`);
   const tenants = Array.from({ length: TENANTS }, (_, number) => number);
   const outcome = await withTenants(

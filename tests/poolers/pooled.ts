@@ -4,7 +4,7 @@ import type * as pgz from "../../js/index.ts";
 import type { Server } from "../integration/context.ts";
 import { isRelease } from "../support/release.ts";
 import { testServers } from "../integration/servers.ts";
-import { createTenant, schemaOf, type Load } from "./workload.ts";
+import { createTenant, schemasOf, type Load } from "./workload.ts";
 
 /** More than the poolers have server connections, so that tenants share each connection. */
 export const TENANTS = isRelease ? 20 : 8;
@@ -38,7 +38,8 @@ export async function withTenants<T>(
     await admin.simple(numbers.map((number) => createTenant(load, number, lanes)).join("\n"));
     return await work();
   } finally {
-    for (const number of numbers) await admin.exec(`drop schema if exists ${schemaOf(load, number)} cascade`);
+    for (const number of numbers)
+      await admin.exec(`drop schema if exists ${schemasOf(load, number, lanes).join()} cascade`);
     await admin.close();
   }
 }

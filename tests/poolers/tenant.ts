@@ -1,5 +1,6 @@
 // A tenant and its steps: the types that the workload and its parts share.
 import type * as pgz from "../../js/index.ts";
+import type { World } from "../random/plan.ts";
 
 export type Client = pgz.Client;
 /** An object that runs statements: a client, or its transaction. */
@@ -14,6 +15,8 @@ export interface Tenant {
   sql: typeof pgz.sql;
   /** Returns a number from 0 to below `below`, from the seed. */
   random(below: number): number;
+  /** For its calls of tests/random: tables that no other lane has. */
+  world: World;
   /** Notes in the ledger that this lane has committed. */
   notes: number;
   /** Increments of each statement's counter. */

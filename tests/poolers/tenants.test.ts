@@ -14,7 +14,10 @@ const modes: { name: string; lanes: number; options: Options }[] = [
 test.each(modes)(`${TENANTS} tenants with 50 statements each, $name`, async ({ lanes, options }) => {
   const load: Load = { prefix: `pooled_${options.prepare ?? "auto"}`, seed, repeat: 3, jobs: 1 };
   console.log(`PGZ_SEED=${seed}`);
-  const connect = () => connectRecognised((observer) => driver.connect(plain(pgbouncer), { ...options, observer }));
+  const connect = () =>
+    connectRecognised((observer) =>
+      driver.connect(plain(pgbouncer), { ...options, applicationName: load.prefix, observer }),
+    );
   const outcome = await withTenants(load, lanes, async () =>
     sum(
       await Promise.all(

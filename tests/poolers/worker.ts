@@ -32,12 +32,12 @@ export default {
     const { load, number, lane, prepare } = (await request.json()) as Task;
     const connect = () =>
       connectRecognised(async (observer) => {
-        const client = driver.createClient(env.HYPERDRIVE, { prepare, observer });
+        const client = driver.createClient(env.HYPERDRIVE, { prepare, applicationName: load.prefix, observer });
         // This query leaves with the last message of authentication, since the binding's link is local. The driver
         // cannot know yet that it is behind a pooler.
         await client.query("select 1 as early");
         return client;
       });
-    return Response.json(await runLane(driver, connect, load, number, lane));
+    return Response.json(await runLane(driver, connect, load, number, lane, true));
   },
 };

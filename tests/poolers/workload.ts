@@ -1,11 +1,12 @@
 // What tenants do behind a pooler, and how it is checked: 50 statements of their own that run again and again, and
-// between them jobs (transactions, batches, COPY, cursors, abandoned streams, errors), in a random order that a seed
-// repeats. It runs in Node and in a Worker, so it uses web standards and nothing of a runtime.
+// between them jobs (scopes, aborts, and the calls of tests/random), in a random order that a seed repeats. It runs in
+// Node and in a Worker, so it uses web standards and nothing of a runtime.
 //
 // Every result names its tenant and lane, or depends on them, so another tenant's statement, row or transaction shows
 // as a wrong result.
 import type * as pgz from "../../js/index.ts";
 import { assert, AssertionError } from "../integration/assert.ts";
+import { differences, tablesOf, worldOf } from "../random/judge.ts";
 import { generator } from "../support/random.ts";
 import { jobs } from "./jobs.ts";
 import { statements } from "./statements.ts";
@@ -32,6 +33,12 @@ export interface Outcome {
 }
 
 export const schemaOf = ({ prefix }: Load, tenant: number) => `${prefix}_${tenant}`;
+const worldSchema = (load: Load, tenant: number, lane: number) => `${schemaOf(load, tenant)}_calls_${lane}`;
+/** The schemas of one tenant. */
+export const schemasOf = (load: Load, tenant: number, lanes: number) => [
+  schemaOf(load, tenant),
+  ...Array.from({ length: lanes }, (_, lane) => worldSchema(load, tenant, lane)),
+];
 
 /** Creates the tables of one tenant, with rows that only that tenant has. */
 export function createTenant(load: Load, number: number, lanes: number): string {
@@ -48,7 +55,7 @@ export function createTenant(load: Load, number: number, lanes: number): string 
     insert into ${schema}.counters select lane, statement
       from generate_series(0, ${lanes - 1}) lane, generate_series(0, 49) statement;
     create table ${schema}.ledger (lane int4, note text, unique (lane, note));
-    create table ${schema}.bulk (lane int4, id int4, label text);`;
+    ${Array.from({ length: lanes }, (_, lane) => tablesOf(worldSchema(load, number, lane))).join("\n")}`;
 }
 
 /** Runs all steps of one lane: every statement `repeat` times, every job `jobs` times, shuffled. Never rejects. */
@@ -58,6 +65,7 @@ export async function runLane(
   load: Load,
   number: number,
   lane: number,
+  hasOwnBody = false,
 ): Promise<Outcome> {
   const random = generator(load.seed * 1_000 + number * 10 + lane);
   const tenant: Tenant = {
@@ -66,6 +74,11 @@ export async function runLane(
     schema: schemaOf(load, number),
     sql: driver.sql,
     random,
+    // Numbers that no other lane has show another tenant's rows.
+    world: worldOf(worldSchema(load, number, lane), driver.sql, {
+      last: (number * 10 + lane) * 10_000_000,
+      hasOwnBody,
+    }),
     notes: 0,
     counted: new Map(),
   };
@@ -107,7 +120,7 @@ export async function runLane(
 }
 
 /** Checks that nothing is lost, doubled, or another tenant's. */
-async function checkLedger(client: Client, { lane, schema, sql, notes, counted }: Tenant): Promise<void> {
+async function checkLedger(client: Client, { lane, schema, sql, world, notes, counted }: Tenant): Promise<void> {
   const ledger = sql.identifier(schema, "ledger");
   const { rows } = await client.query(sql`select count(*)::int4 as n from ${ledger} where lane = ${lane}`);
   assert.deepEqual(rows, [{ n: notes }], "notes in the ledger");
@@ -121,9 +134,13 @@ async function checkLedger(client: Client, { lane, schema, sql, notes, counted }
     [...counted].sort(([a], [b]) => a - b),
     "counters",
   );
+  const written = await client.query<unknown[]>(`select n, count(*) from ${world.schema}.ledger group by n`, {
+    rowMode: "array",
+  });
+  assert.deepEqual(differences(world.ledger, written.rows), [], "numbers of calls");
 }
 
-const jobsOf = ({ without }: Load, reading: Statement[]) => jobs(reading).filter(({ name }) => !without?.test(name));
+const jobsOf = ({ without }: Load, reading: Statement[]) => jobs(reading, without);
 
 /** Returns how many steps a lane has, including connecting and the check of the ledger. */
 export function stepsOf(load: Load): number {

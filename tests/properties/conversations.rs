@@ -1,8 +1,9 @@
 //! Whole sessions: the transcripts, corrupted at random.
 
-use crate::command::{self, Command};
-use crate::sessions::{MESSAGES, SESSIONS, fed, frames};
-use crate::transcript::{Action, Outcome, Step, Transcript};
+use crate::command::Command;
+use crate::file::{Action, Call, Step};
+use crate::sessions::{MESSAGES, SESSIONS, frames, method};
+use crate::transcript::{Outcome, Transcript};
 use crate::{cases, cut_at, cuts, trace};
 use pgz_edge::boundary::status;
 use proptest::collection::vec;
@@ -58,18 +59,12 @@ fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
     (any::<Index>(), any::<Index>(), edit)
 }
 
-fn call(line: &str) -> Step {
-    Step {
-        action: Action::Call(line.to_owned(), command::parse(line).unwrap()),
-        output: vec![],
-    }
+fn call(line: &str) -> Step<Command> {
+    Step::new(Action::Call(line.to_owned(), Command::parse(line).unwrap()))
 }
 
-fn feed(frames: &[Vec<u8>]) -> Step {
-    Step {
-        action: Action::Feed(frames.concat()),
-        output: vec![],
-    }
+fn feed(frames: &[Vec<u8>]) -> Step<Command> {
+    Step::new(Action::Feed(frames.concat()))
 }
 
 fn spoil(session: &mut Transcript, (step, message, edit): &(Index, Index, Edit)) {
@@ -77,7 +72,7 @@ fn spoil(session: &mut Transcript, (step, message, edit): &(Index, Index, Edit))
     if let Edit::Ask(line) = edit {
         return session.steps.insert(at + 1, call(line));
     }
-    let Some(bytes) = fed(&session.steps[at]) else {
+    let Some(bytes) = session.steps[at].fed() else {
         return;
     };
     let mut frames = frames(bytes);
@@ -110,21 +105,18 @@ fn spoil(session: &mut Transcript, (step, message, edit): &(Index, Index, Edit))
 
 /// Checks the rules that a session must keep whatever the server sends.
 fn is_sound(session: &Transcript, outcome: &Outcome) {
-    let operations = session.steps.iter().filter(|step| {
-        matches!(
-            step.action,
-            Action::Call(
-                _,
-                Command::Describe { .. }
-                    | Command::Execute(_)
-                    | Command::FirstRun(_)
-                    | Command::Release(_)
-                    | Command::Fetch
-                    | Command::ClosePortal
-                    | Command::SimpleQuery { .. }
-                    | Command::Batch { .. }
-            )
-        )
+    let operations = session.steps.iter().flat_map(method).filter(|method| {
+        [
+            "describe",
+            "execute",
+            "first_run",
+            "release",
+            "fetch",
+            "close_portal",
+            "simple_query",
+            "batch",
+        ]
+        .contains(method)
     });
     let kind = |kind: &str| {
         outcome
@@ -146,13 +138,11 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
     assert!(closed.is_some() || kind("failure") == 0, "a failure closes");
     let Some(closed) = closed else { return };
     let silent = |step: usize| {
-        let own = matches!(
-            session.steps[step].action,
-            Action::Call(_, Command::CancelRequest | Command::Settings { .. })
-        );
+        let own = ["cancel_request", "constructor"];
+        let is_own = method(&session.steps[step]).is_some_and(|method| own.contains(&method));
         outcome.status[step] == status::CLOSED
             && outcome.taken[step] == outcome.taken[closed]
-            && (outcome.outputs[step].is_empty() || own)
+            && (outcome.outputs[step].is_empty() || is_own)
     };
     assert!(
         (closed + 1..session.steps.len()).all(silent),
@@ -212,7 +202,7 @@ fn asynchronous_messages_may_come_anywhere() {
             continue;
         }
         for (at, step) in session.steps.iter().enumerate() {
-            let frames = fed(step).map(frames).unwrap_or_default();
+            let frames = step.fed().map(frames).unwrap_or_default();
             for boundary in 0..frames.len() {
                 let mut changed = session.clone();
                 let mut more = frames.clone();

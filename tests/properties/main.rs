@@ -15,6 +15,8 @@ mod caps;
 #[path = "../transcripts/command.rs"]
 mod command;
 mod conversations;
+#[path = "../transcripts/file.rs"]
+mod file;
 mod forms;
 mod messages;
 mod scram;

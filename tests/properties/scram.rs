@@ -13,25 +13,8 @@ const ITERATIONS: u32 = 2;
 
 /// A message of an honest server, corrupted at random or made of pieces of such messages.
 fn message(honest: &'static str) -> impl Strategy<Value = Vec<u8>> {
-    let piece = select(vec![
-        "r=",
-        "s=",
-        "i=",
-        "v=",
-        "e=",
-        "m=",
-        ",",
-        "=",
-        NONCE,
-        "QSXCR+Q6sek8bQ==",
-        "2",
-        "4096",
-        "-1",
-        "99999999999",
-        "x=y",
-        "\0",
-        "other-error",
-    ]);
+    let pieces = "r= s= i= v= e= m= , = QSXCR+Q6sek8bQ== 2 4096 -1 99999999999 x=y \0 other-error";
+    let piece = select(pieces.split(' ').chain([NONCE]).collect::<Vec<_>>());
     let spoilt =
         (vec((any::<prop::sample::Index>(), any::<u8>(), 0..3), 0..3)).prop_map(move |edits| {
             let mut bytes = honest.as_bytes().to_vec();

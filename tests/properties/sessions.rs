@@ -1,12 +1,13 @@
 //! The transcripts as input: whole sessions, and every message of a server in them.
 
 use crate::command::Command;
-use crate::transcript::{self, Action, Step, Transcript};
+use crate::file::{Action, Step};
+use crate::transcript::{self, Transcript};
 use std::sync::LazyLock;
 
 /// Sessions that may be cut anywhere.
 pub static SESSIONS: LazyLock<Vec<Transcript>> = LazyLock::new(|| {
-    let asks_tls = |step: &Step| matches!(step.action, Action::Call(_, Command::RequestTls));
+    let asks_tls = |step: &Step<Command>| method(step) == Some("request_tls");
     let all = transcript::all().into_iter();
     all.filter(|transcript| !transcript.whole && !transcript.steps.iter().any(asks_tls))
         .collect()
@@ -17,7 +18,7 @@ pub static MESSAGES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let mut messages: Vec<_> = SESSIONS
         .iter()
         .flat_map(|session| &session.steps)
-        .flat_map(fed)
+        .flat_map(Step::fed)
         .flat_map(frames)
         .collect();
     messages.sort();
@@ -25,12 +26,11 @@ pub static MESSAGES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     messages
 });
 
-/// The server's bytes of a step.
-pub fn fed(step: &Step) -> Option<&[u8]> {
-    if let Action::Feed(bytes) = &step.action {
-        Some(bytes)
-    } else {
-        None
+/// The method that a step calls.
+pub fn method(step: &Step<Command>) -> Option<&str> {
+    match &step.action {
+        Action::Call(_, command) => Some(&command.method),
+        Action::Feed(_) => None,
     }
 }
 

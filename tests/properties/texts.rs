@@ -3,7 +3,7 @@
 
 use crate::cases;
 use crate::forms::is_value;
-use crate::values::{DEFINED, TYPES, passes_json_on};
+use crate::values::{DEFINED, TYPES, is_json};
 use flate2::read::GzDecoder;
 use pgz_edge::types::{AsStrings, Encoder, oid};
 use proptest::collection::vec;
@@ -63,45 +63,13 @@ enum Edit {
 }
 
 fn edit() -> impl Strategy<Value = (Index, Edit)> {
-    let pieces = [
-        "\"",
-        "\\",
-        "{",
-        "}",
-        "(",
-        ")",
-        "[",
-        "]",
-        ",",
-        ";",
-        "=",
-        "=>",
-        " ",
-        "NULL",
-        "\"\"",
-        "-",
-        "+",
-        ":",
-        ".",
-        "0",
-        "9",
-        "99999999999",
-        "P",
-        "T",
-        " BC",
-        "infinity",
-        "\\x",
-        "\\000",
-        "\n",
-        "\u{1}",
-        "é",
-        "{{{{{{{",
-        "e-7",
-        "E+4",
-    ];
+    let marks = r#"" \ { } ( ) [ ] , ; = => "" - + : . \x \000 {{{{{{{"#.split(' ');
+    let words = "NULL 0 9 99999999999 P T infinity e-7 E+4 é".split(' ');
+    let others = [" ", " BC", "\n", "\u{1}"];
+    let pieces: Vec<&str> = marks.chain(words).chain(others).collect();
     let edit = prop_oneof![
         any::<u8>().prop_map(Edit::Put),
-        select(pieces.to_vec()).prop_map(Edit::Insert),
+        select(pieces).prop_map(Edit::Insert),
         Just(Edit::Remove),
         Just(Edit::Cut),
         (1..20_usize).prop_map(Edit::Repeat),
@@ -162,25 +130,7 @@ fn check(type_oid: u32, text: &[u8], objects: bool) -> Result<(), TestCaseError>
     let exponents = text.iter().filter(is_exponent).count();
     let most = 20 * (text.len() + 1) + exponents * 150_000;
     prop_assert!(out.len() <= most, "{} bytes", out.len());
-    if !passes_json_on(type_oid) {
-        prop_assert!(
-            !out.contains(&b'\n'),
-            "{} is more than a line",
-            out.escape_ascii()
-        );
-        if str::from_utf8(&out).is_ok() {
-            let parsed = serde_json::from_slice::<serde_json::Value>(&out);
-            let is_float_range = parsed
-                .as_ref()
-                .is_err_and(|error| error.to_string().contains("out of range"));
-            prop_assert!(
-                parsed.is_ok() || is_float_range,
-                "type {}: {}",
-                type_oid,
-                out.escape_ascii()
-            );
-        }
-    }
+    is_json(type_oid, &out)?;
     if let Ok(json) = str::from_utf8(&out) {
         prop_assert!(
             is_value(type_oid, json),

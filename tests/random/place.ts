@@ -13,6 +13,5 @@ export function placeOf(runtime: Runtime, driver: typeof pgz, { server, tls, ser
     name: `${runtime}_${tls ? "tls" : "plain"}`,
     isPooled,
     hasOwnBody: runtime === "workerd",
-    gzip: typeof CompressionStream === "function" && typeof DecompressionStream === "function",
   };
 }

@@ -20,7 +20,7 @@ export interface World {
   readonly schema: string;
   readonly ledger: Ledger;
   readonly sql: typeof pgz.sql;
-  /** Whether the runtime can compress. */
+  /** Whether streams may be compressed. */
   readonly gzip: boolean;
   /** `respond` uses a body of the runtime, whose errors have no code, and which reports late that it was left. */
   readonly hasOwnBody: boolean;
@@ -51,6 +51,9 @@ export interface Plan {
   /** The call leaves its rows early, which cancels it and so fails a transaction. */
   readonly leaves?: boolean;
 }
+
+/** Whether the runtime can compress. */
+export const hasGzip = typeof CompressionStream === "function" && typeof DecompressionStream === "function";
 
 export type Make = (dice: Dice, world: World) => Plan;
 

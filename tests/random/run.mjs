@@ -8,7 +8,7 @@
 //
 // AT_ONCE=4 sessions run concurrently. A session with a fault prints its script and its seed. The last line counts.
 import { startServers } from "../servers/index.mjs";
-import { startSidecar } from "../servers/sidecar.mjs";
+import { sideOf } from "../servers/sidecar.mjs";
 import { bundled, driver, runtime, watchUncaught } from "../support/by-hand.mjs";
 
 const { env } = process;
@@ -21,20 +21,14 @@ const uncaught = watchUncaught();
 
 const { servers, pgbouncer, stop } = await startServers({ majors: [18], pgbouncer: env.POOLED !== undefined });
 const [server] = servers;
-const side = await startSidecar([server]);
+const { side, stop: stopSide } = await sideOf(server);
 const place = {
   driver,
   options: { connectionString: (pgbouncer ?? server).url, sslmode: "disable" },
   name: `${runtime}_${process.pid}`,
   isPooled: pgbouncer !== undefined,
   hasOwnBody: false,
-  gzip: typeof CompressionStream === "function",
-  async side(sql) {
-    const body = JSON.stringify({ server: server.name, sql });
-    const { rows, error } = await (await fetch(`${side.url}/sql`, { method: "POST", body })).json();
-    if (rows === undefined) throw new Error(`side connection: ${error}`);
-    return rows;
-  },
+  side,
 };
 
 const first = one ?? (Date.now() % 1_000_000) * 1_000;
@@ -54,7 +48,7 @@ const worker = async () => {
   }
 };
 await Promise.all(Array.from({ length: atOnce }, worker));
-await side.stop();
+await stopSide();
 await stop();
 console.log(
   `${runtime}: ${counts.sessions} sessions from seed ${first}, ${counts.calls} calls, ${counts.disturbed} disturbed, ` +

@@ -9,11 +9,10 @@
 //
 // The session is written once for all runtimes, so it uses web standards and no API of a runtime.
 import type * as pgz from "../../js/index.ts";
-import { AssertionError } from "../integration/assert.ts";
 import { callWhich } from "./calls.ts";
-import { pause, type Disturbed, type Plan, type World } from "./plan.ts";
 import { Dice } from "./dice.ts";
-import { Ledger } from "./ledger.ts";
+import { differences, ended, judged, tablesOf, within, worldOf } from "./judge.ts";
+import { pause, type Disturbed, type Plan, type World } from "./plan.ts";
 import { transaction, transactionInSql } from "./transactions.ts";
 
 /** Where sessions run. */
@@ -27,8 +26,6 @@ export interface Place {
   readonly name: string;
   /** Server connections are shared, so none is ended or inspected. */
   readonly isPooled?: boolean;
-  /** Whether the runtime can compress. */
-  readonly gzip: boolean;
   /** See `World`. */
   readonly hasOwnBody: boolean;
 }
@@ -85,9 +82,7 @@ class Session {
     this.#seed = seed;
     const dice = (this.#dice = new Dice(seed));
     const schema = `random_${place.name}_${seed}`;
-    const { sql } = place.driver;
-    const { gzip, hasOwnBody } = place;
-    this.#world = { schema, ledger: new Ledger(), sql, gzip, hasOwnBody, columns: ["a", "b"], number: 0 };
+    this.#world = worldOf(schema, place.driver.sql, place);
     const own: pgz.Options = {
       statementCacheSize: dice.pick([64, 64, 64, 0, 1, 3]),
       prepare: dice.pick(["auto", "auto", "named", "unnamed"] as const),
@@ -107,11 +102,7 @@ class Session {
     const { schema } = this.#world;
     try {
       await this.#place.side(
-        `drop schema if exists ${schema} cascade; create schema ${schema};
-         create table ${schema}.ledger (n int4); create table ${schema}.shape (a int4, b text);
-         insert into ${schema}.shape values (1, 'b');
-         create type ${schema}.mood as enum ('calm', 'glad', 'ü €');
-         grant all on schema ${schema} to public; grant all on all tables in schema ${schema} to public;
+        `drop schema if exists ${schema} cascade; ${tablesOf(schema)}
          alter table ${schema}.shape owner to ${await this.#user()}`,
       );
       for (const [at, round] of rounds.entries()) {
@@ -224,7 +215,6 @@ class Session {
 
   /** Never rejects: what is wrong becomes a fault of the session. */
   async #run(client: pgz.Client, { plan, abort, timeout, refused }: Entry, beside?: string): Promise<void> {
-    const { ledger } = this.#world;
     const options: Disturbed = {};
     const marks: string[] = [];
     if (timeout !== undefined) marks.push(`timeout ${(options.timeout = timeout)}`);
@@ -239,41 +229,18 @@ class Session {
     this.#script.push(`    ${plan.says}${marks.length ? ` (${marks.join(", ")})` : ""}`);
     this.#calls++;
     if (marks.length) this.#disturbed++;
-    for (const group of plan.groups ?? []) ledger.begin(group);
-    const error = await within(
-      DEADLINE,
-      plan.run(client, options).then(
-        () => undefined,
-        (reason: unknown) => reason ?? new Error("rejected with nothing"),
-      ),
-    );
+    const error = await ended(plan, client, options, this.#world.ledger, DEADLINE);
     clearTimeout(timer);
     this.#judge(plan, error, { abort, timeout, refused, beside });
   }
 
-  #judge(
-    plan: Plan,
-    error: unknown,
-    by: { abort: unknown; timeout: unknown; refused: string | undefined; beside: string | undefined },
-  ): void {
-    const numbers = plan.groups?.flat() ?? [];
+  #judge(plan: Plan, error: unknown, by: Causes): void {
     const { ledger } = this.#world;
-    const fault = (text: string) => void this.#faults.push(`${plan.says}: ${text}`);
-    if (error === undefined) {
-      if (by.refused) return fault(`was not refused with ${by.refused}`);
-      if (plan.fails) return fault(`did not fail with ${plan.fails}`);
-      if (!plan.settles) ledger.settle(numbers, "stored");
-      return;
-    }
-    const {
-      code = "",
-      retryable = false,
-      severity,
-    } = error as { code?: string; retryable?: boolean; severity?: string };
-    if (error instanceof AssertionError || !explains(code, plan, by)) return fault(describe(error));
-    if (by.refused && code === by.refused) return ledger.settle(numbers, "absent");
-    if (retryable) ledger.settle(numbers, "absent");
-    else if (severity === "ERROR" && !plan.settles) ledger.settle(numbers, "absent");
+    if (by.refused && error === undefined)
+      return void this.#faults.push(`${plan.says}: was not refused with ${by.refused}`);
+    const fault = judged(plan, ledger, error, (code) => explains(code, plan, by));
+    if (fault !== undefined) this.#faults.push(`${plan.says}: ${fault}`);
+    else if (by.refused) ledger.settle(plan.groups?.flat() ?? [], "absent");
   }
 
   // -- the connection -------------------------------------------------------------------------------------------------
@@ -321,7 +288,7 @@ class Session {
     const found = await this.#place.side(
       `select n, count(*) from ${this.#world.schema}.ledger where n is not null group by n`,
     );
-    this.#faults.push(...this.#world.ledger.compare(new Map(found.map(([n, times]) => [Number(n), Number(times)]))));
+    this.#faults.push(...differences(this.#world.ledger, found));
   }
 
   async #serverIsIdle(): Promise<void> {
@@ -356,31 +323,22 @@ const entry = (plan: Plan, abort?: number, timeout?: number, refused?: string): 
   refused,
 });
 
-/** Whether an event in the call's round explains that it ended with this code. */
-function explains(
-  code: string,
-  { fails }: Plan,
-  by: { abort: unknown; timeout: unknown; refused: string | undefined; beside: string | undefined },
-): boolean {
-  if (by.refused) return code === by.refused;
-  if (code === fails) return true;
-  if (by.abort !== undefined && code === "ABORTED") return true;
-  if (by.timeout !== undefined && code === "QUERY_TIMEOUT") return true;
-  if (by.beside === "cancel" && code === "57014") return true;
-  return by.beside === "terminate" && /^(57P01|CONNECTION_LOST)$/.test(code);
+/** What may end a call: its own abort and timeout, a refusal, and a disturbance from another connection. */
+interface Causes {
+  abort: unknown;
+  timeout: unknown;
+  refused: string | undefined;
+  beside: string | undefined;
 }
 
-/** Returns the result of `work`, or an error if it is late. */
-export async function within<T>(ms: number, work: Promise<T>): Promise<T | Error> {
-  let timer;
-  const late = new Promise<Error>((resolve) => {
-    timer = setTimeout(() => resolve(new AssertionError(`not settled within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Whether an event in the call's round explains that it ended with this code. */
+function explains(code: string, { fails }: Plan, { abort, timeout, refused, beside }: Causes): boolean {
+  if (refused) return code === refused;
+  if (code === fails) return true;
+  if (abort !== undefined && code === "ABORTED") return true;
+  if (timeout !== undefined && code === "QUERY_TIMEOUT") return true;
+  if (beside === "cancel" && code === "57014") return true;
+  return beside === "terminate" && /^(57P01|CONNECTION_LOST)$/.test(code);
 }
 
 function describe(error: unknown): string {

@@ -35,6 +35,18 @@ export async function startSidecar(servers) {
   return { url: `http://127.0.0.1:${http.address().port}`, stop };
 }
 
+/** Returns `side`, which returns the rows of SQL on that server, and `stop`: for programs that are run by hand. */
+export async function sideOf(server) {
+  const { url, stop } = await startSidecar([server]);
+  const side = async (sql) => {
+    const body = JSON.stringify({ server: server.name, sql });
+    const { rows, error } = await (await fetch(`${url}/sql`, { method: "POST", body })).json();
+    if (rows === undefined) throw new Error(`side connection: ${error}`);
+    return rows;
+  };
+  return { side, stop };
+}
+
 const QUERY_CANCELED = "57014";
 
 /**

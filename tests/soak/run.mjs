@@ -9,7 +9,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { startServers } from "../servers/index.mjs";
-import { startSidecar } from "../servers/sidecar.mjs";
+import { sideOf } from "../servers/sidecar.mjs";
 import { bundled, driver, runtime, watchUncaught } from "../support/by-hand.mjs";
 
 const milliseconds = Number(process.env.MINUTES ?? 1) * 60_000;
@@ -23,7 +23,7 @@ const uncaught = watchUncaught();
 
 const { servers, stop } = await startServers({ majors: [18] });
 const [server] = servers;
-const side = await startSidecar([server]);
+const { side, stop: stopSide } = await sideOf(server);
 const gate = spawn(
   process.env.NODE ?? "node",
   [fileURLToPath(new URL("gate.mjs", import.meta.url)), server.host, server.port],
@@ -36,20 +36,13 @@ const says = (async function* () {
 })();
 const port = Number((await says.next()).value);
 
-const ask = async (sql) => {
-  const body = JSON.stringify({ server: server.name, sql });
-  const { rows, error } = await (await fetch(`${side.url}/sql`, { method: "POST", body })).json();
-  if (rows === undefined) throw new Error(`side connection: ${error}`);
-  return rows;
-};
 const { user, password, database } = server;
 const begun = performance.now();
 const { pool, counts, done } = start({
   driver,
   options: { host: "127.0.0.1", port, user, password, database, sslmode: process.env.SSLMODE ?? "disable", max: 8 },
-  side: ask,
+  side,
   users: 24,
-  gzip: typeof CompressionStream === "function" && typeof DecompressionStream === "function",
   until: begun + milliseconds,
   seed,
 });
@@ -78,7 +71,7 @@ if (held) counts.faults.push(`${held} sockets are left`);
 gate.kill("SIGTERM");
 const harms = (await says.next()).value;
 await once(gate, "exit");
-await side.stop();
+await stopSide();
 await stop();
 
 const grown = (looks.at(-1) - looks[0]) / 2 ** 20;

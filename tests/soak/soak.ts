@@ -10,10 +10,10 @@
 import type * as pgz from "../../js/index.ts";
 import { AssertionError } from "../integration/assert.ts";
 import { callWhich } from "../random/calls.ts";
-import { pause, type Disturbed, type Plan, type World } from "../random/plan.ts";
 import { Dice } from "../random/dice.ts";
-import { Ledger } from "../random/ledger.ts";
-import { within } from "../random/session.ts";
+import { differences, ended, judged, tablesOf, worldOf } from "../random/judge.ts";
+import type { Ledger } from "../random/ledger.ts";
+import { pause, type Disturbed, type Plan, type World } from "../random/plan.ts";
 import { transaction } from "../random/transactions.ts";
 
 export interface Soak {
@@ -22,7 +22,6 @@ export interface Soak {
   /** Runs SQL as superuser, over another connection. */
   side(sql: string): Promise<(string | null)[][]>;
   readonly users: number;
-  readonly gzip: boolean;
   readonly until: number;
   readonly seed: number;
 }
@@ -106,14 +105,7 @@ class User {
 
   /** Creates the schema of this user's calls. */
   async create(): Promise<void> {
-    const schema = this.#schema;
-    await this.#soak.side(
-      `drop schema if exists ${schema} cascade; create schema ${schema};
-       create table ${schema}.ledger (n int4); create table ${schema}.shape (a int4, b text);
-       insert into ${schema}.shape values (1, 'b');
-       create type ${schema}.mood as enum ('calm', 'glad', 'ü €');
-       grant all on schema ${schema} to public; grant all on all tables in schema ${schema} to public`,
-    );
+    await this.#soak.side(`drop schema if exists ${this.#schema} cascade; ${tablesOf(this.#schema)}`);
   }
 
   async run(): Promise<void> {
@@ -123,16 +115,14 @@ class User {
   }
 
   async #chapter(): Promise<void> {
-    const { driver, gzip, side } = this.#soak;
+    const { driver, side } = this.#soak;
     const schema = this.#schema;
-    const ledger = new Ledger(this.#last);
-    const { sql } = driver;
-    const world: World = { schema, ledger, sql, gzip, hasOwnBody: false, columns: ["a", "b"], number: this.#last };
+    const world = worldOf(schema, driver.sql, { last: this.#last });
+    const { ledger } = world;
     for (let call = 0; call < CHAPTER; call++) await this.#call(this.#plan(world), ledger);
     // Writes from before this chapter that were in doubt may have arrived late.
     const found = await side(`select n, count(*) from ${schema}.ledger where n > ${this.#last} group by n`);
-    const wrong = ledger.compare(new Map(found.map(([n, times]) => [Number(n), Number(times)])));
-    this.#counts.faults.push(...wrong.map((text) => `${schema}: ${text}`));
+    this.#counts.faults.push(...differences(ledger, found).map((text) => `${schema}: ${text}`));
     this.#last = ledger.last;
     await side(`delete from ${schema}.ledger where n <= ${this.#last}`);
     this.#counts.chapters++;
@@ -158,32 +148,18 @@ class User {
       timer = setTimeout(() => controller.abort(), dice.below(15));
     }
     if (dice.oneIn(20)) options.timeout = 1 + dice.below(15);
-    for (const group of plan.groups ?? []) ledger.begin(group);
-    this.#counts.calls++;
-    const error = await within(
-      DEADLINE,
-      plan.run(this.#pool, options).then(
-        () => undefined,
-        (reason: unknown) => reason ?? new Error("rejected with nothing"),
-      ),
-    );
+    const counts = this.#counts;
+    counts.calls++;
+    const error = await ended(plan, this.#pool, options, ledger, DEADLINE);
     clearTimeout(timer);
-    this.#judge(plan, ledger, error, options.signal !== undefined);
-  }
-
-  #judge(plan: Plan, ledger: Ledger, error: unknown, mayAbort: boolean): void {
-    const { faults, errors } = this.#counts;
-    const numbers = plan.groups?.flat() ?? [];
-    if (error === undefined) {
-      if (plan.fails) faults.push(`${plan.says}: did not fail with ${plan.fails}`);
-      else if (!plan.settles) ledger.settle(numbers, "stored");
-      return;
+    if (error !== undefined) {
+      const { code = "" } = error as { code?: string };
+      counts.errors[code] = (counts.errors[code] ?? 0) + 1;
     }
-    const { code = "", retryable, severity, stack } = error as Record<string, string | undefined>;
-    errors[code] = (errors[code] ?? 0) + 1;
-    const isExplained = HARMED.test(code) || code === plan.fails || (mayAbort && code === "ABORTED");
-    if (error instanceof AssertionError || !isExplained) return void faults.push(`${plan.says}: ${code} ${stack}`);
-    if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
+    const mayAbort = options.signal !== undefined;
+    const explains = (code: string) => HARMED.test(code) || code === plan.fails || (mayAbort && code === "ABORTED");
+    const fault = judged(plan, ledger, error, explains);
+    if (fault !== undefined) counts.faults.push(`${plan.says}: ${fault}`);
   }
 }
 

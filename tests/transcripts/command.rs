@@ -1,70 +1,72 @@
 //! The caller's commands to the core, as lines of a transcript (tests/transcripts/README.md lists them).
 //!
-//! Each becomes one call of `Connection`, and for the wasm runner one call of `CoreConnection` with its arguments as
-//! JSON: [`Command::run`] and [`Command::to_json`] must agree.
+//! A command is a method of `CoreConnection` with its arguments as JSON, which the wasm runner takes as it is.
+//! [`Command::run`] makes the same call of `Connection`.
 
 #![allow(
     dead_code,
     reason = "the tests transcripts and properties each use a part"
 )]
 
-use crate::trace::Tokens;
-use pgz_edge::boundary::{batch, copy, form, login, protocol, rows as row_format};
+use crate::file::{Call, text};
+use crate::trace::{Printer, Tokens};
+use pgz_edge::boundary::{batch, copy, form, limits, login, protocol, rows as row_format};
 use pgz_edge::connection::caps::Caps;
 use pgz_edge::connection::simple_query::Copy;
 use pgz_edge::connection::{BatchEnd, Connection, FirstRequest, Login, Settings};
 use pgz_edge::encode::{RowForm, RowFormat};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// One call.
 #[derive(Debug, Clone)]
-pub enum Command {
-    Settings {
-        max_message_bytes: u32,
-        statement_prefix: String,
-        statement_cache_size: u32,
-    },
-    RequestTls,
-    Start(Start),
-    Prove(Vec<u8>),
-    Describe {
-        sql: String,
-        shape: u32,
-    },
-    Execute(Execute),
-    SimpleQuery {
-        sql: String,
-        copy: u32,
-        rows: Rows,
-    },
-    CopyData(u32),
-    CopyEnd(Option<String>),
-    Batch {
-        isolated: bool,
-        rows: Rows,
-    },
-    /// The parameters and rows of `Execute` are not used.
-    BatchStatement(Execute),
-    BatchItems {
-        items: Vec<u8>,
-        end: u32,
-    },
-    FirstRun(FirstRun),
-    Hold(usize),
-    Release(u32),
-    DropHeld(u32),
-    Prelude(String),
-    Fetch,
-    ClosePortal,
-    Forget(u32),
-    Discard,
-    CancelRequest,
-    Terminate,
+pub struct Command {
+    pub method: String,
+    arguments: Value,
 }
 
-/// The arguments of `start`.
-#[derive(Debug, Clone)]
-pub struct Start {
+/// The format and the caps of rows, while their options are read.
+struct Rows {
+    /// The number by which JavaScript passes the format and its options.
+    format: u32,
+    limits: [u64; 5],
+}
+
+impl Rows {
+    fn new() -> Self {
+        Rows {
+            format: row_format::NDJSON,
+            limits: [0; 5],
+        }
+    }
+
+    /// Returns the caps as JavaScript passes them.
+    fn limits(&self) -> Value {
+        json!({ "f64": self.limits })
+    }
+}
+
+/// The caps as an argument.
+#[derive(Deserialize)]
+struct Limits {
+    f64: [u64; 5],
+}
+
+impl Limits {
+    fn caps(&self) -> Caps {
+        Caps {
+            rows: self.f64[limits::ROWS],
+            bytes: self.f64[limits::BYTES],
+            field_bytes: self.f64[limits::FIELD_BYTES],
+            truncate: self.f64[limits::TRUNCATE] != 0,
+            fetch: self.f64[limits::FETCH] as u32,
+        }
+    }
+}
+
+/// The arguments of `start`, in order.
+#[derive(Deserialize)]
+struct Start {
     version: u32,
     parameters: String,
     password: Option<String>,
@@ -72,88 +74,77 @@ pub struct Start {
     options: u32,
     min_iterations: u32,
     max_iterations: u32,
-    flush_bytes: u32,
+    flush_bytes: usize,
     channel_binding: Vec<u8>,
 }
 
-/// The arguments of `execute`.
-#[derive(Debug, Clone)]
-pub struct Execute {
-    pub shape: u32,
-    /// The last parts of Bind and Parse, as the core takes them.
-    pub statement: Vec<u8>,
-    pub parameters: Vec<u8>,
-    pub rows: Rows,
+/// The arguments of `execute`, in order.
+#[derive(Deserialize)]
+struct Execute {
+    shape: u32,
+    statement: Vec<u8>,
+    parameters: Vec<u8>,
+    format: u32,
+    limits: Limits,
 }
 
-/// The arguments of `first_run`.
-#[derive(Debug, Clone)]
-pub struct FirstRun {
+/// The arguments of `first_run`, in order.
+#[derive(Deserialize)]
+struct FirstRun {
     shape: u32,
-    sql: String,
+    query: String,
     parameters: Vec<u8>,
     check: String,
     check_shape: u32,
     checks_types: bool,
-    rows: Rows,
-}
-
-/// The format and the caps of the rows.
-#[derive(Debug, Clone, Default)]
-pub struct Rows {
-    /// The number by which JavaScript passes the format and its options.
     format: u32,
-    caps: Caps,
+    limits: Limits,
 }
 
-impl Rows {
-    fn form(&self) -> Option<RowForm> {
-        RowForm::from_code(self.format)
+impl Call for Command {
+    fn parse(line: &str) -> Result<Command, String> {
+        let mut tokens = Tokens::new(line);
+        let word = tokens.word()?;
+        let (method, arguments) = call(&word, &mut tokens)?;
+        tokens.end()?;
+        Ok(Command {
+            method: method.to_owned(),
+            arguments,
+        })
     }
 
-    /// Returns the caps as JavaScript passes them.
-    fn caps(&self) -> Value {
-        let Caps {
-            rows,
-            bytes,
-            field_bytes,
-            truncate,
-            fetch,
-        } = self.caps;
-        json!({ "f64": [rows, bytes, field_bytes, u8::from(truncate), fetch] })
+    /// A CancelRequest is the first message of another connection.
+    fn printer(&self) -> Option<Printer> {
+        (self.method == "cancel_request").then(Printer::default)
     }
 }
 
-/// Parses the text after `> `.
-pub fn parse(line: &str) -> Result<Command, String> {
-    let mut tokens = Tokens::new(line);
-    let command = command(&mut tokens)?;
-    tokens.end()?;
-    Ok(command)
-}
-
-fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
-    Ok(match tokens.word()?.as_str() {
-        "settings" => Command::Settings {
-            max_message_bytes: option(tokens, "max_message_bytes")?.number()?,
-            statement_prefix: text(option(tokens, "statement_prefix")?)?,
-            statement_cache_size: option(tokens, "statement_cache_size")?.number()?,
-        },
-        "request_tls" => Command::RequestTls,
-        "start" => Command::Start(start(tokens)?),
-        "prove" => Command::Prove(tokens.quoted('\'')?),
-        "describe" => Command::Describe {
-            sql: text(tokens)?,
-            shape: match tokens.more() {
-                true => tokens.number()?,
-                false => 0,
-            },
-        },
-        "execute" => Command::Execute(execute(tokens)?),
-        "first_run" => Command::FirstRun(first_run(tokens)?),
-        "hold" => Command::Hold(tokens.number()?),
-        "release" => Command::Release(tokens.number()?),
-        "drop_held" => Command::DropHeld(tokens.number()?),
+/// Returns the method of `CoreConnection` and its arguments.
+fn call<'a>(word: &'a str, tokens: &mut Tokens<'_>) -> Result<(&'a str, Value), String> {
+    let arguments = match word {
+        "settings" => {
+            let max_message_bytes: u32 = option(tokens, "max_message_bytes")?.number()?;
+            let statement_prefix = text(option(tokens, "statement_prefix")?)?;
+            let statement_cache_size: u32 = option(tokens, "statement_cache_size")?.number()?;
+            let arguments = json!([max_message_bytes, statement_prefix, statement_cache_size]);
+            return Ok(("constructor", arguments));
+        }
+        "start" => start(tokens)?,
+        "prove" => json!([tokens.quoted('\'')?]),
+        "describe" => {
+            let sql = text(tokens)?;
+            let shape: u32 = if tokens.more() { tokens.number()? } else { 0 };
+            json!([sql, shape])
+        }
+        "execute" => {
+            let (shape, statement, parameters, rows) = execute(tokens)?;
+            json!([shape, statement, parameters, rows.format, rows.limits()])
+        }
+        "batch_statement" => {
+            let (shape, statement, ..) = execute(tokens)?;
+            json!([shape, statement])
+        }
+        "first_run" => first_run(tokens)?,
         "simple_query" => {
             let sql = text(tokens)?;
             let mut copy = copy::NONE;
@@ -166,176 +157,167 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
                 };
                 true
             })?;
-            Command::SimpleQuery { sql, copy, rows }
+            json!([sql, copy, rows.format, rows.limits()])
         }
-        "copy_data" => Command::CopyData(tokens.number()?),
-        "copy_end" => Command::CopyEnd(match tokens.more() {
-            true => Some(text(tokens)?),
-            false => None,
-        }),
+        "copy_end" => match tokens.more() {
+            true => json!([text(tokens)?]),
+            false => json!([null]),
+        },
         "batch" => {
             let mut isolated = false;
             let rows = rows(tokens, |word| {
                 isolated |= word == "isolated";
                 word == "isolated"
             })?;
-            Command::Batch { isolated, rows }
+            json!([isolated, rows.format, rows.limits()])
         }
-        "batch_statement" => Command::BatchStatement(execute(tokens)?),
-        "batch_item" => {
-            let number: u32 = tokens.number()?;
-            let (mut codes, mut values) = (vec![], vec![]);
-            while tokens.more() {
-                let word = tokens.word()?;
-                if !parameter(&word, tokens, &mut codes, &mut values)? {
-                    return Err(format!("no option is named {word}"));
-                }
-            }
-            let parameters = block(&codes, &values);
-            let mut items = number.to_be_bytes().to_vec();
-            items.extend((parameters.len() as u32).to_be_bytes());
-            items.extend(parameters);
-            Command::BatchItems {
-                items,
-                end: batch::CONTINUES,
-            }
+        "batch_item" => return Ok(("batch_items", json!([item(tokens)?, batch::CONTINUES]))),
+        "batch_end" => return Ok(("batch_items", json!([[], batch::ENDS]))),
+        "batch_undo" => return Ok(("batch_items", json!([[], batch::IS_UNDONE]))),
+        "prelude" => json!([text(tokens)?]),
+        "hold" | "release" | "drop_held" | "copy_data" | "forget" => {
+            json!([tokens.number::<u32>()?])
         }
-        "batch_end" => Command::BatchItems {
-            items: vec![],
-            end: batch::ENDS,
-        },
-        "batch_undo" => Command::BatchItems {
-            items: vec![],
-            end: batch::IS_UNDONE,
-        },
-        "prelude" => Command::Prelude(text(tokens)?),
-        "fetch" => Command::Fetch,
-        "close_portal" => Command::ClosePortal,
-        "forget" => Command::Forget(tokens.number()?),
-        "discard" => Command::Discard,
-        "cancel_request" => Command::CancelRequest,
-        "terminate" => Command::Terminate,
+        "request_tls" | "fetch" | "close_portal" | "discard" | "cancel_request" | "terminate" => {
+            json!([])
+        }
         other => return Err(format!("no command is named {other}")),
-    })
+    };
+    Ok((word, arguments))
 }
 
-fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
+fn start(tokens: &mut Tokens<'_>) -> Result<Value, String> {
     let version = tokens.word()?;
     let minor: u32 = version
         .strip_prefix("3.")
         .and_then(|minor| minor.parse().ok())
         .ok_or("a version is 3.0 or 3.2")?;
-    let mut start = Start {
-        version: protocol::VERSION_3_0 + minor,
-        parameters: String::new(),
-        password: None,
-        nonce: String::new(),
-        options: login::AUTH_TRUST,
-        min_iterations: 0,
-        max_iterations: 100_000,
-        flush_bytes: 1 << 16,
-        channel_binding: vec![],
-    };
+    let mut parameters = String::new();
     while tokens.peek() == Some('"') {
-        start.parameters += &(text(tokens)? + "\0");
+        parameters += &(text(tokens)? + "\0");
     }
+    let (mut password, mut nonce, mut channel_binding) = (None, String::new(), vec![]);
+    let mut options = login::AUTH_TRUST;
+    let (mut min_iterations, mut max_iterations) = (0, 100_000);
     while tokens.more() {
         match tokens.word()?.as_str() {
-            "password" => start.password = Some(text(tokens)?),
-            "nonce" => start.nonce = text(tokens)?,
-            "allowed" => start.options = tokens.number()?,
-            "min_iterations" => start.min_iterations = tokens.number()?,
-            "max_iterations" => start.max_iterations = tokens.number()?,
-            "external_key_derivation" => start.options |= login::EXTERNAL_KEY_DERIVATION,
-            "early_query" => start.options |= login::EARLY_QUERY,
-            "scram_first" => start.options |= login::SCRAM_FIRST,
-            "scram_plus_first" => start.options |= login::SCRAM_FIRST | login::SCRAM_PLUS_FIRST,
-            "channel_binding_required" => start.options |= login::CHANNEL_BINDING_REQUIRED,
-            "channel_binding" => start.channel_binding = text(tokens)?.into_bytes(),
-            "cleartext_first" => start.options |= login::CLEARTEXT_FIRST,
+            "password" => password = Some(text(tokens)?),
+            "nonce" => nonce = text(tokens)?,
+            "allowed" => options = tokens.number()?,
+            "min_iterations" => min_iterations = tokens.number()?,
+            "max_iterations" => max_iterations = tokens.number()?,
+            "external_key_derivation" => options |= login::EXTERNAL_KEY_DERIVATION,
+            "early_query" => options |= login::EARLY_QUERY,
+            "scram_first" => options |= login::SCRAM_FIRST,
+            "scram_plus_first" => options |= login::SCRAM_FIRST | login::SCRAM_PLUS_FIRST,
+            "channel_binding_required" => options |= login::CHANNEL_BINDING_REQUIRED,
+            "channel_binding" => channel_binding = text(tokens)?.into_bytes(),
+            "cleartext_first" => options |= login::CLEARTEXT_FIRST,
             other => return Err(format!("no option is named {other}")),
         }
     }
-    Ok(start)
+    let version = protocol::VERSION_3_0 + minor;
+    let flush_bytes = 1 << 16;
+    Ok(json!([
+        version,
+        parameters,
+        password,
+        nonce,
+        options,
+        min_iterations,
+        max_iterations,
+        flush_bytes,
+        channel_binding
+    ]))
 }
 
-fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
+/// Returns the shape, the last parts of Bind and Parse, the middle part of Bind, and the rows.
+fn execute(tokens: &mut Tokens<'_>) -> Result<(u32, Vec<u8>, Vec<u8>, Rows), String> {
     let (shape, sql) = (tokens.number()?, text(tokens)?);
-    let (mut types, mut formats, mut codes) = (vec![], vec![], vec![]);
-    let mut values = vec![];
-    let mut rows = Rows {
-        format: row_format::NDJSON,
-        ..Rows::default()
-    };
-    while tokens.more() {
-        match tokens.word()?.as_str() {
+    let (mut types, mut formats) = (vec![], vec![]);
+    let mut parameters = Parameters::default();
+    let rows = rows_with(tokens, |word, tokens| {
+        match word {
             "types" => types = numbers(tokens)?,
             "formats" => formats = numbers(tokens)?,
-            word if parameter(word, tokens, &mut codes, &mut values)? => {}
-            word => row_option(word, tokens, &mut rows)?,
+            word => return parameters.option(word, tokens),
         }
-    }
-    Ok(Execute {
-        shape,
-        statement: statement(&sql, &types, &formats),
-        parameters: block(&codes, &values),
-        rows,
-    })
+        Ok(true)
+    })?;
+    let statement = statement(&sql, &types, &formats);
+    Ok((shape, statement, parameters.block(), rows))
 }
 
-fn first_run(tokens: &mut Tokens<'_>) -> Result<FirstRun, String> {
-    let (shape, sql, check) = (tokens.number()?, text(tokens)?, text(tokens)?);
-    let (mut check_shape, mut checks_types) = (0, false);
-    let (mut codes, mut values) = (vec![], vec![]);
-    let mut rows = Rows {
-        format: row_format::NDJSON,
-        ..Rows::default()
-    };
-    while tokens.more() {
-        match tokens.word()?.as_str() {
+fn first_run(tokens: &mut Tokens<'_>) -> Result<Value, String> {
+    let (shape, sql, check) = (tokens.number::<u32>()?, text(tokens)?, text(tokens)?);
+    let (mut check_shape, mut checks_types) = (0_u32, false);
+    let mut parameters = Parameters::default();
+    let rows = rows_with(tokens, |word, tokens| {
+        match word {
             "check_shape" => check_shape = tokens.number()?,
             "checks_types" => checks_types = true,
-            word if parameter(word, tokens, &mut codes, &mut values)? => {}
-            word => row_option(word, tokens, &mut rows)?,
+            word => return parameters.option(word, tokens),
         }
-    }
-    Ok(FirstRun {
+        Ok(true)
+    })?;
+    let (block, limits) = (parameters.block(), rows.limits());
+    Ok(json!([
         shape,
         sql,
-        parameters: block(&codes, &values),
+        block,
         check,
         check_shape,
         checks_types,
-        rows,
-    })
+        rows.format,
+        limits
+    ]))
 }
 
-/// Parses an option about parameters. Returns false for any other option.
-fn parameter(
-    word: &str,
-    tokens: &mut Tokens<'_>,
-    codes: &mut Vec<u16>,
-    values: &mut Vec<Option<Vec<u8>>>,
-) -> Result<bool, String> {
-    match word {
-        "parameter_formats" => *codes = numbers(tokens)?,
-        "null" => values.push(None),
-        "value" => values.push(Some(tokens.quoted('\'')?)),
-        _ => return Ok(false),
+/// Returns the bytes of one item of a batch.
+fn item(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, String> {
+    let number: u32 = tokens.number()?;
+    let mut parameters = Parameters::default();
+    while tokens.more() {
+        let word = tokens.word()?;
+        if !parameters.option(&word, tokens)? {
+            return Err(format!("no option is named {word}"));
+        }
     }
-    Ok(true)
+    let block = parameters.block();
+    let length = block.len() as u32;
+    Ok([&number.to_be_bytes()[..], &length.to_be_bytes(), &block].concat())
 }
 
-/// Returns the middle part of Bind: parameter formats and values.
-fn block(codes: &[u16], values: &[Option<Vec<u8>>]) -> Vec<u8> {
-    let mut parameters = (codes.len() as u16).to_be_bytes().to_vec();
-    parameters.extend(codes.iter().flat_map(|code| code.to_be_bytes()));
-    parameters.extend((values.len() as u16).to_be_bytes());
-    for value in values {
-        let length = value.as_ref().map_or(-1, |value| value.len() as i32);
-        parameters.extend(length.to_be_bytes().iter().chain(value.iter().flatten()));
+/// The formats and values of parameters.
+#[derive(Default)]
+struct Parameters {
+    codes: Vec<u16>,
+    values: Vec<Option<Vec<u8>>>,
+}
+
+impl Parameters {
+    /// Parses an option about parameters. Returns false for any other option.
+    fn option(&mut self, word: &str, tokens: &mut Tokens<'_>) -> Result<bool, String> {
+        match word {
+            "parameter_formats" => self.codes = numbers(tokens)?,
+            "null" => self.values.push(None),
+            "value" => self.values.push(Some(tokens.quoted('\'')?)),
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
-    parameters
+
+    /// Returns the middle part of Bind: parameter formats and values.
+    fn block(&self) -> Vec<u8> {
+        let mut block = (self.codes.len() as u16).to_be_bytes().to_vec();
+        block.extend(self.codes.iter().flat_map(|code| code.to_be_bytes()));
+        block.extend((self.values.len() as u16).to_be_bytes());
+        for value in &self.values {
+            let length = value.as_ref().map_or(-1, |value| value.len() as i32);
+            block.extend(length.to_be_bytes().iter().chain(value.iter().flatten()));
+        }
+        block
+    }
 }
 
 /// Returns the last parts of Bind and Parse of a statement.
@@ -350,13 +332,18 @@ fn statement(sql: &str, types: &[u32], formats: &[u8]) -> Vec<u8> {
 
 /// Parses the options of rows, except those that `other` takes.
 fn rows(tokens: &mut Tokens<'_>, mut other: impl FnMut(&str) -> bool) -> Result<Rows, String> {
-    let mut rows = Rows {
-        format: row_format::NDJSON,
-        ..Rows::default()
-    };
+    rows_with(tokens, |word, _| Ok(other(word)))
+}
+
+/// The same for options that read more tokens.
+fn rows_with<'a>(
+    tokens: &mut Tokens<'a>,
+    mut other: impl FnMut(&str, &mut Tokens<'a>) -> Result<bool, String>,
+) -> Result<Rows, String> {
+    let mut rows = Rows::new();
     while tokens.more() {
         let word = tokens.word()?;
-        if !other(&word) {
+        if !other(&word, tokens)? {
             row_option(&word, tokens, &mut rows)?;
         }
     }
@@ -373,11 +360,11 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
         "header" => rows.format |= form::CSV_HEADER,
         "escape_formulas" => rows.format |= form::ESCAPE_FORMULAS,
         "columns_known" => rows.format |= form::COLUMNS_KNOWN,
-        "field_bytes" => rows.caps.field_bytes = tokens.number()?,
-        "truncate" => rows.caps.truncate = true,
-        "fetch" => rows.caps.fetch = tokens.number()?,
-        "rows" => rows.caps.rows = tokens.number()?,
-        "bytes" => rows.caps.bytes = tokens.number()?,
+        "field_bytes" => rows.limits[limits::FIELD_BYTES] = tokens.number()?,
+        "truncate" => rows.limits[limits::TRUNCATE] = 1,
+        "fetch" => rows.limits[limits::FETCH] = tokens.number()?,
+        "rows" => rows.limits[limits::ROWS] = tokens.number()?,
+        "bytes" => rows.limits[limits::BYTES] = tokens.number()?,
         other => {
             let format = public_format(other);
             rows.format = format.ok_or_else(|| format!("no option is named {other}"))?;
@@ -410,195 +397,104 @@ fn option<'a, 'b>(tokens: &'a mut Tokens<'b>, name: &str) -> Result<&'a mut Toke
     }
 }
 
-fn text(tokens: &mut Tokens<'_>) -> Result<String, String> {
-    String::from_utf8(tokens.quoted('"')?).map_err(|_| "text is no UTF-8".into())
-}
-
 impl Command {
+    fn arguments<'a, T: Deserialize<'a>>(&'a self) -> T {
+        T::deserialize(&self.arguments).expect("the arguments are those of the method")
+    }
+
     /// Makes the call. Bytes that it returns besides the connection's output count as output.
     pub fn run(&self, connection: &mut Connection) -> Vec<u8> {
-        match self {
-            Command::Settings {
-                max_message_bytes,
-                statement_prefix,
-                statement_cache_size,
-            } => {
+        match self.method.as_str() {
+            "constructor" => {
+                let (max_message_bytes, statement_prefix, statement_cache_size) = self.arguments();
                 *connection = Connection::new(Settings {
-                    max_message_bytes: *max_message_bytes as usize,
-                    statement_prefix: statement_prefix.clone(),
-                    statement_cache_size: *statement_cache_size as usize,
+                    max_message_bytes,
+                    statement_prefix,
+                    statement_cache_size,
                 });
             }
-            Command::RequestTls => connection.request_tls(),
-            Command::Start(start) => connection.start(&Login {
-                protocol_version: start.version,
-                parameters: &start.parameters,
-                password: start.password.as_deref(),
-                nonce: &start.nonce,
-                options: start.options,
-                min_iterations: start.min_iterations,
-                max_iterations: start.max_iterations,
-                flush_bytes: start.flush_bytes as usize,
-                channel_binding: &start.channel_binding,
-            }),
-            Command::Prove(answer) => connection.prove(answer),
-            Command::Describe { sql, shape } => connection.describe(sql, *shape),
-            Command::Execute(Execute {
-                shape,
-                statement,
-                parameters,
-                rows,
-            }) => {
+            "request_tls" => connection.request_tls(),
+            "start" => {
+                let start: Start = self.arguments();
+                connection.start(&Login {
+                    protocol_version: start.version,
+                    parameters: &start.parameters,
+                    password: start.password.as_deref(),
+                    nonce: &start.nonce,
+                    options: start.options,
+                    min_iterations: start.min_iterations,
+                    max_iterations: start.max_iterations,
+                    flush_bytes: start.flush_bytes,
+                    channel_binding: &start.channel_binding,
+                });
+            }
+            "prove" => connection.prove(&self.arguments::<(Vec<u8>,)>().0),
+            "describe" => {
+                let (sql, shape): (String, _) = self.arguments();
+                connection.describe(&sql, shape);
+            }
+            "execute" => {
+                let run: Execute = self.arguments();
                 connection.execute(
-                    *shape,
-                    statement,
-                    parameters,
-                    rows.form(),
-                    rows.format & form::COLUMNS_KNOWN != 0,
-                    rows.caps,
+                    run.shape,
+                    &run.statement,
+                    &run.parameters,
+                    RowForm::from_code(run.format),
+                    run.format & form::COLUMNS_KNOWN != 0,
+                    run.limits.caps(),
                 );
             }
-            Command::FirstRun(FirstRun {
-                shape,
-                sql,
-                parameters,
-                check,
-                check_shape,
-                checks_types,
-                rows,
-            }) => {
+            "first_run" => {
+                let run: FirstRun = self.arguments();
                 let request = FirstRequest {
-                    shape: *shape,
-                    query: sql,
-                    parameters,
-                    check,
-                    check_shape: *check_shape,
-                    checks_types: *checks_types,
+                    shape: run.shape,
+                    query: &run.query,
+                    parameters: &run.parameters,
+                    check: &run.check,
+                    check_shape: run.check_shape,
+                    checks_types: run.checks_types,
                 };
-                connection.first_run(&request, rows.form(), rows.caps);
+                connection.first_run(&request, RowForm::from_code(run.format), run.limits.caps());
             }
-            Command::Hold(most) => connection.hold(*most),
-            Command::Release(shape) => connection.release(*shape),
-            Command::DropHeld(shape) => connection.drop_held(*shape),
-            Command::SimpleQuery { sql, copy, rows } => {
-                connection.simple_query(sql, Copy::from_code(*copy), rows.form(), rows.caps);
+            "hold" => connection.hold(self.arguments::<(_,)>().0),
+            "release" => connection.release(self.arguments::<(_,)>().0),
+            "drop_held" => connection.drop_held(self.arguments::<(_,)>().0),
+            "simple_query" => {
+                let (sql, copy, format, limits): (String, _, _, Limits) = self.arguments();
+                let (copy, form) = (Copy::from_code(copy), RowForm::from_code(format));
+                connection.simple_query(&sql, copy, form, limits.caps());
             }
-            Command::CopyData(length) => connection.copy_data(*length),
-            Command::CopyEnd(reason) => connection.copy_end(reason.as_deref()),
-            Command::Batch { isolated, rows } => {
-                connection.batch(*isolated, rows.form(), rows.caps);
+            "copy_data" => connection.copy_data(self.arguments::<(_,)>().0),
+            "copy_end" => {
+                let (reason,): (Option<String>,) = self.arguments();
+                connection.copy_end(reason.as_deref());
             }
-            Command::BatchStatement(Execute {
-                shape, statement, ..
-            }) => {
-                connection.batch_statement(*shape, statement);
+            "batch" => {
+                let (isolated, format, limits): (_, _, Limits) = self.arguments();
+                connection.batch(isolated, RowForm::from_code(format), limits.caps());
             }
-            Command::BatchItems { items, end } => {
-                connection.batch_items(items, BatchEnd::from_code(*end));
+            "batch_statement" => {
+                let (shape, statement): (_, Vec<u8>) = self.arguments();
+                connection.batch_statement(shape, &statement);
             }
-            Command::Prelude(sql) => connection.prelude(sql),
-            Command::Fetch => connection.fetch(),
-            Command::ClosePortal => connection.close_portal(),
-            Command::Forget(shape) => connection.forget(*shape),
-            Command::Discard => connection.discard(),
-            Command::CancelRequest => return connection.cancel_request(),
-            Command::Terminate => connection.terminate(),
+            "batch_items" => {
+                let (items, end): (Vec<u8>, _) = self.arguments();
+                connection.batch_items(&items, BatchEnd::from_code(end));
+            }
+            "prelude" => connection.prelude(&self.arguments::<(String,)>().0),
+            "fetch" => connection.fetch(),
+            "close_portal" => connection.close_portal(),
+            "forget" => connection.forget(self.arguments::<(_,)>().0),
+            "discard" => connection.discard(),
+            "cancel_request" => return connection.cancel_request(),
+            "terminate" => connection.terminate(),
+            other => panic!("no method is named {other}"),
         }
         vec![]
     }
 
     /// Returns the method of `CoreConnection` and its arguments.
     pub fn to_json(&self) -> Value {
-        let (method, arguments) = match self {
-            Command::Settings {
-                max_message_bytes,
-                statement_prefix,
-                statement_cache_size,
-            } => (
-                "constructor",
-                json!([max_message_bytes, statement_prefix, statement_cache_size]),
-            ),
-            Command::RequestTls => ("request_tls", json!([])),
-            Command::Start(Start {
-                version,
-                parameters,
-                password,
-                nonce,
-                options,
-                min_iterations,
-                max_iterations,
-                flush_bytes,
-                channel_binding,
-            }) => (
-                "start",
-                json!([
-                    version,
-                    parameters,
-                    password,
-                    nonce,
-                    options,
-                    min_iterations,
-                    max_iterations,
-                    flush_bytes,
-                    channel_binding
-                ]),
-            ),
-            Command::Prove(answer) => ("prove", json!([answer])),
-            Command::Describe { sql, shape } => ("describe", json!([sql, shape])),
-            Command::Execute(Execute {
-                shape,
-                statement,
-                parameters,
-                rows,
-            }) => (
-                "execute",
-                json!([shape, statement, parameters, rows.format, rows.caps()]),
-            ),
-            Command::FirstRun(FirstRun {
-                shape,
-                sql,
-                parameters,
-                check,
-                check_shape,
-                checks_types,
-                rows,
-            }) => {
-                let caps = rows.caps();
-                let arguments = json!([
-                    shape,
-                    sql,
-                    parameters,
-                    check,
-                    check_shape,
-                    checks_types,
-                    rows.format,
-                    caps
-                ]);
-                ("first_run", arguments)
-            }
-            Command::Hold(most) => ("hold", json!([most])),
-            Command::Release(shape) => ("release", json!([shape])),
-            Command::DropHeld(shape) => ("drop_held", json!([shape])),
-            Command::SimpleQuery { sql, copy, rows } => {
-                ("simple_query", json!([sql, copy, rows.format, rows.caps()]))
-            }
-            Command::CopyData(length) => ("copy_data", json!([length])),
-            Command::CopyEnd(reason) => ("copy_end", json!([reason])),
-            Command::Batch { isolated, rows } => {
-                ("batch", json!([isolated, rows.format, rows.caps()]))
-            }
-            Command::BatchStatement(Execute {
-                shape, statement, ..
-            }) => ("batch_statement", json!([shape, statement])),
-            Command::BatchItems { items, end } => ("batch_items", json!([items, end])),
-            Command::Prelude(sql) => ("prelude", json!([sql])),
-            Command::Fetch => ("fetch", json!([])),
-            Command::ClosePortal => ("close_portal", json!([])),
-            Command::Forget(shape) => ("forget", json!([shape])),
-            Command::Discard => ("discard", json!([])),
-            Command::CancelRequest => ("cancel_request", json!([])),
-            Command::Terminate => ("terminate", json!([])),
-        };
-        json!({ "call": method, "arguments": arguments })
+        json!({ "call": self.method, "arguments": self.arguments })
     }
 }

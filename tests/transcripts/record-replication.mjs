@@ -5,20 +5,15 @@
 // Logs in with the built driver (dist/), drives the built core of changes (pkg/) behind that, and writes the calls and
 // the bytes of both sides as `raw` lines; then `TRANSCRIPTS=rewrite cargo test` names the messages and adds rows and
 // events. Read the diff before you keep it.
-import { spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { readFileSync } from "node:fs";
 import pg from "pg";
 import { logIn } from "../../dist/node.js";
 import { ChangesCore, initSync } from "../../pkg/pgz_changes.js";
-import { startServers } from "../servers/index.mjs";
 import { numbers } from "../support/numbers.mjs";
+import { quoted, raw, recordAll } from "./recording.mjs";
 import { scenarios } from "./replication-scenarios.mjs";
 
-const here = path.dirname(fileURLToPath(import.meta.url));
-const root = path.join(here, "../..");
-const { memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_changes_bg.wasm")) });
+const { memory } = initSync({ module: readFileSync(new URL("../../pkg/pgz_changes_bg.wasm", import.meta.url)) });
 const { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_KEEPALIVE, CHANGES_STREAMING, CHANGES_TYPES_WANTED } = numbers;
 
 /** A replication connection: each verb writes its line and makes its call. */
@@ -119,22 +114,10 @@ class Session {
   }
 }
 
-const raw = (side, bytes) => `${side} raw ${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" ")}`;
-
 /** `0/16B3748` */
 const text = (at) => `${(at >> 32n).toString(16)}/${(at & 0xffffffffn).toString(16)}`.toUpperCase();
 
-function quoted(value) {
-  const escape = (character) => `\\x${character.codePointAt(0).toString(16).padStart(2, "0")}`;
-  const escaped = value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
-  return `"${escaped.replace(/\p{Cc}/gu, escape)}"`;
-}
-
-/** `text` in lines of at most 120 characters. */
-const wrapped = (prose) => prose.replace(/(?=.{121})(.{1,120}) /g, "$1\n");
-
-async function record({ file, title, prose, major = 18, options, run }, servers) {
-  const { superuserUrl } = servers.find((one) => one.major === major);
+async function lines({ options, run }, { superuserUrl }) {
   const connectionString = superuserUrl.split("?")[0];
   const sql = new pg.Client({ connectionString });
   await sql.connect();
@@ -152,25 +135,12 @@ async function record({ file, title, prose, major = 18, options, run }, servers)
     await sql.query(drop);
     await sql.end();
   }
-  writeFileSync(
-    path.join(here, "replication", `${file}.md`),
-    `# ${title}\n\n${wrapped(prose)}\nRecorded from PostgreSQL ${major} by record-replication.mjs.\n\n` +
-      `\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`,
-  );
+  return session.lines;
 }
 
-const wanted = process.argv.slice(2);
-const { servers, stop } = await startServers({ majors: [18, 15] });
-try {
-  for (const scenario of scenarios) {
-    if (wanted.length > 0 && !wanted.includes(scenario.file)) continue;
-    console.log(scenario.file);
-    await record(scenario, servers);
-  }
-} finally {
-  await stop();
-}
-const words = ["test", "--quiet", "--features", "replication", "--test", "replication", "every_conversation"];
-const env = { ...process.env, TRANSCRIPTS: "rewrite" };
-const { status } = spawnSync("cargo", words, { cwd: root, env, stdio: "inherit" });
-process.exitCode = status ?? 1;
+await recordAll(scenarios, {
+  folder: "replication",
+  recorder: () => "record-replication.mjs",
+  lines,
+  test: ["--features", "replication", "--test", "replication", "every_conversation"],
+});

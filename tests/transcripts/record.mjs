@@ -4,21 +4,16 @@
 //
 // Drives the built core (pkg/) over node:net and writes the calls and the bytes of both sides as `raw` lines; then
 // `TRANSCRIPTS=rewrite cargo test` names the messages and adds rows and events. Read the diff before you keep it.
-import { spawnSync } from "node:child_process";
 import { createHash, pbkdf2Sync } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import net from "node:net";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
-import { startServers } from "../servers/index.mjs";
 import { formats, numbers } from "../support/numbers.mjs";
+import { quoted, raw, recordAll } from "./recording.mjs";
 import { scenarios } from "./scenarios.mjs";
 
-const here = path.dirname(fileURLToPath(import.meta.url));
-const root = path.join(here, "../..");
-const { memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) });
+const { memory } = initSync({ module: readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url)) });
 
 const { AUTH_TRUST, BUSY, CLOSED, COPY_NONE, EARLY_QUERY, EXTERNAL_KEY_DERIVATION, MORE, VERSION_3_0 } = numbers;
 const FORMATS = {
@@ -226,7 +221,7 @@ class Session {
     const { value: chunk, done } = await this.chunks.next();
     if (done) throw new Error("the server closed the connection while the core waits");
     const bytes = this.brief ? withoutSettings(chunk) : chunk;
-    this.lines.push(`B raw ${hexadecimal(bytes)}`);
+    this.lines.push(raw("B", bytes));
     const at = this.#core.input(bytes.length);
     new Uint8Array(memory.buffer, at, bytes.length).set(bytes);
     let status = this.#core.receive(bytes.length);
@@ -256,7 +251,7 @@ class Session {
 
   #send(bytes, really = true) {
     if (bytes.length === 0) return;
-    this.lines.push(`F raw ${hexadecimal(bytes)}`);
+    this.lines.push(raw("F", bytes));
     if (really) this.socket.write(bytes);
   }
 }
@@ -275,8 +270,6 @@ const limits = ({ rows = 0, bytes = 0, field_bytes = 0, truncate = false, fetch 
     [LIMIT_FETCH]: fetch,
   });
 };
-const hexadecimal = (bytes) => Buffer.from(bytes).toString("hex").match(/../g).join(" ");
-
 function field(value) {
   const length = Buffer.alloc(4);
   length.writeInt32BE(value === null ? -1 : value.length);
@@ -293,50 +286,15 @@ function withoutSettings(chunk) {
   return Buffer.concat(kept);
 }
 
-/** As trace/print.rs writes it; bytes that are no ASCII stay text inside "…" only. */
-function quoted(value, mark = '"') {
-  const escape = (character) => `\\x${character.codePointAt(0).toString(16).padStart(2, "0")}`;
-  const text = typeof value === "string" ? value : value.toString("latin1");
-  const unsafe = typeof value === "string" ? /\p{Cc}/gu : /[^\x20-\x7e]/g;
-  return (
-    mark +
-    text.replaceAll("\\", "\\\\").replaceAll(mark, `\\${mark}`).replaceAll("\n", "\\n").replace(unsafe, escape) +
-    mark
-  );
-}
-
-/** `text` in lines of at most 120 characters. */
-const wrapped = (text) => text.replace(/(?=.{121})(.{1,120}) /g, "$1\n");
-
-async function record({ file, title, prose, major = 18, settings = false, run }, servers) {
-  const server = servers.find((one) => one.major === major);
-  const socket = net.connect({ host: server.host, port: server.port, noDelay: true });
-  const session = new Session(server, socket, !settings);
-  await run(session);
-  socket.destroy();
-  const without = settings ? "" : ", without the settings that the server reports at the start";
-  const version = `Recorded from PostgreSQL ${major} by record.mjs${without}.`;
-  writeFileSync(
-    path.join(here, `${file}.md`),
-    `# ${title}\n\n${wrapped(prose)}\n${version}\n\n\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`,
-  );
-}
-
-const wanted = process.argv.slice(2);
-const { servers, stop } = await startServers({ majors: [18, 15] });
-try {
-  for (const scenario of scenarios) {
-    if (wanted.length > 0 && !wanted.includes(scenario.file)) continue;
-    console.log(scenario.file);
-    await record(scenario, servers);
-  }
-} finally {
-  await stop();
-}
-const env = { ...process.env, TRANSCRIPTS: "rewrite" };
-const { status } = spawnSync("cargo", ["test", "--quiet", "--test", "transcripts", "every_transcript_replays"], {
-  cwd: root,
-  env,
-  stdio: "inherit",
+await recordAll(scenarios, {
+  recorder: ({ settings }) =>
+    settings ? "record.mjs" : "record.mjs, without the settings that the server reports at the start",
+  async lines({ settings = false, run }, server) {
+    const socket = net.connect({ host: server.host, port: server.port, noDelay: true });
+    const session = new Session(server, socket, !settings);
+    await run(session);
+    socket.destroy();
+    return session.lines;
+  },
+  test: ["--test", "transcripts", "every_transcript_replays"],
 });
-process.exitCode = status ?? 1;

@@ -36,7 +36,7 @@ const allTypes =
  interval '1 year 2 days 3.5 seconds' as "interval", '{"a": [1,2]}'::json as "json", '{"b":null}'::jsonb as "jsonb", array[1,null,3] as "int4[]",
  array[['a','b'],['c','d']] as "text[]", '10.0.0.1'::inet as "inet"`.replaceAll("\n", "");
 
-export const scenarios = [
+const all = [
   {
     file: "scram",
     settings: true,
@@ -83,10 +83,7 @@ export const scenarios = [
     file: "trust",
     title: "No authentication",
     prose: "The caller allows it, as it does for a pooler on the same machine. Terminate ends the session.",
-    run: async (s) => {
-      await login(s);
-      s.terminate();
-    },
+    after: (s) => s.terminate(),
   },
   {
     file: "trust-refused",
@@ -147,8 +144,7 @@ export const scenarios = [
     prose:
       "Parse, Describe, Sync. First a statement with parameters and columns, then one that returns no rows, " +
       "then one with an error.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.simpleQuery("create temporary table item (id int8, label varchar(20), price numeric(10,2))");
       await s.describe("select id, label, price * $1::numeric as total, $2::int4[] from item where label = $3");
       await s.describe("insert into item values ($1, $2, $3)");
@@ -159,8 +155,7 @@ export const scenarios = [
     file: "execute-types",
     title: "One row of each type",
     prose: "All types that have a decoder, in binary, and one type as text; then the same columns as NULL.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       const { resultFormats } = await s.describe(allTypes);
       await s.execute(1, allTypes, { formats: resultFormats });
       await s.execute(2, "select null::int4 as a, null::text as b, null::jsonb as c, null::int4[] as d", {
@@ -172,8 +167,7 @@ export const scenarios = [
     file: "execute-text",
     title: "Results in text format",
     prose: "No result in binary, as from a server that lacks a binary form. The JSON is the same for known types.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(
         1,
         "select true as a, 1 as b, 2.50 as c, 'x' as d, '[1]'::jsonb as e, 'NaN'::float8 as f, null as g",
@@ -185,8 +179,7 @@ export const scenarios = [
     title: "Parameters",
     prose:
       "Binary, text and NULL in one Bind. Rows as arrays, where an int8 is a string; then rows that are only counted.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       const sql =
         "select n, $2::text || n as label, $3::text as nothing, n::int8 as big from generate_series(1, $1::int4) n";
       const parameters = {
@@ -206,8 +199,7 @@ export const scenarios = [
     prose:
       "First unnamed, then parsed under a name, then only bound: the third flight has no Parse. " +
       "The rows are identical.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       for (let n = 0; n < 3; n++)
         await s.execute(7, "select $1::int4 as n", {
           types: [INT4],
@@ -258,8 +250,7 @@ export const scenarios = [
     prose:
       "The server skips to Sync. The second use asked for a name, but the statement does not exist, " +
       "so the third use parses again.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       for (let n = 0; n < 3; n++) await s.execute(1, "selec 1", { formats: [] });
     },
   },
@@ -267,17 +258,13 @@ export const scenarios = [
     file: "error-bind",
     title: "A value that the parameter's type does not accept",
     prose: "Bind fails.",
-    run: async (s) => {
-      await login(s);
-      await s.execute(1, "select $1::int4", { types: [INT4], formats: [1], values: [Buffer.from("ten")] });
-    },
+    after: (s) => s.execute(1, "select $1::int4", { types: [INT4], formats: [1], values: [Buffer.from("ten")] }),
   },
   {
     file: "error-mid-rows",
     title: "An error between rows",
     prose: "Two rows have been sent when the third fails. The next query works.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "select n, 6 / (3 - n) as quotient from generate_series(1, 5) n", { formats: [1, 1] });
       await s.execute(2, "select 'well' as session", { formats: [1] });
     },
@@ -286,8 +273,7 @@ export const scenarios = [
     file: "error-at-sync",
     title: "An error after CommandComplete",
     prose: "A deferred constraint is checked when Sync commits, so the error comes after the statement is complete.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.simpleQuery("create temporary table once (id int unique deferrable initially deferred)");
       await s.execute(1, "insert into once values (1), (1)");
       await s.execute(2, "select count(*) as kept from once", { formats: [1] });
@@ -297,8 +283,7 @@ export const scenarios = [
     file: "transaction",
     title: "A transaction that fails",
     prose: "ReadyForQuery says T, then E, then I.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "begin");
       await s.execute(2, "select 1 / 0", { formats: [1] });
       await s.execute(3, "select 1", { formats: [1] });
@@ -311,8 +296,7 @@ export const scenarios = [
     prose:
       "Each flight ends in Sync, so the error of the second does not affect the third. " +
       "The answers come in the order of the calls.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.together(() => {
         s.execute(1, "select 'first' as n", { formats: [1] });
         s.execute(2, "select 1 / 0 as n", { formats: [1] });
@@ -325,8 +309,7 @@ export const scenarios = [
     file: "empty-query",
     title: "An empty query",
     prose: "In the extended and in the simple protocol: EmptyQueryResponse instead of CommandComplete.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "");
       await s.simpleQuery(" ; ");
     },
@@ -337,8 +320,7 @@ export const scenarios = [
     prose:
       "NoData for a statement that cannot return rows, RowDescription for one that happens to return none, " +
       "and a table without columns.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "create temporary table empty (id int)");
       await s.execute(2, "select id from empty", { formats: [1] });
       await s.execute(3, "select from generate_series(1, 2)");
@@ -352,8 +334,7 @@ export const scenarios = [
     prose:
       "Three rows at a time inside a transaction. Each flight ends in Sync, and the portal stays. " +
       "The last Execute returns the remaining rows. The caps count over all flights.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.together(() => {
         s.simpleQuery("begin");
         s.execute(1, "select n from generate_series(1, 7) n", { formats: [1], fetch: 3, rows: 7 });
@@ -369,8 +350,7 @@ export const scenarios = [
     prose:
       "After Close the portal is gone, and its remaining rows cannot be fetched. " +
       "A cap that is passed in the second flight counts the rows of the first.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.simpleQuery("begin");
       await s.execute(1, "select n from generate_series(1, 7) n", { formats: [1], fetch: 3, rows: 4 });
       await s.fetch();
@@ -383,8 +363,7 @@ export const scenarios = [
     file: "notice",
     title: "Notices",
     prose: "They can come at any time, here before any answer to Execute and between rows.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "do $$ begin raise warning 'careful' using detail = 'much', hint = 'go on'; end $$");
       await s.simpleQuery(
         "create function pg_temp.loud(n int) returns int language plpgsql as $$ begin raise notice 'at %', n; return n; end $$",
@@ -398,8 +377,7 @@ export const scenarios = [
     prose:
       "One from the session itself, with the answer to the statement that sent it, " +
       "and one from another session while this one is idle.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "listen news");
       await s.execute(2, "select pg_notify('news', 'from us: é')");
       await s.elsewhere("select pg_notify('news', '')");
@@ -411,8 +389,7 @@ export const scenarios = [
     file: "parameter-status",
     title: "A setting that the server reports",
     prose: "ParameterStatus comes with the answer to SET, and again when a transaction rolls back.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "set timezone = 'Asia/Tokyo'");
       await s.simpleQuery("begin; set application_name = 'é'; rollback");
     },
@@ -423,8 +400,7 @@ export const scenarios = [
     prose:
       "The core answers CopyFail. In the extended protocol it also sends a new Sync, " +
       "because the server has swallowed the one after Execute.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.simpleQuery("create temporary table target (id int)");
       await s.execute(1, "copy target from stdin");
       await s.simpleQuery("copy target from stdin; select 'never'");
@@ -435,8 +411,7 @@ export const scenarios = [
     file: "copy-out-refused",
     title: "COPY TO STDOUT in a call that cannot take it",
     prose: "The core drops the data and goes on.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "copy (select generate_series(1, 3)) to stdout");
       await s.simpleQuery("copy (select 1) to stdout; select 'well' as session");
     },
@@ -445,8 +420,7 @@ export const scenarios = [
     file: "simple-query",
     title: "Several statements in one Query",
     prose: "Each has its own result. An error ends the rest.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.simpleQuery(
         "select 1 as a, 'x' as b; create temporary table t (id int); ; insert into t values (1), (2); select * from t; select 1 / 0; select 'never'",
       );
@@ -459,8 +433,7 @@ export const scenarios = [
     prose:
       "Two rows pass. The third is not passed on; the rest is read and dropped, and the session goes on. " +
       "Exactly as many rows as the cap are not an error.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2 });
       await s.execute(2, "select n from generate_series(1, 2) n", { formats: [1], rows: 2 });
     },
@@ -469,8 +442,7 @@ export const scenarios = [
     file: `format-${format}`,
     title: `Rows as ${format}`,
     prose: "What stands before the first row and after the last, also when there are no rows.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], format });
       await s.execute(2, "select n from generate_series(1, 0) n", { formats: [1], format });
     },
@@ -481,8 +453,7 @@ export const scenarios = [
     prose:
       "The third row is not passed on, and the last line says so. " +
       "The rest is read and dropped, and the session goes on.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2, truncate: true });
       await s.execute(2, "select n from generate_series(1, 2) n", { formats: [1], rows: 2, truncate: true });
     },
@@ -491,8 +462,7 @@ export const scenarios = [
     file: "limit-field-bytes",
     title: "A cap on the bytes of a field",
     prose: "A field of four bytes is longer than three.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], field_bytes: 3 });
       await s.execute(2, "select n from generate_series(1, 2) n", { formats: [1], field_bytes: 3 });
     },
@@ -501,8 +471,7 @@ export const scenarios = [
     file: "limit-bytes",
     title: "A cap on bytes",
     prose: 'A row of `{"n":1}` and its newline have 8 bytes; 20 hold two of them.',
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], bytes: 20 });
       await s.simpleQuery("select n from generate_series(1, 5) n", { bytes: 16 });
     },
@@ -511,8 +480,7 @@ export const scenarios = [
     file: "discard",
     title: "Rows that the caller no longer wants",
     prose: "They are read and dropped. CommandComplete still has their count.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.together(() => {
         s.execute(1, "select n from generate_series(1, 3) n", { formats: [1] });
         s.discard();
@@ -524,10 +492,18 @@ export const scenarios = [
     file: "terminated-by-administrator",
     title: "A session that the server ends while it is idle",
     prose: "The server says why and closes the connection.",
-    run: async (s) => {
-      await login(s);
+    after: async (s) => {
       await s.elsewhere("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app_trust'");
       await s.idle();
     },
   },
 ];
+
+/** `after` is a `run` after the login of app_trust. */
+export const scenarios = all.map(({ after, ...scenario }) => ({
+  async run(session) {
+    await login(session);
+    await after(session);
+  },
+  ...scenario,
+}));

@@ -14,7 +14,7 @@ export function startWorker(
   options: ({ entry: string; built?: never } | { entry?: never; built: string }) & WorkerOptions,
 ): Promise<Worker>;
 
-interface WorkerOptions {
+export interface WorkerOptions {
   alias?: Readonly<Record<string, string>>;
   caFile?: string | undefined;
   options?: Record<string, unknown>;

@@ -2,28 +2,22 @@
 // returns before its response has been read. And a response that breaks, as bytes.
 import http from "node:http";
 import { connect } from "node:net";
-import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { context } from "../integration/context.ts";
 import { testServers } from "../integration/servers.ts";
 import { until } from "../support/until.mjs";
-import { startWorker, type Worker } from "./host.mjs";
+import { useWorker } from "./use-worker.ts";
 
 const servers = testServers();
-const [server] = servers.servers;
-let worker: Worker;
-beforeAll(async () => {
-  worker = await startWorker({
-    entry: fileURLToPath(new URL("fixture/leaving.ts", import.meta.url)),
-    options: { bindings: { URL: `${server!.url.split("?")[0]}?sslmode=disable` } },
-  });
-});
-afterAll(() => worker?.stop());
+const server = servers.servers[0]!;
+const bindings = { URL: `${server.url.split("?")[0]}?sslmode=disable` };
+const { at } = useWorker("fixture/leaving.ts", { options: { bindings } });
+const { side } = context("node", undefined as never, { server, tls: false }, servers);
 
 /** Reads 300 kB of the response and hangs up. */
 function leave(path: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const request = http.get(new URL(path, worker.url), (response) => {
+    const request = http.get(at(path), (response) => {
       let bytes = 0;
       response.on("error", () => {});
       response.on("data", (chunk: Uint8Array) => {
@@ -39,7 +33,6 @@ function leave(path: string): Promise<void> {
 }
 
 test.each(["", "gzip"])("a response that the client leaves ends its query on the server %s", async (gzip) => {
-  const { side } = context("node", undefined as never, { server: server!, tls: false }, servers);
   const mark = `left_${gzip}_${Math.random().toString(36).slice(2)}`;
   const running = async () => {
     const look = `select count(*) from pg_stat_activity where query like '%${mark}%' and pid <> pg_backend_pid()`;
@@ -50,13 +43,12 @@ test.each(["", "gzip"])("a response that the client leaves ends its query on the
 });
 
 test.each(["", "gzip"])("a client that does not read makes the server wait %s", async (gzip) => {
-  const { side } = context("node", undefined as never, { server: server!, tls: false }, servers);
   const mark = `unread_${gzip}_${Math.random().toString(36).slice(2)}`;
   const waits = async () => {
     const look = `select wait_event from pg_stat_activity where query like '%${mark}%' and pid <> pg_backend_pid()`;
     return (await side(look))[0]?.[0] === "ClientWrite";
   };
-  const request = http.get(new URL(`/?${gzip ? "gzip=1&" : ""}mark=${mark}`, worker.url), (response) => {
+  const request = http.get(at(`/?${gzip ? "gzip=1&" : ""}mark=${mark}`), (response) => {
     response.on("error", () => {}).pause();
   });
   request.on("error", () => {});
@@ -72,14 +64,14 @@ test.each(["", "gzip"])("a client that does not read makes the server wait %s", 
 test.each([10, 1_000, 100_000])(
   "a handler that closes its client before it returns still sends all of %d rows",
   async (count) => {
-    const response = await fetch(new URL(`/closed?count=${count}`, worker.url));
+    const response = await fetch(at(`/closed?count=${count}`));
     expect((await response.text()).split("\n").length - 1).toBe(count);
   },
 );
 
 /** All bytes of the response, until the server closes the connection. */
 async function rawResponse(path: string): Promise<string> {
-  const { hostname, port } = new URL(worker.url);
+  const { hostname, port } = new URL(at("/"));
   const socket = connect(Number(port), hostname).setEncoding("latin1");
   socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n\r\n`);
   let text = "";

@@ -1,15 +1,12 @@
 // Libraries that import `pg`, over pgz-edge-pg in workerd: bundled by Wrangler with its option `alias`, as docs/pg.md
 // says, and with the packed tarball.
-import { execFile } from "node:child_process";
 import { cpSync } from "node:fs";
-import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { workerd } from "../../scripts/node/index.mjs";
 import { testServers } from "../integration/servers.ts";
 import { Project, root } from "../packaging/project.ts";
+import { wrangler } from "../support/wrangler.ts";
 import { startWorker } from "./host.mjs";
 
 const url = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
@@ -31,13 +28,7 @@ beforeAll(async () => {
   };
   project.write("nothing.mjs", "");
   project.write("wrangler.json", JSON.stringify(settings));
-  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
-  const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
-  const home = { HOME: project.folder, XDG_CONFIG_HOME: project.folder, WRANGLER_SEND_METRICS: "false", CI: "1" };
-  await promisify(execFile)(workerd().execPath, [wrangler, "deploy", "--dry-run", "--outdir", project.at("out")], {
-    cwd: project.folder,
-    env: { ...process.env, ...home },
-  });
+  await wrangler(["deploy", "--dry-run", "--outdir", "out"], { cwd: project.folder });
   const entry = project.at("out/pg-libraries-worker.js");
   worker = await startWorker({ entry, options: { compatibilityFlags: FLAGS } });
 });

@@ -1,12 +1,10 @@
 // Cuts a pool's connections after some byte, with the driver in workerd: in a Worker's request, and in a Durable Object
 // that keeps its pools from one request to the next. tests/run.mjs runs this file with the newest workerd and with the
 // one for Node 20.
-import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll } from "vitest";
 import type { Job, Outcome } from "../faults/jobs.ts";
 import { poolSuite } from "../faults/pool-suite.ts";
 import { testServers } from "../integration/servers.ts";
-import { startWorker, type Worker } from "./host.mjs";
+import { useWorker } from "./use-worker.ts";
 
 const control = testServers().faults ?? "";
 const version = process.env["PGZ_TEST_WORKERD"] ?? "newest";
@@ -14,22 +12,9 @@ const label = `workerd ${version}`;
 // Sometimes the old workerd does not report that a connection was reset before its first byte: the connect is then
 // pending until connectTimeout.
 const from = version === "newest" ? 0 : 1;
-let worker: Worker;
-beforeAll(async () => {
-  worker = await startWorker({
-    entry: fileURLToPath(new URL("../faults/worker.ts", import.meta.url)),
-    options: { durableObjects: { POOLS: { className: "Pools", useSQLite: true } } },
-  });
+const { ask } = useWorker("../faults/worker.ts", {
+  options: { durableObjects: { POOLS: { className: "Pools", useSQLite: true } } },
 });
-afterAll(() => worker?.stop());
-
-async function ask<T>(path: string, body?: unknown): Promise<T> {
-  const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-  const response = await fetch(worker.url + path, init);
-  const text = await response.text();
-  if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${text}`);
-  return JSON.parse(text) as T;
-}
 
 /** Runs the pool's next call in another request. */
 async function inObject(job: Job): Promise<Outcome> {

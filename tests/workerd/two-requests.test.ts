@@ -1,24 +1,14 @@
 // Two requests of one Worker, in plain miniflare (the vitest pool runs all tests in one context and hides the
 // differences): a client kept in a global fails fast and typed in the next request, isolate-wide caches serve every
 // request, and after a trap in one request the next has a working core.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 import { inTime, pause } from "../support/until.mjs";
-import { startWorker, type Worker } from "./host.mjs";
+import { useWorker } from "./use-worker.ts";
 
-const [server] = testServers().servers;
-let worker: Worker;
-beforeAll(async () => {
-  const url = `${server!.url.split("?")[0]}?sslmode=disable`;
-  worker = await startWorker({
-    entry: fileURLToPath(new URL("fixture/two-requests.ts", import.meta.url)),
-    options: { bindings: { URL: url } },
-  });
-});
-afterAll(() => worker?.stop());
-
-const get = async (path: string) => (await (await fetch(new URL(path, worker.url))).json()) as Record<string, unknown>;
+const URL = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
+const { ask } = useWorker("fixture/two-requests.ts", { options: { bindings: { URL } } });
+const get = (path: string) => ask<Record<string, unknown>>(path);
 
 test("a client kept from another request rejects at once with a typed error", async () => {
   expect(await get("/keep")).toEqual({ rows: [{ a: 1 }] });

@@ -4,13 +4,14 @@
 //! step in which something happened: the bits of `boundary::changes` by name, and what they let the caller ask for.
 //! Judges nothing: the runners do.
 
-use crate::trace::{self, Printer, Tokens};
+use crate::file::{Action, Call, File, pieces, text};
+use crate::trace::{Printer, Tokens};
 use pgz_edge::boundary::changes as status;
 use pgz_edge::replication::{Options, Replication, Table};
 use pgz_edge::types::Types;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+
+pub type Conversation = File<ChangesCall>;
 
 /// Bits of what happened, by name.
 const BITS: [(&str, u32); 9] = [
@@ -26,7 +27,7 @@ const BITS: [(&str, u32); 9] = [
 ];
 
 /// One call.
-pub enum Call {
+pub enum ChangesCall {
     /// The next connection: what was yielded up to this position is dropped.
     Restart(u64),
     Command(String),
@@ -40,28 +41,6 @@ pub enum Call {
     Terminate,
 }
 
-pub enum Action {
-    /// The line behind `> `, and what it means.
-    Call(String, Call),
-    /// The server's bytes up to the next call.
-    Feed(Vec<u8>),
-}
-
-/// What happens to the core, and the bytes it must then write.
-pub struct Step {
-    pub action: Action,
-    pub output: Vec<u8>,
-}
-
-/// One file.
-pub struct Conversation {
-    pub path: PathBuf,
-    pub steps: Vec<Step>,
-    /// Expected.
-    pub rows: String,
-    pub events: Vec<String>,
-}
-
 /// What came out of a replay. Equal for every split.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -73,20 +52,15 @@ pub struct Outcome {
 
 /// All of them, in the order of their names.
 pub fn all() -> Vec<Conversation> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/replication");
-    let entries = fs::read_dir(folder).unwrap();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    paths.sort();
-    paths.iter().map(|path| Conversation::read(path)).collect()
+    File::all("transcripts/replication")
 }
 
-impl Call {
-    fn parse(line: &str) -> Result<Call, String> {
+impl Call for ChangesCall {
+    fn parse(line: &str) -> Result<ChangesCall, String> {
         let mut tokens = Tokens::new(line);
         let call = match tokens.word()?.as_str() {
-            "restart" => Call::Restart(position(&mut tokens)?),
-            "command" => Call::Command(text(&mut tokens)?),
+            "restart" => ChangesCall::Restart(position(&mut tokens)?),
+            "command" => ChangesCall::Command(text(&mut tokens)?),
             "snapshot_table" => {
                 let (oid, identity) = (tokens.number()?, tokens.number()?);
                 let (names, at) = (text(&mut tokens)?, position(&mut tokens)?);
@@ -94,27 +68,29 @@ impl Call {
                 while tokens.more() {
                     columns.push(tokens.number()?);
                 }
-                Call::SnapshotTable(oid, identity, names, columns, at)
+                ChangesCall::SnapshotTable(oid, identity, names, columns, at)
             }
-            "copy" => Call::Copy(text(&mut tokens)?, tokens.number()?),
-            "snapshot_over" => Call::SnapshotOver(position(&mut tokens)?),
+            "copy" => ChangesCall::Copy(text(&mut tokens)?, tokens.number()?),
+            "snapshot_over" => ChangesCall::SnapshotOver(position(&mut tokens)?),
             "update_status" => {
                 let (at, clock) = (position(&mut tokens)?, tokens.number()?);
                 let wants_answer = tokens.more() && tokens.word()? == "wants_answer";
-                Call::UpdateStatus(at, clock, wants_answer)
+                ChangesCall::UpdateStatus(at, clock, wants_answer)
             }
-            "terminate" => Call::Terminate,
+            "terminate" => ChangesCall::Terminate,
             other => return Err(format!("no call is named {other}")),
         };
         tokens.end()?;
         Ok(call)
     }
+}
 
+impl ChangesCall {
     fn run(&self, replication: &mut Replication) {
         match self {
-            Call::Restart(yielded) => replication.restart(*yielded),
-            Call::Command(text) => replication.command(text),
-            Call::SnapshotTable(oid, replica_identity, names, columns, at) => {
+            ChangesCall::Restart(yielded) => replication.restart(*yielded),
+            ChangesCall::Command(text) => replication.command(text),
+            ChangesCall::SnapshotTable(oid, replica_identity, names, columns, at) => {
                 let table = Table {
                     oid: *oid,
                     replica_identity: *replica_identity,
@@ -123,37 +99,33 @@ impl Call {
                 };
                 replication.snapshot_table(table, *at);
             }
-            Call::Copy(text, oid) => replication.copy(text, *oid),
-            Call::SnapshotOver(at) => replication.snapshot_over(*at),
-            Call::UpdateStatus(at, clock, wants_answer) => {
+            ChangesCall::Copy(text, oid) => replication.copy(text, *oid),
+            ChangesCall::SnapshotOver(at) => replication.snapshot_over(*at),
+            ChangesCall::UpdateStatus(at, clock, wants_answer) => {
                 replication.update_status(*at, *clock, *wants_answer);
             }
-            Call::Terminate => replication.terminate(),
+            ChangesCall::Terminate => replication.terminate(),
         }
     }
 
     /// The same call of `ChangesCore`. Positions are texts: they do not fit the numbers of JSON.
     pub fn to_json(&self) -> Value {
         match self {
-            Call::Restart(yielded) => json!(["restart", { "u64": yielded.to_string() }]),
-            Call::Command(text) => json!(["command", text]),
-            Call::SnapshotTable(oid, identity, names, columns, at) => {
+            ChangesCall::Restart(yielded) => json!(["restart", { "u64": yielded.to_string() }]),
+            ChangesCall::Command(text) => json!(["command", text]),
+            ChangesCall::SnapshotTable(oid, identity, names, columns, at) => {
                 let (columns, at) = (json!({ "u32": columns }), json!({ "u64": at.to_string() }));
                 json!(["snapshot_table", oid, identity, names, columns, at])
             }
-            Call::Copy(text, oid) => json!(["copy", text, oid]),
-            Call::SnapshotOver(at) => json!(["snapshot_over", { "u64": at.to_string() }]),
-            Call::UpdateStatus(at, clock, wants_answer) => {
+            ChangesCall::Copy(text, oid) => json!(["copy", text, oid]),
+            ChangesCall::SnapshotOver(at) => json!(["snapshot_over", { "u64": at.to_string() }]),
+            ChangesCall::UpdateStatus(at, clock, wants_answer) => {
                 let (at, clock) = (at.to_string(), clock.to_string());
                 json!(["update_status", { "u64": at }, { "u64": clock }, wants_answer])
             }
-            Call::Terminate => json!(["terminate"]),
+            ChangesCall::Terminate => json!(["terminate"]),
         }
     }
-}
-
-fn text(tokens: &mut Tokens<'_>) -> Result<String, String> {
-    String::from_utf8(tokens.quoted('"')?).map_err(|error| error.to_string())
 }
 
 /// `0/16B3748` is 0x16b3748.
@@ -168,76 +140,10 @@ fn position(tokens: &mut Tokens<'_>) -> Result<u64, String> {
 }
 
 impl Conversation {
-    fn read(path: &Path) -> Self {
-        let text = fs::read_to_string(path).unwrap();
-        let mut conversation = Conversation {
-            path: path.to_path_buf(),
-            steps: vec![],
-            rows: String::new(),
-            events: vec![],
-        };
-        let mut fence = None;
-        for (index, line) in text.lines().enumerate() {
-            match (fence, line.strip_prefix("```")) {
-                (None, Some(info)) => fence = Some(info),
-                (Some(_), Some(_)) => fence = None,
-                (Some("rows"), None) => conversation.rows += &(line.to_owned() + "\n"),
-                (Some("events"), None) => conversation.events.push(line.to_owned()),
-                (Some("trace"), None) => conversation.line(line).unwrap_or_else(|error| {
-                    panic!("{}:{}: {error}", path.display(), index + 1);
-                }),
-                _ => {}
-            }
-        }
-        assert!(
-            !conversation.steps.is_empty(),
-            "{} has no trace",
-            path.display()
-        );
-        conversation
-    }
-
-    fn line(&mut self, line: &str) -> Result<(), String> {
-        if let Some(call) = line.strip_prefix("> ") {
-            let action = Action::Call(call.to_owned(), Call::parse(call)?);
-            self.steps.push(Step {
-                action,
-                output: vec![],
-            });
-            return Ok(());
-        }
-        let line = trace::parse(line)?;
-        match (line.side, self.steps.last_mut()) {
-            ('F', Some(step)) => step.output.extend(line.bytes),
-            ('F', None) => return Err("the client says nothing by itself".into()),
-            (
-                _,
-                Some(Step {
-                    action: Action::Feed(bytes),
-                    ..
-                }),
-            ) => bytes.extend(line.bytes),
-            _ => self.steps.push(Step {
-                action: Action::Feed(line.bytes),
-                output: vec![],
-            }),
-        }
-        Ok(())
-    }
-
-    /// How many bytes the server says.
-    pub fn fed(&self) -> usize {
-        let bytes = |step: &Step| match &step.action {
-            Action::Feed(bytes) => bytes.len(),
-            Action::Call(..) => 0,
-        };
-        self.steps.iter().map(bytes).sum()
-    }
-
     /// Whether START_REPLICATION asks for parts of open transactions.
     fn streams(&self) -> bool {
         self.steps.iter().any(|step| match &step.action {
-            Action::Call(_, Call::Command(text)) => text.contains("streaming '"),
+            Action::Call(_, ChangesCall::Command(text)) => text.contains("streaming '"),
             _ => false,
         })
     }
@@ -258,15 +164,11 @@ impl Conversation {
                     outcome.step(&mut replication, 0, &[]);
                 }
                 Action::Feed(bytes) => {
-                    let from = at;
-                    at += bytes.len();
                     let (mut happened, mut wanted) = (0, vec![]);
-                    let mut piece = from;
-                    for end in (from + 1..=at).filter(|end| *end == at || cut(*end)) {
-                        let bytes = &bytes[piece - from..end - from];
-                        happened |= outcome.feed(&mut replication, bytes, &mut wanted);
-                        piece = end;
+                    for piece in pieces(bytes, at, &cut) {
+                        happened |= outcome.feed(&mut replication, piece, &mut wanted);
                     }
+                    at += bytes.len();
                     outcome.step(&mut replication, happened, &wanted);
                 }
             }
@@ -274,28 +176,10 @@ impl Conversation {
         outcome
     }
 
-    /// The file's text with trace, rows and events as `outcome` has them; prose stays.
-    pub fn rewritten(&self, outcome: &Outcome) -> String {
-        let text = fs::read_to_string(&self.path).unwrap();
-        let mut new = text.split("```trace").next().unwrap().to_owned() + "```trace\n";
-        let mut printer = Printer::logged_in();
-        for (step, output) in self.steps.iter().zip(&outcome.outputs) {
-            let lines = match &step.action {
-                Action::Call(line, _) => vec![format!("> {line}")],
-                Action::Feed(bytes) => printer.lines('B', bytes),
-            };
-            new.extend(lines.into_iter().map(|line| line + "\n"));
-            new.extend(
-                printer
-                    .lines('F', output)
-                    .into_iter()
-                    .map(|line| line + "\n"),
-            );
-        }
-        let rows = str::from_utf8(&outcome.rows).unwrap();
-        new += &format!("```\n\n```rows\n{rows}```\n\n```events\n");
-        new.extend(outcome.events.iter().map(|event| event.to_owned() + "\n"));
-        new + "```\n"
+    /// The file's text with trace, rows and events as `outcome` has them.
+    pub fn text_of(&self, outcome: &Outcome) -> String {
+        let printer = Printer::logged_in();
+        self.rewritten(printer, &outcome.outputs, &outcome.rows, &outcome.events)
     }
 }
 

@@ -122,11 +122,29 @@ export function isPlainObject(input: unknown): input is object {
 function readObject(input: object, given: Map<string, unknown>): void {
   for (const [name, value] of Object.entries(input)) {
     if (name === "connectionString" || value === undefined) continue;
-    if (!(optionNames as readonly string[]).includes(name)) throw unknown(`option "${name}"`, name, optionNames);
+    if (!(optionNames as readonly string[]).includes(name)) throw unknownOption(name);
     // Settings are merged, because a string's `schema` is one too.
     const both = name === "startup" && isStartup(value) && isStartup(given.get(name));
     given.set(name, both ? { ...(given.get(name) as object), ...(value as object) } : value);
   }
+}
+
+/** Options of pg, postgres.js and of a pool, which no option here has a name like. */
+const INSTEAD: readonly (readonly [name: RegExp, instead: string])[] = [
+  [/^ssl$/, 'write "sslmode", such as "verify-full", and "ca" or "cert" where you have them'],
+  [/^statement_timeout$/, 'write startup: { statement_timeout: … }, or "timeout" for calls'],
+  [/^query_timeout$/, 'write "timeout"'],
+  [/^connection$/, 'settings of the session belong in "startup"'],
+  [/^onnotice$/, "write observer: { onNotice }"],
+  [/^transform$/, 'write columnNames: "camelCase"'],
+  [/^(max|min|idle_?timeout(millis)?|max_?lifetime)$/i, "a client has one connection; createPool takes it"],
+];
+
+function unknownOption(name: string): UsageError {
+  const [, instead] = INSTEAD.find(([pattern]) => pattern.test(name)) ?? [];
+  return instead === undefined
+    ? unknown(`option "${name}"`, name, optionNames)
+    : new UsageError("UNKNOWN_OPTION", `Unknown option "${name}": ${instead}.`);
 }
 
 /** Resolves for each server the options that follow from its host. */

@@ -34,7 +34,10 @@ const MISTAKES: readonly (readonly [begins: RegExp, mistake: string])[] = [
   [/^\s*$/, "is empty. A variable may be missing, or its name misspelt"],
   [/^\s*["'`]/, "begins with a quotation mark: pass it without quotes"],
   [/^\s*psql\s/, "begins with psql: pass only what follows, without quotes"],
-  [/^\s*(export\s+)?[A-Z][A-Z0-9_]*=["']?postgres/, "begins with a variable's name: pass only what follows the ="],
+  [
+    /^\s*(export\s+)?(?!dbname\b)\w+\s*=\s*["']?postgres(ql)?(\+\w+)?:\/\//i,
+    "begins with a variable's name: pass only what follows the =",
+  ],
   [/^\s*jdbc:/i, "is JDBC's: leave out jdbc:, and write the user and the password as in postgres://user:password@host"],
   [/^\s*(mysql|mariadb|mongodb|sqlite|libsql|file|https?|prisma)[\w+]*:/i, "has not the scheme postgres or postgresql"],
 ];

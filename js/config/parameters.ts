@@ -8,6 +8,7 @@
 import { UsageError } from "../util/errors.ts";
 import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
+import { isWholeName } from "../util/text.ts";
 import { codeOf, invalid, unknown } from "./rules.ts";
 
 /** The state while parameters are read. */
@@ -154,7 +155,9 @@ const parameters = new Map<string, Parameter>(
     oauth_scope: NO_OAUTH,
     replication: unless(/^(false|off|no|0)$/i, refused("use a client made for replication")),
     // Prisma's
-    schema: setting("search_path", (value) => `"${value.replaceAll('"', '""')}"`),
+    schema: setting("search_path", (value) =>
+      isWholeName(value) ? `"${value.replaceAll('"', '""')}"` : invalid("schema", "a name of at most 63 bytes"),
+    ),
     pgbouncer: unless(/^false$/, UNNAMED),
     statement_cache_size: done("statementCacheSize", Number),
     socket_timeout: done("timeout", seconds),
@@ -307,7 +310,7 @@ export function readEnvironment(environment: Environment, reading: Reading): voi
 /** @throws UsageError `INVALID_OPTION` or `INVALID_SSLMODE` for an empty variable whose option is given nowhere else */
 export function checkEmpty({ given, empty: variables }: Reading): void {
   for (const [option, variable] of variables)
-    if (!given.has(option)) throw empty(option, `Environment variable ${variable}`);
+    if ((given.get(option) ?? undefined) === undefined) throw empty(option, `Environment variable ${variable}`);
 }
 
 function empty(name: string, what: string): UsageError {

@@ -81,22 +81,8 @@ export function unknown(what: string, name: string, known: readonly string[]): U
   let nearest;
   while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning))))
     beginning = beginning.slice(0, -1);
-  const isOfPool = POOL_OPTION.test(name) && !known.includes("max");
-  const instead = isOfPool ? "a client has one connection; createPool takes it" : INSTEAD.get(name);
-  if (instead !== undefined) return new UsageError("UNKNOWN_OPTION", `Unknown ${what}: ${instead}.`);
   return new UsageError(
     "UNKNOWN_OPTION",
     `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known names: ${known.join(", ")}`}.`,
   );
 }
-
-/** Options of pg and postgres.js that have no name here that is near. */
-const INSTEAD = new Map<string, string>([
-  ["ssl", 'write "sslmode", such as "verify-full", and "ca" or "cert" where you have them'],
-  ["statement_timeout", 'write startup: { statement_timeout: … }, or "timeout" for calls'],
-  ["query_timeout", 'write "timeout"'],
-  ["connection", 'settings of the session belong in "startup"'],
-  ["onnotice", "write observer: { onNotice }"],
-  ["transform", 'write columnNames: "camelCase"'],
-]);
-const POOL_OPTION = /^(max|min|idle_?timeout(millis)?|max_?lifetime)$/i;

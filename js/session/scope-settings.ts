@@ -74,14 +74,16 @@ function checkRole(role: string): string {
 }
 
 function checkName(name: string): string {
-  if (name && isText(name) && !RESERVED.test(name)) return name;
+  if (name && isText(name) && isWholeName(name) && !RESERVED.test(name)) return name;
   throw new UsageError("INVALID_OPTION", `Option "settings" has a name that cannot be set: ${reasonAgainst(name)}.`);
 }
 
 function reasonAgainst(name: string): string {
   if (/^role$/i.test(name)) return 'use option "role"';
   if (/^seed$/i.test(name)) return "the random numbers of later calls would follow from it";
-  return RESERVED.test(name) ? "client_encoding is always UTF8" : "a name is text without NUL, and not empty";
+  return RESERVED.test(name)
+    ? "client_encoding is always UTF8"
+    : "a name is text without NUL, not empty, of at most 63 bytes";
 }
 
 /** Refuses an undefined value, because a tenant that is undefined by mistake must not mean no tenant. */

@@ -469,6 +469,7 @@ function checkedText(text: string): string {
 function quoted(name: string): string {
   if (name === "") throw new UsageError("INVALID_QUERY", "An identifier cannot be empty.");
   checkedText(name);
-  if (!isWholeName(name)) throw new UsageError("INVALID_QUERY", `The identifier "${name}" ${MUST_BE_WHOLE}`);
+  if (!isWholeName(name))
+    throw new UsageError("INVALID_QUERY", `The identifier "${name.slice(0, 20)}…" ${MUST_BE_WHOLE}`);
   return `"${name.replaceAll('"', '""')}"`;
 }

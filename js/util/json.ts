@@ -1,4 +1,4 @@
-// Turns a value into JSON, and refuses what JSON.stringify would lose: NaN becomes null there, and a Map becomes {}.
+// Turns a value into JSON, and refuses what JSON.stringify would lose: it writes null for NaN, and {} for a Map.
 // Also marks text that is JSON already.
 //
 // Must not know which type a parameter has.
@@ -8,63 +8,99 @@ import { isThenable } from "./text.ts";
 /** The text, or in a few words why there is none, such as `its .a[0] is NaN`. */
 type Json = { readonly text: string } | { readonly why: string; readonly cause?: unknown };
 
-/** Objects whose content JSON.stringify does not see. */
-const CLOSED = new Set("Map Set WeakMap WeakSet RegExp Error Promise ArrayBuffer SharedArrayBuffer".split(" "));
-
 /**
- * Members that are `undefined` or functions are left out, and `toJSON` is called, as JSON.stringify does. The value is
- * looked through only if its text contains what a loss looks like, because that takes as long again.
+ * Members that are `undefined` or functions are left out, and `toJSON` is called, as JSON.stringify does. What would be
+ * lost becomes null or {}, so the value is looked through only if the text has one of them: that takes up to twice as
+ * long.
  */
 export function jsonOf(value: unknown): Json {
-  if (isThenable(value)) return { why: "it is a promise (await it first)" };
   let text: string | undefined;
   try {
+    if (isThenable(value)) return { why: "it is a promise (await it first)" };
     text = JSON.stringify(value) as string | undefined;
   } catch (cause) {
     const isCycle = /circular|cyclic/i.test(String(cause)); // V8's word, and JavaScriptCore's
     const otherwise = isCycle ? "it contains itself" : "JSON.stringify fails with what is the cause";
-    return { why: lossIn(value, true) ?? otherwise, cause };
+    return { why: orUndefined(() => lossIn(value, true)) ?? otherwise, cause };
   }
   if (text === undefined) return { why: `JSON has no ${typeof value}` };
-  const why = text.includes("null") || text.includes("{}") ? lossIn(value, false) : undefined;
+  const why = /null|\{\}/.test(text) ? orUndefined(() => lossIn(value, false)) : undefined;
   return why === undefined ? { text } : { why };
 }
 
-/** Returns where something would be lost, and what. `orRefused`: also what JSON.stringify throws at. */
+/** Code of the user's runs a second time, getters and proxies. If it fails now, nothing is known of a loss. */
+function orUndefined<Result>(look: () => Result): Result | undefined {
+  try {
+    return look();
+  } catch {
+    return undefined;
+  }
+}
+
+/** An object that is looked through, and where it is. */
+interface Place {
+  readonly object: object;
+  /** Its name or index in the object of `parent`. */
+  readonly name?: string | number;
+  readonly parent?: Place;
+}
+
+/**
+ * Returns where something would be lost, and what. `orRefused`: also what JSON.stringify throws at. Not recursive,
+ * because a value may be as deep as JSON.stringify can go.
+ */
 function lossIn(value: unknown, orRefused: boolean): string | undefined {
-  // What JSON.stringify accepts contains no circle.
-  const seen = orRefused ? new Set<unknown>() : undefined;
-  const found = find(value, seen);
-  return found && (found.startsWith(" ") ? `it${found}` : `its ${found}`);
-}
-
-/** Returns such as `.a[0] is NaN`, or ` is NaN` of the value itself. */
-function find(value: unknown, seen: Set<unknown> | undefined): string | undefined {
-  if (typeof value === "number") return Number.isFinite(value) ? undefined : ` is ${value}`;
-  if (typeof value === "bigint") return seen && " is a bigint (pass its text)";
-  if (typeof value !== "object" || value === null || seen?.has(value)) return undefined;
-  seen?.add(value);
-  if (Array.isArray(value)) return findIn(value, (index) => `[${index}]`, seen);
-  const what = Object.getPrototypeOf(value) === Object.prototype ? undefined : closed(value);
-  if (what !== undefined) return ` is ${what}`;
-  return "toJSON" in value ? undefined : findIn(value, (name) => `.${name}`, seen);
-}
-
-function findIn(object: object, step: (name: string) => string, seen: Set<unknown> | undefined): string | undefined {
-  for (const name of Object.keys(object)) {
-    const found = find((object as Record<string, unknown>)[name], seen);
-    if (found !== undefined) return step(name) + found;
+  const what = lossOf(value, orRefused);
+  if (what !== undefined) return `it is ${what}`;
+  if (!hasContent(value)) return undefined;
+  const seen = new Set<object>([value]);
+  const places: Place[] = [{ object: value }];
+  for (let parent; (parent = places.pop());) {
+    const { object } = parent;
+    // Of an array only the items are written.
+    for (const name of Array.isArray(object) ? object.keys() : Object.keys(object)) {
+      const item = (object as Record<string | number, unknown>)[name];
+      const what = lossOf(item, orRefused);
+      if (what !== undefined) return `its ${pathOf({ object, name, parent })} is ${what}`;
+      if (!hasContent(item) || seen.has(item)) continue;
+      seen.add(item);
+      places.push({ object: item, name, parent });
+    }
   }
   return undefined;
 }
 
-/** Returns what an object is if JSON.stringify does not see its content. */
-function closed(object: object): string | undefined {
+/** Such as `.a[0]`. A name may be data, such as an address: then it is not repeated. */
+function pathOf({ name, parent }: Place): string {
+  if (name === undefined || !parent) return "";
+  const isWord = typeof name === "string" && /^[A-Za-z_$][\w$]{0,39}$/.test(name);
+  return pathOf(parent) + (isWord ? `.${name}` : `[${typeof name === "number" ? name : "…"}]`);
+}
+
+function hasContent(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !hasToJson(value);
+}
+
+function lossOf(value: unknown, orRefused: boolean): string | undefined {
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : String(value);
+  if (typeof value === "bigint") return orRefused ? "a bigint (pass its text)" : undefined;
+  if (typeof value !== "object" || value === null) return undefined;
+  if (value instanceof Date && Number.isNaN(value.getTime())) return "an invalid Date";
+  if (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype || hasToJson(value)) return undefined;
+  return lossOfContent(value);
+}
+
+/** Of an object that is neither plain nor an array. A tag that is not `Object` says that its content is elsewhere. */
+function lossOfContent(object: object): string | undefined {
+  if (object instanceof Number) return lossOf(object.valueOf(), false);
+  if (object instanceof String || object instanceof Boolean || Object.keys(object).length > 0) return undefined;
   const tag = Object.prototype.toString.call(object).slice(8, -1);
-  if (tag === "Date" && Number.isNaN(Number(object))) return "an invalid Date";
-  if ("toJSON" in object) return undefined;
-  if (isThenable(object)) return "a promise (await it first)";
-  return CLOSED.has(tag) ? `of type ${tag}` : undefined;
+  if (tag === "Promise") return "a promise (await it first)";
+  return tag === "Object" ? undefined : `of type ${tag}, whose content JSON.stringify does not see`;
+}
+
+function hasToJson(object: object): boolean {
+  return typeof (object as { toJSON?: unknown }).toJSON === "function";
 }
 
 /**

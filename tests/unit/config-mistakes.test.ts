@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { createPool } from "../../js/index.ts";
 import { useMemoryServer } from "../support/memory-session.ts";
-import { refused } from "./config-input.ts";
+import { of, refused } from "./config-input.ts";
 
 useMemoryServer();
 
@@ -12,6 +12,7 @@ test.each([
   ['"postgres://u:secret@h/d"', "The URL begins with a quotation mark: pass it without quotes."],
   ["psql 'postgres://u:secret@h/d'", "The URL begins with psql: pass only what follows, without quotes."],
   ["DATABASE_URL=postgres://u:secret@h/d", "The URL begins with a variable's name: pass only what follows the =."],
+  ["database_url = postgres://u:secret@h/d", "The URL begins with a variable's name: pass only what follows the =."],
   ['export PG_URL="postgresql://u:secret@h"', "The URL begins with a variable's name: pass only what follows the =."],
   [
     "jdbc:postgresql://h/d?user=u&password=secret",
@@ -24,6 +25,12 @@ test.each([
   ],
 ])("%j", (url, message) => {
   expect(refused(url)).toMatchObject({ code: "INVALID_URL", message });
+});
+
+test("keywords that look like a variable are read as keywords", () => {
+  expect(of("user=postgres host=h").user).toBe("postgres");
+  expect(of("dbname=postgres://other/e user=u").database).toBe("postgres://other/e");
+  expect(refused("USER=postgres host=h").message).toContain('The nearest known name is "user"');
 });
 
 test.each(["postgres://h/d", { host: "h" }])("without a user: %j", (input) => {

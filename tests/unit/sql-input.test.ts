@@ -74,9 +74,9 @@ test("input that the helpers cannot make SQL of is refused with an explanation",
     [() => sql.snakeCase([{}, "ab"] as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
     [() => (sql as unknown as (given: string) => unknown)("select"), /^INVALID_QUERY: Write sql`…`, or use sql\.in/],
     [() => sql.identifier("a", ""), /^INVALID_QUERY: An identifier cannot be empty/],
-    [() => sql.identifier("a", "é".repeat(32)), /^INVALID_QUERY: The identifier "é+" must have at most 63 bytes/],
-    [() => sql.set({ ["n".repeat(64)]: 1 }), /^INVALID_QUERY: The identifier "n+" must have at most 63 bytes/],
-    [() => sql.values({ ["n".repeat(64)]: 1 }), /^INVALID_QUERY: The identifier "n+" must have at most 63 bytes/],
+    [() => sql.identifier("a", "é".repeat(32)), /^INVALID_QUERY: The identifier "é+…" must have at most 63 bytes/],
+    [() => sql.set({ ["n".repeat(64)]: 1 }), /^INVALID_QUERY: The identifier "n+…" must have at most 63 bytes/],
+    [() => sql.values({ ["n".repeat(64)]: 1 }), /^INVALID_QUERY: The identifier "n+…" must have at most 63 bytes/],
   ];
   for (const [act, message] of cases) expect(said(act), String(act)).toMatch(message);
 });

@@ -245,16 +245,22 @@ test("json is sent as JSON whatever the value", () => {
   expect(refused(() => sql.json(undefined))).toBe("INVALID_PARAMETER");
 });
 
+const UNSEEN = "whose content JSON.stringify does not see";
+
 test.each<[what: string, value: unknown, why: string]>([
   ["NaN", NaN, "it is NaN"],
   ["an infinite number", -Infinity, "it is -Infinity"],
   ["an invalid Date", new Date(NaN), "it is an invalid Date"],
-  ["a Map", new Map([[1, 2]]), "it is of type Map"],
-  ["an error", new RangeError("x"), "it is of type Error"],
+  ["a Map", new Map([[1, 2]]), `it is of type Map, ${UNSEEN}`],
+  ["an error", new RangeError("x"), `it is of type Error, ${UNSEEN}`],
+  ["a parameter of a URL", new URLSearchParams("a=1"), `it is of type URLSearchParams, ${UNSEEN}`],
+  ["an iterator", new Map().values(), `it is of type Map Iterator, ${UNSEEN}`],
+  ["a boxed NaN", Object(NaN), "it is NaN"],
   ["a function", () => {}, "JSON has no function"],
   ["a bigint", 1n, "it is a bigint (pass its text)"],
   ["NaN further in", { a: [1, { b: NaN }] }, "its .a[1].b is NaN"],
-  ["a Set further in", [null, {}, new Set()], "its [2] is of type Set"],
+  ["a Set further in", [null, {}, new Set()], `its [2] is of type Set, ${UNSEEN}`],
+  ["what has a name that may be data", { "ada@example.com": NaN }, "its […] is NaN"],
   ["a promise further in", { a: null, b: Promise.resolve(1) }, "its .b is a promise (await it first)"],
   ["a bigint further in", { a: { b: 1n } }, "its .a.b is a bigint (pass its text)"],
   ["a circle", circle(), "it contains itself"],
@@ -265,11 +271,46 @@ test.each<[what: string, value: unknown, why: string]>([
   expect(() => sql.json(value)).toThrow(`sql.json needs a value that JSON can represent: ${why}.`);
 });
 
-test("what JSON.stringify leaves out or converts is accepted", () => {
+test("what JSON.stringify leaves out or converts is accepted, however deep", () => {
   const twice = { n: null };
-  const value = { a: undefined, b: () => {}, c: { toJSON: () => NaN }, d: [twice, twice], e: new Map() };
-  Object.assign(value.e, { toJSON: () => "a map of one's own" });
-  expect(sentAs(3802, value)).toBe('{"c":null,"d":[{"n":null},{"n":null}],"e":"a map of one\'s own"}');
+  const own = Object.assign(new Map(), { toJSON: () => "a map of one's own" });
+  class Tagged {
+    readonly a = null;
+    get [Symbol.toStringTag](): string {
+      return "Error";
+    }
+  }
+  const list: unknown[] = [null];
+  Object.assign(list, { self: list, score: NaN }); // of an array only the items are written
+  const value = {
+    a: undefined,
+    b: () => {},
+    c: { toJSON: () => NaN },
+    d: [twice, twice],
+    own,
+    tagged: new Tagged(),
+    list,
+  };
+  expect(JSON.parse(sentAs(3802, value))).toEqual({
+    ...{ c: null, d: [twice, twice], own: "a map of one's own", tagged: { a: null }, list: [null] },
+  });
+  let deep: unknown = null;
+  for (let n = 0; n < 2_000; n++) deep = [deep];
+  expect(sentAs(3802, deep)).toBe(JSON.stringify(deep));
+});
+
+test("code of the value's own that fails is the cause", () => {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const cause = new Error("mine");
+  const throws = {
+    get a() {
+      throw cause;
+    },
+  };
+  for (const value of [proxy, throws])
+    expect(() => sql.json(value)).toThrow(expect.objectContaining({ code: "INVALID_PARAMETER" }));
+  expect(() => sql.json(throws)).toThrow(expect.objectContaining({ cause }));
 });
 
 function circle(): object {

@@ -1,7 +1,7 @@
 # The commands of the project. Each only calls a script. Variables given to make reach the scripts through the
 # environment: `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`.
 .PHONY: demo quick test test-release test-fresh test-ecosystem verify simulate check docs mutants fuzz random
-.PHONY: soak bench setup build clean
+.PHONY: soak bench pack setup build clean
 
 demo:
 	@scripts/setup demo
@@ -70,6 +70,12 @@ soak: build
 bench: build
 	@node bench/run.mjs $(CASE)
 
+# The tarballs of the three packages, in tarballs/: `npm install <clone>/tarballs/pgz-edge-0.1.0.tgz`.
+pack:
+	@scripts/setup demo
+	@scripts/build
+	@node scripts/packages.mjs --tarballs tarballs
+
 setup:
 	@scripts/setup
 
@@ -77,4 +83,4 @@ build: setup
 	@scripts/build
 
 clean:
-	rm -rf pkg dist target .cache
+	rm -rf pkg dist target .cache tarballs

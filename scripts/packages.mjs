@@ -1,4 +1,5 @@
 // Makes the folders for `npm publish`, one for each package: `node scripts/packages.mjs <folder>`, after scripts/build.
+// `node scripts/packages.mjs --tarballs <folder>` makes their tarballs instead, to be installed (`make pack`).
 //
 //   pgz-edge/      the driver: the files that `npm pack` takes from this repository
 //   pgz-edge-pg/   the name `pg` for the driver's facade, from js/adapters/pg-alias
@@ -7,7 +8,8 @@
 // Their manifests leave out everything that only this repository needs. They name the commit (`gitHead`), unless a file
 // is changed: then the packed files belong to no commit. scripts/jsr.mjs makes JSR's folder.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -69,8 +71,23 @@ function commitOf() {
   }
 }
 
+/** Makes the tarballs of all packages in `folder`. Returns their paths by the packages' names. */
+export function makeTarballs(folder) {
+  mkdirSync(folder, { recursive: true });
+  const packages = mkdtempSync(path.join(tmpdir(), "pgz-packages-"));
+  const tarball = (from) => path.join(folder, npmPack(from, path.resolve(folder)).filename);
+  try {
+    return Object.fromEntries(Object.entries(makePackages(packages)).map(([name, from]) => [name, tarball(from)]));
+  } finally {
+    rmSync(packages, { recursive: true, force: true });
+  }
+}
+
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  const [folder] = process.argv.slice(2);
-  if (!folder) throw new Error("name the folder: node scripts/packages.mjs <folder>");
-  for (const [name, made] of Object.entries(makePackages(folder))) console.log(`${name} ${made}`);
+  const words = process.argv.slice(2);
+  const areTarballs = words[0] === "--tarballs";
+  const folder = words[areTarballs ? 1 : 0];
+  if (!folder) throw new Error("name the folder: node scripts/packages.mjs [--tarballs] <folder>");
+  const made = areTarballs ? makeTarballs(folder) : makePackages(folder);
+  for (const [name, at] of Object.entries(made)) console.log(`${name} ${at}`);
 }

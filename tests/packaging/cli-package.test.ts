@@ -1,13 +1,14 @@
 // @pgz-edge/cli, the package of the command line: it has the driver's version and requires exactly that version, it has
 // only its own built files, and no text sends the reader to the driver's package for the commands. tests/cli runs it as
 // it is installed.
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import process from "node:process";
 import { expect, test } from "vitest";
-import { npmPack } from "../../scripts/own-caches.mjs";
-import { makePackages } from "../../scripts/packages.mjs";
+import { npmPack, ownCaches } from "../../scripts/own-caches.mjs";
+import { makePackages, makeTarballs } from "../../scripts/packages.mjs";
 import { read, root } from "./repository.ts";
 
 interface Manifest {
@@ -37,6 +38,26 @@ test("the tarball of the command line has its built files, and not the driver", 
     expect(names.filter((name) => !/^(dist\/[\w-]+\.js|LICENSE|README\.md|package\.json)$/.test(name))).toEqual([]);
     // It has 205,000 bytes with the command for changes; the driver would add 400,000.
     expect(unpackedSize).toBeLessThan(215_000);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("make pack makes the three tarballs, and npm pack of the command line names it", () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-tarballs-"));
+  try {
+    const made = Object.entries(makeTarballs(folder)).map(([name, file]) => [name, path.basename(file)]);
+    const { version } = manifestOf(".");
+    const alias = manifestOf("js/adapters/pg-alias").version;
+    expect(made).toEqual([
+      ["pgz-edge", `pgz-edge-${version}.tgz`],
+      ["pgz-edge-pg", `pgz-edge-pg-${alias}.tgz`],
+      ["@pgz-edge/cli", `pgz-edge-cli-${version}.tgz`],
+    ]);
+    expect(readdirSync(folder).sort()).toEqual(made.map(([, file]) => file!).sort());
+    const env = { ...process.env, ...ownCaches(folder) };
+    const empty = spawnSync("npm", ["pack", "--dry-run"], { cwd: path.join(root, "js/cli"), env, encoding: "utf8" });
+    expect([empty.status === 0, empty.stderr]).toEqual([false, expect.stringContaining("make pack") as string]);
   } finally {
     rmSync(folder, { recursive: true });
   }

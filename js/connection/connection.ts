@@ -36,6 +36,7 @@ import { RowDelivery } from "./row-delivery.ts";
 import { stop, waitForEnd } from "./stop.ts";
 
 const NONE = new Uint8Array();
+const IN_FAILED_TRANSACTION = "25P02";
 
 /** Handlers for the login. */
 export interface LoginHandlers {
@@ -77,6 +78,8 @@ export class Connection {
   /** Set when Terminate has been sent: the server then closes the connection, and that is no loss. */
   #leaving: PgzError | undefined;
   #transactionStatus = "I";
+  /** The first error of a transaction that has failed: the reason of each 25P02 until it ends. */
+  #failedBy: PgzError | undefined;
   /** Why the connection ends as soon as nothing runs on it. */
   #spent: PgzError | undefined;
   #processId: number | undefined;
@@ -531,7 +534,9 @@ export class Connection {
       // With nothing in flight, that message may follow a COMMIT whose response has not been seen yet.
       isUntouched: operation !== undefined && !bound && !answered && !this.isPooled,
       committed: operation?.committed,
+      cause: fields.code === IN_FAILED_TRANSACTION ? this.#failedBy : undefined,
     });
+    this.#failedBy ??= error;
     if (operation) {
       const reached = { hasBound: bound, failedPart: part === "statement" ? undefined : part };
       if (part === "prelude") ofPreludes.add(error);
@@ -546,6 +551,7 @@ export class Connection {
   /** Handles ReadyForQuery. Rows that still wait in the core belong to this operation. */
   #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
     this.#transactionStatus = status;
+    if (status !== "E") this.#failedBy = undefined;
     if (!this.#established) this.#readTimes();
     this.#established = true;
     if (!operation) return;

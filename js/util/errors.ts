@@ -468,6 +468,8 @@ interface Circumstances {
   /** The server had not begun with the request. */
   readonly isUntouched?: boolean;
   readonly committed?: boolean | undefined;
+  /** What made the transaction fail. */
+  readonly cause?: PgzError | undefined;
 }
 
 /**
@@ -484,13 +486,13 @@ export const CONFLICT = /^(40001|40P01|OC00[01])$/;
  */
 export function fromErrorResponse(
   fields: ErrorFields,
-  { isStartup = false, isUntouched = false, committed }: Circumstances = {},
+  { isStartup = false, isUntouched = false, committed, cause }: Circumstances = {},
 ): PostgresError | AuthenticationError {
   const code = fields.code ?? "";
   const retryable =
     (isStartup ? /^(53|57P)/.test(code) : CONFLICT.test(code) || code === "57P05") ||
     (isUntouched && isFatal(fields) && code.startsWith("57P"));
-  const error = new PostgresError(fields, { retryable, committed });
+  const error = new PostgresError(fields, { retryable, committed, ...(cause && { cause }) });
   if (!isStartup || !code.startsWith("28")) return error;
   return new AuthenticationError(code, error.message, { committed, cause: error });
 }

@@ -121,7 +121,7 @@ export const together: Cases = {
       t.assert.deepEqual(rows, [{ n: rounds + 1, d: rounds + 1 }]);
     },
   },
-  async "in a transaction, calls after a failed one get 25P02, and all is rolled back"(t) {
+  async "in a transaction, calls after a failed one get 25P02 with its error as cause, and all is rolled back"(t) {
     const [client, schema] = await newSchema(t);
     const { sql } = t.pgz;
     const table = sql.identifier(schema, "log");
@@ -136,6 +136,9 @@ export const together: Cases = {
     });
     await t.assert.code(failed, "23505");
     t.assert.deepEqual(codes(settled), ["", "23505", "25P02", "25P02"]);
+    const [, first, ...later] = settled.map((one) => (one.status === "rejected" ? (one.reason as Error) : undefined));
+    for (const error of later) t.assert.equal(error?.cause, first);
+    t.assert.equal(Object.hasOwn(first!, "cause"), false);
     await client.transaction((tx) => Promise.all([4, 5, 6].map((n) => tx.exec(add(n)))));
     await t.assert.rows(client.query(sql`select n from ${table} order by n`), [{ n: 0 }, { n: 4 }, { n: 5 }, { n: 6 }]);
   },

@@ -104,6 +104,19 @@ test("a transaction that began with the failed attempt is rolled back, and begin
   expect((await call)[0]!.rows).toEqual([{ n: 2 }]);
 });
 
+test("a lost statement inside a transaction is not retried", async () => {
+  const session = await knowing("select a", "select b");
+  const call = client.transaction(async (tx) => {
+    await tx.batch(["select a"]);
+    await tx.batch(["select b"]);
+  });
+  const end = outcome(call);
+  await answer(session, behindBegin, ran("BEGIN"), boundRow(1), wire.readyForQuery("T"));
+  await answer(session, flight, refused("26000", "E"));
+  await answer(session, ["Query"], done("ROLLBACK"));
+  expect(await end).toMatchObject({ code: "26000" });
+});
+
 test("a call that is aborted before its second attempt leaves the transaction failed", async () => {
   const session = await knowing("select a");
   const abort = new AbortController();

@@ -54,6 +54,18 @@ test("the pause doubles after each failed attempt, up to 5 s", async () => {
   await listener.close();
 });
 
+test("a notification that waited when the connection was lost is still delivered, before later ones", async () => {
+  const { listener, session } = await listening();
+  session.send(notified("one"));
+  await quiet();
+  session.peer.reset();
+  const again = await letInToListen(await pauseBefore(accepted(), 50));
+  again.send(notified("two"));
+  const iterator = listener[Symbol.asyncIterator]();
+  for (const payload of ["one", "two"]) expect((await iterator.next()).value).toMatchObject({ payload });
+  await listener.close();
+});
+
 test("each pause is up to twice as long at random", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0.5);
   const { listener, session } = await listening();

@@ -1,5 +1,7 @@
 // A clock that only a test moves: timers, `performance.now`, `Date.now`, and a `Math.random` that always returns 0.
 // Resetting it ten thousand times is cheap, unlike with vitest's own.
+//
+// For logic without a socket. Over sockets in memory, `fakeTimers` of memory-session.ts advances only the timers.
 import { afterEach, beforeEach, vi } from "vitest";
 
 const { now } = Date;

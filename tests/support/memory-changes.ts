@@ -7,7 +7,8 @@ import { expect } from "vitest";
 import { changes, type ChangesOptions } from "../../js/adapters/changes.ts";
 import { provide } from "../../js/adapters/changes/core.ts";
 import type { AnyChange } from "../../js/adapters/changes/kinds.ts";
-import { client, ended, isPending, letIn, type fakeClock, type Session } from "./memory-session.ts";
+import { client, isPending, letIn, type fakeTimers, type Session } from "./memory-session.ts";
+import { completeAndReady, ended } from "./server-messages.ts";
 import * as wire from "./wire.mjs";
 
 const wasm = readFileSync(new URL("../../pkg/pgz_changes_bg.wasm", import.meta.url));
@@ -32,14 +33,11 @@ export function read(more: Partial<ChangesOptions> = {}) {
 
 // -- messages -----------------------------------------------------------------------------------------------------
 
-export const refusal = (code: string, severity = "FATAL") =>
-  wire.errorResponse({ S: severity, V: severity, C: code, M: "refused" });
-
 export const position = (at: number) => Buffer.concat([wire.int32(0), wire.int32(at)]);
 export const data = (letter: string, ...parts: Buffer[]) =>
   wire.message("d", Buffer.from("w"), position(16), position(64), position(0), Buffer.from(letter), ...parts);
 export const copyBoth = wire.message("W", Buffer.of(0), wire.int16(0));
-export const row = data(
+export const insertedRow = data(
   "I",
   wire.int32(1),
   Buffer.from("N"),
@@ -56,13 +54,13 @@ export function transaction(): Buffer[] {
   return [
     data("B", position(48), position(0), wire.int32(7)),
     data("R", wire.int32(1), ...names, ...column),
-    row,
+    insertedRow,
     data("C", Buffer.of(0), position(48), position(64), position(0)),
   ];
 }
 
 /** The answer to START_REPLICATION, and the beginning of a transaction with one row. */
-export function begins(session: Session): void {
+export function beginsStream(session: Session): void {
   session.send(copyBoth, ...transaction().slice(0, -1));
 }
 
@@ -89,7 +87,7 @@ export interface Server {
   readonly history?: string;
 }
 
-export const answer = (...values: readonly (string | undefined)[]) =>
+const oneRow = (...values: readonly (string | undefined)[]) =>
   Buffer.concat([
     wire.rowDescription(values.map((_, at) => ({ name: `c${at}`, oid: 25 }))),
     wire.dataRow(values.map((value) => (value === undefined ? null : Buffer.from(value)))),
@@ -97,18 +95,18 @@ export const answer = (...values: readonly (string | undefined)[]) =>
   ]);
 
 /** Answers the first flight: where the slot is, and whose log it is. */
-export async function answered(session: Session, server: Server = {}): Promise<void> {
+export async function answersFirst(session: Session, server: Server = {}): Promise<void> {
   const { system = "7", timeline = "1", end = "0/40", history } = server;
   expect([...(await session.flight()), ...(await session.flight())]).toEqual(["Query", "Query"]);
-  session.send(firstRow(server), answer(system, timeline, end, "d"));
+  session.send(firstRow(server), oneRow(system, timeline, end, "d"));
   if (history === undefined) return;
   expect(await session.flight()).toEqual(["Query"]);
-  session.send(answer("00000002.history", history));
+  session.send(oneRow("00000002.history", history));
 }
 
 /** The same, up to START_REPLICATION. Returns its text. */
-export async function asked(session: Session, server: Server = {}): Promise<string> {
-  await answered(session, server);
+export async function answersToStart(session: Session, server: Server = {}): Promise<string> {
+  await answersFirst(session, server);
   return await command(session, server);
 }
 
@@ -123,18 +121,17 @@ export async function command(session: Session, server: Server = {}): Promise<st
 const firstRow = (server: Server) => {
   const { isStandby, instance = "some time", confirmed = "0/10", isActive, hasSlot = true, missing } = server;
   const slot = hasSlot ? [confirmed, isActive ? "t" : "f"] : [undefined, undefined];
-  return answer(isStandby ? "t" : "f", instance, ...slot, missing, "7");
+  return oneRow(isStandby ? "t" : "f", instance, ...slot, missing, "7");
 };
 
 /** Answers a Query of the driver's. */
-export async function query(session: Session, ...answers: Buffer[]): Promise<void> {
+export async function answerQuery(session: Session, ...answers: Buffer[]): Promise<void> {
   expect(await session.flight()).toEqual(["Query"]);
   session.send(...answers);
 }
 
 /** Answers BEGIN, which comes before the slot of a snapshot. */
-export const beginSnapshot = (session: Session) =>
-  query(session, wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
+export const beginSnapshot = (session: Session) => answerQuery(session, completeAndReady("BEGIN", "T"));
 
 /** The answer to CREATE_REPLICATION_SLOT. */
 export const slotMade = Buffer.concat([
@@ -145,7 +142,7 @@ export const slotMade = Buffer.concat([
 
 // -- streams that have begun ------------------------------------------------------------------------------------------
 
-type Clock = ReturnType<typeof fakeClock>;
+type Clock = ReturnType<typeof fakeTimers>;
 
 /** A stream that has yielded the beginning of a transaction, on a server whose log ends at 0/40. */
 export async function reading(clock: Clock, more: Partial<ChangesOptions> = {}) {
@@ -153,8 +150,8 @@ export async function reading(clock: Clock, more: Partial<ChangesOptions> = {}) 
   const reader = feed[Symbol.asyncIterator]();
   const begun = reader.next();
   const session = await another(clock);
-  await asked(session);
-  begins(session);
+  await answersToStart(session);
+  beginsStream(session);
   await begun;
   return { feed, reader, session };
 }

@@ -1,35 +1,13 @@
-// COPY of memory-session.ts's client: the server's messages, the data that it reads, and sources that tell what
-// happens to them.
+// COPY of memory-session.ts's client: how a copyFrom begins, the data that the server reads, and sources that
+// tell what happens to them.
 import { expect } from "vitest";
 import type { CopyFromOptions } from "../../js/api/options.ts";
 import type { CopySource } from "../../js/statement/copy.ts";
-import { complete } from "./memory-answers.ts";
 import { client, letIn, type Session } from "./memory-session.ts";
-import * as wire from "./wire.mjs";
+import { completeAndReady, copyInResponse } from "./server-messages.ts";
 
 export const IN = "copy t from stdin";
 export const OUT = "copy t to stdout";
-
-/** A response with one column, as text or binary. */
-const response = (letter: string, format: number) =>
-  wire.message(letter, Buffer.of(format), wire.int16(1), wire.int16(format));
-export const copyInResponse = (format = 0): Buffer => response("G", format);
-export const copyOutResponse = (format = 0): Buffer => response("H", format);
-export const copyData = (data: string | Uint8Array): Buffer => wire.message("d", Buffer.from(data));
-export const copyDone = (): Buffer => wire.message("c");
-
-/** The messages of a binary COPY of int4 with these values, up to CopyDone. */
-export const binaryCopy = (...values: number[]): Buffer =>
-  Buffer.concat([
-    copyOutResponse(1),
-    copyData(Buffer.concat([Buffer.from("PGCOPY\n\xff\r\n\0", "latin1"), Buffer.alloc(8)])),
-    ...values.map((value) => copyData(binaryRow(value))),
-    copyData(wire.int16(-1)),
-    copyDone(),
-  ]);
-
-/** A binary row with one int4. */
-export const binaryRow = (value: number): Buffer => Buffer.concat([wire.int16(1), wire.int32(4), wire.int32(value)]);
 
 /** Reads the client's data up to the message that ends them. */
 export async function dataOf(session: Session): Promise<{ data: string; end: string; words: string }> {
@@ -71,7 +49,7 @@ export async function copiesAgain(session: Session): Promise<void> {
   expect(await session.flight()).toEqual(["Query"]);
   session.send(copyInResponse());
   expect(await dataOf(session)).toMatchObject({ data: "a", end: "CopyDone" });
-  session.send(complete("COPY 1"));
+  session.send(completeAndReady("COPY 1"));
   expect(await call).toEqual({ command: "COPY", rowCount: 1 });
 }
 

@@ -4,8 +4,8 @@ import { onTestFinished } from "vitest";
 import { createPool, type Pool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
 import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
-import { accepted, begun, int4, newServer, quiet, rows, shutdown, type Session } from "./memory-session.ts";
-import * as wire from "./wire.mjs";
+import { accepted, newServer, quiet, type Session } from "./memory-session.ts";
+import { completeAndReady, description, executed, fatal, loginAnswer, shutdown } from "./server-messages.ts";
 
 /** The settings that a test may change, and the events that it may read. */
 export interface MemoryServer {
@@ -82,29 +82,27 @@ async function answer(session: Session, server: MemoryServer): Promise<void> {
     if (login === "never") continue;
     if (login === false) {
       await quiet(); // a query that is sent with the login has been sent
-      session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many connections" }));
+      session.send(fatal("53300"));
     } else if (last === "StartupMessage") {
-      session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-      const stray = server.strays-- > 0 ? [wire.commandComplete("SET"), wire.readyForQuery()] : [];
-      session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery(), ...stray);
+      const stray = server.strays-- > 0 ? [completeAndReady("SET")] : [];
+      session.send(loginAnswer(), ...stray);
       server.sessions.push(session);
     } else if (last === "Query") {
       server.queries++;
       if (server.gate) await server.gate;
-      session.send(wire.commandComplete("SET"), wire.readyForQuery());
+      session.send(completeAndReady("SET"));
     } else if (last === "CancelRequest") {
       return session.peer.end();
     } else if (last !== "Sync") {
       return;
     } else if (!flight.includes("Execute")) {
-      session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
-      session.send(wire.readyForQuery());
+      session.send(description());
     } else if (server.farewells > 0) {
       server.farewells--;
       session.send(shutdown());
     } else {
       if (server.gate) await server.gate;
-      session.send(begun(), rows(0, 1), wire.commandComplete("SELECT 1"), wire.readyForQuery(server.status));
+      session.send(executed(0, 1, server.status));
     }
   }
 }

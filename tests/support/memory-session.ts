@@ -1,4 +1,5 @@
-// A client over sockets in memory, with the real wasm, and a server that does exactly what a test says.
+// A client over sockets in memory, with the real wasm, and a server that does exactly what a test says: it accepts,
+// lets in, refuses, takes a cancel. Its messages are in server-messages.ts.
 //
 // `useMemoryServer()` gives each test of a file its own server and client, `server` and `client`. Behaviour that only
 // real servers show is in tests/integration and tests/faults.
@@ -9,6 +10,7 @@ import type { Options } from "../../js/config/options.ts";
 import type { Connector } from "../../js/sockets/contract.ts";
 import { memoryListener, type Peer } from "../../js/sockets/memory.ts";
 import { installRuntime } from "../../js/sockets/runtime.ts";
+import { begun, description, executed, fatal, loginAnswer, rows } from "./server-messages.ts";
 import * as wire from "./wire.mjs";
 
 export let server: ReturnType<typeof memoryListener>;
@@ -56,35 +58,6 @@ export function otherClient(options: Options = {}): Client {
   });
 }
 
-// -- what the server says --------------------------------------------------------------------------------------------
-
-export const int4 = { name: "n", oid: 23, size: 4 };
-
-export function rows(from: number, to: number): Buffer {
-  return Buffer.concat(Array.from({ length: to - from }, (_, at) => wire.dataRow([wire.int32(from + at)])));
-}
-
-/** The messages before the rows of an execution. */
-export function begun(): Buffer {
-  return Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])]);
-}
-
-/** The messages after the rows. */
-export function ended(count: number): Buffer {
-  return Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery()]);
-}
-
-export function shutdown(): Buffer {
-  return wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "terminating connection" });
-}
-
-export function division(): Buffer {
-  return wire.errorResponse({ S: "ERROR", V: "ERROR", C: "22012", M: "division by zero" });
-}
-
-/** Resolves with the error of a call that fails. */
-export const failure = (call: Promise<unknown>): Promise<unknown> => call.catch((error: unknown) => error);
-
 // -- sessions --------------------------------------------------------------------------------------------------------
 
 /** The flight of a statement whose shape is known. */
@@ -127,20 +100,48 @@ export async function accepted(): Promise<Session> {
   return new Session(await server.accepted());
 }
 
-/** Returns the next connection after its login. The server also reports these settings. */
-export async function letIn(settings: Record<string, string> = {}): Promise<Session> {
-  const session = await accepted();
+/** Answers the login of a connection. Returns the session. */
+export async function logIn(
+  next: Session | Promise<Session>,
+  settings?: Record<string, string>,
+  processId?: number,
+): Promise<Session> {
+  const session = await next;
   expect(await session.flight()).toEqual(["StartupMessage"]);
-  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-  session.send(...Object.entries(settings).map(([name, value]) => wire.parameterStatus(name, value)));
-  session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+  session.send(loginAnswer(settings, processId));
   return session;
+}
+
+/** Returns the next connection after its login. The server also reports these settings. */
+export const letIn = (settings?: Record<string, string>): Promise<Session> => logIn(accepted(), settings);
+
+/** The same by a pooler: its process id is impossible on Linux. */
+export const letInByPooler = (): Promise<Session> => logIn(accepted(), {}, 0x7fffffff);
+
+/** Refuses the login of the next connection, or of this one. */
+export async function refuseLogin(code = "53300", next: Session | Promise<Session> = accepted()): Promise<void> {
+  const session = await next;
+  await session.flight();
+  session.send(fatal(code));
+  session.peer.end();
+}
+
+/** Returns the next connection, which must send a CancelRequest. It has not ended, so the driver still waits. */
+export async function cancelRequest(): Promise<Session> {
+  const session = await accepted();
+  expect(await session.flight()).toEqual(["CancelRequest"]);
+  return session;
+}
+
+/** Accepts a CancelRequest, and ends its connection. */
+export async function acceptCancel(): Promise<void> {
+  (await cancelRequest()).peer.end();
 }
 
 /** Answers the first flight of an unknown statement, and receives the second. */
 export async function learn(session: Session): Promise<void> {
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  session.send(description());
   expect(await session.flight()).toEqual(execution);
 }
 
@@ -149,7 +150,7 @@ export async function letInKnowing(): Promise<Session> {
   const learning = client.query("select n");
   const session = await letIn();
   await learn(session);
-  session.send(begun(), rows(0, 1), ended(1));
+  session.send(executed(0));
   await learning;
   return session;
 }
@@ -165,7 +166,29 @@ export async function openStream(
   return { session, reader: (await opening).getReader() };
 }
 
+/** Returns the texts of the statements that the next flight prepares, and of a Query. `end`: the session has ended. */
+export async function texts(session: Session): Promise<string[]> {
+  const found: string[] = [];
+  for (;;) {
+    const message = await session.message();
+    if (!message) return ["end"];
+    const [first, second] = message.body.toString().split("\0");
+    if (message.name === "Parse") found.push(second!);
+    if (message.name === "Query") found.push(first!);
+    if (["Sync", "Query"].includes(message.name)) return found;
+  }
+}
+
+/** Returns the text of the next message, which is a Query. Another message: its name. */
+export async function queryText(session: Session): Promise<string> {
+  const message = await session.message();
+  return message?.name === "Query" ? message.body.toString().slice(0, -1) : (message?.name ?? "end");
+}
+
 // -- time ------------------------------------------------------------------------------------------------------------
+
+/** Resolves with the error of a call that fails. */
+export const failure = (call: Promise<unknown>): Promise<unknown> => call.catch((error: unknown) => error);
 
 /**
  * Waits until the driver has done everything that it can do with the bytes it has. Sockets in memory answer through
@@ -179,8 +202,11 @@ export const isPending = async (work: Promise<unknown>) => {
   return (await Promise.race([work, quiet().then(() => pending)])) === pending;
 };
 
-/** Stops the driver's timers. `pass` advances them by a number of milliseconds. */
-export function fakeClock(): Disposable & { pass: (milliseconds: number) => Promise<void> } {
+/**
+ * Stops the driver's timers for the rest of a block. `pass` advances them by a number of milliseconds, with time for
+ * the sockets. fake-clock.ts is for logic without a socket: it also sets what the clocks say.
+ */
+export function fakeTimers(): Disposable & { pass: (milliseconds: number) => Promise<void> } {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   return {
     async pass(milliseconds) {
@@ -190,17 +216,4 @@ export function fakeClock(): Disposable & { pass: (milliseconds: number) => Prom
     },
     [Symbol.dispose]: () => void vi.useRealTimers(),
   };
-}
-
-/** Returns the texts of the statements that the next flight prepares, and of a Query. `end`: the session has ended. */
-export async function texts(session: Session): Promise<string[]> {
-  const found: string[] = [];
-  for (;;) {
-    const message = await session.message();
-    if (!message) return ["end"];
-    const [first, second] = message.body.toString().split("\0");
-    if (message.name === "Parse") found.push(second!);
-    if (message.name === "Query") found.push(first!);
-    if (["Sync", "Query"].includes(message.name)) return found;
-  }
 }

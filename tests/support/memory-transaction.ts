@@ -1,21 +1,8 @@
-// Transactions of memory-session.ts's client: what the server answers to their statements.
+// Transactions of memory-session.ts's client, on a session that knows "select n".
 import { expect } from "vitest";
 import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
-import { begun, client, ended, letInKnowing, quiet, rows, texts, type Session } from "./memory-session.ts";
-import * as wire from "./wire.mjs";
-
-/** The answer to BEGIN in the flight of the first statement. */
-export const BEGUN = Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")]);
-
-/** The answer to "select n" with rows from `from` to before `to`. */
-export const inside = (from = 1, to = from + 1): Buffer[] => [
-  begun(),
-  rows(from, to),
-  wire.commandComplete(`SELECT ${to - from}`),
-  wire.readyForQuery("T"),
-];
-
-export const error = (C: string, S = "ERROR"): Buffer => wire.errorResponse({ S, V: S, C, M: "no" });
+import { client, letInKnowing, quiet, texts, type Session } from "./memory-session.ts";
+import { completeAndReady, executedInside, ran } from "./server-messages.ts";
 
 /** Expects a statement of the driver's own, and answers it. */
 export async function answers(
@@ -25,7 +12,7 @@ export async function answers(
   status: "I" | "T" = "I",
 ): Promise<void> {
   expect(await texts(session)).toEqual([text]);
-  session.send(wire.commandComplete(tag), wire.readyForQuery(status));
+  session.send(completeAndReady(tag, status));
 }
 
 /** A transaction whose first statement has run. */
@@ -40,7 +27,7 @@ export async function running(
   }, options);
   call.catch(() => {});
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, ...inside());
+  session.send(ran("BEGIN"), executedInside());
   await quiet();
   return { session, call };
 }
@@ -48,7 +35,7 @@ export async function running(
 /** Expects the first flight of a transaction, with "select n", and answers it. */
 export async function begins(session: Session): Promise<void> {
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, ...inside());
+  session.send(ran("BEGIN"), executedInside());
 }
 
 /** A transaction whose first statement has been sent, with its BEGIN. */
@@ -61,15 +48,4 @@ export async function sent(
   call.catch(() => {});
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
   return { session, call };
-}
-
-/** The answer to "select n" whose execution fails, and with it the transaction. */
-export const failedInside = (C: string): Buffer[] => [begun(), error(C), wire.readyForQuery("E")];
-
-/** Runs "select n" outside of a transaction, and expects nothing else before it. */
-export async function runsOutside(session: Session): Promise<void> {
-  const next = client.query("select n");
-  expect(await texts(session)).toEqual(["select n"]);
-  session.send(begun(), rows(7, 8), ended(1));
-  expect((await next).rows).toEqual([{ n: 7 }]);
 }

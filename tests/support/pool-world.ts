@@ -408,6 +408,24 @@ export class World {
   }
 }
 
+/** A pool that has lent `count` connections, all it may have. */
+export async function lent(clock: FakeClock, count: number, rules: Rules = {}): Promise<World> {
+  const world = new World(clock, { max: count, ...rules });
+  for (let n = 0; n < count; n++) await world.step(() => world.wait(true));
+  for (let n = 0; n < count; n++) await world.step(() => world.opened());
+  return world;
+}
+
+/** A pool with `count` idle connections, which came back in order, a millisecond apart. */
+export async function idle(clock: FakeClock, count: number, rules: Rules = {}): Promise<World> {
+  const world = await lent(clock, count, rules);
+  for (let n = 0; n < count; n++) await world.step(() => void world.giveBack(0));
+  return world;
+}
+
+/** The places of the members that are being closed, in order. */
+export const closing = ({ closes, members }: World): number[] => closes.map(({ member }) => members.indexOf(member));
+
 export function fakeOf(member: Member): Fake {
   return member.connection as unknown as Fake;
 }

@@ -1,6 +1,7 @@
 // A socket in memory whose writes take as long as a test says.
 //
-// Knows the socket contract. Must not know what is written.
+// Knows the socket contract. Must not know what a test expects to be written.
+import { expect } from "vitest";
 import { install, server, type Session } from "./memory-session.ts";
 
 export interface SlowSocket {
@@ -32,4 +33,14 @@ export async function written(session: Session): Promise<string[]> {
   session.reader.push(Buffer.from(bytes ?? []));
   for (let message = session.reader.next(); message; message = session.reader.next()) names.push(message.name);
   return names;
+}
+
+/** Expects this write, and answers it. */
+export async function answerWrite(
+  session: Session,
+  names: readonly string[],
+  ...messages: Uint8Array[]
+): Promise<void> {
+  expect(await written(session)).toEqual(names);
+  if (messages.length > 0) session.send(...messages);
 }

@@ -2,35 +2,30 @@
 // which part of it runs again, what its transaction does, and what the call can no longer undo.
 import { expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { described, says } from "../support/first-runs.ts";
 import {
   answer,
-  boundRow,
-  cancelled,
+  described,
   describedAgain,
-  done,
   inFront,
   isDescribed,
   item,
   knowing,
   outcome,
   parsed,
-  ran,
-  refused,
-  row,
-  shape,
 } from "../support/flights.ts";
+import { acceptCancel, accepted, client, isPending, letIn, quiet, useMemoryServer } from "../support/memory-session.ts";
 import {
-  accepted,
   begun,
-  client,
+  boundRow,
+  completeAndReady,
+  description,
+  errorAndReady,
   int4,
-  isPending,
-  letIn,
-  quiet,
+  ran,
+  row,
+  says,
   shutdown,
-  useMemoryServer,
-} from "../support/memory-session.ts";
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -48,8 +43,8 @@ test.each([
   const session = await knowing("select a");
   const call = client.batch([isKnown ? "select a" : "select b"]);
   const end = outcome(call);
-  if (!isKnown) await answer(session, described, shape());
-  await answer(session, flight, refused(code));
+  if (!isKnown) await answer(session, described, description());
+  await answer(session, flight, errorAndReady(code));
   if (isAgain) {
     await describedAgain(session);
     await answer(session, flight, boundRow(1), wire.readyForQuery());
@@ -69,7 +64,7 @@ test("a changed composite fails the batch, and the next call describes its state
   ];
   const learning = client.batch(["select c", "select a"]);
   const session = await letIn();
-  for (const columns of [[pair], [int4]]) await answer(session, described, shape(columns));
+  for (const columns of [[pair], [int4]]) await answer(session, described, description(columns));
   await answer(session, ["Query"], says('[[20002,"c","pair",[23],["a"]]]'));
   await answer(session, [...item, ...flight], ...answers(23));
   expect((await learning).map(({ rows }) => rows)).toEqual([[{ c: { a: 7 } }], [{ n: 2 }]]);
@@ -85,23 +80,36 @@ test("an outdated statement that does not run again is closed, and the next call
   const session = await knowing("create table t", "select a");
   const call = outcome(client.batch(["create table t", "select a"]));
   const created = boundRow(0).subarray(0, -row(0).length);
-  await answer(session, [...item, ...flight], created, wire.commandComplete("CREATE TABLE"), refused("42P01"));
+  await answer(session, [...item, ...flight], created, wire.commandComplete("CREATE TABLE"), errorAndReady("42P01"));
   expect(await call).toMatchObject({ code: "42P01", batch: { index: 1, rolledBack: [0], skipped: [] } });
   const next = client.query("select a");
-  await answer(session, ["Close", ...described], wire.closeComplete(), refused("42P01"));
+  await answer(session, ["Close", ...described], wire.closeComplete(), errorAndReady("42P01"));
   await expect(next).rejects.toMatchObject({ code: "42P01" });
 });
 
 test("a transaction that began with the failed attempt is rolled back, and begins again with the second", async () => {
   const session = await knowing("select a");
   const call = client.transaction((tx) => tx.batch(["select a"]));
-  await answer(session, behindBegin, ran("BEGIN"), refused("26000", "E"));
-  await answer(session, ["Query"], done("ROLLBACK"));
+  await answer(session, behindBegin, ran("BEGIN"), errorAndReady("26000", "E"));
+  await answer(session, ["Query"], completeAndReady("ROLLBACK"));
   await describedAgain(session);
   const again = ["Parse", "Bind", "Execute", ...parsed, "Sync"];
   await answer(session, again, ran("BEGIN"), begun(), row(2), wire.readyForQuery("T"));
-  await answer(session, ["Query"], done("COMMIT"));
+  await answer(session, ["Query"], completeAndReady("COMMIT"));
   expect((await call)[0]!.rows).toEqual([{ n: 2 }]);
+});
+
+test("a lost statement inside a transaction is not retried", async () => {
+  const session = await knowing("select a", "select b");
+  const call = client.transaction(async (tx) => {
+    await tx.batch(["select a"]);
+    await tx.batch(["select b"]);
+  });
+  const end = outcome(call);
+  await answer(session, behindBegin, ran("BEGIN"), boundRow(1), wire.readyForQuery("T"));
+  await answer(session, flight, errorAndReady("26000", "E"));
+  await answer(session, ["Query"], completeAndReady("ROLLBACK"));
+  expect(await end).toMatchObject({ code: "26000" });
 });
 
 test("a call that is aborted before its second attempt leaves the transaction failed", async () => {
@@ -113,11 +121,11 @@ test("a call that is aborted before its second attempt leaves the transaction fa
   const end = outcome(transaction);
   await answer(session, behindBegin);
   abort.abort();
-  await cancelled();
-  session.send(ran("BEGIN"), refused("26000", "E"));
+  await acceptCancel();
+  session.send(ran("BEGIN"), errorAndReady("26000", "E"));
   // A second attempt would have rolled it back.
   expect((await session.message())!.body.toString()).toBe("COMMIT\0");
-  session.send(done("ROLLBACK"));
+  session.send(completeAndReady("ROLLBACK"));
   expect(await end).toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
 });
 
@@ -125,14 +133,14 @@ test("a value that no longer fits fails only its own item if others have run, an
   const queries = [sql`select ${1}`, sql`select ${2}, a`, sql`select ${3}, b`];
   const learning = client.batch(queries);
   const session = await letIn();
-  for (const _ of "123") await answer(session, described, shape([int4], [23]));
+  for (const _ of "123") await answer(session, described, description([int4], [23]));
   await answer(session, [...item, ...item, ...flight], ...[1, 2, 3].map(boundRow), wire.readyForQuery());
   await learning;
   const call = client.batch(queries, { atomic: false });
   for (const _ of "12") await answer(session, flight);
-  await answer(session, flight, boundRow(4), wire.readyForQuery(), refused("26000"), refused("26000"));
-  await describedAgain(session, shape([int4], [17])); // bytea, which accepts no number
-  await describedAgain(session, shape([int4], [23]));
+  await answer(session, flight, boundRow(4), wire.readyForQuery(), errorAndReady("26000"), errorAndReady("26000"));
+  await describedAgain(session, description([int4], [17])); // bytea, which accepts no number
+  await describedAgain(session, description([int4], [23]));
   await answer(session, [...parsed, "Sync"], begun(), row(6), wire.readyForQuery());
   expect(await call).toMatchObject([
     { status: "fulfilled", value: { rows: [{ n: 4 }] } },
@@ -147,7 +155,7 @@ async function losesSession(texts: readonly string[]) {
   const call = client.batch(texts, { atomic: false });
   call.catch(() => {});
   for (const _ of texts) await session.flight();
-  session.send(...texts.slice(1).flatMap(() => [boundRow(1), wire.readyForQuery()]), refused("26000"));
+  session.send(...texts.slice(1).flatMap(() => [boundRow(1), wire.readyForQuery()]), errorAndReady("26000"));
   await session.flight();
   session.send(shutdown());
   return call;
@@ -164,7 +172,7 @@ test("a batch whose session ends before its second attempt runs on another one i
   const session = await letIn();
   const names = await session.flight();
   if (names[1] === "Describe") {
-    session.send(shape());
+    session.send(description());
     await answer(session, flight, boundRow(3), wire.readyForQuery());
   } else session.send(...inFront(names), boundRow(3), wire.readyForQuery());
   expect(await call).toMatchObject([{ status: "fulfilled", value: { rows: [{ n: 3 }] } }]);
@@ -180,11 +188,11 @@ test("the names in `types` are looked up before the first Describe, and again af
   const call = client.batch(["select m"], { types });
   const session = await letIn();
   await answer(session, ["Query"], says(NAMES));
-  await answer(session, described, shape([mood]));
+  await answer(session, described, description([mood]));
   await answer(session, ["Query"], says(MOOD));
   await answer(session, ["Query"], says(NAMES));
   await answer(session, flight, wire.bindComplete(), wire.rowDescription([mood], [1]));
-  session.send(wire.dataRow([Buffer.from("sad")]), done("SELECT 1"));
+  session.send(wire.dataRow([Buffer.from("sad")]), completeAndReady("SELECT 1"));
   expect((await call)[0]!.rows).toEqual([{ m: "SAD" }]);
 });
 
@@ -196,14 +204,14 @@ test.each([true, false])(
     const session = await letIn();
     if (!isFirst) {
       await answer(session, ["Query"], says(NAMES));
-      await answer(session, described, shape([mood]));
+      await answer(session, described, description([mood]));
       await answer(session, ["Query"], says(MOOD));
     }
     await answer(session, ["Query"]);
     abort.abort();
     expect(await call).toMatchObject({ code: "ABORTED" });
-    await cancelled();
-    session.send(refused("57014"));
+    await acceptCancel();
+    session.send(errorAndReady("57014"));
     await quiet();
     expect(client.stats().state).toBe("idle");
     expect(await isPending(session.message())).toBe(true);

@@ -2,31 +2,30 @@
 // looked up once, before the whole batch. Also other outcomes of a first flight.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { behindPrelude, checked, missesTypes, over, says, texts } from "../support/first-runs.ts";
+import { answer, behindPrelude, describedAgain, firstRun, isDescribed, outcome } from "../support/flights.ts";
 import {
-  answer,
-  cancelled,
-  describedAgain,
-  ending,
-  firstItem,
-  firstRun,
-  isDescribed,
-  outcome,
-  ran,
-  refused,
-} from "../support/flights.ts";
-import {
+  acceptCancel,
   client,
   execution,
-  int4,
   isPending,
   letIn,
   newClient,
   quiet,
   useMemoryServer,
-  type Session,
 } from "../support/memory-session.ts";
-import { written } from "../support/slow-socket.ts";
+import {
+  ended,
+  errorAndReady,
+  executedWithoutRows,
+  firstBegun,
+  firstItem,
+  int4,
+  missesTypes,
+  ran,
+  says,
+  textRows,
+} from "../support/server-messages.ts";
+import { answerWrite } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -39,32 +38,26 @@ const NAMES = '{"mood":20001}';
 const batchOfTwo = [...behindPrelude, ...behindPrelude, ...execution];
 const types = { mood: (text: string) => text.toUpperCase() };
 
-/** Expects this write, and answers it. */
-async function write(session: Session, names: readonly string[], ...messages: Uint8Array[]): Promise<void> {
-  expect(await written(session)).toEqual(names);
-  if (messages.length > 0) session.send(...messages);
-}
-
 /** The answer to a batch of two, where the first item's check misses types. */
 const misses = () => [
   ...[wire.closeComplete(), ran("BEGIN"), missesTypes([20_001], "E")],
-  ...[wire.closeComplete(), refused("25P02", "E"), ending("ROLLBACK")],
+  ...[wire.closeComplete(), errorAndReady("25P02", "E"), executedWithoutRows("ROLLBACK")],
 ];
-const succeeds = () => [firstItem("sad", "BEGIN", [mood]), firstItem("1"), ending("COMMIT")];
+const succeeds = () => [firstItem("sad", "BEGIN", [mood]), firstItem("1"), executedWithoutRows("COMMIT")];
 
 test("types that a check misses are looked up before the batch, in one write with it", async () => {
   const call = client.batch(["select m", "select n"]);
   const session = await letIn();
-  await write(session, batchOfTwo, ...misses());
-  await write(session, ["Query", ...batchOfTwo], says(MOOD), ...succeeds());
+  await answerWrite(session, batchOfTwo, ...misses());
+  await answerWrite(session, ["Query", ...batchOfTwo], says(MOOD), ...succeeds());
   expect((await call).map(({ rows }) => rows)).toEqual([[{ m: "sad" }], [{ n: 1 }]]);
 });
 
 test("a second check that misses types makes the client describe the statements", async () => {
   const call = outcome(client.batch(["select m", "select n"]));
   const session = await letIn();
-  await write(session, batchOfTwo, ...misses());
-  await write(session, ["Query", ...batchOfTwo], says(MOOD), ...misses());
+  await answerWrite(session, batchOfTwo, ...misses());
+  await answerWrite(session, ["Query", ...batchOfTwo], says(MOOD), ...misses());
   await isDescribed(session, call);
 });
 
@@ -79,7 +72,7 @@ test("if a value cannot be encoded a second time, the statements are described a
   }
   const call = outcome(client.batch([sql`select ${new Once(0)}`, "select n"]));
   const session = await letIn();
-  await write(session, batchOfTwo, ...misses());
+  await answerWrite(session, batchOfTwo, ...misses());
   await answer(session, ["Query"], says(MOOD));
   await isDescribed(session, call);
   expect(asked).toBe(2);
@@ -88,11 +81,11 @@ test("if a value cannot be encoded a second time, the statements are described a
 test("the names in `types` are looked up after the missing types, and the batch follows both answers", async () => {
   const call = client.batch(["select m", "select n"], { types });
   const session = await letIn();
-  await write(session, ["Query"], says(NAMES));
-  await write(session, batchOfTwo, ...misses());
-  await write(session, ["Query"], says(MOOD));
-  await write(session, ["Query"], says(NAMES));
-  await write(session, batchOfTwo, ...succeeds());
+  await answerWrite(session, ["Query"], says(NAMES));
+  await answerWrite(session, batchOfTwo, ...misses());
+  await answerWrite(session, ["Query"], says(MOOD));
+  await answerWrite(session, ["Query"], says(NAMES));
+  await answerWrite(session, batchOfTwo, ...succeeds());
   expect((await call).map(({ rows }) => rows)).toEqual([[{ m: "SAD" }], [{ n: 1 }]]);
 });
 
@@ -100,13 +93,13 @@ test("a call that ends during the type look-up sends none of its items again", a
   const abort = new AbortController();
   const call = outcome(client.batch(["select m", "select n"], { types, signal: abort.signal }));
   const session = await letIn();
-  await write(session, ["Query"], says(NAMES));
-  await write(session, batchOfTwo, ...misses());
-  await write(session, ["Query"]);
+  await answerWrite(session, ["Query"], says(NAMES));
+  await answerWrite(session, batchOfTwo, ...misses());
+  await answerWrite(session, ["Query"]);
   abort.abort();
   expect(await call).toMatchObject({ code: "ABORTED" });
-  await cancelled();
-  session.send(refused("57014"));
+  await acceptCancel();
+  session.send(errorAndReady("57014"));
   await quiet();
   expect(client.stats().state).toBe("idle");
   expect(await isPending(session.message())).toBe(true);
@@ -114,7 +107,7 @@ test("a call that ends during the type look-up sends none of its items again", a
 
 test("a value that does not fit the cached types makes the client describe the batch's statements", async () => {
   const learning = client.query(sql`select ${1}`);
-  const session = await firstRun(undefined, checked([int4], [23]), wire.bindComplete(), texts("1"), over(1));
+  const session = await firstRun(undefined, firstBegun([int4], [23]), textRows("1"), ended(1));
   await learning;
   const call = outcome(client.batch([sql`select ${"x"}`, "select n"]));
   await describedAgain(session);

@@ -2,8 +2,9 @@
 // and what ends the transaction of a batch that fails or ends before all of it has been sent.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { bound, boundRow, cancelled, error, item, outcome, row, shape } from "../support/flights.ts";
-import { client, int4, isPending, letIn, quiet, useMemoryServer } from "../support/memory-session.ts";
+import { item, outcome } from "../support/flights.ts";
+import { acceptCancel, client, isPending, letIn, quiet, useMemoryServer } from "../support/memory-session.ts";
+import { bound, boundRow, description, errorAndReady, errorResponse, int4, row } from "../support/server-messages.ts";
 import { slowSockets, written, type SlowSocket } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
@@ -23,7 +24,7 @@ async function inWindows(options?: object) {
   const session = await letIn();
   await session.flight();
   socket.holds = true;
-  session.send(shape([int4], [25]));
+  session.send(description([int4], [25]));
   expect(await written(session)).toEqual(item);
   return { call, end, session };
 }
@@ -46,7 +47,7 @@ test("each window is sent once the previous one has left, and only the last ends
 
 test("an error holds back the later windows, and nothing that was sent is committed", async () => {
   const { end, session } = await inWindows();
-  session.send(bound(), error("22012"));
+  session.send(bound(), errorResponse("22012"));
   await quiet();
   socket.goOn();
   expect(await written(session)).toEqual(undone);
@@ -67,8 +68,8 @@ test("the end of the call holds back the later windows, and nothing that was sen
   socket.holds = false;
   socket.goOn();
   expect(await written(session)).toEqual(undone);
-  await cancelled();
-  session.send(boundRow(1), error("57014"), wire.readyForQuery());
+  await acceptCancel();
+  session.send(boundRow(1), errorAndReady("57014"));
   await quiet();
   expect(client.stats().state).toBe("idle");
 });

@@ -2,26 +2,29 @@
 // pipelined, and what each item reports when one of them fails.
 import { expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { described } from "../support/first-runs.ts";
 import {
   answer,
   behindBegin,
-  boundRow,
-  cancelled,
+  described,
   describedAgain,
-  done,
-  error,
   inFront,
   item,
   knowing,
   outcome,
   parsed,
-  ran,
-  refused,
-  row,
-  shape,
 } from "../support/flights.ts";
-import { begun, client, int4, isPending, letIn, useMemoryServer } from "../support/memory-session.ts";
+import { acceptCancel, client, isPending, letIn, useMemoryServer } from "../support/memory-session.ts";
+import {
+  begun,
+  boundRow,
+  completeAndReady,
+  description,
+  errorAndReady,
+  errorResponse,
+  int4,
+  ran,
+  row,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -32,7 +35,7 @@ test("statements are described together once, and then all items are pipelined",
   const call = client.batch(["select a", "select b", "select a"]);
   const session = await letIn();
   await answer(session, described);
-  await answer(session, described, shape(), shape());
+  await answer(session, described, description(), description());
   await answer(session, [...item, ...item, "Bind", "Execute", "Sync"], boundRow(1), boundRow(2));
   session.send(wire.bindComplete(), row(3), wire.readyForQuery());
   expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
@@ -46,7 +49,7 @@ test("what a COMMIT among the items has committed is not reported as rolled back
   const call = outcome(client.batch(["select a", "commit", "select b", "select a"]));
   await session.flight();
   session.send(boundRow(1), wire.bindComplete(), wire.noData(), wire.commandComplete("COMMIT"));
-  session.send(boundRow(1), wire.bindComplete(), refused("22012"));
+  session.send(boundRow(1), wire.bindComplete(), errorAndReady("22012"));
   expect(await call).toMatchObject({ batch: { index: 3, rolledBack: [2], skipped: [] } });
 });
 
@@ -55,7 +58,7 @@ test("what a COMMIT among the items has committed is not reported as rolled back
 test("if no statement can be described, nothing more is sent", async () => {
   const call = client.batch(["select a", "select b"], { atomic: false });
   const session = await letIn();
-  for (const code of ["42P01", "42703"]) await answer(session, described, refused(code));
+  for (const code of ["42P01", "42703"]) await answer(session, described, errorAndReady(code));
   expect(await call).toMatchObject([{ reason: { code: "42P01" } }, { reason: { code: "42703" } }]);
 });
 
@@ -64,8 +67,8 @@ test.each([true, false])("a value that cannot be sent stops all of a batch, atom
   const call = outcome(client.batch(queries, { atomic } as { atomic: true }));
   const session = await letIn();
   // The isolate may have cached another type, so the client describes the statement once more.
-  await answer(session, described, shape([int4], [23]));
-  await describedAgain(session, shape([int4], [23]));
+  await answer(session, described, description([int4], [23]));
+  await describedAgain(session, description([int4], [23]));
   expect(await call).toMatchObject({
     code: "INVALID_PARAMETER",
     batch: { index: 1, rolledBack: [], skipped: [0, 2] },
@@ -79,7 +82,7 @@ test("a batch whose statement is lost is described again and runs once more", as
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b"]);
   await session.flight();
-  session.send(boundRow(1), refused("26000"));
+  session.send(boundRow(1), errorAndReady("26000"));
   for (const _ of "12") await describedAgain(session);
   // The names are prepared again.
   await answer(session, [...parsed, ...parsed, "Sync"], begun(), row(3), begun(), row(4), wire.readyForQuery());
@@ -89,9 +92,9 @@ test("a batch whose statement is lost is described again and runs once more", as
 test("a batch whose statement is lost a second time fails", async () => {
   const session = await knowing("select a");
   const call = outcome(client.batch(["select a"]));
-  await answer(session, flight, refused("26000"));
+  await answer(session, flight, errorAndReady("26000"));
   await describedAgain(session);
-  await answer(session, [...parsed, "Sync"], refused("26000"));
+  await answer(session, [...parsed, "Sync"], errorAndReady("26000"));
   const batch = { index: 0, rolledBack: [], skipped: [] };
   expect(await call).toMatchObject({ code: "26000", batch, retryable: true });
 });
@@ -99,11 +102,11 @@ test("a batch whose statement is lost a second time fails", async () => {
 test("a server without a binary form is asked for text", async () => {
   const session = await knowing("select a");
   const call = client.batch(["select a"]);
-  const refusal = error("42883", { R: "getTypeBinaryOutputInfo" });
+  const refusal = errorResponse("42883", { R: "getTypeBinaryOutputInfo" });
   await answer(session, flight, wire.bindComplete(), refusal, wire.readyForQuery());
   await describedAgain(session);
   session.send(...inFront(await session.flight()), wire.bindComplete(), wire.rowDescription([int4]));
-  session.send(wire.dataRow([Buffer.from("6")]), done("SELECT 1"));
+  session.send(wire.dataRow([Buffer.from("6")]), completeAndReady("SELECT 1"));
   expect((await call)[0]!.rows).toEqual([{ n: 6 }]);
 });
 
@@ -116,10 +119,10 @@ test("a call that is over while its statements are described sends no item", asy
   await answer(session, described);
   abort.abort();
   expect(await call).toMatchObject({ code: "ABORTED" });
-  await cancelled();
-  session.send(shape());
+  await acceptCancel();
+  session.send(description());
   const next = outcome(client.batch(["select b"]));
-  await answer(session, described, refused("42P01"));
+  await answer(session, described, errorAndReady("42P01"));
   expect(await next).toMatchObject({ code: "42P01" });
 });
 
@@ -128,7 +131,7 @@ test("a value whose own code ends the call prevents the whole batch from being s
   const abort = new AbortController();
   const toJSON = () => (abort.abort(), 1);
   const call = outcome(client.batch([sql`select ${{ toJSON }}`], { signal: abort.signal }));
-  await answer(session, described, shape([int4], [114]));
+  await answer(session, described, description([int4], [114]));
   expect(await call).toMatchObject({ code: "ABORTED" });
   expect(await isPending(session.flight())).toBe(true);
   expect(client.stats().state).toBe("idle");
@@ -144,10 +147,10 @@ test.each([true, false])(
     const answers = [boundRow(1), wire.readyForQuery("T")];
     if (atomic) await answer(session, [...behindBegin.slice(0, 3), ...flight], ran("BEGIN"), ...answers);
     else {
-      await answer(session, ["Query"], done("BEGIN", "T"));
+      await answer(session, ["Query"], completeAndReady("BEGIN", "T"));
       await answer(session, flight, ...answers);
     }
-    await answer(session, ["Query"], done("COMMIT"));
+    await answer(session, ["Query"], completeAndReady("COMMIT"));
     expect((await call).length).toBe(1);
   },
 );

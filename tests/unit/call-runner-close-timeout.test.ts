@@ -6,16 +6,14 @@ import type { Options } from "../../js/config/options.ts";
 import { createPool } from "../../js/pool/pool.ts";
 import {
   accepted,
-  begun,
-  ended,
   failure,
   isPending,
   learn,
   letIn,
-  rows,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { begun, ended, rows } from "../support/server-messages.ts";
 
 useMemoryServer();
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));

@@ -6,25 +6,32 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Job, sessionFailure } from "../../js/api/call-runner.ts";
 import type { Call } from "../../js/session/call.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
-import { answered, canceled, cancelRequest, executed, runs, streamed } from "../support/memory-calls.ts";
+import { answered, runs, streamed } from "../support/memory-calls.ts";
 import { gate, memoryPool } from "../support/memory-pool.ts";
 import {
-  begun,
+  cancelRequest,
   client,
-  division,
-  ended,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   letInKnowing,
   newClient,
   quiet,
-  rows,
   texts,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, inside, running } from "../support/memory-transaction.ts";
+import { answers, running } from "../support/memory-transaction.ts";
+import {
+  begun,
+  division,
+  ended,
+  errorAndReady,
+  executed,
+  executedInside,
+  ran,
+  rows,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -94,14 +101,14 @@ test("a loop that is left ends its query, and the next call runs", async () => {
   expect(await openLoop(session, true)).toEqual({ n: 1 });
   const next = client.query("select n");
   const cancel = await cancelRequest();
-  session.send(canceled());
+  session.send(errorAndReady("57014"));
   cancel.peer.end();
   await answered(session, next);
 });
 
 test("close ends a loop after the time that it gives to any call", async () => {
   const session = await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const looping = failure(openLoop(session));
   await quiet();
   const closing = client.close();
@@ -130,7 +137,7 @@ test.each(["a stream", "a cursor", "a loop"])("%s must be finished before anothe
   await expect(client.transaction(() => 1)).rejects.toMatchObject({ code: "STREAM_OPEN" });
   await session.flight();
   if (what === "a cursor") {
-    session.send(BEGUN, ...inside());
+    session.send(ran("BEGIN"), executedInside());
     await answers(session, "COMMIT");
   } else session.send(executed());
   await reading;
@@ -193,7 +200,7 @@ test("the end of a transaction ends its streams too, and calls that are made in 
     ),
   );
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, begun(), rows(1, 2));
+  session.send(ran("BEGIN"), begun(), rows(1, 2));
   await quiet();
   stop.abort("enough");
   expect(await call).toMatchObject({ code: "ABORTED", cause: "enough" });

@@ -2,31 +2,30 @@
 // about a refused call. copy.test.ts has how a COPY ends.
 import { beforeEach, expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { complete, query } from "../support/memory-answers.ts";
-import {
-  allOf,
-  binaryCopy,
-  binaryRow,
-  copyData,
-  copyDone,
-  copyInResponse,
-  copyOutResponse,
-  dataOf,
-  IN,
-  OUT,
-  watched,
-} from "../support/memory-copy.ts";
+import { allOf, dataOf, IN, OUT, watched } from "../support/memory-copy.ts";
 import {
   client,
-  division,
   failure,
   isPending,
   letInKnowing,
   newClient,
+  queryText,
   quiet,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import {
+  binaryCopy,
+  binaryRow,
+  completeAndReady,
+  copyData,
+  copyDone,
+  copyInResponse,
+  copyOutResponse,
+  description,
+  division,
+  errorResponse,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -38,11 +37,11 @@ test("copyFrom sends the source's data and returns how many rows the server stor
   const session = await letInKnowing();
   const progress = vi.fn();
   const call = client.copyFrom(IN, ["1\n", "2\n"], { onProgress: progress });
-  expect(await query(session)).toBe(IN);
+  expect(await queryText(session)).toBe(IN);
   session.send(copyInResponse());
   expect(await dataOf(session)).toMatchObject({ data: "1\n2\n", end: "CopyDone" });
   expect(await isPending(call)).toBe(true);
-  session.send(complete("COPY 2"));
+  session.send(completeAndReady("COPY 2"));
   expect(await call).toEqual({ command: "COPY", rowCount: 2 });
   expect(progress.mock.calls.at(-1)).toEqual([expect.objectContaining({ bytes: 4 })]);
 });
@@ -62,7 +61,7 @@ test("a source is cancelled without being read when the server refuses the COPY"
   const session = await letInKnowing();
   const { stream, told } = watched();
   const call = failure(client.copyFrom(IN, stream));
-  await query(session);
+  await queryText(session);
   session.send(division(), wire.readyForQuery());
   expect(await call).toMatchObject({ code: "22012" });
   await quiet();
@@ -73,7 +72,7 @@ test("a source that was being read is cancelled once, by its reader", async () =
   const session = await letInKnowing();
   const { stream, told } = watched();
   const call = failure(client.copyFrom(IN, stream));
-  await query(session);
+  await queryText(session);
   session.send(copyInResponse());
   await quiet();
   session.send(division());
@@ -88,10 +87,10 @@ test("a source's own `cancel` is not called after the source was read to its end
   const session = await letInKnowing();
   const cancel = vi.fn(() => Promise.resolve());
   const call = client.copyFrom(IN, Object.assign(["1\n"], { cancel }));
-  await query(session);
+  await queryText(session);
   session.send(copyInResponse());
   await dataOf(session);
-  session.send(complete("COPY 1"));
+  session.send(completeAndReady("COPY 1"));
   expect(await call).toMatchObject({ rowCount: 1 });
   expect(cancel).not.toHaveBeenCalled();
 });
@@ -103,7 +102,7 @@ async function describe(session: Session, ...columns: { name: string; oid: numbe
   const { name, body } = (await session.message())!;
   expect(name).toBe("Parse");
   await session.flight();
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription(columns), wire.readyForQuery());
+  session.send(description(columns));
   return body.toString().split("\0")[1]!;
 }
 
@@ -115,12 +114,12 @@ test.each([
   const progress = vi.fn();
   const call = client.copyFromRows(table as string, ["id"], [[7], { id: 8 }], { onProgress: progress });
   expect(await describe(session, { name: "id", oid: 23 })).toBe(`select "id" from ${name}`);
-  expect(await query(session)).toBe(`copy ${name} ("id") from stdin (format binary)`);
+  expect(await queryText(session)).toBe(`copy ${name} ("id") from stdin (format binary)`);
   session.send(copyInResponse(1));
   const { data, end } = await dataOf(session);
   expect(data).toContain(Buffer.concat([binaryRow(7), binaryRow(8)]).toString("latin1"));
   expect(end).toBe("CopyDone");
-  session.send(complete("COPY 2"));
+  session.send(completeAndReady("COPY 2"));
   expect(await call).toEqual({ command: "COPY", rowCount: 2 });
   expect(progress.mock.calls.at(-1)).toEqual([expect.objectContaining({ rows: 2 })]);
 });
@@ -131,10 +130,10 @@ test("several columns are one list, and values are written as option `serialize`
   const call = client.copyFromRows("t", ["a", "b"], [[new Map(), "x"]]);
   const columns = ["a", "b"].map((name) => ({ name, oid: 25 }));
   expect(await describe(session, ...columns)).toBe('select "a", "b" from "t"');
-  expect(await query(session)).toMatch(/^copy "t" \("a", "b"\) from stdin/);
+  expect(await queryText(session)).toMatch(/^copy "t" \("a", "b"\) from stdin/);
   session.send(copyInResponse(1));
   expect((await dataOf(session)).data).toContain("a map");
-  session.send(complete("COPY 1"));
+  session.send(completeAndReady("COPY 1"));
   expect(await call).toMatchObject({ rowCount: 1 });
 });
 
@@ -165,13 +164,13 @@ test.each([
 test("copyTo returns the data as they arrive, from the first chunk on", async () => {
   const session = await letInKnowing();
   const call = client.copyTo(OUT);
-  expect(await query(session)).toBe(OUT);
+  expect(await queryText(session)).toBe(OUT);
   session.send(copyOutResponse());
   expect(await isPending(call)).toBe(true);
   session.send(copyData("1\n"));
   const stream = await call;
   await expect(client.query("select n")).rejects.toMatchObject({ code: "STREAM_OPEN" });
-  session.send(copyData("2\n"), copyDone(), complete("COPY 2"));
+  session.send(copyData("2\n"), copyDone(), completeAndReady("COPY 2"));
   expect(await new Response(stream).text()).toBe("1\n2\n");
 });
 
@@ -179,8 +178,8 @@ test("copyTo accepts limits, and an exceeded limit is an error, whatever the cli
   newClient({ prepare: "unnamed", flushInterval: 0, onLimit: "truncate" });
   const session = await letInKnowing();
   const call = failure(client.copyTo(OUT, { maxRows: 1 }));
-  await query(session);
-  session.send(copyOutResponse(), copyData("1\n"), copyData("2\n"), copyDone(), complete("COPY 2"));
+  await queryText(session);
+  session.send(copyOutResponse(), copyData("1\n"), copyData("2\n"), copyDone(), completeAndReady("COPY 2"));
   expect(await call).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
@@ -198,8 +197,8 @@ test("copyToRows returns the rows of a binary COPY of the query", async () => {
   // A comment at the end of the query must not swallow the rest.
   const looping = allOf(client.copyToRows("select n -- one\n;"));
   expect(await describe(session, { name: "n", oid: 23 })).toBe("select n -- one\n;");
-  expect(await query(session)).toBe("copy (select n -- one\n\n) to stdout (format binary)");
-  session.send(binaryCopy(7, 8), complete("COPY 2"));
+  expect(await queryText(session)).toBe("copy (select n -- one\n\n) to stdout (format binary)");
+  session.send(binaryCopy(7, 8), completeAndReady("COPY 2"));
   expect(await looping).toEqual([{ n: 7 }, { n: 8 }]);
 });
 
@@ -209,14 +208,14 @@ test("copyToRows accepts no parameters, and reports when its rows are cut off", 
   const session = await letInKnowing();
   const looping = failure(allOf(client.copyToRows("select n")));
   await describe(session, { name: "n", oid: 23 });
-  await query(session);
-  session.send(binaryCopy(7, 7, 7), complete("COPY 3"));
+  await queryText(session);
+  session.send(binaryCopy(7, 7, 7), completeAndReady("COPY 3"));
   expect(await looping).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
 // -- what observers are told ------------------------------------------------------------------------------------------
 
-const refusedAt8 = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42703", M: "no such column", P: "8" });
+const refusedAt8 = () => errorResponse("42703", { M: "no such column", P: "8" });
 
 test.each([
   ["copyFrom", () => client.copyFrom(IN, ["1"]), IN],
@@ -240,7 +239,7 @@ test("an error of copyToRows has no position in the query, because the query is 
   const session = await letInKnowing();
   const looping = failure(allOf(client.copyToRows("select n")));
   await describe(session, { name: "n", oid: 23 });
-  await query(session);
+  await queryText(session);
   session.send(refusedAt8(), wire.readyForQuery());
   const error = await looping;
   expect(error).toMatchObject({ code: "42703", query: "select n" });

@@ -4,24 +4,28 @@ import { gunzipSync } from "node:zlib";
 import { beforeEach, expect, test } from "vitest";
 import { installRuntime, runtime, type ByteChannel } from "../../js/sockets/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
-import { description, executed, runs, streamed } from "../support/memory-calls.ts";
+import { runs, streamed } from "../support/memory-calls.ts";
 import {
-  begun,
   client,
-  division,
-  ended,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   letIn,
   letInKnowing,
   newClient,
   quiet,
-  rows,
-  shutdown,
   useMemoryServer,
 } from "../support/memory-session.ts";
-import { error } from "../support/memory-transaction.ts";
+import {
+  begun,
+  description,
+  division,
+  ended,
+  errorAndReady,
+  executed,
+  rows,
+  shutdown,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -62,10 +66,10 @@ test("json without rows is an empty array", async () => {
 test("json that runs a second time has only the rows of the last run", async () => {
   newClient({ prepare: "unnamed", retryOnSerialization: true });
   const session = await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const call = client.json("select n");
   await session.flight();
-  session.send(begun(), rows(1, 2), error("40001"), wire.readyForQuery());
+  session.send(begun(), rows(1, 2), errorAndReady("40001"));
   await clock.pass(1_000);
   await runs(session);
   expect(text(await call)).toBe('[{"n":7}]');

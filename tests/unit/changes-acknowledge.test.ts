@@ -6,23 +6,23 @@ import type { AnyChange } from "../../js/adapters/changes/kinds.ts";
 import { ProtocolError } from "../../js/index.ts";
 import {
   another,
-  asked,
+  answersToStart,
   copyBoth,
   data,
   first as opened,
   options,
   position,
   read,
-  row,
+  insertedRow,
   transaction,
 } from "../support/memory-changes.ts";
-import { client, fakeClock, install, letIn, server, useMemoryServer } from "../support/memory-session.ts";
+import { client, fakeTimers, install, letIn, server, useMemoryServer } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
 test.each([false, true])("a commit that was yielded does not come again, acknowledged: %s", async (isAcknowledged) => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const next = read();
   const kinds: string[] = [];
   const noted = async () => {
@@ -32,7 +32,7 @@ test.each([false, true])("a commit that was yielded does not come again, acknowl
   };
   const begin = noted();
   const first = await letIn();
-  await asked(first);
+  await answersToStart(first);
   first.send(copyBoth, ...transaction());
   await begin;
   for (let change; change?.kind !== "commit";) {
@@ -42,9 +42,9 @@ test.each([false, true])("a commit that was yielded does not come again, acknowl
   first.peer.end();
   const again = noted();
   const second = await another(clock);
-  await asked(second);
+  await answersToStart(second);
   // Whatever the slot says: an acknowledgement may have been lost on its way.
-  second.send(copyBoth, ...transaction(), data("B", position(64), position(0), wire.int32(8)), row);
+  second.send(copyBoth, ...transaction(), data("B", position(64), position(0), wire.int32(8)), insertedRow);
   expect(await again).toMatchObject({ kind: "begin", xid: 8 });
   expect(kinds).toEqual(["begin", "schema", "insert", "commit", "begin"]);
 });
@@ -56,7 +56,7 @@ const writes: Record<string, () => Promise<void>> = {
 };
 
 test.each(Object.keys(writes))("an acknowledgement whose write %s holds nothing up, and loses nothing", async (how) => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   let breaks = false;
   let sockets = 0;
   install(async (target) => {
@@ -67,7 +67,7 @@ test.each(Object.keys(writes))("an acknowledgement whose write %s holds nothing 
   const next = read();
   const begin = next();
   const first = await letIn();
-  await asked(first);
+  await answersToStart(first);
   first.send(copyBoth, ...transaction());
   await begin;
   breaks = true;
@@ -76,27 +76,27 @@ test.each(Object.keys(writes))("an acknowledgement whose write %s holds nothing 
     if (change.kind === "commit") await change.acknowledge();
   }
   // However long the consumer takes, it gets what has arrived.
-  first.send(data("B", position(80), position(0), wire.int32(8)), row);
+  first.send(data("B", position(80), position(0), wire.int32(8)), insertedRow);
   first.peer.end();
   await clock.pass(60_000);
   expect(await next()).toMatchObject({ kind: "begin", xid: 8 });
   expect(await next()).toMatchObject({ kind: "insert" });
   const again = next();
   const second = await another(clock);
-  expect(await asked(second)).toContain(" 0/40 ");
-  second.send(copyBoth, data("B", position(80), position(0), wire.int32(8)), row);
+  expect(await answersToStart(second)).toContain(" 0/40 ");
+  second.send(copyBoth, data("B", position(80), position(0), wire.int32(8)), insertedRow);
   expect(await again).toMatchObject({ kind: "begin", xid: 8 });
 });
 
 test.each([
-  ["a row outside a transaction", [row]],
+  ["a row outside a transaction", [insertedRow]],
   ["a part of a transaction, unasked", [data("S", wire.int32(7), Buffer.of(1))]],
   ["the end of a part that has not begun", [data("E")]],
   ["a commit without its beginning", transaction().slice(-1)],
 ])("%s is a violation of the protocol", async (_, sent) => {
   const { next } = opened();
   const session = await letIn();
-  await asked(session);
+  await answersToStart(session);
   session.send(copyBoth, ...sent);
   session.peer.end();
   const error = await next.catch((reason: unknown) => reason);
@@ -130,7 +130,7 @@ describe.each(Object.keys(readers))("an acknowledgement in the loop of %s", (nam
   async function read() {
     const reading = readers[name]!();
     const session = await letIn();
-    await asked(session);
+    await answersToStart(session);
     session.send(copyBoth, ...transaction());
     return { session, ...(await reading) };
   }
@@ -164,7 +164,7 @@ describe.each(Object.keys(readers))("an acknowledgement in the loop of %s", (nam
   test("is refused after the stream has failed, with its error", async () => {
     const { session, acknowledge, next } = await read();
     const failing = next();
-    session.send(row);
+    session.send(insertedRow);
     await session.flight();
     session.peer.end();
     await expect(failing).rejects.toMatchObject({ code: "UNEXPECTED_MESSAGE" });

@@ -5,18 +5,18 @@ import { advised } from "../../js/adapters/changes/advice.ts";
 import { PostgresError } from "../../js/index.ts";
 import {
   another,
-  answered,
-  asked,
-  begins,
+  answerQuery,
+  answersFirst,
+  answersToStart,
   beginSnapshot,
+  beginsStream,
   first,
   newest,
-  query,
-  refusal,
   slotMade,
   waiting,
 } from "../support/memory-changes.ts";
-import { ended, fakeClock, letIn, newClient, useMemoryServer, type Session } from "../support/memory-session.ts";
+import { fakeTimers, letIn, newClient, useMemoryServer, type Session } from "../support/memory-session.ts";
+import { ended, errorAndReady, fatal } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -24,27 +24,27 @@ useMemoryServer();
 const ends: [string, (session: Session) => unknown][] = [
   ["right behind its login", () => {}],
   ["while it asks for its slot", (session) => session.flight()],
-  ["while it begins", (session) => asked(session)],
-  ["by an administrator", async (session) => (await session.flight(), session.send(refusal("57P01")))],
-  ["by a server that is full", async (session) => (await asked(session), session.send(refusal("53300")))],
+  ["while it begins", (session) => answersToStart(session)],
+  ["by an administrator", async (session) => (await session.flight(), session.send(fatal("57P01")))],
+  ["by a server that is full", async (session) => (await answersToStart(session), session.send(fatal("53300")))],
   ["by a reset", (session) => session.peer.reset()],
 ];
 
 test.each(ends)("a first connection that ends %s is followed by another", async (_, say) => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { feed, next } = first();
   const session = await letIn();
   await say(session);
   session.peer.end();
   const second = await another(clock);
-  await asked(second);
-  begins(second);
+  await answersToStart(second);
+  beginsStream(second);
   expect(await next).toMatchObject({ value: { kind: "begin", xid: 7 } });
   expect(feed.stats().connections).toBe(2);
 });
 
 test("after eight connections that end, the stream reports the loss, and says that reading again is safe", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { feed, next } = first();
   for (let n = 1; n <= 8; n++) (await another(clock)).peer.end();
   await expect(next).rejects.toMatchObject({ code: "CONNECTION_LOST", stage: "session", retryable: true });
@@ -52,16 +52,16 @@ test("after eight connections that end, the stream reports the loss, and says th
 });
 
 test("a slot that is in use is waited for without a limit", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { feed, next } = first();
   for (let n = 1; n <= 12; n++) {
     const session = await another(clock);
-    await asked(session);
-    session.send(refusal("55006", "ERROR"), wire.readyForQuery());
+    await answersToStart(session);
+    session.send(errorAndReady("55006"));
   }
   const last = await another(clock);
-  await asked(last);
-  begins(last);
+  await answersToStart(last);
+  beginsStream(last);
   expect(await next).toMatchObject({ value: { kind: "begin" } });
   expect(feed.stats().connections).toBe(13);
 });
@@ -69,30 +69,30 @@ test("a slot that is in use is waited for without a limit", async () => {
 test.each(["42704", "08P01", "28000"])("a permanent failure is reported at once: %s", async (code) => {
   const { feed, next } = first();
   const session = await letIn();
-  await asked(session);
-  session.send(refusal(code, "ERROR"), wire.readyForQuery());
+  await answersToStart(session);
+  session.send(errorAndReady(code));
   await expect(next).rejects.toMatchObject({ code, retryable: false });
   expect(feed.stats().connections).toBe(1);
 });
 
 test("a pooler that never answers is reported after the deadline, and reading again is safe", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { next } = first();
-  await asked(await letIn());
+  await answersToStart(await letIn());
   await clock.pass(20_000);
   await expect(next).rejects.toMatchObject({ code: "CONNECT_TIMEOUT", retryable: true });
 });
 
 test("the error names a slot that was made with a snapshot and may belong to another reader", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { next } = first({ createSlot: "permanent", snapshot: true });
   for (const isLost of [true, false]) {
     const session = await another(clock, newest);
-    await answered(session);
+    await answersFirst(session);
     await beginSnapshot(session);
     expect(await session.flight()).toEqual(["Query"]);
     if (isLost) session.peer.end();
-    else session.send(refusal("42710", "ERROR"), wire.readyForQuery("E"));
+    else session.send(errorAndReady("42710", "E"));
   }
   // The server has half a second to close a connection that it has refused.
   await clock.pass(500);
@@ -105,11 +105,11 @@ test("the error names a slot that was made with a snapshot and may belong to ano
 test("a snapshot whose link is lost is left to the program to begin again", async () => {
   const { feed, next } = first({ createSlot: "temporary", snapshot: true });
   const session = await letIn(newest);
-  await answered(session);
+  await answersFirst(session);
   await beginSnapshot(session);
-  await query(session, slotMade);
+  await answerQuery(session, slotMade);
   // search_path, for the filters that the next question returns.
-  await query(
+  await answerQuery(
     session,
     wire.rowDescription([{ name: "set_config", oid: 25 }]),
     wire.dataRow([Buffer.from("p")]),
@@ -126,7 +126,7 @@ test("a snapshot whose link is lost is left to the program to begin again", asyn
     parts: [{ oid: 1, kind: "r", file: 1, schema: "public", name: "t" }],
   };
   const tables = wire.dataRow([Buffer.from(JSON.stringify(table))]);
-  await query(session, wire.rowDescription([{ name: "j", oid: 114 }]), tables, ended(1));
+  await answerQuery(session, wire.rowDescription([{ name: "j", oid: 114 }]), tables, ended(1));
   await session.flight();
   session.peer.end();
   await expect(next).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
@@ -148,7 +148,7 @@ test.each([
 });
 
 test("a warning of a missing publication is an error, and nothing is acknowledged after it", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const notices: unknown[] = [];
   newClient({ observer: { onNotice: (notice) => void notices.push(notice) } });
   const { next, session } = await waiting(clock, { statusInterval: 1_000 });

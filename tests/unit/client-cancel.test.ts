@@ -1,23 +1,14 @@
 // Cancelled calls over sockets in memory: when a CancelRequest is sent, and when the next call may be sent.
 import { expect, test } from "vitest";
 import { CANCEL_DEADLINE, CANCEL_END } from "../../js/util/limits.ts";
-import {
-  answered,
-  canceled,
-  cancelRequest,
-  description,
-  executed,
-  learned,
-  letInNow,
-} from "../support/memory-calls.ts";
+import { answered, learned } from "../support/memory-calls.ts";
 import {
   accepted,
-  begun,
+  cancelRequest,
   client,
-  ended,
   execution,
   failure,
-  fakeClock,
+  fakeTimers,
   install,
   isPending,
   learn,
@@ -27,6 +18,7 @@ import {
   server,
   useMemoryServer,
 } from "../support/memory-session.ts";
+import { begun, description, ended, errorAndReady, executed, loginAnswer } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -50,7 +42,7 @@ test("an abort settles at once, cancels on a second socket, and the next call wa
   await expect(query).rejects.toMatchObject({ name: "AbortError", code: "ABORTED", cause: "why", retryable: false });
   const next = client.query("select n");
   const cancel = await cancelRequest();
-  session.send(canceled());
+  session.send(errorAndReady("57014"));
   const flight = session.flight();
   expect(await isPending(flight)).toBe(true);
   cancel.peer.end();
@@ -76,7 +68,7 @@ async function describedBesideAborted(text: string) {
 
 test("a cancel that hits a Describe of the next call makes the client repeat it", async () => {
   const { session, next, cancel } = await describedBesideAborted("select m");
-  session.send(canceled());
+  session.send(errorAndReady("57014"));
   cancel.peer.end();
   await learned(session, next);
 });
@@ -86,7 +78,7 @@ test("a cancel that hits the driver's own catalog query makes the client repeat 
   const mood = { name: "n", oid: 20001, size: 4 };
   session.send(description([mood]));
   expect(await session.flight()).toEqual(["Query"]);
-  session.send(canceled());
+  session.send(errorAndReady("57014"));
   cancel.peer.end();
   expect(await session.flight()).toEqual(["Query"]);
   const type = wire.dataRow([Buffer.from('[[20001,"e","mood",[0],[]]]')]);
@@ -119,7 +111,7 @@ test("no cancel is sent once the operation has ended", async () => {
 });
 
 test("a connection whose server ignores the cancel is closed after two seconds", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const query = failure(client.query("select n", { timeout: 20 }));
   await learn(await letIn());
   await clock.pass(20);
@@ -135,11 +127,11 @@ test("a connection whose server ignores the cancel is closed after two seconds",
   expect(await isPending(another)).toBe(true);
   await clock.pass(1);
   const session = await another;
-  letInNow(session);
+  session.send(loginAnswer());
   await answered(session, next);
 });
 
-const answersTo = { "its rows": executed, "the cancel": canceled, nothing: () => Buffer.alloc(0) };
+const answersTo = { "its rows": executed, "the cancel": () => errorAndReady("57014"), nothing: () => Buffer.alloc(0) };
 
 // A cancel that is late hits the next call, unless the session ends first.
 test.each<[by: keyof typeof answersTo, socket: "is reset" | "stays open", wait: number, isKept: boolean]>([
@@ -151,7 +143,7 @@ test.each<[by: keyof typeof answersTo, socket: "is reset" | "stays open", wait: 
 ])(
   "a call ended by %s, and the cancel's socket %s: after %d ms the session is kept: %s",
   async (by, socket, wait, isKept) => {
-    using clock = fakeClock();
+    using clock = fakeTimers();
     const session = await letInKnowing();
     const abort = new AbortController();
     const call = client.query("select n", { signal: abort.signal });

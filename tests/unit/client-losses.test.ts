@@ -1,26 +1,35 @@
 // Connections that end, over sockets in memory: what a call, a transaction and the next call report.
 import { describe, expect, test } from "vitest";
 import type { PgzError } from "../../js/util/errors.ts";
-import { answered, answeredNext, executed, learned, refuseLogin } from "../support/memory-calls.ts";
+import { answered, answeredNext, learned } from "../support/memory-calls.ts";
 import {
   accepted,
-  begun,
   client,
   execution,
   failure,
   isPending,
   learn,
   letIn,
+  letInByPooler,
   letInKnowing,
   newClient,
   newServer,
   quiet,
-  rows,
-  type Session,
-  shutdown,
+  refuseLogin,
   useMemoryServer,
+  type Session,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, inside } from "../support/memory-transaction.ts";
+import { answers } from "../support/memory-transaction.ts";
+import {
+  begun,
+  completeAndReady,
+  executed,
+  executedInside,
+  loginAnswer,
+  ran,
+  rows,
+  shutdown,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -136,7 +145,7 @@ describe("a session that ends instead of the first answer", () => {
     await ends(session);
     const next = await letIn();
     expect(await next.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
-    next.send(BEGUN, ...inside(4, 6));
+    next.send(ran("BEGIN"), executedInside(4, 6));
     await answers(next, "COMMIT");
     expect(await reading).toEqual([{ n: 4 }, { n: 5 }]);
     expect(client.stats().errors).toBe(0);
@@ -157,9 +166,7 @@ describe("a session that ends instead of the first answer", () => {
     await ends(simple);
     await expect(call).rejects.toMatchObject({ code: "57P01", retryable: false });
     const query = client.query("select n");
-    const pooled = await accepted();
-    await pooled.flight();
-    pooled.send(wire.authenticationOk(), wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
+    const pooled = await letInByPooler();
     await ends(pooled);
     await expect(query).rejects.toMatchObject({ code: "57P01", retryable: false });
   });
@@ -185,14 +192,14 @@ const transactions = {
 test.each(["transaction", "cursor"] as const)(
   "a %s whose session ends before COMMIT is answered rejects with that error, and after the answer it is committed",
   async (how) => {
-    for (const answer of [[], [wire.commandComplete("COMMIT"), wire.readyForQuery()]]) {
+    for (const answer of [[], [completeAndReady("COMMIT")]]) {
       const session = await letInKnowing();
       const outcome = transactions[how]().then(
         () => "committed",
         (error: PgzError) => error.code,
       );
       await session.flight();
-      session.send(BEGUN, ...inside(0));
+      session.send(ran("BEGIN"), executedInside(0));
       expect(await session.flight()).toEqual(["Query"]);
       session.send(...answer, shutdown());
       expect(await outcome).toBe(answer.length ? "committed" : "57P01");
@@ -228,11 +235,7 @@ describe("a connection that ends with its login, before any call was sent", () =
     const session = await accepted();
     await session.flight();
     // All in one chunk.
-    session.send(
-      ...[wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9))],
-      ...[wire.parameterStatus("integer_datetimes", "on"), wire.readyForQuery()],
-      ...[wire.commandComplete("SET"), wire.readyForQuery()],
-    );
+    session.send(loginAnswer(), completeAndReady("SET"));
   }
 
   test("is made once more", async () => {

@@ -2,21 +2,17 @@
 // rows are out before an error.
 import { expect, test } from "vitest";
 import {
-  begun,
   client,
-  division,
-  ended,
-  fakeClock,
-  int4,
+  fakeTimers,
   isPending,
   learn,
   letIn,
   newClient,
   openStream,
   quiet,
-  rows,
   useMemoryServer,
 } from "../support/memory-session.ts";
+import { begun, division, ended, executed, rows } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -50,7 +46,7 @@ test("rows that grow when decoded wait for their consumer, a few megabytes at a 
   expect(session.peer.reads).toBe(reads);
   const next = client.query("select n");
   await session.flight();
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1]), rows(7, 8), ended(1));
+  session.send(executed(7));
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
@@ -65,7 +61,7 @@ test("an error after CommandComplete, for example of a deferred constraint, reje
 });
 
 test("rows that arrive slowly wait for flushInterval, not for flushBytes", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   newClient({ flushInterval: 100 });
   const { session, reader } = await openStream(1);
   await reader.read();

@@ -4,31 +4,32 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { Client, connect, createClient } from "../../js/api/client.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
-import {
-  answered,
-  cancelRequest,
-  description,
-  executed,
-  letInNow,
-  refuseLogin,
-  runs,
-} from "../support/memory-calls.ts";
+import { answered, runs } from "../support/memory-calls.ts";
+import { gate } from "../support/memory-pool.ts";
 import {
   accepted,
+  cancelRequest,
   client,
   execution,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   letIn,
   letInKnowing,
   newClient,
   otherClient,
-  shutdown,
+  refuseLogin,
   useMemoryServer,
 } from "../support/memory-session.ts";
 import { answers, running } from "../support/memory-transaction.ts";
-import { gate } from "../support/memory-pool.ts";
+import {
+  completeAndReady,
+  description,
+  executed,
+  loginAnswer,
+  notified,
+  shutdown,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -91,7 +92,7 @@ test("an early query is sent after the password, before the server has accepted 
   await session.flight();
   session.send(wire.authentication(3));
   expect(await session.flight()).toEqual(["PasswordMessage", "Parse", "Describe", "Sync"]);
-  letInNow(session);
+  session.send(loginAnswer());
   session.send(description());
   await answered(session, query);
 });
@@ -164,7 +165,7 @@ test("connect resolves with the client after the login, and rejects if the serve
   const session = await accepted();
   await session.flight();
   expect(await isPending(connecting)).toBe(true);
-  letInNow(session);
+  session.send(loginAnswer());
   const made = await connecting;
   expect(made).toBeInstanceOf(Client);
   expect(made.stats()).toMatchObject({ state: "idle", queries: 0 });
@@ -184,7 +185,7 @@ test("connect waits for the whole login, even if a query could be sent before it
   session.send(wire.authentication(3));
   await session.message();
   expect(await isPending(connecting)).toBe(true);
-  letInNow(session);
+  session.send(loginAnswer());
   await (await connecting).close();
 });
 
@@ -234,7 +235,7 @@ test("disposing closes the client, and closing twice is the same as closing once
 
 test("calls in flight have 400 ms to finish after close, and later calls are refused", async () => {
   const session = await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const [first, second] = [client.query("select n"), failure(client.query("select n"))];
   const closing = client.close();
   await expect(client.query("select n")).rejects.toMatchObject(closed);
@@ -251,7 +252,7 @@ test("calls in flight have 400 ms to finish after close, and later calls are ref
 
 test("close resolves as soon as the last call is over, and without calls it sets no timer", async () => {
   const session = await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const call = client.query("select n");
   const closing = client.close();
   await runs(session);
@@ -263,7 +264,7 @@ test("close resolves as soon as the last call is over, and without calls it sets
 });
 
 test("close ends a connect in progress and the calls that wait for it", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const call = failure(client.query("select n"));
   const session = await accepted();
   await session.flight();
@@ -277,7 +278,7 @@ test("close ends a connect in progress and the calls that wait for it", async ()
 
 test("a call that moves to another session during close ends with the same deadline", async () => {
   const session = await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const call = failure(client.query("select n"));
   await session.flight();
   const closing = client.close();
@@ -296,7 +297,7 @@ test("a call that moves to another session during close ends with the same deadl
 
 test("a call that waits for its turn ends with close, without a new connection", async () => {
   const session = await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const calls = [client.query("select n"), client.simple("select 1")].map(failure);
   await session.flight();
   const closing = client.close();
@@ -314,10 +315,10 @@ test("a listener is independent of its client and continues after the client's e
   const pending = client.listen("jobs");
   const session = await letIn();
   await session.flight();
-  session.send(wire.commandComplete("LISTEN"), wire.readyForQuery());
+  session.send(completeAndReady("LISTEN"));
   const listener = await pending;
   await client.close();
-  session.send(wire.message("A", wire.int32(9), Buffer.from("jobs\0seven\0")));
+  session.send(notified("seven"));
   expect((await listener[Symbol.asyncIterator]().next()).value).toMatchObject({ payload: "seven" });
   await listener.close();
 });

@@ -6,9 +6,9 @@ import type { Session as OpenSession } from "../../js/session/session.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
 import { copyIn } from "../../js/statement/copy.ts";
 import { PIECE } from "../../js/util/limits.ts";
-import { complete, failed } from "../support/memory-answers.ts";
-import { asked, copyInResponse, IN } from "../support/memory-copy.ts";
+import { asked, IN } from "../support/memory-copy.ts";
 import { newServer, quiet, useMemoryServer } from "../support/memory-session.ts";
+import { completeAndReady, copyInResponse, errorAndReady } from "../support/server-messages.ts";
 import { slowSockets, written, type SlowSocket } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
@@ -45,7 +45,7 @@ test("a source is asked for more once the socket has taken the previous piece", 
   }
   expect(await written(session)).toEqual(["CopyDone"]);
   socket.goOn();
-  session.send(complete("COPY 2"));
+  session.send(completeAndReady("COPY 2"));
   expect(await call).toEqual({ command: "COPY", rowCount: 2 });
 });
 
@@ -55,7 +55,7 @@ test("the server's error is received while the server takes no data, and the sou
   // The notice before the error must not make the reader wait for the write.
   session.send(wire.noticeResponse({ S: "NOTICE", V: "NOTICE", C: "00000", M: "soon" }));
   await quiet();
-  session.send(failed("22P02"));
+  session.send(errorAndReady("22P02"));
   await expect(call).rejects.toMatchObject({ code: "22P02" });
   expect(seen).toEqual({ asked: 0, isLeft: true });
 });

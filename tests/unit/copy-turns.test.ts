@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FakeClock } from "../support/fake-clock.ts";
 import { client, isPending, letIn, quiet, useMemoryServer, type Session } from "../support/memory-session.ts";
+import { completeAndReady } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -50,6 +51,6 @@ test.each([
   }
   expect(count).toBe(turns);
   expect(await sent).toBe(PIECES * (64 << 10));
-  session.send(wire.commandComplete("COPY 1"), wire.readyForQuery());
+  session.send(completeAndReady("COPY 1"));
   await call;
 });

@@ -1,31 +1,30 @@
 // COPY on one connection (js/statement/copy.ts), over sockets in memory: what is sent, which error the call has, and
 // that the connection can be used afterwards. copy-socket.test.ts has sockets that take data slowly.
 import { expect, test } from "vitest";
-import { canceled, complete, failed, query } from "../support/memory-answers.ts";
+import { allOf, asked, askedForData, copiesAgain, dataOf, IN, OUT, watched } from "../support/memory-copy.ts";
 import {
-  allOf,
-  asked,
-  askedForData,
-  copiesAgain,
+  acceptCancel,
+  accepted,
+  client,
+  isPending,
+  letIn,
+  letInByPooler,
+  newClient,
+  queryText,
+  quiet,
+  useMemoryServer,
+} from "../support/memory-session.ts";
+import {
+  completeAndReady,
   copyData,
   copyInResponse,
   copyOutResponse,
-  dataOf,
-  IN,
-  OUT,
-  watched,
-} from "../support/memory-copy.ts";
-import {
-  accepted,
-  client,
+  description,
+  errorAndReady,
+  errorResponse,
   int4,
-  isPending,
-  letIn,
-  newClient,
-  quiet,
   rows,
-  useMemoryServer,
-} from "../support/memory-session.ts";
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -38,10 +37,10 @@ const columns = wire.rowDescription([int4]);
 const wrong = { name: "UsageError", code: "COPY_NEEDS_COPY_CALL" };
 
 test.each([
-  ["copyFrom", "a command", [complete("SET")], false],
-  ["copyTo", "a command", [complete("SET")], false],
-  ["copyFrom", "rows and their end", [columns, rows(1, 2), complete("SELECT 1")], false],
-  ["copyTo", "rows and their end", [columns, rows(1, 2), complete("SELECT 1")], false],
+  ["copyFrom", "a command", [completeAndReady("SET")], false],
+  ["copyTo", "a command", [completeAndReady("SET")], false],
+  ["copyFrom", "rows and their end", [columns, rows(1, 2), completeAndReady("SELECT 1")], false],
+  ["copyTo", "rows and their end", [columns, rows(1, 2), completeAndReady("SELECT 1")], false],
   ["copyFrom", "endless rows", [columns, rows(1, 2)], true],
   ["copyTo", "endless rows", [columns, rows(1, 2)], true],
   ["copyFrom", "data", [copyOutResponse(), copyData("a\n")], true],
@@ -58,8 +57,8 @@ test.each([
     await call;
     expect(told).toEqual(way === "copyTo" ? [] : ["left"]);
     if (isCancelled) {
-      await canceled();
-      session.send(failed("57014"));
+      await acceptCancel();
+      session.send(errorAndReady("57014"));
     }
     await copiesAgain(session);
   },
@@ -73,7 +72,7 @@ test("copyTo of a COPY FROM is refused with CopyFail, without a cancel", async (
   await expect(call).rejects.toMatchObject(wrong);
   expect(await dataOf(session)).toMatchObject({ data: "", end: "CopyFail" });
   const cancel = accepted();
-  session.send(failed("57014"));
+  session.send(errorAndReady("57014"));
   await copiesAgain(session);
   expect(await isPending(cancel)).toBe(true);
 });
@@ -83,7 +82,7 @@ test("copyTo of a COPY FROM is refused with CopyFail, without a cancel", async (
 test("an error directly after CopyInResponse leaves the source unread, and nothing is sent", async () => {
   const { stream, told } = watched("a");
   const { call, session } = await asked(stream);
-  session.send(copyInResponse(), failed("53100"));
+  session.send(copyInResponse(), errorAndReady("53100"));
   await expect(call).rejects.toMatchObject({ name: "PostgresError", code: "53100" });
   expect(told).toEqual(["left"]);
   await copiesAgain(session);
@@ -104,7 +103,7 @@ test.each([
   const { end, words } = await dataOf(session);
   expect([end, words]).toEqual(["CopyFail", "The source of the data failed, so nothing was stored.\0"]);
   expect(await isPending(call)).toBe(true);
-  session.send(failed("57014"));
+  session.send(errorAndReady("57014"));
   await expect(call).rejects.toMatchObject({ ...error, ...(cause && { cause }) });
   await copiesAgain(session);
 });
@@ -114,7 +113,7 @@ test("an error of the server takes precedence over an error that the source make
   const next = () => new Promise<never>((_, reject) => (fail = reject));
   const { call, session } = await askedForData({ [Symbol.asyncIterator]: () => ({ next }) });
   await quiet();
-  session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "53100", M: "no" }));
+  session.send(errorResponse("53100"));
   await quiet();
   fail(new Error("mine"));
   await quiet();
@@ -146,8 +145,8 @@ test("an abort ends the data and cancels the source", async () => {
   await quiet();
   expect(told).toEqual(["asked", "asked", "left"]);
   expect((await dataOf(session)).end).toMatch(/^Copy(Done|Fail)$/);
-  await canceled();
-  session.send(failed("57014"));
+  await acceptCancel();
+  session.send(errorAndReady("57014"));
   await copiesAgain(session);
 });
 
@@ -158,10 +157,10 @@ test("an abort before the server has answered sends no data", async () => {
   abort.abort();
   await expect(call).rejects.toMatchObject({ code: "ABORTED" });
   expect(told).toEqual(["left"]);
-  await canceled();
+  await acceptCancel();
   session.send(copyInResponse());
   expect(await dataOf(session)).toMatchObject({ data: "", end: "CopyFail" });
-  session.send(failed("57014"));
+  session.send(errorAndReady("57014"));
   await copiesAgain(session);
 });
 
@@ -181,8 +180,8 @@ test.each([
   await expect(call).rejects.toMatchObject({ code: "ABORTED" });
   // At once, not after the server has sent something.
   expect((await session.message())?.name).toMatch(/^Copy(Done|Fail)$/);
-  await canceled();
-  session.send(failed("57014"));
+  await acceptCancel();
+  session.send(errorAndReady("57014"));
   await copiesAgain(session);
 });
 
@@ -192,23 +191,23 @@ test("a text that may be two statements is parsed by the server first, and does 
   const refused = client.copyFrom("copy t from stdin; drop table t", "a");
   const session = await letIn();
   expect(await session.flight()).toEqual(describing);
-  session.send(failed("42601"));
+  session.send(errorAndReady("42601"));
   await expect(refused).rejects.toMatchObject({ code: "42601" });
   const read = client.copyTo("copy t to stdout; select 1");
   expect(await session.flight()).toEqual(describing);
-  session.send(failed("42601"));
+  session.send(errorAndReady("42601"));
   await expect(read).rejects.toMatchObject({ code: "42601" });
 
   for (const asksFirst of [true, false]) {
     const call = client.copyFrom("copy t from stdin delimiter '\\';'", "a");
     if (asksFirst) {
       expect(await session.flight()).toEqual(describing);
-      session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
+      session.send(description([]));
     }
     expect(await session.flight()).toEqual(["Query"]);
     session.send(copyInResponse());
     await dataOf(session);
-    session.send(complete("COPY 1"));
+    session.send(completeAndReady("COPY 1"));
     await call;
   }
 });
@@ -219,8 +218,8 @@ test("in a transaction BEGIN is sent first and alone, and COPY is not sent if BE
       text ? await tx.copyFrom(text, "a") : await allOf(tx.copyToRows("select n from t")),
     );
     const session = await letIn();
-    expect(await query(session)).toBe("BEGIN");
-    session.send(failed("25006"));
+    expect(await queryText(session)).toBe("BEGIN");
+    session.send(errorAndReady("25006"));
     await expect(transaction).rejects.toMatchObject({ code: "25006" });
     await copiesAgain(session);
     await client.close();
@@ -235,8 +234,7 @@ test.each([
   const reading = allOf(client.copyToRows("select n from t"));
   const session = await letIn();
   await session.flight();
-  session.send(wire.parseComplete(), wire.parameterDescription([...parameters]), wire.rowDescription([...columns]));
-  session.send(wire.readyForQuery());
+  session.send(description([...columns], [...parameters]));
   const message = expect.stringContaining(word);
   await expect(reading).rejects.toMatchObject({ name: "UsageError", code: "INVALID_QUERY", message });
   await copiesAgain(session);
@@ -244,25 +242,22 @@ test.each([
 
 // -- poolers ---------------------------------------------------------------------------------------------------------
 
-/** Accepts the next session as a pooler: its process id is impossible on Linux. */
-async function letInByPooler() {
-  const session = await accepted();
-  await session.flight();
-  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-  session.send(wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
-  return session;
-}
-
 const begins = copyInResponse();
 const ends = copyOutResponse();
 
 // Only a pooler may lose count of the answers, and only after the client has sent data.
 test.each([
-  ["through a pooler a COPY FROM that fails after its data began", letInByPooler, [begins], failed("22P02"), "lost"],
-  ["through a pooler a COPY FROM that fails before its data", letInByPooler, [], failed("22P02"), "idle"],
-  ["through a pooler a COPY FROM that succeeds", letInByPooler, [begins], complete("COPY 1"), "idle"],
-  ["through a pooler a COPY TO that fails", letInByPooler, [ends], failed("22012"), "idle"],
-  ["without a pooler a COPY FROM that fails", letIn, [begins], failed("22P02"), "idle"],
+  [
+    "through a pooler a COPY FROM that fails after its data began",
+    letInByPooler,
+    [begins],
+    errorAndReady("22P02"),
+    "lost",
+  ],
+  ["through a pooler a COPY FROM that fails before its data", letInByPooler, [], errorAndReady("22P02"), "idle"],
+  ["through a pooler a COPY FROM that succeeds", letInByPooler, [begins], completeAndReady("COPY 1"), "idle"],
+  ["through a pooler a COPY TO that fails", letInByPooler, [ends], errorAndReady("22012"), "idle"],
+  ["without a pooler a COPY FROM that fails", letIn, [begins], errorAndReady("22P02"), "idle"],
 ] as const)("%s leaves its connection in this state", async (_, next, answer, end, state) => {
   const call = (answer[0] === ends ? client.copyTo(OUT) : client.copyFrom(IN, "a")).catch(() => {});
   const session = await next();

@@ -2,26 +2,35 @@
 // and the outcome of both when the cursor is left, fails, or loses its connection.
 import { beforeEach, expect, test } from "vitest";
 import type { PgzError } from "../../js/util/errors.ts";
-import { canceled, complete, failed, query } from "../support/memory-answers.ts";
 import {
+  acceptCancel,
   accepted,
-  begun,
   client,
   execution,
-  fakeClock,
+  fakeTimers,
   isPending,
   letIn,
   letInKnowing,
   newClient,
   newServer,
+  queryText,
   quiet,
-  rows,
-  shutdown,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { BEGUN, error } from "../support/memory-transaction.ts";
-import * as wire from "../support/wire.mjs";
+import {
+  begun,
+  completeAndReady,
+  ended,
+  errorAndReady,
+  executed,
+  executedInside,
+  fatal,
+  ran,
+  rows,
+  shutdown,
+  suspended,
+} from "../support/server-messages.ts";
 
 useMemoryServer();
 // With a named statement a flight would lack Parse.
@@ -29,8 +38,6 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const opening = ["Parse", "Bind", "Execute", ...execution];
 const fetching = ["Execute", "Sync"];
-const suspended = () => Buffer.concat([wire.message("s"), wire.readyForQuery("T")]);
-const atEnd = (count: number, status: "T" | "I" = "T") => complete(`SELECT ${count}`, status);
 
 type Batches = AsyncGenerator<{ n: number }[], void, undefined>;
 
@@ -48,7 +55,7 @@ async function open(
 /** The same, with the first batch read and more rows possible. */
 async function begin(options?: object) {
   const { session, batches, first } = await open(options);
-  session.send(BEGUN, begun(), rows(0, 2), suspended());
+  session.send(ran("BEGIN"), begun(), rows(0, 2), suspended());
   expect((await first).value).toEqual([{ n: 0 }, { n: 1 }]);
   return { session, batches };
 }
@@ -56,7 +63,7 @@ async function begin(options?: object) {
 async function goesOn(session: Session): Promise<void> {
   const call = client.query("select n");
   expect(await session.flight()).toEqual(execution);
-  session.send(begun(), rows(7, 8), atEnd(1, "I"));
+  session.send(executed(7));
   expect((await call).rows).toEqual([{ n: 7 }]);
 }
 
@@ -68,9 +75,9 @@ test("a cursor that is left reports the rows of all batches, rolls back, and wai
   session.send(rows(2, 4), suspended());
   expect((await second).value).toEqual([{ n: 2 }, { n: 3 }]);
   const leaving = batches.return();
-  expect(await query(session)).toBe("ROLLBACK");
+  expect(await queryText(session)).toBe("ROLLBACK");
   expect(await isPending(leaving)).toBe(true);
-  session.send(complete("ROLLBACK"));
+  session.send(completeAndReady("ROLLBACK"));
   await leaving;
   expect(ends).toMatchObject([{ rows: 4, error: undefined }]);
   await goesOn(session);
@@ -87,7 +94,7 @@ test("a connection that is lost between two batches frees the client at once if 
   const next = client.query("select n");
   const other = await letIn();
   expect(await other.flight()).toEqual(execution);
-  other.send(begun(), rows(7, 8), atEnd(1, "I"));
+  other.send(executed(7));
   expect((await next).rows).toEqual([{ n: 7 }]);
   await expect(batches.next()).rejects.toMatchObject({ code: "CONNECTION_LOST", committed: true });
 });
@@ -104,9 +111,9 @@ test("a session that ends instead of the first answer had not begun, so the curs
   session.send(shutdown());
   const next = await letIn();
   expect(await next.flight()).toEqual(opening);
-  next.send(BEGUN, begun(), rows(4, 5), atEnd(1));
-  expect(await query(next)).toBe("COMMIT");
-  next.send(complete("COMMIT"));
+  next.send(ran("BEGIN"), executedInside(4));
+  expect(await queryText(next)).toBe("COMMIT");
+  next.send(completeAndReady("COMMIT"));
   expect((await first).value).toEqual([{ n: 4 }]);
 });
 
@@ -118,13 +125,13 @@ test.each([
   ],
   ["a cut", (session: Session) => session.peer.reset(), { code: "CONNECTION_LOST", retryable: false }],
   ["a farewell", (session: Session) => session.send(shutdown()), { code: "57P01", retryable: false }],
-  ["a retryable farewell", (session: Session) => session.send(error("57P05", "FATAL")), { code: "57P05" }],
+  ["a retryable farewell", (session: Session) => session.send(fatal("57P05")), { code: "57P05" }],
 ])(
   "%s in place of COMMIT's answer fails the cursor, which may have committed and runs nowhere else",
   async (_, end, facts) => {
     const { session, first } = await open();
-    session.send(BEGUN, begun(), rows(0, 1), atEnd(1));
-    expect(await query(session)).toBe("COMMIT");
+    session.send(ran("BEGIN"), executedInside(0));
+    expect(await queryText(session)).toBe("COMMIT");
     const another = accepted();
     end(session);
     await expect(Promise.race([first, another])).rejects.toMatchObject(facts);
@@ -140,9 +147,9 @@ test.each([
   const { session, batches } = await begin();
   const last = batches.next();
   expect(await session.flight()).toEqual(fetching);
-  session.send(rows(2, 3), atEnd(1));
-  expect(await query(session)).toBe("COMMIT");
-  session.send(...(isAnswered ? [complete("COMMIT")] : []), shutdown());
+  session.send(rows(2, 3), ended(1, "T"));
+  expect(await queryText(session)).toBe("COMMIT");
+  session.send(...(isAnswered ? [completeAndReady("COMMIT")] : []), shutdown());
   if (!isAnswered) return expect(last).rejects.toMatchObject({ code: "57P01", committed: true, retryable: false });
   expect((await last).value).toEqual([{ n: 2 }]);
   expect((await batches.next()).done).toBe(true);
@@ -158,7 +165,7 @@ test("invalid input before anything is sent is the cursor's error, and nothing i
 });
 
 test("a silent server holds up neither the error nor a loop that is left", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { batches, session } = await begin({ timeout: 100 });
   const second = batches.next().catch((error: unknown) => error);
   await session.flight();
@@ -175,12 +182,12 @@ test("an abort while a batch is in flight cancels the batch, and then the transa
   await session.flight();
   abort.abort();
   await expect(second).rejects.toMatchObject({ code: "ABORTED", committed: true });
-  await canceled();
-  const next = query(session);
+  await acceptCancel();
+  const next = queryText(session);
   expect(await isPending(next)).toBe(true);
-  session.send(failed("57014", "E"));
+  session.send(errorAndReady("57014", "E"));
   expect(await next).toBe("ROLLBACK");
-  session.send(complete("ROLLBACK"));
+  session.send(completeAndReady("ROLLBACK"));
   await goesOn(session);
 });
 
@@ -194,7 +201,7 @@ async function inTransaction<T>(work: (batches: Batches, session: Session) => Pr
     return work(tx.cursor<{ n: number }>("select n", 2) as Batches, session);
   });
   expect(await session.flight()).toEqual(opening);
-  session.send(BEGUN, begun(), rows(9, 10), atEnd(1));
+  session.send(ran("BEGIN"), executedInside(9));
   return transaction.catch((error: unknown) => error as PgzError);
 }
 
@@ -207,9 +214,9 @@ test("invalid input in a user's transaction leaves the transaction unchanged", a
     return tx.query("select n");
   });
   expect(await session.flight()).toEqual(opening);
-  session.send(BEGUN, begun(), rows(9, 10), atEnd(1));
-  expect(await query(session)).toBe("COMMIT");
-  session.send(complete("COMMIT"));
+  session.send(ran("BEGIN"), executedInside(9));
+  expect(await queryText(session)).toBe("COMMIT");
+  session.send(completeAndReady("COMMIT"));
   expect((await transaction).rows).toEqual([{ n: 9 }]);
 });
 
@@ -221,10 +228,10 @@ test("a cursor that failed in a user's transaction leaves no portal to close", a
     await first;
     const second = batches.next();
     expect(await session.flight()).toEqual(fetching);
-    session.send(failed("22012", "E"));
-    void query(session).then((text) => {
+    session.send(errorAndReady("22012", "E"));
+    void queryText(session).then((text) => {
       expect(text).toBe("ROLLBACK");
-      session.send(complete("ROLLBACK"));
+      session.send(completeAndReady("ROLLBACK"));
     });
     await second;
   });

@@ -4,42 +4,40 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { Call } from "../../js/session/call.ts";
 import { sql } from "../../js/statement/sql.ts";
 import {
-  behindPrelude,
-  checked,
-  described,
-  failed,
-  firstFlight,
-  missesTypes,
-  over,
-  says,
-  texts,
-} from "../support/first-runs.ts";
-import {
   answer,
-  cancelled,
-  done,
-  firstItem,
+  behindPrelude,
+  described,
+  firstFlight,
   firstRun,
-  firstWhole,
   nextIsDescribed,
   nextRunsFirst,
   outcome,
-  ran,
-  refused,
-  shape,
-  whole,
 } from "../support/flights.ts";
 import {
+  acceptCancel,
   client,
   execution,
-  int4,
   isPending,
   letIn,
   newClient,
   useMemoryServer,
-  type Session,
 } from "../support/memory-session.ts";
-import { written } from "../support/slow-socket.ts";
+import {
+  completeAndReady,
+  description,
+  ended,
+  errorAndReady,
+  executed,
+  firstBegun,
+  firstExecuted,
+  firstItem,
+  int4,
+  missesTypes,
+  ran,
+  says,
+  textRows,
+} from "../support/server-messages.ts";
+import { answerWrite } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -54,18 +52,12 @@ const types = { mood: (text: string) => text.toUpperCase() };
 
 /** The answer to a first run with one row of this column. */
 const wholeOf = (column: typeof int4, value: string) =>
-  Buffer.concat([checked([column]), wire.bindComplete(), texts(value), over(1)]);
+  Buffer.concat([firstBegun([column]), textRows(value), ended(1)]);
 
 /** The answers to a first run whose check misses this type. In a transaction: BEGIN has run. */
 const misses = (oid: number, isBegun = false) => [
   ...[wire.closeComplete(), ...(isBegun ? [ran("BEGIN")] : []), missesTypes([oid], isBegun ? "E" : "I")],
 ];
-
-/** Expects this write, and answers it. */
-async function write(session: Session, names: readonly string[], ...messages: Uint8Array[]): Promise<void> {
-  expect(await written(session)).toEqual(names);
-  if (messages.length > 0) session.send(...messages);
-}
 
 // -- pipelining ------------------------------------------------------------------------------------------------------
 
@@ -77,7 +69,7 @@ test("first runs are pipelined, and each reports the length of its text and valu
     await firstRun(session);
     // The values take a count of formats, a count of values, and the length of each.
     expect(said.mock.calls).toEqual([["select $1".length + 2 + 2 + 4 + 3], ["select n".length + 2 + 2]]);
-    session.send(checked([int4], [25]), wire.bindComplete(), texts("1"), over(1), firstWhole("2"));
+    session.send(firstBegun([int4], [25]), textRows("1"), ended(1), firstExecuted("2"));
     expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
   } finally {
     said.mockRestore();
@@ -92,8 +84,8 @@ test("no call is sent after a first run with BEGIN, because it could run outside
   expect(await isPending(second)).toBe(true);
   session.send(firstItem("1", "BEGIN"));
   expect(await second).toEqual(described);
-  session.send(refused("42P01", "E"));
-  await answer(session, ["Query"], done("ROLLBACK"));
+  session.send(errorAndReady("42P01", "E"));
+  await answer(session, ["Query"], completeAndReady("ROLLBACK"));
   expect(await transaction).toMatchObject({ code: "42P01" });
 });
 
@@ -108,7 +100,7 @@ test.each([
   async (_, column, definition, text, value) => {
     const call = client.query("select m");
     const session = await firstRun(undefined, ...misses(column.oid));
-    await write(session, ["Query", ...firstFlight], says(definition), wholeOf(column, text));
+    await answerWrite(session, ["Query", ...firstFlight], says(definition), wholeOf(column, text));
     expect((await call).rows).toEqual([{ [column.name]: value }]);
     await nextRunsFirst(session);
   },
@@ -117,7 +109,7 @@ test.each([
 test("if the look-up before the run fails, it is repeated after the run, whose rows have waited", async () => {
   const call = client.query("select c");
   const session = await firstRun(undefined, ...misses(20_002));
-  await write(session, ["Query", ...firstFlight], failed("55P03"), wholeOf(pair, "(1)"));
+  await answerWrite(session, ["Query", ...firstFlight], errorAndReady("55P03"), wholeOf(pair, "(1)"));
   await answer(session, ["Query"], says(PAIR));
   expect((await call).rows).toEqual([{ c: { a: 1 } }]);
 });
@@ -126,9 +118,9 @@ test("a transaction that began with the first run is rolled back and begins agai
   const transaction = client.transaction((tx) => tx.query("select m"));
   const session = await letIn();
   await answer(session, behindPrelude, ...misses(20_001, true));
-  await write(session, ["Query"], done("ROLLBACK"));
-  await write(session, ["Query", ...behindPrelude], says(MOOD), firstItem("sad", "BEGIN", [mood]));
-  await answer(session, ["Query"], done("COMMIT"));
+  await answerWrite(session, ["Query"], completeAndReady("ROLLBACK"));
+  await answerWrite(session, ["Query", ...behindPrelude], says(MOOD), firstItem("sad", "BEGIN", [mood]));
+  await answer(session, ["Query"], completeAndReady("COMMIT"));
   expect((await transaction).rows).toEqual([{ m: "sad" }]);
 });
 
@@ -137,8 +129,8 @@ test("the names in `types` are looked up after the missing types, and the statem
   const session = await letIn();
   await answer(session, ["Query"], says(NAMES));
   await firstRun(session, ...misses(20_001));
-  await write(session, ["Query"], says(MOOD));
-  await write(session, ["Query"], says(NAMES));
+  await answerWrite(session, ["Query"], says(MOOD));
+  await answerWrite(session, ["Query"], says(NAMES));
   await firstRun(session, wholeOf(mood, "sad"));
   expect((await call).rows).toEqual([{ m: "SAD" }]);
 });
@@ -147,12 +139,12 @@ test("if first runs were given up meanwhile, the statement is described after th
   const calls = [client.query("select m"), client.query("select n")];
   const session = await firstRun();
   const checks = [wire.closeComplete(), wire.parseComplete(), wire.parseComplete(), wire.bindComplete()];
-  const settings = failed("22P02", 'invalid input syntax for type integer: "pgz-edge: settings"');
+  const settings = errorAndReady("22P02", "I", { M: 'invalid input syntax for type integer: "pgz-edge: settings"' });
   await firstRun(session, ...misses(20_001), ...checks, settings);
   const answers = new Map([
     ["Query", says(MOOD)],
-    [described.join(), shape()],
-    [execution.join(), whole(5)],
+    [described.join(), description()],
+    [execution.join(), executed(5)],
   ]);
   for (const _ of "12345") session.send(answers.get((await session.flight()).join())!);
   expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
@@ -169,8 +161,8 @@ test("a call that ends during the type look-up is over, and its statement does n
   await answer(session, ["Query"]);
   abort.abort();
   expect(await call).toMatchObject({ code: "ABORTED" });
-  await cancelled();
-  session.send(failed("57014"));
+  await acceptCancel();
+  session.send(errorAndReady("57014"));
   await nextRunsFirst(session);
 });
 
@@ -181,7 +173,7 @@ test("a call that ends while its transaction is rolled back looks nothing up", a
   await answer(session, behindPrelude, ...misses(20_001, true));
   await answer(session, ["Query"]);
   abort.abort();
-  session.send(done("ROLLBACK"));
+  session.send(completeAndReady("ROLLBACK"));
   expect(await transaction).toMatchObject({ code: "ABORTED" });
   await nextRunsFirst(session);
 });
@@ -192,7 +184,7 @@ test("a value that does not fit the server's description rejects the call, and n
   newClient({ firstRun: "describe", prepare: "unnamed" });
   const call = outcome(client.query(sql`select ${"x"}`));
   const session = await letIn();
-  await answer(session, described, shape([int4], [23]));
+  await answer(session, described, description([int4], [23]));
   expect(await call).toMatchObject({ code: "INVALID_PARAMETER" });
   await nextIsDescribed(session);
 });

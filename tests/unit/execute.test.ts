@@ -2,21 +2,20 @@
 // decision of its state, and what is not sent once a call has ended. execution-state.test.ts has the decisions.
 import { beforeEach, expect, test } from "vitest";
 import type { Retry } from "../../js/util/observer.ts";
-import { answer, behindBegin, done, outcome, ran, refused, whole } from "../support/flights.ts";
+import { answer, behindBegin, outcome } from "../support/flights.ts";
 import {
   accepted,
-  begun,
   client,
   execution,
-  fakeClock,
+  fakeTimers,
   isPending,
   letInKnowing,
   newClient,
   quiet,
-  rows,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { begun, completeAndReady, errorAndReady, executed, ran, rows } from "../support/server-messages.ts";
 
 useMemoryServer();
 // With a named statement a flight would lack Parse.
@@ -25,7 +24,7 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 /** Checks that the next statement to be sent is that of a new call. */
 async function nextRuns(session: Session): Promise<void> {
   const next = client.query("select n");
-  await answer(session, execution, whole(4));
+  await answer(session, execution, executed(4));
   expect((await next).rows).toEqual([{ n: 4 }]);
 }
 
@@ -35,50 +34,50 @@ test("no call is sent before the answer to BEGIN", async () => {
   await answer(session, behindBegin);
   const second = session.flight();
   expect(await isPending(second)).toBe(true);
-  session.send(ran("BEGIN"), whole(4, 1, "T"));
+  session.send(ran("BEGIN"), executed(4, 5, "T"));
   expect(await second).toEqual(execution);
-  session.send(whole(5, 1, "T"));
-  await answer(session, ["Query"], done("COMMIT"));
+  session.send(executed(5, 6, "T"));
+  await answer(session, ["Query"], completeAndReady("COMMIT"));
   expect((await transaction).map((result) => result.rows)).toEqual([[{ n: 4 }], [{ n: 5 }]]);
 });
 
 test("rows of a failed run are not mixed with those of the next run", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   newClient({ prepare: "unnamed", retryOnSerialization: true });
   const session = await letInKnowing();
   const call = client.query("select n");
-  await answer(session, execution, begun(), rows(1, 3), refused("40001"));
+  await answer(session, execution, begun(), rows(1, 3), errorAndReady("40001"));
   await clock.pass(20);
-  await answer(session, execution, whole(3));
+  await answer(session, execution, executed(3));
   expect((await call).rows).toEqual([{ n: 3 }]);
 });
 
 // -- pauses ----------------------------------------------------------------------------------------------------------
 
 test("a conflict is retried after a pause, as often as the option says, and the observer is told", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const told: Retry[] = [];
   newClient({ prepare: "unnamed", retryOnSerialization: 3, observer: { onRetry: (event) => void told.push(event) } });
   const session = await letInKnowing();
   const call = outcome(client.query("select n"));
   for (const attempt of [1, 2]) {
-    await answer(session, execution, begun(), refused("40001"));
+    await answer(session, execution, begun(), errorAndReady("40001"));
     await quiet();
     expect(told.map((each) => [each.attempt, each.error.code])[attempt - 1]).toEqual([attempt, "40001"]);
     await clock.pass(told[attempt - 1]!.delayMs + 1);
   }
-  await answer(session, execution, begun(), refused("40001"));
+  await answer(session, execution, begun(), errorAndReady("40001"));
   expect(await call).toMatchObject({ code: "40001" });
   expect(told.length).toBe(2);
 });
 
 test("a call that ends in its pause sends nothing more", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   newClient({ prepare: "unnamed", retryOnSerialization: true });
   const session = await letInKnowing();
   const abort = new AbortController();
   const call = outcome(client.query("select n", { signal: abort.signal }));
-  await answer(session, execution, begun(), refused("40001"));
+  await answer(session, execution, begun(), errorAndReady("40001"));
   await quiet();
   abort.abort();
   expect(await call).toMatchObject({ code: "ABORTED" });
@@ -100,12 +99,12 @@ test("a statement that a cancel for another call has hit runs again, once that c
   expect(await aborted).toMatchObject({ code: "ABORTED" });
   const cancel = await accepted();
   await cancel.flight();
-  session.send(whole(1), begun(), refused("57014"));
+  session.send(executed(1), begun(), errorAndReady("57014"));
   const again = session.flight();
   expect(await isPending(again)).toBe(true);
   cancel.peer.end();
   expect(await again).toEqual(execution);
-  session.send(whole(2));
+  session.send(executed(2));
   expect((await hit).rows).toEqual([{ n: 2 }]);
   // This is not reported as a failure of the call.
   expect(told).toEqual([]);
@@ -119,7 +118,7 @@ test("a call that ends while it waits for that cancel does not run again", async
   aborts[0]!.abort();
   const cancel = await accepted();
   await cancel.flight();
-  session.send(whole(1), begun(), refused("57014"));
+  session.send(executed(1), begun(), errorAndReady("57014"));
   await quiet();
   aborts[1]!.abort();
   cancel.peer.end();

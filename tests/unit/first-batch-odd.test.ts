@@ -2,18 +2,23 @@
 // (js/statement/first-batch.ts), over sockets in memory: what is then described and run, and what is remembered. The
 // answers of SPQR's router are those that it gave to this driver (SPQR of August 2026 over PostgreSQL 18 and 15).
 import { beforeEach, expect, test } from "vitest";
-import { behindPrelude, checked, described } from "../support/first-runs.ts";
-import { answer, ending, firstItem, nextIsDescribed, nextRunsFirst, shape } from "../support/flights.ts";
-import { client, execution, int4, letIn, newClient, useMemoryServer, type Session } from "../support/memory-session.ts";
+import { answer, behindPrelude, described, nextIsDescribed, nextRunsFirst } from "../support/flights.ts";
+import { client, execution, letIn, newClient, useMemoryServer, type Session } from "../support/memory-session.ts";
+import {
+  description,
+  errorWithoutV,
+  executedWithoutRows,
+  firstBegun,
+  firstItem,
+  int4,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ firstRun: "text" }));
 
-/** An error of a server that does not send the severity twice. */
-const failing = (C: string, M = "no", S = "ERROR") => wire.errorResponse({ S, C, M });
 const first = () => firstItem("1", "BEGIN");
-const succeeds = () => [first(), firstItem("2"), ending("COMMIT")];
+const succeeds = () => [first(), firstItem("2"), executedWithoutRows("COMMIT")];
 
 /** Sends a batch of two new statements, on the next session or on this one, and answers it. */
 async function sent(
@@ -30,7 +35,7 @@ async function sent(
 
 /** Expects that two statements are described, and then run without rows. */
 async function answersDescribedBatch(session: Session): Promise<void> {
-  for (const _ of "12") await answer(session, described, shape());
+  for (const _ of "12") await answer(session, described, description());
   await session.flight();
   const rowless = [wire.bindComplete(), wire.rowDescription([int4], [1]), wire.commandComplete("SELECT 0")];
   session.send(...rowless, ...rowless, wire.readyForQuery());
@@ -42,8 +47,8 @@ test.each([
 ] as const)(
   "a batch whose items are all refused before they run, %s, is described, even if COMMIT succeeds",
   async (_, status) => {
-    const refusal = [failing("08P01"), wire.readyForQuery(status)];
-    const { call, session } = await sent(undefined, ...refusal, ...refusal, ending("COMMIT"));
+    const refusal = [errorWithoutV("08P01"), wire.readyForQuery(status)];
+    const { call, session } = await sent(undefined, ...refusal, ...refusal, executedWithoutRows("COMMIT"));
     await answersDescribedBatch(session);
     await call;
   },
@@ -58,8 +63,8 @@ test.each([
 const withoutSavepoint = (status: "I" | "T" | "E", tag: string, code = "SPQRU") =>
   sent(
     undefined,
-    ...[first(), wire.closeComplete(), failing(code, "unknown transaction statement kind: 6")],
-    ...[wire.readyForQuery(status), ending(tag)],
+    ...[first(), wire.closeComplete(), errorWithoutV(code, "unknown transaction statement kind: 6")],
+    ...[wire.readyForQuery(status), executedWithoutRows(tag)],
   );
 
 test.each([
@@ -93,16 +98,16 @@ test("after an error that ends the transaction, a batch of which a later item ha
   const call = client.batch(["select n", "select m", "select o"]);
   const session = await letIn();
   for (const _ of "1234") await session.flight();
-  session.send(first(), wire.closeComplete(), failing("SPQRU"), wire.readyForQuery());
-  session.send(firstItem("3"), ending("COMMIT"));
+  session.send(first(), wire.closeComplete(), errorWithoutV("SPQRU"), wire.readyForQuery());
+  session.send(firstItem("3"), executedWithoutRows("COMMIT"));
   await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
 });
 
 test("a first item whose failure ends the transaction fails alone, and nothing is committed", async () => {
   const { call } = await sent(
     undefined,
-    ...[checked([int4], [], "BEGIN"), wire.bindComplete(), failing("22012"), wire.readyForQuery()],
-    ...[wire.closeComplete(), failing("SPQRU"), wire.readyForQuery(), ending("COMMIT")],
+    ...[firstBegun([int4], [], "BEGIN"), errorWithoutV("22012"), wire.readyForQuery()],
+    ...[wire.closeComplete(), errorWithoutV("SPQRU"), wire.readyForQuery(), executedWithoutRows("COMMIT")],
   );
   const error = await call.catch((reason: unknown) => reason);
   expect(error).toMatchObject({ code: "22012", batch: { index: 0, rolledBack: [], skipped: [1] } });
@@ -112,7 +117,8 @@ test("a first item whose failure ends the transaction fails alone, and nothing i
 // -- lost connections ------------------------------------------------------------------------------------------------
 
 /** PgBouncer with `pool_mode = statement`. */
-const noTransactions = () => failing("08P01", "transaction blocks not allowed in statement pooling mode", "FATAL");
+const noTransactions = () =>
+  errorWithoutV("08P01", "transaction blocks not allowed in statement pooling mode", "FATAL");
 
 test("after a pooler refused a batch's BEGIN, the next batch is described, and single statements are not", async () => {
   const refusal = await sent(undefined, wire.closeComplete(), noTransactions());

@@ -3,34 +3,22 @@
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import { CANCEL_DEADLINE } from "../../js/util/limits.ts";
-import { behindPrelude, checked, described, over, texts } from "../support/first-runs.ts";
 import {
   answer,
   behindBegin,
-  boundRow,
-  cancelled,
-  done,
-  ending,
-  error,
-  firstItem,
+  behindPrelude,
+  described,
   firstRun,
-  firstWhole,
   isDescribed,
   nextIsDescribed,
   outcome,
-  ran,
-  refused,
-  row,
-  shape,
-  whole,
 } from "../support/flights.ts";
 import {
+  acceptCancel,
   accepted,
-  begun,
   client,
   execution,
-  fakeClock,
-  int4,
+  fakeTimers,
   isPending,
   letIn,
   newClient,
@@ -38,6 +26,24 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import {
+  begun,
+  boundRow,
+  checked,
+  completeAndReady,
+  description,
+  ended,
+  errorAndReady,
+  executed,
+  executedWithoutRows,
+  firstBegun,
+  firstExecuted,
+  firstItem,
+  int4,
+  ran,
+  row,
+  textRows,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -47,9 +53,7 @@ beforeEach(() => newClient(OPTIONS));
 
 /** The answer to the first item, with one row. Later ones: `firstItem`. */
 const first = (value: string) => firstItem(value, "BEGIN");
-/** The answer to an item up to its rows. */
-const bound = () => Buffer.concat([checked([int4], [], "SAVEPOINT"), wire.bindComplete()]);
-const skipped = () => refused("25P02", "E");
+const skipped = () => errorAndReady("25P02", "E");
 
 /** Accepts the next session, on which a batch of `count` items is sent, and answers it. */
 async function sent(count: number, ...messages: Uint8Array[]): Promise<Session> {
@@ -69,7 +73,7 @@ async function failure(...messages: Uint8Array[]): Promise<unknown> {
 /** Returns a session on which "select a" is known. */
 async function knowingA(): Promise<Session> {
   const learning = client.query("select a");
-  const session = await firstRun(undefined, firstWhole("1"));
+  const session = await firstRun(undefined, firstExecuted("1"));
   await learning;
   return session;
 }
@@ -89,11 +93,11 @@ async function behindKnown() {
 
 test("BEGIN, a savepoint for each further item and COMMIT are one write, and make statements known", async () => {
   const call = client.batch(["select a", "select b", "select c"]);
-  const session = await sent(3, first("1"), firstItem("2"), firstItem("3"), ending("COMMIT"));
+  const session = await sent(3, first("1"), firstItem("2"), firstItem("3"), executedWithoutRows("COMMIT"));
   expect(await call).toMatchObject([1, 2, 3].map((n) => ({ rows: [{ n }], rowCount: 1, command: "SELECT" })));
   expect((await call)[0]!.fields).toMatchObject([{ name: "n", typeOid: 23 }]);
   const next = client.query("select b");
-  await answer(session, execution, whole(4));
+  await answer(session, execution, executed(4));
   expect((await next).rows).toEqual([{ n: 4 }]);
   // Known statements need no savepoint.
   const known = client.batch(["select a", "select b"]);
@@ -117,12 +121,12 @@ test("the statements before the items are named by their places", async () => {
 
 test("counts need no rows, and as bytes each item has its own", async () => {
   const counted = client.batch(["select a", "select b"], { results: "count" });
-  await sent(2, first("1"), firstItem("2"), ending("COMMIT"));
+  await sent(2, first("1"), firstItem("2"), executedWithoutRows("COMMIT"));
   expect(await counted).toEqual([1, 2].map(() => ({ command: "SELECT", rowCount: 1 })));
   await client.close();
   newClient(OPTIONS);
   const bytes = client.batch(["select a", "select b"], { results: "ndjson" });
-  await sent(2, first("1"), firstItem("2"), ending("COMMIT"));
+  await sent(2, first("1"), firstItem("2"), executedWithoutRows("COMMIT"));
   const results = (await bytes) as { bytes: Uint8Array; fields: readonly { name: string }[] }[];
   expect(results.map((one) => new TextDecoder().decode(one.bytes))).toEqual(['{"n":1}\n', '{"n":2}\n']);
   expect(results.map(({ fields }) => fields.map(({ name }) => name))).toEqual([["n"], ["n"]]);
@@ -133,7 +137,7 @@ test("a statement that is known by then is bound without a Parse", async () => {
   const call = client.batch(["select a", "select b"]);
   await answer(session, behindBegin);
   expect((await session.flight()).slice(-3)).toEqual(["Bind", "Execute", "Sync"]);
-  await answer(session, execution, ran("BEGIN"), whole(2, 1, "T"), firstItem("3"), ending("COMMIT"));
+  await answer(session, execution, ran("BEGIN"), executed(2, 3, "T"), firstItem("3"), executedWithoutRows("COMMIT"));
   expect((await call).map((one) => one.rows)).toEqual([[{ n: 2 }], [{ n: 3 }]]);
 });
 
@@ -143,14 +147,14 @@ test("an item without columns has no fields", async () => {
   const described = checked([int4], [], "BEGIN");
   expect(described.subarray(-columns.length)).toEqual(columns);
   const begins = [described.subarray(0, -columns.length), none, wire.bindComplete()];
-  await sent(1, ...begins, done("INSERT 0 1", "T"), ending("COMMIT"));
+  await sent(1, ...begins, completeAndReady("INSERT 0 1", "T"), executedWithoutRows("COMMIT"));
   expect(await call).toEqual([{ command: "INSERT", rowCount: 1, bytes: new Uint8Array(), fields: [] }]);
 });
 
 test("each known item keeps its own values", async () => {
   const known = (value: string) => sql`select ${value}::text`;
   const learning = client.query(known("zero"));
-  const session = await firstRun(undefined, checked([int4], [25]), wire.bindComplete(), texts("1"), over(1));
+  const session = await firstRun(undefined, firstBegun([int4], [25]), textRows("1"), ended(1));
   await learning;
   const call = outcome(client.batch([known("one"), "select b", known("two")]));
   const binds: string[] = [];
@@ -167,7 +171,7 @@ test("each known item keeps its own values", async () => {
 test.each([25, 1])("a batch of %i items is not described first", async (count) => {
   const call = client.batch(Array.from({ length: count }, (_, n) => `select ${n}`));
   const later = Array.from({ length: count - 1 }, (_, n) => firstItem(`${n + 1}`));
-  await sent(count, first("0"), ...later, ending("COMMIT"));
+  await sent(count, first("0"), ...later, executedWithoutRows("COMMIT"));
   expect((await call).map((one) => one.rows)).toEqual(Array.from({ length: count }, (_, n) => [{ n }]));
 });
 
@@ -207,22 +211,28 @@ const none = { index: undefined, rolledBack: [], skipped: [] };
 test.each([
   [
     "a COMMIT that rolls back without a failed item is no single item's failure",
-    [first("1"), firstItem("2"), ending("ROLLBACK")],
+    [first("1"), firstItem("2"), executedWithoutRows("ROLLBACK")],
     { code: "TRANSACTION_ROLLED_BACK", batch: both, transaction: undefined },
   ],
   [
     "an error after COMMIT is no single item's failure, and all items are committed",
-    [first("1"), firstItem("2"), ...committing, wire.commandComplete("COMMIT"), refused("53200")],
+    [first("1"), firstItem("2"), ...committing, wire.commandComplete("COMMIT"), errorAndReady("53200")],
     { code: "53200", batch: none, transaction: "committed" },
   ],
   [
     "an item fails alone if the transaction is committed after its failure",
-    [first("1"), bound(), refused("22012", "T"), ending("COMMIT")],
+    [first("1"), firstBegun([int4], [], "SAVEPOINT"), errorAndReady("22012", "T"), executedWithoutRows("COMMIT")],
     { code: "22012", batch: { ...none, index: 1 }, transaction: "committed" },
   ],
   [
     "a BEGIN that is refused is the error, and no item runs outside of a transaction",
-    [wire.closeComplete(), refused("25006"), wire.closeComplete(), refused("25P01"), ending("COMMIT")],
+    [
+      wire.closeComplete(),
+      errorAndReady("25006"),
+      wire.closeComplete(),
+      errorAndReady("25P01"),
+      executedWithoutRows("COMMIT"),
+    ],
     { code: "25006", batch: { index: 0, rolledBack: [], skipped: [1] } },
   ],
 ])("%s", async (_, answers, facts) => {
@@ -231,25 +241,31 @@ test.each([
 });
 
 test("after an item that commits by itself, a later failure does not make the batch run again", async () => {
-  const committed = [wire.parseComplete(), wire.bindComplete(), wire.noData(), done("COMMIT")];
+  const committed = executedWithoutRows("COMMIT");
   const learning = client.query("commit");
   const session = await letIn();
-  await answer(session, described, shape([]));
-  await answer(session, execution, ...committed);
+  await answer(session, described, description([]));
+  await answer(session, execution, committed);
   await learning;
   const call = outcome(client.batch(["commit", "select a"]));
   for (const _ of "123") await session.flight();
-  session.send(ran("BEGIN"), ...committed, wire.closeComplete(), refused("25P01"), ending("COMMIT"));
+  session.send(ran("BEGIN"), committed, wire.closeComplete(), errorAndReady("25P01"), committed);
   expect(await call).toMatchObject({ code: "25P01", transaction: "committed" });
 });
 
 test("a check that fails rolls the whole batch back, and then all of it is described", async () => {
   const call = client.batch(["select a", "select b"]);
   const session = await sent(2, wire.closeComplete(), ran("BEGIN"), wire.parseComplete(), wire.parseComplete());
-  session.send(wire.bindComplete(), refused("22P02", "E"), wire.closeComplete(), skipped(), ending("ROLLBACK"));
+  session.send(
+    wire.bindComplete(),
+    errorAndReady("22P02", "E"),
+    wire.closeComplete(),
+    skipped(),
+    executedWithoutRows("ROLLBACK"),
+  );
   for (const _ of "12") {
     expect((await session.flight()).filter((name) => name !== "Close")).toEqual(described);
-    session.send(shape());
+    session.send(description());
   }
   const begins = (await session.flight()).includes("Parse") ? [begun, row] : [boundRow];
   for (const n of [1, 2]) session.send(...begins.map((each) => each(n)));
@@ -264,25 +280,38 @@ test.each([
   ["that another session cancelled", "57014", false],
 ])("a known item, %s, fails before Bind", async (_, code, isRepeated) => {
   const { session, call } = await behindKnown();
-  session.send(firstItem("2", "BEGIN"), ran("SAVEPOINT"), refused(code, "E"), skipped(), ending("ROLLBACK"));
+  session.send(
+    firstItem("2", "BEGIN"),
+    ran("SAVEPOINT"),
+    errorAndReady(code, "E"),
+    skipped(),
+    executedWithoutRows("ROLLBACK"),
+  );
   if (isRepeated) return isDescribed(session, call);
   expect(await call).toMatchObject({ code, batch: { index: 1, rolledBack: [0], skipped: [2] } });
 });
 
 test("a failure after Bind, or of a known item's BEGIN, is the batch's error", async () => {
   const { session, call } = await behindKnown();
-  session.send(first("2"), ran("SAVEPOINT"), begun(), refused("42P01", "E"), skipped(), ending("ROLLBACK"));
+  session.send(
+    first("2"),
+    ran("SAVEPOINT"),
+    begun(),
+    errorAndReady("42P01", "E"),
+    skipped(),
+    executedWithoutRows("ROLLBACK"),
+  );
   expect(await call).toMatchObject({ code: "42P01", batch: { index: 1, rolledBack: [0], skipped: [2] } });
   const begins = outcome(client.batch(["select a", "select d"]));
   for (const _ of "123") await session.flight();
-  session.send(refused("42501"), wire.closeComplete(), refused("25P01"), ending("COMMIT"));
+  session.send(errorAndReady("42501"), wire.closeComplete(), errorAndReady("25P01"), executedWithoutRows("COMMIT"));
   expect(await begins).toMatchObject({ code: "42501", batch: { index: 0, rolledBack: [], skipped: [1] } });
 });
 
 test("rows that cannot be read fail the batch, which is committed", async () => {
   const record = { name: "r", oid: 2249, size: -1 };
   const call = outcome(client.batch(["select a", "select r", "select c"]));
-  await sent(3, first("1"), firstItem("(1)", "SAVEPOINT", [record]), firstItem("3"), ending("COMMIT"));
+  await sent(3, first("1"), firstItem("(1)", "SAVEPOINT", [record]), firstItem("3"), executedWithoutRows("COMMIT"));
   expect(await call).toMatchObject({
     code: "RECORD_NEEDS_DESCRIBE",
     batch: { index: 1, rolledBack: [], skipped: [] },
@@ -291,13 +320,13 @@ test("rows that cannot be read fail the batch, which is committed", async () => 
 });
 
 test("duplicate column names fail a batch of bytes, whose items are all cancelled in a bounded time", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const call = outcome(client.batch(["select a", "select b"], { results: "ndjson", duplicates: "error" }));
   const twice = checked([int4, int4], [], "BEGIN");
   const session = await sent(2, twice, wire.bindComplete(), wire.dataRow([null, null]));
   expect(await call).toMatchObject({ code: "DUPLICATE_COLUMN" });
-  await cancelled();
-  session.send(refused("57014", "E"));
+  await acceptCancel();
+  session.send(errorAndReady("57014", "E"));
   await quiet();
   expect(client.stats().state).toBe("busy");
   // The second item's cancel is never answered.
@@ -314,13 +343,13 @@ test("a call that ends during its batch cancels it, and its transaction is rolle
   expect(await call).toMatchObject({ code: "ABORTED" });
   const cancel = await accepted();
   await cancel.flight();
-  session.send(firstItem("2"), ...committing, refused("57014", "E"));
+  session.send(firstItem("2"), ...committing, errorAndReady("57014", "E"));
   // A cancel that is still in flight could hit the ROLLBACK.
   const rollback = session.flight();
   expect(await isPending(rollback)).toBe(true);
   cancel.peer.end();
   expect(await rollback).toEqual(["Query"]);
-  session.send(done("ROLLBACK"));
+  session.send(completeAndReady("ROLLBACK"));
   await quiet();
   expect(client.stats().state).toBe("idle");
 });
@@ -328,9 +357,9 @@ test("a call that ends during its batch cancels it, and its transaction is rolle
 // Found by the simulator: the next call then ran in the failed transaction.
 test("a batch whose COMMIT was cancelled is rolled back before the next call", async () => {
   const call = outcome(client.batch(["select a", "select b"]));
-  const session = await sent(2, first("1"), firstItem("2"), ...committing, error("57014"), wire.readyForQuery("E"));
+  const session = await sent(2, first("1"), firstItem("2"), ...committing, errorAndReady("57014", "E"));
   const next = client.exec("deallocate all");
-  await answer(session, ["Query"], done("ROLLBACK"));
+  await answer(session, ["Query"], completeAndReady("ROLLBACK"));
   expect(await call).toMatchObject({ code: "57014", batch: both });
   await answer(session, described);
   await client.close();

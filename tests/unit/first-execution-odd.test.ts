@@ -3,14 +3,10 @@
 // immudb and of SPQR's router are those that they gave to this driver, message by message (immudb 1.11.1, SPQR of
 // August 2026 over PostgreSQL 18 and 15).
 import { beforeEach, expect, test } from "vitest";
-import { behindPrelude, described, texts } from "../support/first-runs.ts";
-import { answer, behindBegin, done, firstRun, nextIsDescribed, ran, shape } from "../support/flights.ts";
+import { answer, behindBegin, behindPrelude, described, firstRun, nextIsDescribed } from "../support/flights.ts";
 import {
-  begun,
   client,
-  ended,
   execution,
-  int4,
   letIn,
   newClient,
   otherClient,
@@ -18,6 +14,16 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import {
+  begun,
+  completeAndReady,
+  description,
+  ended,
+  errorWithoutV,
+  int4,
+  ran,
+  textRows,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -29,18 +35,15 @@ beforeEach(() => {
   newClient(place());
 });
 
-/** An error of a server that does not send the severity twice. */
-const failing = (C: string, M = "no", S = "ERROR") => wire.errorResponse({ S, C, M });
-const fatal = (C: string) => failing(C, "no", "FATAL");
 const [closed, parsed] = [wire.closeComplete(), wire.parseComplete()];
 const checkPasses = () => Buffer.concat([parsed, wire.bindComplete(), wire.commandComplete("SELECT 0")]);
 /** The statement's own answers: an INSERT, or rows of one int4 column. */
 const inserted = () =>
-  Buffer.concat([wire.parameterDescription([]), wire.noData(), wire.bindComplete(), done("INSERT 0 1")]);
-const rows = (...values: string[]) =>
+  Buffer.concat([wire.parameterDescription([]), wire.noData(), wire.bindComplete(), completeAndReady("INSERT 0 1")]);
+const selected = (...values: string[]) =>
   Buffer.concat([
     ...[wire.parameterDescription([]), wire.rowDescription([int4]), wire.bindComplete()],
-    ...[texts(...values), done(`SELECT ${values.length}`)],
+    ...[textRows(...values), completeAndReady(`SELECT ${values.length}`)],
   ]);
 
 /** How each of these servers answers the first run of an INSERT. */
@@ -52,16 +55,16 @@ const conversations: Record<string, Buffer[]> = {
       M: "found an unknown message type on the wire",
       H: "submitted message is not yet implemented",
     }),
-    ...[parsed, parsed, wire.bindComplete(), texts(null), wire.commandComplete("ok")],
-    ...[wire.parameterDescription([]), wire.rowDescription([]), wire.bindComplete(), done("INSERT 0 0")],
+    ...[parsed, parsed, wire.bindComplete(), textRows(null), wire.commandComplete("ok")],
+    ...[wire.parameterDescription([]), wire.rowDescription([]), wire.bindComplete(), completeAndReady("INSERT 0 0")],
   ],
   "SPQR's router, which answers the check with its words": [
-    ...[closed, parsed, parsed, wire.bindComplete(), texts("pgz-edge: settings"), wire.commandComplete("SELECT 1")],
+    ...[closed, parsed, parsed, wire.bindComplete(), textRows("pgz-edge: settings"), wire.commandComplete("SELECT 1")],
     inserted(),
   ],
   "a server that runs on behind a check that fails": [
-    ...[closed, parsed, failing("42883", "no such function"), failing("26000", "no such statement")],
-    ...[failing("34000", "no such portal"), inserted()],
+    ...[closed, parsed, errorWithoutV("42883", "no such function"), errorWithoutV("26000", "no such statement")],
+    ...[errorWithoutV("34000", "no such portal"), inserted()],
   ],
   "a server that does not answer Close": [parsed, checkPasses(), inserted()],
   "a server that describes its answers unasked": [
@@ -71,8 +74,8 @@ const conversations: Record<string, Buffer[]> = {
 };
 
 /** Expects that the statement is described first, and then runs without rows. */
-async function runsDescribed(session: Session): Promise<void> {
-  await answer(session, described, shape());
+async function describesInstead(session: Session): Promise<void> {
+  await answer(session, described, description());
   await answer(session, execution, begun(), ended(0));
 }
 
@@ -80,14 +83,14 @@ async function runsDescribed(session: Session): Promise<void> {
 async function isRemembered(): Promise<void> {
   await using other = otherClient(place());
   const call = other.query("select elsewhere");
-  await runsDescribed(await letIn());
+  await describesInstead(await letIn());
   expect((await call).rows).toEqual([]);
 }
 
 async function isNotRemembered(): Promise<void> {
   await using other = otherClient(place());
   const call = other.query("select elsewhere");
-  await firstRun(undefined, closed, parsed, checkPasses(), rows("1"));
+  await firstRun(undefined, closed, parsed, checkPasses(), selected("1"));
   expect((await call).rows).toEqual([{ n: 1 }]);
 }
 
@@ -96,7 +99,7 @@ test.each(Object.entries(conversations))("%s", async (_name, answers) => {
   const session = await firstRun(undefined, ...answers);
   expect(await insert).toMatchObject({ command: "INSERT" });
   const second = client.query("select n");
-  await runsDescribed(session);
+  await describesInstead(session);
   expect((await second).rows).toEqual([]);
   await isRemembered();
 });
@@ -106,11 +109,11 @@ test("from then on rows are requested as text, as by pg", async () => {
   const session = await firstRun(undefined, ...conversations["SPQR's router, which answers the check with its words"]!);
   await insert;
   const query = client.query("select n");
-  await answer(session, described, shape());
+  await answer(session, described, description());
   session.reader.push(Buffer.from((await session.peer.received())!));
   const [, bind] = [session.reader.next(), session.reader.next()];
   expect(bind).toMatchObject({ name: "Bind", body: Buffer.from([0, 0, 0, 0, 0, 0, 0, 1, 0, 0]) });
-  session.send(parsed, wire.bindComplete(), wire.rowDescription([int4]), texts("9"), done("SELECT 1"));
+  session.send(parsed, wire.bindComplete(), wire.rowDescription([int4]), textRows("9"), completeAndReady("SELECT 1"));
   expect((await query).rows).toEqual([{ n: 9 }]);
 });
 
@@ -118,8 +121,8 @@ test("the answers may be cut anywhere, and a row of the check may be long", asyn
   const query = client.query("select n");
   const session = await firstRun();
   const all = Buffer.concat([
-    ...[failing("08P01"), parsed, parsed, wire.bindComplete(), texts("x".repeat(300))],
-    ...[wire.commandComplete("ok"), rows("7", "8")],
+    ...[errorWithoutV("08P01"), parsed, parsed, wire.bindComplete(), textRows("x".repeat(300))],
+    ...[wire.commandComplete("ok"), selected("7", "8")],
   ]);
   for (let at = 0; at < all.length; at += 7) {
     session.send(all.subarray(at, at + 7));
@@ -129,12 +132,17 @@ test("the answers may be cut anywhere, and a row of the check may be long", asyn
 });
 
 test.each([
-  ...["08P01", "0A000", "XX000"].map((code) => [`a Close that is refused with ${code}`, [failing(code)]] as const),
-  ["a name that is taken because Close is unknown", [failing("08P01"), failing("42P05", "already present")]] as const,
+  ...["08P01", "0A000", "XX000"].map(
+    (code) => [`a Close that is refused with ${code}`, [errorWithoutV(code)]] as const,
+  ),
+  [
+    "a name that is taken because Close is unknown",
+    [errorWithoutV("08P01"), errorWithoutV("42P05", "already present")],
+  ] as const,
 ])("%s ran nothing, so the statement is described", async (_, answers) => {
   const query = client.query("select n");
   const session = await firstRun(undefined, ...answers, wire.readyForQuery());
-  await runsDescribed(session);
+  await describesInstead(session);
   expect((await query).rows).toEqual([]);
   await isRemembered();
 });
@@ -144,7 +152,7 @@ test.each(["57014", "53200"])(
   async (code) => {
     const query = client.query("select n");
     query.catch(() => {});
-    await firstRun(undefined, failing(code), wire.readyForQuery());
+    await firstRun(undefined, errorWithoutV(code), wire.readyForQuery());
     await expect(query).rejects.toMatchObject({ name: "PostgresError", code });
     await isNotRemembered();
   },
@@ -153,10 +161,10 @@ test.each(["57014", "53200"])(
 test("a BEGIN after a refused Close is sent again", async () => {
   const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
   const session = await letIn();
-  await answer(session, behindPrelude, failing("08P01"), wire.readyForQuery());
-  await answer(session, described, shape());
-  await answer(session, behindBegin, ran("BEGIN"), begun(), done("SELECT 0", "T"));
-  await answer(session, ["Query"], done("COMMIT"));
+  await answer(session, behindPrelude, errorWithoutV("08P01"), wire.readyForQuery());
+  await answer(session, described, description());
+  await answer(session, behindBegin, ran("BEGIN"), begun(), completeAndReady("SELECT 0", "T"));
+  await answer(session, ["Query"], completeAndReady("COMMIT"));
   await transaction;
 });
 
@@ -164,15 +172,15 @@ test("if the server continues after a refused BEGIN, the statement may have run 
   const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
   const session = await letIn();
   await session.flight();
-  session.send(closed, failing("0A000"), parsed, checkPasses(), rows());
+  session.send(closed, errorWithoutV("0A000"), parsed, checkPasses(), selected());
   await expect(transaction).rejects.toMatchObject({ code: "UNEXPECTED_MESSAGE", retryable: false });
 });
 
 test.each([
   ["ReadyForQuery too early", [wire.readyForQuery()]],
   ["a check that is not complete", [closed, parsed, parsed, wire.parameterDescription([])]],
-  ["rows that are not described", [closed, parsed, checkPasses(), texts("1")]],
-  ["a check that fails, and something that is bound", [closed, parsed, failing("42883"), wire.bindComplete()]],
+  ["rows that are not described", [closed, parsed, checkPasses(), textRows("1")]],
+  ["a check that fails, and something that is bound", [closed, parsed, errorWithoutV("42883"), wire.bindComplete()]],
   [
     "a description twice",
     [closed, parsed, checkPasses(), wire.parameterDescription([]), wire.parameterDescription([])],
@@ -191,7 +199,11 @@ test.each(
   (
     [
       ["the connection is lost", ({ peer }: Session) => peer.end(), "CONNECTION_LOST"],
-      ["the server refuses it for good", (session: Session) => session.send(fatal("08P01")), "08P01"],
+      [
+        "the server refuses it for good",
+        (session: Session) => session.send(errorWithoutV("08P01", "no", "FATAL")),
+        "08P01",
+      ],
     ] as const
   ).flatMap(([name, end, code]) => [
     [`if ${name} in the very first run, it is not repeated, and the next call describes`, end, code, false] as const,
@@ -201,7 +213,7 @@ test.each(
   let session: Session | undefined;
   if (hasSucceeded) {
     const first = client.query("select n");
-    session = await firstRun(undefined, closed, parsed, checkPasses(), rows("1"));
+    session = await firstRun(undefined, closed, parsed, checkPasses(), selected("1"));
     await first;
   }
   const insert = client.exec("insert into t values (1)");
@@ -213,7 +225,7 @@ test.each(
 });
 
 test.each([
-  ["a server that shuts down", { code: "57P01", retryable: false }, [closed, fatal("57P01")]],
+  ["a server that shuts down", { code: "57P01", retryable: false }, [closed, errorWithoutV("57P01", "no", "FATAL")]],
   [
     "malformed rows after correct messages",
     { name: "ProtocolError", code: "PROTOCOL_VIOLATION" },

@@ -6,30 +6,32 @@ import { sql } from "../../js/statement/sql.ts";
 import { MOST_HELD } from "../../js/util/limits.ts";
 import { FIRST_OF_A_DATABASE } from "../../js/values/oid.ts";
 import type { CoreConnection } from "../../js/wasm/boundary.ts";
-import { checked, failed, over, says, texts } from "../support/first-runs.ts";
+import { answer, firstRun, nextIsDescribed, nextRunsFirst, runsDescribed } from "../support/flights.ts";
 import {
-  answer,
-  cancelled,
-  firstRun,
-  nextIsDescribed,
-  nextRunsFirst,
-  runsDescribed,
-  whole,
-} from "../support/flights.ts";
-import {
+  acceptCancel,
   accepted,
   client,
   execution,
-  int4,
   isPending,
   letIn,
+  letInByPooler,
   newClient,
   otherClient,
   quiet,
-  shutdown,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import {
+  checked,
+  ended,
+  errorAndReady,
+  executed,
+  firstBegun,
+  int4,
+  says,
+  shutdown,
+  textRows,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -45,8 +47,6 @@ const moods = { name: "m", oid: 20_004, size: -1 };
 const record = { name: "r", oid: 2249, size: -1 };
 const PAIR = '[[20002,"c","pair",[23],["a"]]]';
 
-/** The answer up to the rows. */
-const bound = (...columns: (typeof int4)[]) => Buffer.concat([checked(columns), wire.bindComplete()]);
 /** A row of several columns, as text. */
 const row = (...cells: string[]) => wire.dataRow(cells.map((cell) => Buffer.from(cell)));
 
@@ -54,7 +54,7 @@ const row = (...cells: string[]) => wire.dataRow(cells.map((cell) => Buffer.from
 async function waiting(value = "(1)", options?: { signal: AbortSignal }) {
   const call = client.query("select c", options);
   call.catch(() => {});
-  const session = await firstRun(undefined, bound(pair), texts(value), over(1));
+  const session = await firstRun(undefined, firstBegun([pair]), textRows(value), ended(1));
   await answer(session, ["Query"]);
   return { call, session };
 }
@@ -85,10 +85,7 @@ test("behind a possible pooler the text is made unique, in each run", async () =
   for (const _ of "12") {
     newClient(OPTIONS);
     const call = client.query("select n").catch(() => {});
-    const session = await accepted();
-    await session.flight();
-    session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-    session.send(wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
+    const session = await letInByPooler();
     found.push(await textOf(session));
     session.peer.end();
     await call;
@@ -112,14 +109,14 @@ test("before the server is known there may be a pooler, so the statement gets a 
 
 test("one composite column makes whole rows wait for the catalog, and the statement is known then", async () => {
   const call = client.query("select n, c");
-  const session = await firstRun(undefined, bound(int4, pair), row("1", "(2)"), over(1));
+  const session = await firstRun(undefined, firstBegun([int4, pair]), row("1", "(2)"), ended(1));
   await answer(session, ["Query"]);
   expect(await isPending(call)).toBe(true);
   session.send(says(PAIR));
   expect(await call).toMatchObject({ rows: [{ n: 1, c: { a: 2 } }], rowCount: 1 });
   const again = client.query("select n, c");
   await answer(session, execution, wire.parseComplete(), wire.bindComplete());
-  session.send(wire.rowDescription([int4, pair], [1, 1]), over(0));
+  session.send(wire.rowDescription([int4, pair], [1, 1]), ended(0));
   await again;
 });
 
@@ -135,7 +132,7 @@ test.each([
     await learning.call;
   }
   const counted = client.exec("select c, 2");
-  await firstRun(session, bound(pair), texts("(1)"), over(1));
+  await firstRun(session, firstBegun([pair]), textRows("(1)"), ended(1));
   expect(await counted).toMatchObject({ rowCount: 1 });
 });
 
@@ -143,7 +140,7 @@ test("a value of a fixed-size type is its text, unless a parser may need the typ
   let session: Session | undefined;
   for (const encoded of [false, true]) {
     const call = encoded ? client.json("select t, m") : client.query("select t, m, 2");
-    session = await firstRun(session, bound(text, mood), row("x", "sad"), over(1));
+    session = await firstRun(session, firstBegun([text, mood]), row("x", "sad"), ended(1));
     const result = await call;
     const found = "rows" in result ? result.rows : JSON.parse(new TextDecoder().decode(result as Uint8Array));
     expect(found).toEqual([{ t: "x", m: "sad" }]);
@@ -151,7 +148,7 @@ test("a value of a fixed-size type is its text, unless a parser may need the typ
   const types = { mood: (value: string) => value.toUpperCase() };
   const parsed = client.query("select m", { types });
   await answer(session!, ["Query"], says('{"mood":20001}'));
-  await firstRun(session, bound(mood), texts("sad"), over(1));
+  await firstRun(session, firstBegun([mood]), textRows("sad"), ended(1));
   await answer(session!, ["Query"], says('[[20001,"e","mood",[0],[]]]'));
   // By now the name may mean another type.
   await answer(session!, ["Query"], says('{"mood":20001}'));
@@ -161,7 +158,7 @@ test("a value of a fixed-size type is its text, unless a parser may need the typ
 test("the lowest OID of a database's own types counts as such a type", async () => {
   const call = client.query("select c");
   const lowest = { ...pair, oid: FIRST_OF_A_DATABASE };
-  const session = await firstRun(undefined, bound(lowest), texts("(1)"), over(1));
+  const session = await firstRun(undefined, firstBegun([lowest]), textRows("(1)"), ended(1));
   await answer(session, ["Query"], says(`[[${FIRST_OF_A_DATABASE},"c","pair",[23],["a"]]]`));
   expect((await call).rows).toEqual([{ c: { a: 1 } }]);
 });
@@ -170,7 +167,7 @@ test("a cached type without a composite inside needs no further look-up, on any 
   const database = "first-execution";
   newClient({ ...OPTIONS, database });
   const learning = client.query("select m");
-  const session = await firstRun(undefined, bound(moods), texts("{sad}"), over(1));
+  const session = await firstRun(undefined, firstBegun([moods]), textRows("{sad}"), ended(1));
   await answer(session, ["Query"], says('[[20004,"A","_mood",[20001],[]],[20001,"e","mood",[0],[]]]'));
   expect((await learning).rows).toEqual([{ m: ["sad"] }]);
   await using other = otherClient({ ...OPTIONS, database });
@@ -179,7 +176,7 @@ test("a cached type without a composite inside needs no further look-up, on any 
     [other, undefined],
   ] as const) {
     const call = user.query(`select m, ${at ? 1 : 2}`);
-    await firstRun(at, bound(moods), texts("{glad}"), over(1));
+    await firstRun(at, firstBegun([moods]), textRows("{glad}"), ended(1));
     expect((await call).rows).toEqual([{ m: ["glad"] }]);
   }
 });
@@ -188,7 +185,7 @@ test("a type with a composite inside is looked up each time, because it may have
   let session: Session | undefined;
   for (const name of ["a", "b"]) {
     const call = client.query(`select c as ${name}`);
-    session = await firstRun(session, bound(pairs), texts('{"(1)"}'), over(1));
+    session = await firstRun(session, firstBegun([pairs]), textRows('{"(1)"}'), ended(1));
     await answer(session, ["Query"], says(`[[20003,"A","_pair",[20002],[]],[20002,"c","pair",[23],["${name}"]]]`));
     expect((await call).rows).toEqual([{ c: [{ [name]: 1 }] }]);
   }
@@ -222,8 +219,8 @@ test("a call that ends while its rows wait gets none, and the core drops them be
     expect(told).not.toContain("drop_held");
     abort.abort();
     await expect(call).rejects.toMatchObject({ code: "ABORTED", retryable: false });
-    await cancelled();
-    session.send(failed("57014"));
+    await acceptCancel();
+    session.send(errorAndReady("57014"));
     await quiet();
     expect(told).toContain("drop_held");
     await nextRunsFirst(session);
@@ -234,20 +231,20 @@ test("a call that ends while its rows wait gets none, and the core drops them be
 
 test("waiting rows are dropped if their statement fails, without a look-up", async () => {
   const call = client.query("select c");
-  const session = await firstRun(undefined, bound(pair), texts("(1)"), failed("22012"));
+  const session = await firstRun(undefined, firstBegun([pair]), textRows("(1)"), errorAndReady("22012"));
   await expect(call).rejects.toMatchObject({ code: "22012", committed: false });
   await nextRunsFirst(session);
 });
 
 test("too many waiting rows fail the call, and the next call describes", async () => {
   const call = client.query("select c");
-  const many = Buffer.concat(Array<Buffer>(17).fill(texts(`(${"1".repeat(MOST_HELD >> 4)})`)));
-  const session = await firstRun(undefined, bound(pair));
+  const many = Buffer.concat(Array<Buffer>(17).fill(textRows(`(${"1".repeat(MOST_HELD >> 4)})`)));
+  const session = await firstRun(undefined, firstBegun([pair]));
   session.send(many);
   await expect(call).rejects.toMatchObject({ name: "UsageError", code: "TYPES_NEED_DESCRIBE", retryable: false });
   await expect(call).rejects.toThrow("more than 4 MiB");
-  await cancelled();
-  session.send(failed("57014"));
+  await acceptCancel();
+  session.send(errorAndReady("57014"));
   await nextIsDescribed(session, "select c");
 });
 
@@ -256,9 +253,9 @@ test("no row with a record reaches a stream, which fails after its statement, an
   const ends = expect(opening).rejects.toMatchObject({
     ...{ name: "UsageError", code: "RECORD_NEEDS_DESCRIBE", retryable: false },
   });
-  const session = await firstRun(undefined, bound(record), texts("(1)", "(2)"));
+  const session = await firstRun(undefined, firstBegun([record]), textRows("(1)", "(2)"));
   expect(await isPending(opening)).toBe(true);
-  session.send(over(2));
+  session.send(ended(2));
   await ends;
   await nextRunsFirst(session);
   await nextIsDescribed(session, "select r");
@@ -268,9 +265,9 @@ const UNREADABLE = { code: "INVALID_VALUE", message: expect.stringContaining("Th
 
 test("a text that is invalid for its type is refused once the statement has run", async () => {
   const call = client.query("select n");
-  const session = await firstRun(undefined, bound(int4), texts("1", "odd"));
+  const session = await firstRun(undefined, firstBegun(), textRows("1", "odd"));
   expect(await isPending(call)).toBe(true);
-  session.send(texts("3"), over(3));
+  session.send(textRows("3"), ended(3));
   await expect(call).rejects.toMatchObject(UNREADABLE);
   await nextRunsFirst(session);
 });
@@ -285,9 +282,9 @@ test("an error about an unreadable text says whether its stream has shown rows",
   let session: Session | undefined;
   for (const isSeen of [true, false]) {
     const opening = client.stream(`select n, ${String(isSeen)}`);
-    session = await firstRun(session, bound(int4), ...(isSeen ? [texts("1")] : []));
+    session = await firstRun(session, firstBegun(), ...(isSeen ? [textRows("1")] : []));
     await quiet();
-    session.send(texts("odd"), over(2));
+    session.send(textRows("odd"), ended(2));
     const read = opening.then((stream) => new Response(stream).text());
     await expect(read).rejects.toMatchObject({ code: "INVALID_VALUE", committed: isSeen });
   }
@@ -301,8 +298,8 @@ test.each([
   ["another number of values", "08P01", true],
 ])("after the check and before Bind, %s leads to a run with the learned shape", async (_, code, hasValues) => {
   const call = client.query(hasValues ? sql`select ${"x"}` : "select n");
-  const session = await firstRun(undefined, checked([int4], hasValues ? [25] : []), failed(code));
-  await answer(session, execution, whole(5));
+  const session = await firstRun(undefined, checked([int4], hasValues ? [25] : []), errorAndReady(code));
+  await answer(session, execution, executed(5));
   expect((await call).rows).toEqual([{ n: 5 }]);
 });
 
@@ -311,21 +308,21 @@ test.each([
   ["text that is no SQL, with a value", sql`select from ${1}`, "42601", [wire.closeComplete()]],
   ["a value, where there is none", "select n", "22P02", [checked()]],
   ["a timeout", "select n", "57014", [checked()]],
-  ["a failure after Bind", "select n", "26000", [bound(int4)]],
-  ["a failure after rows", "select n", "22012", [bound(int4), texts("1")]],
-  ["a failure before rows that could not be read", "select r", "22012", [bound(record)]],
+  ["a failure after Bind", "select n", "26000", [firstBegun()]],
+  ["a failure after rows", "select n", "22012", [firstBegun(), textRows("1")]],
+  ["a failure before rows that could not be read", "select r", "22012", [firstBegun([record])]],
   ["a check that the server has no memory for", "select n", "53200", [wire.closeComplete(), wire.parseComplete()]],
 ])("%s is the call's error", async (_, query, code, answers) => {
   const call = client.query(query);
   call.catch(() => {});
-  const session = await firstRun(undefined, ...answers, failed(code));
+  const session = await firstRun(undefined, ...answers, errorAndReady(code));
   await expect(call).rejects.toMatchObject({ name: "PostgresError", code });
   await nextRunsFirst(session);
 });
 
 test("a statement whose check fails is described, and all others of its session from then on", async () => {
   const call = client.query("select n");
-  const session = await firstRun(undefined, wire.closeComplete(), wire.parseComplete(), failed("42883"));
+  const session = await firstRun(undefined, wire.closeComplete(), wire.parseComplete(), errorAndReady("42883"));
   await runsDescribed(session, call);
   await nextIsDescribed(session);
 });
@@ -334,13 +331,13 @@ test("if BEGIN before the statement fails, BEGIN's error is the call's, without 
   const transaction = client.transaction((tx) => tx.query("select n"));
   const session = await letIn();
   await session.flight();
-  session.send(wire.closeComplete(), failed("25006"));
+  session.send(wire.closeComplete(), errorAndReady("25006"));
   await expect(transaction).rejects.toMatchObject({ code: "25006" });
 });
 
 test("a lost connection does not fail a call whose rows a cap has already cut off", async () => {
   const cut = client.json("select n", { maxRows: 1, onLimit: "truncate" });
-  const session = await firstRun(undefined, bound(int4), texts("1", "2", "3"));
+  const session = await firstRun(undefined, firstBegun(), textRows("1", "2", "3"));
   await quiet();
   session.peer.end();
   expect(new TextDecoder().decode(await cut)).toMatch(/^\[\{"n":1\}/);
@@ -348,8 +345,8 @@ test("a lost connection does not fail a call whose rows a cap has already cut of
 
 test.each([
   ["a server that goes", shutdown(), "57P01"],
-  ["a lock", failed("55P03"), "55P03"],
-  ["a conflict, which would be safe to repeat", failed("40001"), "40001"],
+  ["a lock", errorAndReady("55P03"), "55P03"],
+  ["a conflict, which would be safe to repeat", errorAndReady("40001"), "40001"],
 ])("%s during the look-up fails a call whose statement has run, and is not repeated", async (_, end, code) => {
   const { call, session } = await waiting();
   session.send(end);
@@ -363,7 +360,7 @@ test.each([[], [23, 23]])(
   async (...types) => {
     const call = client.query(sql`select ${7}::int4 as n`);
     call.catch(() => {});
-    await firstRun(undefined, checked([int4], types), wire.bindComplete(), texts("7"), over(1));
+    await firstRun(undefined, firstBegun([int4], types), textRows("7"), ended(1));
     await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });
   },
 );

@@ -2,52 +2,47 @@
 // asks of which server, and what follows if its name is lost.
 import { beforeEach, expect, test } from "vitest";
 import {
+  answer,
+  behindBegin,
   behindPrelude,
-  checked,
-  checkedLater,
   described,
   firstFlight,
   laterFlight,
-  over,
-  texts,
-} from "../support/first-runs.ts";
-import {
-  answer,
-  behindBegin,
-  done,
-  ending,
-  error,
-  firstWhole,
-  ran,
-  refused,
-  row,
   runsDescribed,
-  shape,
-  whole,
 } from "../support/flights.ts";
 import {
   accepted,
-  begun,
   client,
   execution,
+  logIn,
   newClient,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import {
+  begun,
+  checkedLater,
+  completeAndReady,
+  description,
+  ended,
+  errorAndReady,
+  executed,
+  executedWithoutRows,
+  fatal,
+  firstBegun,
+  firstExecuted,
+  ran,
+  row,
+  textRows,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ firstRun: "text" }));
 
 /** Accepts the next session as a server that reports this version, as PostgreSQL does. */
-async function letInBy(version: string, processId = 7): Promise<Session> {
-  const session = await accepted();
-  await session.flight();
-  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-  session.send(wire.parameterStatus("server_version", version));
-  session.send(wire.backendKeyData(processId, wire.int32(9)), wire.readyForQuery());
-  return session;
-}
+const letInBy = (version: string, processId?: number): Promise<Session> =>
+  logIn(accepted(), { server_version: version }, processId);
 
 /** Checks that the next first runs take these flights, on this session or on a new one. */
 async function takes(place: Session | (() => Promise<Session>), ...flights: string[][]): Promise<void> {
@@ -58,8 +53,8 @@ async function takes(place: Session | (() => Promise<Session>), ...flights: stri
     await answer(session, flight);
     // The name of a check that was lost is closed too, because servers accept Close of a missing name.
     if (flight.length > firstFlight.length) session.send(wire.closeComplete());
-    const answers = flight === laterFlight ? [checkedLater(), wire.bindComplete(), texts("7"), over(1)] : undefined;
-    session.send(...(answers ?? [firstWhole("7")]));
+    const answers = flight === laterFlight ? [checkedLater(), wire.bindComplete(), textRows("7"), ended(1)] : undefined;
+    session.send(...(answers ?? [firstExecuted("7")]));
     expect((await call).rows).toEqual([{ n: 7 }]);
   }
 }
@@ -68,19 +63,19 @@ async function takes(place: Session | (() => Promise<Session>), ...flights: stri
 async function runFirst(): Promise<Session> {
   const calls = [client.query("select n"), client.query("select k")];
   const session = await letInBy("18.1");
-  for (const _ of calls) await answer(session, firstFlight, firstWhole("7"));
+  for (const _ of calls) await answer(session, firstFlight, firstExecuted("7"));
   await Promise.all(calls);
   return session;
 }
 
-const lost = [wire.closeComplete(), wire.parseComplete(), refused("26000")];
+const lost = [wire.closeComplete(), wire.parseComplete(), errorAndReady("26000")];
 
 test("the check is prepared once, and again after its name was lost", async () => {
   const session = await runFirst();
   await takes(session, laterFlight, laterFlight);
   const discards = client.exec("discard all");
-  await answer(session, described, shape([]));
-  await answer(session, execution, wire.parseComplete(), wire.bindComplete(), wire.noData(), done("DISCARD ALL"));
+  await answer(session, described, description([]));
+  await answer(session, execution, executedWithoutRows("DISCARD ALL"));
   await discards;
   await takes(session, ["Close", ...firstFlight], firstFlight, laterFlight);
 });
@@ -97,12 +92,12 @@ test("a check that the server has lost leads to a description, and later checks 
 test("after a pipelined statement with a syntax error the check is prepared again", async () => {
   const before = client.query("select n");
   const session = await letInBy("18.1");
-  await answer(session, firstFlight, firstWhole("7"));
+  await answer(session, firstFlight, firstExecuted("7"));
   await before;
   const calls = ["select from from", "select m"].map((text) => client.query(text));
   calls[0]!.catch(() => {});
   await answer(session, firstFlight);
-  await answer(session, laterFlight, wire.closeComplete(), refused("42601"), ...lost);
+  await answer(session, laterFlight, wire.closeComplete(), errorAndReady("42601"), ...lost);
   await expect(calls[0]).rejects.toMatchObject({ code: "42601" });
   await runsDescribed(session, calls[1]);
   await takes(session, firstFlight, firstFlight, laterFlight);
@@ -125,11 +120,11 @@ test("a transaction that begins with a lost check begins again, with a descripti
   const session = await runFirst();
   const transaction = client.transaction((tx) => tx.query("select m"));
   const flight = ["Close", "Parse", "Bind", "Execute", ...laterFlight.slice(1)];
-  await answer(session, flight, wire.closeComplete(), ran("BEGIN"), wire.parseComplete(), refused("26000", "E"));
-  await answer(session, ["Query"], done("ROLLBACK"));
-  await answer(session, described, shape());
-  await answer(session, behindBegin, ran("BEGIN"), whole(7, 1, "T"));
-  await answer(session, ["Query"], done("COMMIT"));
+  await answer(session, flight, wire.closeComplete(), ran("BEGIN"), wire.parseComplete(), errorAndReady("26000", "E"));
+  await answer(session, ["Query"], completeAndReady("ROLLBACK"));
+  await answer(session, described, description());
+  await answer(session, behindBegin, ran("BEGIN"), executed(7, 8, "T"));
+  await answer(session, ["Query"], completeAndReady("COMMIT"));
   expect((await transaction).rows).toEqual([{ n: 7 }]);
 });
 
@@ -138,9 +133,16 @@ test("an atomic batch whose check is lost is rolled back and described", async (
   const call = client.batch(["select m", "select o"]);
   const flight = ["Close", "Parse", "Bind", "Execute", ...laterFlight.slice(1)];
   for (const _ of "12") await answer(session, flight);
-  await answer(session, execution, wire.closeComplete(), ran("BEGIN"), wire.parseComplete(), refused("26000", "E"));
-  session.send(wire.closeComplete(), refused("25P02", "E"), ending("ROLLBACK"));
-  for (const _ of "12") await answer(session, described, shape());
+  await answer(
+    session,
+    execution,
+    wire.closeComplete(),
+    ran("BEGIN"),
+    wire.parseComplete(),
+    errorAndReady("26000", "E"),
+  );
+  session.send(wire.closeComplete(), errorAndReady("25P02", "E"), executedWithoutRows("ROLLBACK"));
+  for (const _ of "12") await answer(session, described, description());
   await session.flight();
   for (const n of [5, 6]) session.send(begun(), row(n));
   session.send(wire.readyForQuery());
@@ -154,11 +156,11 @@ test("a FATAL error during COMMIT, which a pooler may have sent, leaves open whe
   });
   transaction.catch(() => {});
   const session = await letInBy("18.1");
-  await answer(session, behindPrelude, checked([], [], "BEGIN"), wire.bindComplete(), over(0, "T"));
-  await answer(session, described, shape([], [], "T"));
+  await answer(session, behindPrelude, firstBegun([], [], "BEGIN"), ended(0, "T"));
+  await answer(session, described, description([], [], "T"));
   await answer(session, execution);
-  await answer(session, execution, wire.parseComplete(), wire.bindComplete(), wire.noData(), done("DELETE 0", "T"));
-  session.send(error("08P01", { S: "FATAL", V: "FATAL" }));
+  await answer(session, execution, executedWithoutRows("DELETE 0", "T"));
+  session.send(fatal("08P01"));
   await expect(transaction).rejects.toMatchObject({ code: "08P01", transaction: "unknown", retryable: false });
 });
 
@@ -173,6 +175,6 @@ test.each([
   for (let message = await session.message(); message!.name !== "Sync"; message = await session.message())
     if (message!.name === "Parse") parsed.push(message!.body.toString());
   expect([parsed[1]!.includes("result_types"), parsed[1]!.includes("server_version_num")]).toEqual([tells, false]);
-  session.send(firstWhole("7"));
+  session.send(firstExecuted("7"));
   await first;
 });

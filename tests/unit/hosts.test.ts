@@ -12,7 +12,7 @@ import { ConnectionError } from "../../js/util/errors.ts";
 import type { ConnectEvent, Observer } from "../../js/util/observer.ts";
 import { of } from "./config-input.ts";
 import { failure, install, quiet, Session } from "../support/memory-session.ts";
-import { error } from "../support/memory-transaction.ts";
+import { errorResponse, fatal, loginAnswer } from "../support/server-messages.ts";
 import { until } from "../support/until.mjs";
 import * as wire from "../support/wire.mjs";
 
@@ -56,13 +56,10 @@ async function serve(name: string, session: Session, behaviour: Exclude<Behaviou
   await next();
   if (behaviour === "silent") return;
   const { reports = {}, error: refusal, answers } = behaviour;
-  if (refusal) return session.send(error(refusal, "FATAL"));
-  session.send(wire.authenticationOk());
-  for (const [key, value] of Object.entries(reports)) session.send(wire.parameterStatus(key, value));
-  session.send(wire.parameterStatus("integer_datetimes", "on"), wire.backendKeyData(7, wire.int32(9)));
-  session.send(wire.readyForQuery());
+  if (refusal) return session.send(fatal(refusal));
+  session.send(loginAnswer(reports));
   while ((await next()) === "Query")
-    session.send(...(answers ? rowOf(answers) : [error("42883")]), wire.readyForQuery());
+    session.send(...(answers ? rowOf(answers) : [errorResponse("42883")]), wire.readyForQuery());
 }
 
 /** A row of one text, or of one boolean. */

@@ -1,8 +1,7 @@
 // A listener whose connection is lost connects again: after which pauses, what it reports, and how it notices a
 // connection that no longer answers. Over sockets in memory, with timers that the test advances.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { failed } from "../support/memory-answers.ts";
-import { letInToListen, letListen, listening, notified, refuse } from "../support/memory-listen.ts";
+import { letInToListen, letListen, listening } from "../support/memory-listen.ts";
 import {
   accepted,
   client,
@@ -10,9 +9,11 @@ import {
   isPending,
   letIn,
   quiet,
+  refuseLogin,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { errorAndReady, notified } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -46,7 +47,7 @@ test("the pause doubles after each failed attempt, up to 5 s", async () => {
   const { listener, session } = await listening({ onReconnect });
   session.peer.reset();
   for (const pause of [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000])
-    await refuse(await pauseBefore(accepted(), pause));
+    await refuseLogin("57P03", await pauseBefore(accepted(), pause));
   expect(onReconnect).not.toHaveBeenCalled();
   await letInToListen(await pauseBefore(accepted(), 5_000));
   // The loss of the listening connection is reported, not the failed attempts.
@@ -54,11 +55,23 @@ test("the pause doubles after each failed attempt, up to 5 s", async () => {
   await listener.close();
 });
 
+test("a notification that waited when the connection was lost is still delivered, before later ones", async () => {
+  const { listener, session } = await listening();
+  session.send(notified("one"));
+  await quiet();
+  session.peer.reset();
+  const again = await letInToListen(await pauseBefore(accepted(), 50));
+  again.send(notified("two"));
+  const iterator = listener[Symbol.asyncIterator]();
+  for (const payload of ["one", "two"]) expect((await iterator.next()).value).toMatchObject({ payload });
+  await listener.close();
+});
+
 test("each pause is up to twice as long at random", async () => {
   vi.spyOn(Math, "random").mockReturnValue(0.5);
   const { listener, session } = await listening();
   session.peer.reset();
-  await refuse(await pauseBefore(accepted(), 75));
+  await refuseLogin("57P03", await pauseBefore(accepted(), 75));
   await pauseBefore(accepted(), 150);
   await listener.close();
 });
@@ -69,7 +82,7 @@ test("a LISTEN that is refused after a loss is tried again, on another connectio
   await pass(50);
   const refusing = await letIn();
   await refusing.flight();
-  refusing.send(failed("57P03"));
+  refusing.send(errorAndReady("57P03"));
   expect(await refusing.flight()).toEqual(["Terminate"]);
   await pass(100);
   await letListen();

@@ -1,8 +1,16 @@
 // LISTEN over sockets in memory: what a listener sends, what its loop receives, and how each of them ends.
 import { expect, test, vi } from "vitest";
-import { complete, failed, query } from "../support/memory-answers.ts";
-import { asksToListen, listening, logIn, notified, notifiedOften, rest } from "../support/memory-listen.ts";
-import { accepted, client, isPending, quiet, useMemoryServer } from "../support/memory-session.ts";
+import { asksToListen, listening, rest } from "../support/memory-listen.ts";
+import {
+  accepted,
+  client,
+  isPending,
+  letInByPooler,
+  queryText,
+  quiet,
+  useMemoryServer,
+} from "../support/memory-session.ts";
+import { completeAndReady, errorAndReady, notified, notifiedOften } from "../support/server-messages.ts";
 
 useMemoryServer();
 
@@ -88,7 +96,7 @@ test("a signal that aborts during LISTEN ends the connection and the call", asyn
 
 test("the failure of the first LISTEN is the call's error, without another attempt", async () => {
   const { pending, session } = await asksToListen();
-  session.send(failed("42501"));
+  session.send(errorAndReady("42501"));
   await expect(pending).rejects.toMatchObject({ name: "PostgresError", code: "42501" });
   expect(await rest(session)).toEqual(["Terminate"]);
   expect(await isPending(accepted())).toBe(true);
@@ -103,10 +111,10 @@ test("a connection that is lost before LISTEN completes fails the call", async (
 test.each([undefined, false, true])("behind a pooler listen() works only with sessionPooling: %s", async (isAsked) => {
   const pending = client.listen("jobs", { sessionPooling: isAsked });
   // A process id that no PostgreSQL server has.
-  const session = await logIn(await accepted(), 0x7fffffff);
+  const session = await letInByPooler();
   if (isAsked) {
-    expect(await query(session)).toBe('LISTEN "jobs"');
-    session.send(complete("LISTEN"));
+    expect(await queryText(session)).toBe('LISTEN "jobs"');
+    session.send(completeAndReady("LISTEN"));
     return void (await (await pending).close());
   }
   await expect(pending).rejects.toMatchObject({ name: "UsageError", code: "LISTEN_BEHIND_POOLER" });

@@ -7,6 +7,7 @@ import { logIn, type LogInOptions } from "../../js/api/log-in.ts";
 import type { ConnectOptions, Socket } from "../../js/sockets/contract.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { accepted, failure, isPending, newServer, quiet, server, type Session } from "../support/memory-session.ts";
+import { completeAndReady, fatal } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 beforeEach(() => newServer());
@@ -84,7 +85,7 @@ test("if nothing has arrived after the login, the socket itself is handed over",
 
 test("bytes after the login belong to the caller, and the driver does not read them", async () => {
   // Messages that would end a session of the driver.
-  const behind = Buffer.concat([wire.commandComplete("SET"), wire.readyForQuery(), wire.commandComplete("SET")]);
+  const behind = Buffer.concat([completeAndReady("SET"), wire.commandComplete("SET")]);
   const { session, handover } = await loggedIn({}, behind);
   const { socket } = handover;
   await quiet();
@@ -168,7 +169,7 @@ test("a login that fails leaves no socket open", async () => {
   const pending = failure(logIn(place));
   const session = await accepted();
   await session.flight();
-  session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "28P01", M: "no" }));
+  session.send(fatal("28P01"));
   expect(await pending).toMatchObject({ code: "28P01" });
   expect(await session.flight()).toEqual(["end"]);
 });
@@ -197,8 +198,7 @@ test("an invalid message length is refused", async () => {
 const row = (text: string) => [
   wire.rowDescription([{ name: "transaction_read_only", oid: 25 }]),
   wire.dataRow([Buffer.from(text)]),
-  wire.commandComplete("SHOW"),
-  wire.readyForQuery(),
+  completeAndReady("SHOW"),
 ];
 
 /** Accepts a login that then queries the server's role. */

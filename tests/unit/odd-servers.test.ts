@@ -1,19 +1,19 @@
 // Servers that answer oddly, over sockets in memory: the connection may fail, but neither the instance nor other
 // clients.
 import { expect, test } from "vitest";
-import { description, executed, learned } from "../support/memory-calls.ts";
+import { learned } from "../support/memory-calls.ts";
 import {
   accepted,
   client,
-  ended,
   execution,
   failure,
-  fakeClock,
+  fakeTimers,
   letIn,
+  logIn,
   otherClient,
-  shutdown,
   useMemoryServer,
 } from "../support/memory-session.ts";
+import { description, ended, errorAndReady, executed, shutdown } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -53,7 +53,7 @@ test.each([
   session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([own], [0]));
   session.send(wire.dataRow([Buffer.from("x")]), ended(1));
   expect((await query).rows).toEqual([{ n: "x" }]);
-  others.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42601", M: "whole" }), wire.readyForQuery());
+  others.send(errorAndReady("42601", "I", { M: "whole" }));
   await expect(waiting).rejects.toMatchObject({ code: "42601" });
   await other.close();
 });
@@ -82,7 +82,7 @@ test("of made-up settings that a server reports, a hundred are kept", async () =
 });
 
 test("a server that never answers LISTEN is given up", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const listening = failure(client.listen("c"));
   const session = await letIn();
   expect(await session.flight()).toEqual(["Query"]);
@@ -94,10 +94,7 @@ test("a pooled session with a genuine process id gets no names once another sess
   const options = { database: "pooled" };
   const first = otherClient(options);
   const seen = first.query("select n");
-  const session = await accepted();
-  await session.flight();
-  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-  session.send(wire.backendKeyData(1 << 30, wire.int32(9)), wire.readyForQuery());
+  const session = await logIn(accepted(), {}, 1 << 30);
   await learned(session, seen);
   const second = otherClient(options);
   let genuine;

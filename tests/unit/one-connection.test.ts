@@ -6,7 +6,7 @@ import { gate, memoryPool } from "../support/memory-pool.ts";
 import {
   client,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   letInKnowing,
   newClient,
@@ -14,7 +14,8 @@ import {
   texts,
   useMemoryServer,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, inside } from "../support/memory-transaction.ts";
+import { answers } from "../support/memory-transaction.ts";
+import { executedInside, ran } from "../support/server-messages.ts";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
@@ -36,7 +37,7 @@ test("while a transaction runs or waits, other calls are refused, and the client
   await expect(client.query("select n")).rejects.toMatchObject(open);
   expect(client.stats().state).toBe("busy");
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, ...inside());
+  session.send(ran("BEGIN"), executedInside());
   await answers(session, "COMMIT");
   expect(await second).toEqual([{ n: 1 }]);
   expect(client.stats().state).toBe("idle");
@@ -66,7 +67,7 @@ test("a transaction waits for the calls before it, and transactions run one afte
 
 test("a transaction inside another's callback is ended after the outer one was idle for 3 s", async () => {
   await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   let inner: unknown;
   const outer = client.transaction(async () => {
     inner = await failure(client.transaction(() => 1));
@@ -83,7 +84,7 @@ test("a transaction inside another's callback is ended after the outer one was i
 
 test("another waiting transaction that is aborted does not change that", async () => {
   await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   let inner: unknown;
   const { closed, open: goOn } = gate();
   const outer = client.transaction(async () => {

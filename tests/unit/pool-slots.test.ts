@@ -1,28 +1,12 @@
-// What the walk of a pool's places (pool-walk.test.ts) does not compare: durations, counts and orders.
+// What the walk of a pool's places (pool-walk.test.ts) does not compare: pauses between connects, waiters,
+// counts, and the ends of connections and of the pool. pool-slots-time.test.ts has checks and ages.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { FakeClock } from "../support/fake-clock.ts";
-import { settle, World, type Rules } from "../support/pool-world.ts";
+import { closing, idle, lent, settle, World } from "../support/pool-world.ts";
 
 const clock = new FakeClock();
 beforeAll(() => void clock.install());
 afterAll(() => clock.uninstall());
-
-/** A pool that has lent `count` connections, all it may have. */
-async function lent(count: number, rules: Rules = {}): Promise<World> {
-  const world = new World(clock, { max: count, ...rules });
-  for (let n = 0; n < count; n++) await world.step(() => world.wait(true));
-  for (let n = 0; n < count; n++) await world.step(() => world.opened());
-  return world;
-}
-
-/** A pool with `count` idle connections, which came back in order, a millisecond apart. */
-async function idle(count: number, rules: Rules = {}): Promise<World> {
-  const world = await lent(count, rules);
-  for (let n = 0; n < count; n++) await world.step(() => void world.giveBack(0));
-  return world;
-}
-
-const closing = ({ closes, members }: World) => closes.map(({ member }) => members.indexOf(member));
 
 // -- pauses -----------------------------------------------------------------------------------------------------------
 
@@ -133,7 +117,7 @@ test("a failure that ends all waiters sets no pause, and is reported to them onl
 // -- waiting ----------------------------------------------------------------------------------------------------------
 
 test("each waiter has its own deadline, and is told why the last connect failed", async () => {
-  const world = await lent(1, { acquireTimeout: 1_000, ticks: false });
+  const world = await lent(clock, 1, { acquireTimeout: 1_000, ticks: false });
   for (let n = 0; n < 3; n++) {
     world.wait(true);
     await world.pass(300);
@@ -192,115 +176,10 @@ test("loans and their waiting times are counted", async () => {
   });
 });
 
-// -- time -------------------------------------------------------------------------------------------------------------
-
-test("idle connections are looked at each second, as long as there are any", async () => {
-  const world = await idle(2, { idleTimeout: 2_500 });
-  expect(clock.timers.map((left) => left > 990)).toEqual([true]);
-  await world.pass(2_000);
-  expect([world.looks, world.closes.length]).toEqual([2, 0]);
-  await world.pass(1_000);
-  expect([world.looks, closing(world), world.slots.counts.idleCloses]).toEqual([3, [0, 1], 2]);
-  await world.step(() => world.over("closes", false));
-  await world.step(() => world.over("closes", false));
-  await world.pass(1_000);
-  expect([world.looks, clock.timers]).toEqual([4, []]);
-  expect(world.slots.counts.lifetimeCloses).toBe(0);
-});
-
-test("min connections stay, however long they are idle, but not beyond their lifetime", async () => {
-  const world = await idle(3, { min: 2, idleTimeout: 1_000, lifetime: 5_000 });
-  await world.pass(2_500);
-  expect([closing(world), world.slots.counts]).toMatchObject([[0], { idleCloses: 1, lifetimeCloses: 0 }]);
-  await world.pass(3_500);
-  expect([closing(world), world.slots.counts]).toMatchObject([[0, 1, 2], { idleCloses: 1, lifetimeCloses: 2 }]);
-});
-
-test("a health check is sent after each interval without an answer, and does not count as use", async () => {
-  const world = await idle(1, { healthCheckInterval: 1_500, idleTimeout: 4_500 });
-  const asked: number[] = [];
-  for (let second = 1; second <= 5; second++) {
-    await world.pass(1_000);
-    if (!world.checks.length) continue;
-    asked.push(second);
-    await world.step(() => world.over("checks", true));
-  }
-  expect(asked).toEqual([2, 4]);
-  expect(closing(world)).toEqual([0]);
-  expect(world.slots.counts.idleCloses).toBe(1);
-});
-
-test("without intervals and timeouts no check is sent, and no connection ends", async () => {
-  const world = await idle(1);
-  await world.pass(100_000);
-  expect([world.checks.length, world.closes.length, world.looks]).toEqual([0, 0, 100]);
-});
-
-test("without timers, age is checked when a connection is requested", async () => {
-  const world = await idle(2, { ticks: false, idleTimeout: 1_000 });
-  expect(clock.timers).toEqual([]);
-  await world.pass(998);
-  expect(world.take(true)).toBe(world.members[1]);
-  await world.pass(10);
-  await world.step(() => world.take(true));
-  expect(closing(world)).toEqual([0]);
-  expect(world.slots.counts).toMatchObject({ idleCloses: 1, lifetimeCloses: 0 });
-});
-
-test.each([
-  [2_999, false],
-  [3_000, true],
-])(
-  "after the process paused for %d ms by either clock, connections are checked first: %s",
-  async (stopped, isAsked) => {
-    const world = await idle(1);
-    clock.now += stopped;
-    expect(world.slots.take(true) === undefined).toBe(isAsked);
-    // The machine was suspended, and its monotonic clock stopped meanwhile.
-    const other = await idle(1);
-    const { now } = Date;
-    Date.now = () => now() + stopped;
-    expect(other.slots.take(true) === undefined).toBe(isAsked);
-    Date.now = now;
-  },
-);
-
-// Found by the simulator.
-test("a connection that was lent during a pause of the process is checked before it is lent again", async () => {
-  const world = await lent(1);
-  world.wait(true);
-  clock.now += 10_000;
-  await world.step(() => void world.giveBack(0));
-  expect(world.waiters.length).toBe(1);
-});
-
-test("a late look marks connections for a check too, and measures time from then on", async () => {
-  const world = await idle(1);
-  clock.now += 10_000;
-  await world.pass(0);
-  expect(world.slots.take(true)).toBe(undefined);
-  await world.step(() => world.wait(true));
-  await world.step(() => world.over("checks", true));
-  expect(world.loans.length).toBe(1);
-});
-
-test("after suspectAll, a late look does not cause a second check", async () => {
-  const world = await idle(2);
-  clock.now += 10_000;
-  world.suspect();
-  world.slots.suspectAll();
-  await world.step(() => world.wait(true));
-  expect(world.checks.length).toBe(2);
-  await world.step(() => world.over("checks", true));
-  await world.step(() => world.over("checks", true));
-  expect(world.slots.idle).toBe(1);
-  expect(world.slots.take(true)).toBe(world.members[1]);
-});
-
 // -- ends -------------------------------------------------------------------------------------------------------------
 
 test("a smaller pool closes the oldest idle connections, and a larger pool connects for its waiters", async () => {
-  const world = await idle(3);
+  const world = await idle(clock, 3);
   await world.step(() => world.take(true));
   await world.step(() => world.slots.resize(2));
   expect([closing(world), world.slots.idle, world.slots.max]).toEqual([[0], 1, 2]);
@@ -314,7 +193,7 @@ test("a smaller pool closes the oldest idle connections, and a larger pool conne
 });
 
 test("close counts the closed connections, and leaves no timer", async () => {
-  const world = await lent(2, { acquireTimeout: 60_000 });
+  const world = await lent(clock, 2, { acquireTimeout: 60_000 });
   await world.step(() => world.wait(true));
   await world.step(() => void world.giveBack(1));
   await world.step(() => void world.giveBack(1));
@@ -401,7 +280,7 @@ test("until() rejects when its signal aborts, even one that has aborted before",
 });
 
 test("remaining calls are ended on request and awaited, except for streams", async () => {
-  const world = await lent(2);
+  const world = await lent(clock, 2);
   world.loans[0]!.member.stream = { finished: false };
   await world.step(() => world.close());
   let isOver = false;
@@ -415,38 +294,6 @@ test("remaining calls are ended on request and awaited, except for streams", asy
   expect(world.faults).toEqual([]);
 });
 
-test("each bound of time takes effect at its last millisecond", async () => {
-  const idling = await idle(1, { idleTimeout: 1_999 });
-  await idling.pass(2_000);
-  expect(closing(idling)).toEqual([0]);
-  const unheard = await idle(1, { healthCheckInterval: 1_999 });
-  await unheard.pass(2_000);
-  expect(unheard.checks.length).toBe(1);
-  const looked = await idle(1, { lifetime: 3_000 });
-  await looked.pass(3_000);
-  expect([closing(looked), looked.slots.counts.lifetimeCloses]).toEqual([[0], 1]);
-  const wanted = await idle(1, { lifetime: 1_501 });
-  await wanted.pass(1_500);
-  expect(wanted.slots.take(true)).toBe(undefined);
-  expect([closing(wanted), wanted.slots.counts.lifetimeCloses]).toEqual([[0], 1]);
-  const lent = await idle(1, { lifetime: 1_501 });
-  await lent.pass(100);
-  lent.take(true);
-  await lent.pass(1_399);
-  await lent.step(() => void lent.giveBack(0));
-  expect([closing(lent), lent.slots.counts.lifetimeCloses]).toEqual([[0], 1]);
-});
-
-test("after a second pause of the process, connections are checked again", async () => {
-  const world = await idle(1);
-  world.slots.suspectAll();
-  await world.step(() => world.wait(true));
-  await world.step(() => world.over("checks", true));
-  await world.step(() => void world.giveBack(0));
-  clock.now += 10_000;
-  expect(world.slots.take(true)).toBe(undefined);
-});
-
 test("a login that fails after its connection was lent counts as a failed connect", async () => {
   const world = new World(clock, { max: 1 });
   const failure = { error: world.error, ends: "none" };
@@ -457,7 +304,7 @@ test("a login that fails after its connection was lent counts as a failed connec
 });
 
 test("closed connections are not counted when a pool becomes smaller", async () => {
-  const world = await idle(3);
+  const world = await idle(clock, 3);
   await world.step(() => world.slots.resize(2));
   await world.step(() => world.over("closes", false));
   await world.step(() => world.slots.resize(1));

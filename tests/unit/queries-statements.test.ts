@@ -2,22 +2,26 @@
 // option cache changes a text before it is sent, and what each kind of call refuses.
 import { beforeEach, expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { described } from "../support/first-runs.ts";
-import { answer, done, inFront, refused, shape } from "../support/flights.ts";
+import { answer, described, inFront } from "../support/flights.ts";
 import {
-  begun,
   client,
-  division,
-  ended,
   execution,
   failure,
   isPending,
   letInKnowing,
   newClient,
-  rows,
   texts,
   useMemoryServer,
 } from "../support/memory-session.ts";
+import {
+  begun,
+  completeAndReady,
+  description,
+  division,
+  ended,
+  errorAndReady,
+  rows,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -114,15 +118,15 @@ test.each([
   const call = failure(client.prepare("select m"));
   for (const _ of isStale ? "12" : "1") {
     await session.flight();
-    session.send(refused(code));
+    session.send(errorAndReady(code));
   }
   expect(await call).toMatchObject({ code, query: "select m" });
   const begin = client.simple("begin");
-  await answer(session, ["Query"], done("BEGIN", "T"));
+  await answer(session, ["Query"], completeAndReady("BEGIN", "T"));
   await begin;
   const inside = failure(client.prepare("select m"));
   await session.flight();
-  session.send(refused(code, "E"));
+  session.send(errorAndReady(code, "E"));
   expect(await inside).toMatchObject({ code });
 });
 
@@ -130,9 +134,9 @@ test("prepare that succeeds at its second attempt returns the statement", async 
   newClient({ prepare: "named" });
   const session = await letInKnowing();
   const call = client.prepare("select m");
-  await answer(session, described, refused("42P05"));
+  await answer(session, described, errorAndReady("42P05"));
   const again = await session.flight();
-  session.send(...inFront(again.filter((name) => name === "Close")), shape());
+  session.send(...inFront(again.filter((name) => name === "Close")), description());
   expect(await call).toMatchObject({ parameterTypes: [], fields });
 });
 
@@ -152,7 +156,7 @@ test("describe returns types and columns, needs no round trip if cached, and is 
   const session = await letInKnowing();
   const calls = [client.describe("select a where b = $1"), client.describe("select c")];
   await answer(session, described);
-  await answer(session, described, shape(undefined, [25]), shape());
+  await answer(session, described, description(undefined, [25]), description());
   expect(await calls[0]).toStrictEqual({ parameterTypes: [25], fields });
   expect(await calls[1]).toStrictEqual({ parameterTypes: [], fields });
   expect(await client.describe("select c")).toStrictEqual({ parameterTypes: [], fields });
@@ -191,7 +195,7 @@ test.each([
     for (const make of [() => owner.query("select m", options), () => owner.json("select m", options)]) {
       const call = make();
       expect((await texts(session)).at(-1)).toBe(expected);
-      session.send(refused("42P01"));
+      session.send(errorAndReady("42P01"));
       await expect(call).rejects.toMatchObject({ code: "42P01" });
     }
   },
@@ -233,7 +237,7 @@ test("each call refuses invalid options, with an error of the driver", async () 
 test("the error of a failed description has the text of the statement", async () => {
   const session = await letInKnowing();
   const call = failure(client.describe("select m"));
-  await answer(session, described, refused("42703"));
+  await answer(session, described, errorAndReady("42703"));
   expect(await call).toMatchObject({ code: "42703", query: "select m" });
 });
 
@@ -241,7 +245,7 @@ test("NDJSON of a batch follows the option columnNames", async () => {
   const session = await letInKnowing();
   const call = client.batch(["select a_b"], { results: "ndjson", columnNames: "camelCase" });
   const column = { name: "a_b", oid: 23, size: 4 };
-  await answer(session, described, shape([column]));
+  await answer(session, described, description([column]));
   await answer(session, execution, wire.parseComplete(), wire.bindComplete(), wire.rowDescription([column], [1]));
   session.send(rows(1, 2), ended(1));
   expect(new TextDecoder().decode((await call)[0]!.bytes)).toBe('{"aB":1}\n');

@@ -2,24 +2,32 @@
 // refuses before anything is sent.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { described } from "../support/first-runs.ts";
-import { answer, behindBegin, done, ran, refused, shape, whole } from "../support/flights.ts";
+import { answer, behindBegin, described } from "../support/flights.ts";
 import {
-  begun,
   client,
-  division,
   execution,
   failure,
-  int4,
   isPending,
   letInKnowing,
   newClient,
+  queryText,
   quiet,
-  rows,
   texts,
   useMemoryServer,
-  type Session,
 } from "../support/memory-session.ts";
+import {
+  begun,
+  completeAndReady,
+  description,
+  division,
+  errorAndReady,
+  executed,
+  executedWithoutRows,
+  int4,
+  ran,
+  rows,
+  suspended,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -32,7 +40,7 @@ const fields = [expect.objectContaining({ name: "n", typeOid: 23 })];
 test("query returns rows, count, command and fields, and no `truncated` if all rows are there", async () => {
   const session = await letInKnowing();
   const call = client.query("select n");
-  await answer(session, execution, whole(1, 2));
+  await answer(session, execution, executed(1, 3));
   expect(await call).toStrictEqual({ rows: [{ n: 1 }, { n: 2 }], rowCount: 2, command: "SELECT", fields });
 });
 
@@ -41,12 +49,12 @@ test("exec counts rows and drops them, and an exceeded limit is an error", async
   const session = await letInKnowing();
   const { bytes } = client.stats();
   const call = client.exec("select n");
-  await answer(session, execution, whole(1, 3));
+  await answer(session, execution, executed(1, 4));
   expect(await call).toStrictEqual({ command: "SELECT", rowCount: 3 });
   // No row was encoded.
   expect(client.stats().bytes).toBe(bytes);
   const more = client.exec("select n");
-  await answer(session, execution, whole(1, 4));
+  await answer(session, execution, executed(1, 5));
   await expect(more).rejects.toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
@@ -70,17 +78,17 @@ test("a statement that may be pipelined follows the previous one at once, others
   expect([await session.flight(), await session.flight()]).toEqual([execution, execution]);
   const third = session.flight();
   expect(await isPending(third)).toBe(true);
-  session.send(whole(1), whole(1));
+  session.send(executed(1), executed(1));
   expect(await third).toEqual(described);
   // A statement that cannot be pipelined holds back the next one too.
   const next = client.query("select n");
-  session.send(shape([]));
+  session.send(description([]));
   await session.flight();
   const last = session.flight();
   expect(await isPending(last)).toBe(true);
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), done("VACUUM"));
+  session.send(executedWithoutRows("VACUUM"));
   expect(await last).toEqual(execution);
-  session.send(whole(1));
+  session.send(executed(1));
   await Promise.all([...calls, next]);
 });
 
@@ -98,7 +106,7 @@ test("a loop gets its rows, and its promises settle at the end; a second loop se
     const looping = (async () => {
       for await (const { n } of all) seen.push(n);
     })();
-    await answer(session, execution, whole(from, to - from));
+    await answer(session, execution, executed(from, to));
     await looping;
     const isCut = to - from > 2;
     expect(seen).toEqual(isCut ? [5, 6] : [1]);
@@ -138,30 +146,24 @@ test("a loop that is left before its turn sends nothing, and the next call runs"
   const first = failure(iterator.next());
   await session.flight();
   await iterator.return!();
-  session.send(whole(1));
+  session.send(executed(1));
   await before;
   expect(await first).toEqual({ done: true, value: undefined });
   const next = client.query("select n");
-  await answer(session, execution, whole(4));
+  await answer(session, execution, executed(4));
   expect((await next).rows).toEqual([{ n: 4 }]);
 });
 
 // -- simple -----------------------------------------------------------------------------------------------------------
 
-/** The text of the next Query. */
-async function simpleText(session: Session): Promise<string> {
-  const { name, body } = (await session.message())!;
-  expect(name).toBe("Query");
-  return body.toString().slice(0, -1);
-}
 const cells = (text: string) => [wire.rowDescription([int4]), wire.dataRow([Buffer.from(text)])];
 
 test("simple returns a result for each statement, each with its own fields", async () => {
   const session = await letInKnowing();
   const call = client.simple("select 7; set a.b = 1; select 8", { rowMode: "array" });
-  expect(await simpleText(session)).toBe("select 7; set a.b = 1; select 8");
+  expect(await queryText(session)).toBe("select 7; set a.b = 1; select 8");
   session.send(...cells("7"), wire.commandComplete("SELECT 1"), wire.commandComplete("SET"));
-  session.send(...cells("8"), done("SELECT 1"));
+  session.send(...cells("8"), completeAndReady("SELECT 1"));
   expect(await call).toStrictEqual([
     { rows: [[7]], rowCount: 1, command: "SELECT", fields },
     { rows: [], rowCount: null, command: "SET", fields: [] },
@@ -173,7 +175,7 @@ test("the error of a simple call that was aborted lists the commands before it",
   const session = await letInKnowing();
   const stop = new AbortController();
   const aborted = failure(client.simple("set a.b = 1; select pg_sleep(9)", { signal: stop.signal }));
-  await simpleText(session);
+  await answer(session, ["Query"]);
   session.send(wire.commandComplete("SET"));
   await quiet();
   stop.abort();
@@ -187,8 +189,8 @@ test("simple takes no values, and an exceeded limit is an error", async () => {
   newClient({ prepare: "unnamed", onLimit: "truncate" });
   const session = await letInKnowing();
   const call = failure(client.simple("select 7", { maxRows: 1 }));
-  await simpleText(session);
-  session.send(...cells("7"), wire.dataRow([Buffer.from("8")]), done("SELECT 2"));
+  await answer(session, ["Query"]);
+  session.send(...cells("7"), wire.dataRow([Buffer.from("8")]), completeAndReady("SELECT 2"));
   expect(await call).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
@@ -196,16 +198,16 @@ test("in a transaction BEGIN is sent before a text of simple, which is not sent 
   const session = await letInKnowing();
   const run = () => failure(client.transaction(async (tx) => (await tx.simple("select 7"))[0]!.rows));
   const call = run();
-  expect(await simpleText(session)).toBe("BEGIN");
-  session.send(done("BEGIN", "T"));
-  expect(await simpleText(session)).toBe("select 7");
-  session.send(...cells("7"), done("SELECT 1", "T"));
-  expect(await simpleText(session)).toBe("COMMIT");
-  session.send(done("COMMIT"));
+  expect(await queryText(session)).toBe("BEGIN");
+  session.send(completeAndReady("BEGIN", "T"));
+  expect(await queryText(session)).toBe("select 7");
+  session.send(...cells("7"), completeAndReady("SELECT 1", "T"));
+  expect(await queryText(session)).toBe("COMMIT");
+  session.send(completeAndReady("COMMIT"));
   expect(await call).toEqual([{ n: 7 }]);
   const second = run();
-  expect(await simpleText(session)).toBe("BEGIN");
-  session.send(refused("57014"));
+  expect(await queryText(session)).toBe("BEGIN");
+  session.send(errorAndReady("57014"));
   expect(await second).toMatchObject({ code: "57014" });
 });
 
@@ -233,9 +235,9 @@ test.each([1, 2 ** 31 - 1])(
         .at(-1)!
         .body.readInt32BE(flight.at(-1)!.body.length - 4),
     ).toBe(size);
-    session.send(ran("BEGIN"), whole(1, 0, "T"));
-    expect(await simpleText(session)).toBe("COMMIT");
-    session.send(done("COMMIT"));
+    session.send(ran("BEGIN"), executed(1, 1, "T"));
+    expect(await queryText(session)).toBe("COMMIT");
+    session.send(completeAndReady("COMMIT"));
     await reading;
     expect(turns).toBe(0);
   },
@@ -248,10 +250,10 @@ test("batches of a cursor follow rowMode, and an exceeded limit is an error", as
   const reading = (async () => {
     for await (const batch of client.cursor("select n", 2, { rowMode: "array", maxRows: 2 })) seen.push(batch);
   })().catch((error: unknown) => error);
-  await answer(session, behindBegin, ran("BEGIN"), begun(), rows(1, 3), wire.message("s"), wire.readyForQuery("T"));
-  await answer(session, ["Execute", "Sync"], rows(3, 4), done("SELECT 1", "T"));
-  expect(await simpleText(session)).toBe("ROLLBACK");
-  session.send(done("ROLLBACK"));
+  await answer(session, behindBegin, ran("BEGIN"), begun(), rows(1, 3), suspended());
+  await answer(session, ["Execute", "Sync"], rows(3, 4), completeAndReady("SELECT 1", "T"));
+  expect(await queryText(session)).toBe("ROLLBACK");
+  session.send(completeAndReady("ROLLBACK"));
   expect(await reading).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
   expect(seen).toEqual([[[1], [2]]]);
 });
@@ -265,11 +267,11 @@ test("during a cursor's last batch the connection is free for other calls", asyn
       await inner;
     }
   })();
-  await answer(session, behindBegin, ran("BEGIN"), whole(1, 2, "T"));
+  await answer(session, behindBegin, ran("BEGIN"), executed(1, 3, "T"));
   expect(await texts(session)).toEqual(["COMMIT"]);
-  session.send(done("COMMIT"));
+  session.send(completeAndReady("COMMIT"));
   expect(await texts(session)).toEqual(["select n"]);
-  session.send(whole(7));
+  session.send(executed(7));
   await reading;
   expect((await inner!).rows).toEqual([{ n: 7 }]);
   expect(await isPending(session.flight())).toBe(true);

@@ -4,19 +4,9 @@ import { inspect } from "node:util";
 import { beforeEach, expect, test } from "vitest";
 import { CITUS_CHECK } from "../../js/session/citus.ts";
 import { scopeSettings } from "../../js/session/scope-settings.ts";
-import { described, failed } from "../support/first-runs.ts";
-import {
-  begun,
-  client,
-  ended,
-  int4,
-  letIn,
-  letInKnowing,
-  newClient,
-  rows,
-  texts,
-  useMemoryServer,
-} from "../support/memory-session.ts";
+import { described } from "../support/flights.ts";
+import { client, letIn, letInKnowing, newClient, texts, useMemoryServer } from "../support/memory-session.ts";
+import { description, errorAndReady, errorResponse, executed, int4, ran } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -25,13 +15,10 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 const settings = { "app.tenant": 7 };
 const SET = `select where pg_catalog.set_config(E'app.tenant',E'7',true) is null or ${CITUS_CHECK}`;
 const SCOPE_ON_CITUS = scopeSettings({ settings }).citusStatement;
-/** The answers to a statement before another one, with its command tag. */
-const inFront = (tag: string) => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag)]);
 const tenant = () => client.scope({ settings });
 
 /** With a mark before it, the version of Citus is not a number. The check fails with this, in the server's language. */
-const refusedByCitus = () =>
-  wire.errorResponse({ S: "FEHLER", V: "ERROR", C: "22P02", M: "ungültige Eingabe: »pgz_citus 12.1.12«" });
+const refusedByCitus = () => errorResponse("22P02", { S: "FEHLER", M: "ungültige Eingabe: »pgz_citus 12.1.12«" });
 
 test("the first call recognizes Citus, and runs once with settings that reach its nodes", async () => {
   const session = await letInKnowing();
@@ -41,23 +28,18 @@ test("the first call recognizes Citus, and runs once with settings that reach it
   // The statement is described again, as after any refusal before it.
   const asked = await texts(session);
   if (asked.length === 1) {
-    session.send(
-      wire.parseComplete(),
-      wire.parameterDescription([]),
-      wire.rowDescription([int4]),
-      wire.readyForQuery(),
-    );
+    session.send(description());
   } else {
     expect(asked).toEqual([SCOPE_ON_CITUS, "select n"]);
-    session.send(inFront("DO"), wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
+    session.send(ran("DO"), wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
     session.send(wire.readyForQuery());
   }
   expect(await texts(session)).toEqual([SCOPE_ON_CITUS, "select n"]);
-  session.send(inFront("DO"), begun(), rows(1, 2), ended(1));
+  session.send(ran("DO"), executed(1));
   expect((await call).rows).toEqual([{ n: 1 }]);
   const next = tenant().query("select n");
   expect(await texts(session)).toEqual([SCOPE_ON_CITUS, "select n"]);
-  session.send(inFront("DO"), begun(), rows(2, 3), ended(1));
+  session.send(ran("DO"), executed(2));
   expect((await next).rows).toEqual([{ n: 2 }]);
 });
 
@@ -79,8 +61,8 @@ test("a scope's calls are its client's: they are sent in order, counted, and end
   const session = await letInKnowing();
   const scope = tenant();
   const calls = [client.query("select n"), scope.query("select n"), client.query("select n")];
-  session.send(begun(), rows(1, 2), ended(1));
-  session.send(inFront("SELECT 0"), begun(), rows(2, 3), ended(1), begun(), rows(3, 4), ended(1));
+  session.send(executed(1));
+  session.send(ran("SELECT 0"), executed(2), executed(3));
   expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
   expect(client.stats()).toMatchObject({ queries: 4, rows: 4 });
   await client.close();
@@ -94,14 +76,14 @@ test("a scope whose settings allow no first run as text describes its statements
   const first = scope.query("select n");
   const session = await letIn();
   const learnAndRun = async () => {
-    session.send(inFront("SELECT 0"), wire.parseComplete(), wire.parameterDescription([]));
+    session.send(ran("SELECT 0"), wire.parseComplete(), wire.parameterDescription([]));
     session.send(wire.rowDescription([int4]), wire.readyForQuery());
     await session.flight();
-    session.send(inFront("SELECT 0"), begun(), rows(1, 2), ended(1));
+    session.send(ran("SELECT 0"), executed(1));
   };
   expect(await session.flight()).toContain("Execute");
-  session.send(wire.closeComplete(), inFront("SELECT 0"), wire.parseComplete());
-  session.send(failed("22P02", 'invalid input: "pgz-edge: settings"'));
+  session.send(wire.closeComplete(), ran("SELECT 0"), wire.parseComplete());
+  session.send(errorAndReady("22P02", "I", { M: 'invalid input: "pgz-edge: settings"' }));
   for (const [text, call] of [
     ["select n", first],
     ["select m", undefined],
@@ -119,7 +101,7 @@ test("a stream of a scope holds the client, and closes it with closeWhenDone", a
   const opening = scope.stream("select n", { closeWhenDone: true });
   expect(await texts(session)).toEqual([SET, "select n"]);
   await expect(client.query("select n")).rejects.toMatchObject({ code: "STREAM_OPEN" });
-  session.send(inFront("SELECT 0"), begun(), rows(1, 2), ended(1));
+  session.send(ran("SELECT 0"), executed(1));
   expect(await new Response(await opening).text()).toBe('{"n":1}\n');
   expect(await session.flight()).toEqual(["Terminate"]);
   await expect(client.query("select n")).rejects.toMatchObject({ code: "CLIENT_CLOSED" });

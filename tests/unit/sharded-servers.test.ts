@@ -5,28 +5,27 @@
 import { expect, test, vi } from "vitest";
 import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
+import { answered, learned } from "../support/memory-calls.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
-  begun,
   client,
   failure,
-  fakeClock,
+  fakeTimers,
   learn,
   letIn,
   letInKnowing,
   newClient,
-  rows,
   texts,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { answered, description, learned } from "../support/memory-calls.ts";
-import { answers, begins, BEGUN } from "../support/memory-transaction.ts";
+import { answers, begins } from "../support/memory-transaction.ts";
+import { begun, description, errorResponse, ran, rows } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-const error = (C: string, M: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M });
+const error = (C: string, M: string) => errorResponse(C, { M });
 
 // -- errors of the servers --------------------------------------------------------------------------------------------
 
@@ -70,7 +69,7 @@ async function retried(work: (tx: Transaction) => unknown, options: TransactionO
 test.each(Object.entries(CHANGED))(
   "a conflict that COMMIT reports, %s, runs the transaction again",
   async (_, said) => {
-    using clock = fakeClock();
+    using clock = fakeTimers();
     const { session, call, state } = await retried(() => "kept");
     await begins(session);
     await fails(session, "COMMIT", said);
@@ -91,7 +90,7 @@ test.each(["OC000", "OC001"])("without retry %s is the error, and is retryable",
 
 test("a conflict that DSQL reports after the command tag runs the statement again if retries are on", async () => {
   newClient({ retryOnSerialization: true });
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const call = client.query("select n");
   const session = await letIn();
   await learn(session);
@@ -104,7 +103,7 @@ test("a conflict that DSQL reports after the command tag runs the statement agai
 // -- CockroachDB's savepoint ------------------------------------------------------------------------------------------
 
 test("a conflict in RELEASE of cockroach_restart runs the whole transaction again, with its savepoint", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { session, call, state } = await retried(async (tx) => {
     await tx.simple("savepoint cockroach_restart");
     await tx.simple("release savepoint cockroach_restart");
@@ -146,7 +145,7 @@ test("a callback that rolls back to cockroach_restart by hand continues in the s
 });
 
 test("a conflict that ends a nested transaction undoes all of it, so the outer one runs again", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { session, call, state } = await retried((tx) => tx.transaction(() => "inner"));
   await begins(session);
   await done(session, "SAVEPOINT pgz_1");
@@ -165,7 +164,7 @@ test("a conflict that ends a nested transaction undoes all of it, so the outer o
 // -- causes -----------------------------------------------------------------------------------------------------------
 
 test.each([1, 3])("a conflict as a cause, %d deep, runs the transaction again", async (depth) => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const onRetry = vi.fn();
   const wrap = (cause: unknown) => {
     for (let left = depth; left; left--) cause = new Error("Failed query", { cause });
@@ -176,7 +175,7 @@ test.each([1, 3])("a conflict as a cause, %d deep, runs the transaction again", 
   let runs = 0;
   const call = client.transaction(async (tx) => (runs++, await tx.query("select n").catch(wrap)), { retry: true });
   expect(await texts(session)).toEqual(["BEGIN", "select n"]);
-  session.send(BEGUN, begun(), restart, wire.readyForQuery("E"));
+  session.send(ran("BEGIN"), begun(), restart, wire.readyForQuery("E"));
   await answers(session, "ROLLBACK");
   await clock.pass(1_000);
   await begins(session);
@@ -210,7 +209,7 @@ function circle(): Error {
 test.each([true, false])(
   "a transaction that last() has committed never runs again, whatever the callback throws then (wrapped: %s)",
   async (isWrapped) => {
-    using clock = fakeClock();
+    using clock = fakeTimers();
     const conflict = await someConflict();
     newClient({ prepare: "unnamed" });
     const session = await letInKnowing();

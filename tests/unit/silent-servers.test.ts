@@ -3,19 +3,19 @@
 import { expect, test } from "vitest";
 import { createPool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
-import { answered, description, executed, learned, letInNow } from "../support/memory-calls.ts";
+import { answered, learned } from "../support/memory-calls.ts";
 import {
   accepted,
   client,
   execution,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   newClient,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { BEGUN, inside } from "../support/memory-transaction.ts";
+import { description, executed, executedInside, loginAnswer, ran } from "../support/server-messages.ts";
 
 useMemoryServer();
 
@@ -30,7 +30,7 @@ const poolOf = (options: PoolOptions) =>
 async function letIn(): Promise<Session> {
   const session = await accepted();
   if ((await session.flight()).at(-1) !== "StartupMessage") return letIn();
-  letInNow(session);
+  session.send(loginAnswer());
   return session;
 }
 
@@ -47,11 +47,11 @@ test.each([
   { where: "of the client", timeout: 100, options: {}, within: 2_500 },
   { where: "of the transaction", timeout: 0, options: { timeout: 100 }, within: 1_000 },
 ])("COMMIT after the last statement has the deadline $where, and the client stays usable", async (each) => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   newClient({ timeout: each.timeout });
   const transaction = failure(client.transaction((tx) => tx.last("select n"), each.options));
   const session = await describedOnly();
-  session.send(BEGUN, ...inside());
+  session.send(ran("BEGIN"), executedInside());
   await clock.pass(each.within);
   expect(await isPending(transaction)).toBe(false);
   expect(await transaction).toMatchObject({ code: "QUERY_TIMEOUT", transaction: "unknown", retryable: false });
@@ -62,7 +62,7 @@ test.each([
 
 // Found by the simulator: only the last of the descriptions was cancelled, and it waited for those before it.
 test("after a batch with unanswered descriptions the next call continues on another session", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   newClient({ timeout: 100 });
   const batch = failure(client.batch(["select n", "select m", "select o"], { atomic: false }));
   const session = await letIn();
@@ -75,7 +75,7 @@ test("after a batch with unanswered descriptions the next call continues on anot
 });
 
 test("a pool with room connects at once while a silent server has its time to end a transaction", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const pool = poolOf({ max: 2 });
   const transaction = failure(pool.transaction((tx) => tx.query("select n"), { timeout: 100 }));
   await describedOnly();

@@ -3,30 +3,35 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
 import { PostgresError, type PgzError } from "../../js/util/errors.ts";
-import { failed } from "../support/memory-answers.ts";
 import {
   accepted,
-  begun,
   client,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   newClient,
   quiet,
-  rows,
-  shutdown,
   texts,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, error, failedInside, inside, running, sent } from "../support/memory-transaction.ts";
+import { answers, running, sent } from "../support/memory-transaction.ts";
+import {
+  description,
+  errorAndReady,
+  errorResponse,
+  executed,
+  executedInside,
+  executedWithoutRows,
+  failedInside,
+  fatal,
+  ran,
+  shutdown,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
-
-/** The answer to COMMIT, which is not a Query here. */
-const tagged = (tag: string) => [wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete(tag)];
 
 /** A transaction whose last statement is its second. Both have been sent when this returns. */
 async function lastOf(
@@ -49,11 +54,11 @@ test.each(["COMMIT", "UPDATE 0"])(
       given = (await tx.last("select n").finally(() => (hasEnded = true))).rows;
       return "returned";
     });
-    session.send(...inside(1, 3));
+    session.send(executedInside(1, 3));
     await quiet();
     expect(hasEnded).toBe(true);
     expect(await isPending(call)).toBe(true);
-    session.send(...tagged(tag), wire.readyForQuery());
+    session.send(executedWithoutRows(tag));
     expect(await call).toBe("returned");
     expect(given).toEqual([{ n: 1 }, { n: 2 }]);
     expect(client.stats()).toMatchObject({ state: "idle", errors: 0 });
@@ -62,7 +67,7 @@ test.each(["COMMIT", "UPDATE 0"])(
 
 test("if the last statement is also the first and fails, ROLLBACK is sent and COMMIT is not", async () => {
   const { session, call } = await sent((tx) => tx.last("select n"));
-  session.send(BEGUN, ...failedInside("22012"));
+  session.send(ran("BEGIN"), failedInside("22012"));
   await answers(session, "ROLLBACK");
   const reason = (await failure(call)) as PgzError;
   expect(reason).toMatchObject({ code: "22012" });
@@ -72,9 +77,9 @@ test("if the last statement is also the first and fails, ROLLBACK is sent and CO
 test("a last statement that cannot be pipelined is followed by COMMIT too", async () => {
   const { session, call } = await running(async (tx) => (await tx.last("set local a.b = 1")).command);
   expect(await texts(session)).toEqual(["set local a.b = 1"]);
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery("T"));
+  session.send(description([], [], "T"));
   expect([await texts(session), await texts(session)]).toEqual([["set local a.b = 1"], ["COMMIT"]]);
-  session.send(...tagged("SET"), wire.readyForQuery("T"), ...tagged("COMMIT"), wire.readyForQuery());
+  session.send(executedWithoutRows("SET", "T"), executedWithoutRows("COMMIT"));
   expect(await call).toBe("SET");
 });
 
@@ -85,7 +90,7 @@ test("a last statement with invalid arguments leaves the transaction unchanged",
     seen.push(await failure(tx.last(5 as never)));
     return (await tx.query("select n")).rows;
   });
-  session.send(BEGUN, ...inside());
+  session.send(ran("BEGIN"), executedInside());
   await answers(session, "COMMIT");
   expect(await call).toEqual([{ n: 1 }]);
   expect(seen).toMatchObject([{ name: "UsageError" }, { name: "UsageError" }]);
@@ -96,31 +101,18 @@ test("a last statement with invalid arguments leaves the transaction unchanged",
 const aborted = failedInside("40001");
 
 test.each([
-  ["fails", [...aborted, ...tagged("ROLLBACK"), wire.readyForQuery()], "40001", "rolled back", true],
-  [
-    "passes a limit",
-    [...inside(1, 3), ...tagged("COMMIT"), wire.readyForQuery()],
-    "RESPONSE_TOO_LARGE",
-    "committed",
-    false,
-  ],
-  [
-    "fails, and all is said to be committed",
-    [...aborted, ...tagged("COMMIT"), wire.readyForQuery()],
-    "40001",
-    "committed",
-    false,
-  ],
-  ["has run, and COMMIT is refused", [...inside(), failed("40001")], "40001", "rolled back", true],
-  ["has run, and the session ends", [...inside(), error("57P01", "FATAL")], "57P01", "unknown", false],
-  ["has run, and the connection is lost", inside(), "CONNECTION_LOST", "unknown", false],
+  ["fails", [aborted, executedWithoutRows("ROLLBACK")], "40001", "rolled back", true],
+  ["passes a limit", [executedInside(1, 3), executedWithoutRows("COMMIT")], "RESPONSE_TOO_LARGE", "committed", false],
+  ["fails, and all is said to be committed", [aborted, executedWithoutRows("COMMIT")], "40001", "committed", false],
+  ["has run, and COMMIT is refused", [executedInside(), errorAndReady("40001")], "40001", "rolled back", true],
+  ["has run, and the session ends", [executedInside(), fatal("57P01")], "57P01", "unknown", false],
+  ["has run, and the connection is lost", [executedInside()], "CONNECTION_LOST", "unknown", false],
 ] as const)("where it %s, its error says so", async (_, answer, code, transaction, retryable) => {
   const { session, call } = await lastOf((tx) => tx.last("select n", { maxRows: 1 }));
   const reason = failure(call);
   session.send(...answer);
   await quiet();
-  // It changes nothing where all is answered.
-  session.peer.reset();
+  if (code === "CONNECTION_LOST") session.peer.reset();
   expect(await reason).toMatchObject({ code, transaction, retryable });
 });
 
@@ -131,7 +123,7 @@ test("an error of the callback after last() undoes nothing, and says so if it is
     throw mine;
   });
   const reason = failure(call);
-  session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
+  session.send(executedInside(), executedWithoutRows("COMMIT"));
   expect(await reason).toBe(mine);
   expect(mine).not.toHaveProperty("transaction");
   expect(await isPending(texts(session))).toBe(true);
@@ -151,7 +143,7 @@ test.each(["COMMIT", "UPDATE 0"])(
       { retry: true },
     );
     const reason = failure(call);
-    session.send(...inside(), ...tagged(tag), wire.readyForQuery());
+    session.send(executedInside(), executedWithoutRows(tag));
     expect(await reason).toMatchObject({ message: "mine", cause: elsewhere });
     expect(await isPending(texts(session))).toBe(true);
     expect(runs).toBe(1);
@@ -160,7 +152,7 @@ test.each(["COMMIT", "UPDATE 0"])(
 
 test("the error of a later loss says nothing about a transaction that was over", async () => {
   const { session, call } = await lastOf((tx) => tx.last("select n"));
-  session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery());
+  session.send(executedInside(), executedWithoutRows("COMMIT"));
   await call;
   const next = failure(client.query("select n"));
   await texts(session);
@@ -174,28 +166,28 @@ test("the error of a later loss says nothing about a transaction that was over",
 
 test("the client's timeout applies to COMMIT anew", async () => {
   newClient({ prepare: "unnamed", timeout: 5_000 });
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { session, call } = await lastOf((tx) => tx.last("select n"));
   const reason = failure(call);
   await clock.pass(4_000);
-  session.send(...inside());
+  session.send(executedInside());
   await clock.pass(4_999);
   expect(await isPending(reason)).toBe(true);
   await clock.pass(1);
   // The answer may still arrive, within the time that a cancelled operation has.
-  session.send(...tagged("COMMIT"), wire.readyForQuery());
+  session.send(executedWithoutRows("COMMIT"));
   expect(await reason).toMatchObject({ code: "QUERY_TIMEOUT", transaction: "committed", retryable: false });
 });
 
 test("a COMMIT that is answered in time leaves no timer, and without a timeout there is none", async () => {
   for (const timeout of [5_000, 0]) {
     newClient({ prepare: "unnamed", timeout });
-    using clock = fakeClock();
+    using clock = fakeTimers();
     const { session, call } = await lastOf((tx) => tx.last("select n"));
-    session.send(...inside());
+    session.send(executedInside());
     await clock.pass(0);
     expect(vi.getTimerCount()).toBe(timeout ? 1 : 0);
-    session.send(...tagged("COMMIT"), wire.readyForQuery());
+    session.send(executedWithoutRows("COMMIT"));
     await call;
     await clock.pass(0);
     expect(vi.getTimerCount()).toBe(0);
@@ -207,7 +199,7 @@ test("a transaction that is ended during COMMIT waits for the answer, and its er
   const stop = new AbortController();
   const { session, call } = await lastOf((tx) => tx.last("select n"), { signal: stop.signal });
   const reason = failure(call);
-  session.send(...inside());
+  session.send(executedInside());
   await quiet();
   stop.abort("enough");
   expect(await reason).toMatchObject({ code: "ABORTED", cause: "enough", transaction: "unknown", retryable: false });
@@ -216,20 +208,20 @@ test("a transaction that is ended during COMMIT waits for the answer, and its er
   const next = client.query("select n");
   const left = texts(session);
   expect(await isPending(left)).toBe(true);
-  session.send(...tagged("COMMIT"), wire.readyForQuery());
+  session.send(executedWithoutRows("COMMIT"));
   expect(await left).toEqual(["select n"]);
-  session.send(begun(), rows(7, 8), wire.commandComplete("SELECT 1"), wire.readyForQuery());
+  session.send(executed(7));
   expect((await next).rows).toEqual([{ n: 7 }]);
 });
 
 test.each([
-  ["COMMIT", tagged("COMMIT")],
-  ["a refusal", [error("23505")]],
+  ["COMMIT", [wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete("COMMIT")]],
+  ["a refusal", [errorResponse("23505")]],
 ])("a transaction that is ended before %s is complete has an unknown outcome", async (_, part) => {
   const stop = new AbortController();
   const { session, call } = await lastOf((tx) => tx.last("select n"), { signal: stop.signal });
   const reason = failure(call);
-  session.send(...inside(), ...part);
+  session.send(executedInside(), ...part);
   await quiet();
   stop.abort();
   expect(await reason).toMatchObject({ code: "ABORTED", transaction: "unknown" });
@@ -238,14 +230,14 @@ test.each([
 
 test("a session that ends after an answered COMMIT has committed", async () => {
   const { session, call } = await lastOf(async (tx) => (await tx.last("select n")).rows);
-  session.send(...inside());
+  session.send(executedInside());
   await quiet();
-  session.send(...tagged("COMMIT"), wire.readyForQuery(), shutdown());
+  session.send(executedWithoutRows("COMMIT"), shutdown());
   expect(await call).toEqual([{ n: 1 }]);
 });
 
 test("if the session ends before the callback got its rows, the error says that all is committed", async () => {
   const { session, call } = await lastOf((tx) => tx.last("select n"));
-  session.send(...inside(), ...tagged("COMMIT"), wire.readyForQuery(), shutdown());
+  session.send(executedInside(), executedWithoutRows("COMMIT"), shutdown());
   expect(await failure(call)).toMatchObject({ code: "57P01", transaction: "committed", retryable: false });
 });

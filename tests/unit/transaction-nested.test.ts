@@ -2,13 +2,12 @@
 // waits for which.
 import { beforeEach, expect, test, vi } from "vitest";
 import { Running, type Transaction } from "../../js/api/transaction.ts";
-import { failed } from "../support/memory-answers.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
   accepted,
   client,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   letInKnowing,
   newClient,
@@ -16,7 +15,8 @@ import {
   texts,
   useMemoryServer,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, inside, running, sent } from "../support/memory-transaction.ts";
+import { answers, running, sent } from "../support/memory-transaction.ts";
+import { completeAndReady, errorAndReady, executedInside, ran } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -41,7 +41,7 @@ test("a savepoint that cannot be made fails the nested transaction, whose callba
   let hasRun = false;
   const { session, call } = await running((tx) => failure(tx.transaction(() => (hasRun = true))));
   expect(await texts(session)).toEqual(["SAVEPOINT pgz_1"]);
-  session.send(failed("25P02", "E"));
+  session.send(errorAndReady("25P02", "E"));
   await answers(session, "COMMIT", "ROLLBACK");
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
   expect(hasRun).toBe(false);
@@ -54,7 +54,7 @@ test("if ROLLBACK TO SAVEPOINT fails, the original error is kept, and COMMIT rep
   });
   await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
   expect(await texts(session)).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
-  session.send(failed("3B001", "E"));
+  session.send(errorAndReady("3B001", "E"));
   await answers(session, "COMMIT", "ROLLBACK");
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
   expect(inner).toMatchObject({ message: "mine" });
@@ -77,9 +77,9 @@ test("a nested transaction that fails is rolled back once its own calls are over
   const rollback = texts(session);
   expect(await isPending(rollback)).toBe(true);
   cancel.peer.end();
-  session.send(failed("57014", "E"));
+  session.send(errorAndReady("57014", "E"));
   expect(await rollback).toEqual(["ROLLBACK TO SAVEPOINT pgz_1; RELEASE SAVEPOINT pgz_1"]);
-  session.send(wire.commandComplete("ROLLBACK"), wire.commandComplete("RELEASE"), wire.readyForQuery("T"));
+  session.send(wire.commandComplete("ROLLBACK"), completeAndReady("RELEASE", "T"));
   await answers(session, "COMMIT");
   expect(await call).toBe("returned");
 });
@@ -100,12 +100,12 @@ test("ROLLBACK waits for a nested transaction that was abandoned", async () => {
   const cancel = await accepted();
   await cancel.flight();
   const rollback = texts(session);
-  session.send(failed("57014", "E"));
+  session.send(errorAndReady("57014", "E"));
   expect(await isPending(rollback)).toBe(true);
   cancel.peer.end();
   // The savepoint goes with the whole transaction.
   expect(await rollback).toEqual(["ROLLBACK"]);
-  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  session.send(completeAndReady("ROLLBACK"));
   await quiet();
   expect(nested).toMatchObject({ code: "ABORTED", cause: "enough" });
   expect(client.stats().state).toBe("idle");
@@ -115,7 +115,7 @@ test("ROLLBACK waits for a nested transaction that was abandoned", async () => {
 
 test("a waiting transaction is not ended when the one before it ends, and leaves no timer", async () => {
   await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { closed, open: goOn } = gate();
   const first = client.transaction(() => closed);
   await quiet();
@@ -131,7 +131,7 @@ test("a waiting transaction is not ended when the one before it ends, and leaves
 
 test("a transaction continues to wait for one that runs a statement within each 3 s", async () => {
   const session = await letInKnowing();
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const gates = [gate(), gate()];
   const first = client.transaction(async (tx) => {
     for (const { closed } of gates) {
@@ -145,7 +145,7 @@ test("a transaction continues to wait for one that runs a statement within each 
     await clock.pass(1_000);
     goOn();
     await texts(session);
-    session.send(...(at === 0 ? [BEGUN] : []), ...inside());
+    session.send(...(at === 0 ? [ran("BEGIN")] : []), executedInside());
     await clock.pass(2_000);
     expect(await isPending(second)).toBe(true);
   }
@@ -155,7 +155,7 @@ test("a transaction continues to wait for one that runs a statement within each 
 });
 
 test("a waiting transaction fails after 3 s in which the one before it has run nothing", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { closed, open: goOn } = gate();
   const { session, call: first } = await sent(async (tx) => {
     await tx.query("select n");
@@ -164,7 +164,7 @@ test("a waiting transaction fails after 3 s in which the one before it has run n
   const second = failure(client.transaction(() => "second"));
   // It waits for the server, however long that takes.
   await clock.pass(7_000);
-  session.send(BEGUN, ...inside());
+  session.send(ran("BEGIN"), executedInside());
   // An idle time that begins between two looks does not count for the whole interval.
   await clock.pass(2_000);
   expect(await isPending(second)).toBe(true);
@@ -199,7 +199,7 @@ test("a nested transaction that waits for the server makes the outer one busy", 
   });
   await answers(session, "SAVEPOINT pgz_1", "SAVEPOINT", "T");
   await texts(session);
-  session.send(...inside());
+  session.send(executedInside());
   await answers(session, "RELEASE SAVEPOINT pgz_1", "RELEASE", "T");
   await answers(session, "COMMIT");
   await call;

@@ -5,23 +5,29 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { beginStatement, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
 import { configured } from "../../js/api/configured.ts";
 import type { PgzError } from "../../js/util/errors.ts";
-import { failed } from "../support/memory-answers.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
-  accepted,
-  begun,
   client,
   failure,
-  fakeClock,
+  fakeTimers,
   isPending,
   newClient,
   newServer,
   quiet,
-  rows,
+  refuseLogin,
   texts,
   useMemoryServer,
 } from "../support/memory-session.ts";
-import { answers, BEGUN, failedInside, inside, running, sent } from "../support/memory-transaction.ts";
+import { answers, running, sent } from "../support/memory-transaction.ts";
+import {
+  begun,
+  completeAndReady,
+  errorAndReady,
+  executedInside,
+  failedInside,
+  ran,
+  rows,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -73,10 +79,7 @@ test("a transaction that is over before its turn connects nothing, and its callb
 test("a call and a transaction that share a refused login have an error each", async () => {
   newClient({ prepare: "unnamed", earlyQuery: false });
   const calls = [client.query("select n"), client.transaction(() => 1)].map(failure);
-  const refusing = await accepted();
-  await refusing.flight();
-  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
-  refusing.peer.end();
+  await refuseLogin();
   const [first, second] = await Promise.all(calls);
   expect([first, second]).toMatchObject([{ code: "53300" }, { code: "53300" }]);
   expect(first).not.toBe(second);
@@ -84,7 +87,7 @@ test("a call and a transaction that share a refused login have an error each", a
 
 test("a BEGIN that the server refuses fails the transaction, even if the callback handles the error", async () => {
   const { session, call } = await sent((tx) => tx.query("select n").catch(() => "handled"));
-  session.send(wire.parseComplete(), failed("0A000"));
+  session.send(wire.parseComplete(), errorAndReady("0A000"));
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
   expect(await isPending(texts(session))).toBe(true);
 });
@@ -105,7 +108,7 @@ test.each([
 test("a refused COMMIT is the call's error, and nothing is left to roll back", async () => {
   const { session, call } = await running(() => "returned");
   expect(await texts(session)).toEqual(["COMMIT"]);
-  session.send(failed("23505"));
+  session.send(errorAndReady("23505"));
   const reason = (await failure(call)) as PgzError;
   expect(reason).toMatchObject({ code: "23505", query: "COMMIT" });
   expect(reason.transaction).toBeUndefined();
@@ -116,7 +119,7 @@ test("a conflict with a lost ROLLBACK is the error, and is not retried", async (
   const onRetry = vi.fn();
   newClient({ prepare: "unnamed", observer: { onRetry } });
   const { session, call } = await sent((tx) => tx.query("select n"), { retry: true });
-  session.send(BEGUN, ...failedInside("40001"));
+  session.send(ran("BEGIN"), failedInside("40001"));
   expect(await texts(session)).toEqual(["ROLLBACK"]);
   session.peer.reset();
   await expect(call).rejects.toMatchObject({ code: "40001" });
@@ -136,7 +139,7 @@ test("a nested transaction is refused during an open stream, or without a functi
   await texts(session);
   session.send(begun(), rows(1, 2));
   await quiet();
-  session.send(wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  session.send(completeAndReady("SELECT 1", "T"));
   await answers(session, "COMMIT");
   await call;
   expect(seen).toMatchObject([{ code: "INVALID_OPTION" }, { code: "STREAM_OPEN" }]);
@@ -149,7 +152,7 @@ test("a stream with closeWhenDone leaves the transaction to its callback", async
   });
   for (const value of [1, 2]) {
     expect(await texts(session)).toEqual(["select n"]);
-    session.send(...inside(value));
+    session.send(executedInside(value));
   }
   await answers(session, "COMMIT");
   expect(await call).toEqual([{ n: 2 }]);
@@ -158,7 +161,7 @@ test("a stream with closeWhenDone leaves the transaction to its callback", async
 // -- ended from outside -----------------------------------------------------------------------------------------------
 
 test("the timeout of a transaction counts from the call on, and ends running statements", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   let inner: unknown;
   const { session, call } = await running(async (tx) => (inner = await failure(tx.query("select n"))), {
     timeout: 5_000,
@@ -172,7 +175,7 @@ test("the timeout of a transaction counts from the call on, and ends running sta
 });
 
 test("without a timeout a transaction may take any time", async () => {
-  using clock = fakeClock();
+  using clock = fakeTimers();
   const { closed, open: goOn } = gate();
   const { session, call } = await running(() => closed);
   await clock.pass(86_400_000);
@@ -227,7 +230,7 @@ test("a callback whose connection is lost between two calls gets that error unti
     inner = await failure(tx.query("select n"));
   });
   session.peer.reset();
-  await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
   goOn();
   await quiet();
   expect(inner).toMatchObject({
@@ -261,7 +264,7 @@ test("a transaction is printed with its state and its server", async () => {
     await query;
   });
   await texts(session);
-  session.send(...inside());
+  session.send(executedInside());
   await answers(session, "COMMIT");
   await call;
   seen.push(inspect(kept));
@@ -277,7 +280,7 @@ test("a transaction is finished once its callback has returned, even with calls 
   const { session, call } = await sent((tx) => void (kept = tx).query("select n"));
   await quiet();
   expect(inspect(kept)).toContain("state: 'finished'");
-  session.send(BEGUN, ...inside());
+  session.send(ran("BEGIN"), executedInside());
   await answers(session, "COMMIT");
   await call;
 });

@@ -1,7 +1,8 @@
 // Traps in the wasm: all connections of the instance end, and the next connect gets a new instance.
 import { expect, test, vi } from "vitest";
-import { description, learned } from "../support/memory-calls.ts";
+import { learned } from "../support/memory-calls.ts";
 import { client, learn, letIn, newClient, otherClient, useMemoryServer } from "../support/memory-session.ts";
+import { description } from "../support/server-messages.ts";
 
 useMemoryServer();
 

@@ -4,9 +4,9 @@ import { expect, test } from "vitest";
 import type { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { PIECE } from "../../js/util/limits.ts";
-import { TurnQueueWorld } from "../support/turn-queue-world.ts";
 import { gate } from "../support/memory-pool.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
+import { TurnQueueWorld } from "../support/turn-queue-world.ts";
 
 test("a call on a free connection begins at once, and the queue is empty when it is over", async () => {
   const world = new TurnQueueWorld(5);

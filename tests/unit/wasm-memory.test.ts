@@ -3,7 +3,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import { learned } from "../support/memory-calls.ts";
-import { begun, client, learn, letIn, newClient, useMemoryServer } from "../support/memory-session.ts";
+import { client, learn, letIn, newClient, useMemoryServer } from "../support/memory-session.ts";
+import { begun } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();

@@ -91,6 +91,7 @@ export class OperationEvents {
 
   #complete(operation: Operation, { command, rowCount }: EventOf<"complete">): void {
     operation.command = command;
+    operation.statements++;
     operation.count(rowCount);
     this.#connection.hears?.(command);
     const { on, severalResults } = operation.conversation;
@@ -100,6 +101,7 @@ export class OperationEvents {
   }
 
   #items(operation: Operation, outcomes: readonly ItemOutcome[]): void {
+    operation.statements += outcomes.length;
     for (const { command, rowCount } of outcomes) {
       operation.count(rowCount);
       if (command !== null) this.#connection.hears?.(command);

@@ -134,6 +134,8 @@ export class Operation {
   status = "";
   /** The server warned that no transaction was open (25P01). */
   wasOutside = false;
+  /** How many statements have completed. */
+  statements = 0;
   rowCount: number | null = null;
   /** Bytes of output that went to the sink. */
   bytes = 0;

@@ -301,9 +301,10 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
     const { transactionStatus } = this.#member!.connection;
     const status = this.isAlone ? transactionStatus : operation.status;
     if (status === "T" || status === "E") return leftOpen();
-    return operation.wasOutside && /^(COMMIT|ROLLBACK)$/.test(operation.command)
-      ? endedNone(operation.command)
-      : undefined;
+    // Behind other statements of the call it has ended the implicit transaction of these, and they have taken effect.
+    const { wasOutside, command, statements } = operation;
+    const foundNone = wasOutside && statements === 1 && /^(COMMIT|ROLLBACK)$/.test(command);
+    return foundNone ? endedNone(command) : undefined;
   }
 
   /**

@@ -142,6 +142,7 @@ export class FirstBatch<Row> {
     const error = failures[index] ?? ending.error ?? (ending.command === "ROLLBACK" ? rolledBack() : undefined);
     if (!error) {
       noteSuccess(connection.config, "batch");
+      ending.wasOutside = false; // an item has ended the transaction, and nobody asked for this COMMIT
       return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
     }
     const failed = sent[index];

@@ -67,6 +67,22 @@ export const poolLeftovers: Cases = {
       }
     },
   },
+  async "a COMMIT behind other statements of a call has committed them, and the call succeeds"(t) {
+    const pool = t.pool({ max: 1 });
+    const table = unique("committed");
+    await pool.exec(`create table ${table} (n int)`);
+    t.after(() => t.side(`drop table ${table}`));
+    const add = (n: number) => `insert into ${table} values (${n})`;
+    for (const _ of ["first run", "known"]) {
+      await pool.batch(["begin", add(1), "commit"]);
+      await pool.batch([add(2), "commit"]);
+      await pool.simple(`${add(3)}; commit`);
+    }
+    await t.assert.code(pool.exec("commit"), "TRANSACTION_FINISHED");
+    const rows = [1, 2, 3].map((n) => ({ n, times: 2 }));
+    const count = `select n, count(*)::int4 as times from ${table} group by n order by n`;
+    await t.assert.rows(pool.query(count), rows);
+  },
   async "a search_path with pg_temp leaves no table, whether a scope, the startup or a hook sets it"(t) {
     const [make, settings] = ["create table left_over as select 1", { search_path: "pg_temp" }];
     const ways: [how: string, leave: (pool: Pool) => Promise<unknown>, options?: PoolOptions][] = [

@@ -168,6 +168,7 @@ export const sql: Sql = Object.assign(tag, {
     const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
     const tuples = rows.map((row) => {
       const tuple = names ? names.map((name) => ownValue(row, name)) : some(row as unknown[]);
+      if (names && !columns.length) checkNoOther(row, names);
       if (tuple.length !== width)
         throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values, but the first row has ${width}.`);
       return tuple;
@@ -207,6 +208,16 @@ function columnsOf(row: object, columns: readonly string[], must: string): reado
   const names = columns.length ? columns : Object.keys(Object(row) as object);
   if (typeof row === "object" && names.length) return names;
   throw new UsageError("INVALID_QUERY", must);
+}
+
+/** A value that the first row has no column for would be dropped. */
+function checkNoOther(row: object, names: readonly string[]): void {
+  const other = Object.keys(Object(row) as object).find((name) => !names.includes(name));
+  if (other === undefined || (row as Record<string, unknown>)[other] === undefined) return;
+  throw new UsageError(
+    "INVALID_QUERY",
+    `A row has a value for "${other}", and the first row has none: name the columns, sql.values(rows, "a", "b").`,
+  );
 }
 
 /** Only own properties. A row is any object: an interface has no index signature, so it is no Record. */
@@ -468,6 +479,7 @@ function checkedText(text: string): string {
 
 function quoted(name: string): string {
   if (name === "") throw new UsageError("INVALID_QUERY", "An identifier cannot be empty.");
+  if (typeof name !== "string") throw new UsageError("INVALID_QUERY", "An identifier must be text.");
   checkedText(name);
   if (!isWholeName(name))
     throw new UsageError("INVALID_QUERY", `The identifier "${name.slice(0, 20)}…" ${MUST_BE_WHOLE}`);

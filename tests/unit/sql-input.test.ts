@@ -68,6 +68,8 @@ test("input that the helpers cannot make SQL of is refused with an explanation",
     [() => sql.values([[1], []]), /^INVALID_QUERY: A list of values must be an array/],
     [() => sql.values([[1, 2], [1]]), /^INVALID_QUERY: A row has 1 values, but the first row has 2/],
     [() => sql.values([[1], { a: 1 }]), /^INVALID_QUERY: A list of values must be an array/],
+    [() => sql.values([{ a: 1 }, { a: 2, b: 3 }]), /^INVALID_QUERY: A row has a value for "b", and the first row has/],
+    [() => sql.identifier(["a"] as never), /^INVALID_QUERY: An identifier must be text/],
     [() => sql.values([{ a: 1 }], "b"), /^INVALID_PARAMETER: A row has no value for column "b"/],
     [() => sql.snakeCase(5 as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
     [() => sql.snakeCase(null as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
@@ -85,6 +87,11 @@ test("values accepts one row without a list", () => {
   expect(sql.values({ id: 1, name: "a" })).toMatchObject({ text: '("id", "name") values ($1, $2)', values: [1, "a"] });
   expect(sql.values({ id: 1, name: "a" }, "name")).toMatchObject({ text: '("name") values ($1)', values: ["a"] });
   expect(sql.values([[1], [2]])).toMatchObject({ text: "values ($1), ($2)", values: [1, 2] });
+});
+
+test("values takes rows with more than the columns that are named, and with members that are undefined", () => {
+  expect(sql.values([{ a: 1 }, { a: 2, b: 3 }], "a")).toMatchObject({ values: [1, 2] });
+  expect(sql.values([{ a: 1 }, { a: 2, b: undefined }])).toMatchObject({ values: [1, 2] });
 });
 
 test("snakeCase puts an underscore before each capital except the first letter, and nowhere else", () => {

@@ -132,18 +132,26 @@ function readObject(input: object, given: Map<string, unknown>): void {
 /** Options of pg, postgres.js and of a pool, which no option here has a name like. */
 const INSTEAD: readonly (readonly [name: RegExp, instead: string])[] = [
   [/^ssl$/, 'write "sslmode", such as "verify-full", and "ca" or "cert" where you have them'],
-  [/^statement_timeout$/, 'write startup: { statement_timeout: … }, or "timeout" for calls'],
+  [/^statement_?timeout$/i, 'write startup: { statement_timeout: … }, or "timeout" for calls'],
+  [/^lock_?timeout$/i, "write startup: { lock_timeout: … }"],
+  [/^allowExitOnIdle$/, "leave it out, an idle pool keeps no program running"],
+  [/^(url|uri)$/i, 'pass the URL itself, or as "connectionString"'],
+  [/^dbname$/, 'write "database"'],
   [/^query_timeout$/, 'write "timeout"'],
   [/^connection$/, 'settings of the session belong in "startup"'],
   [/^onnotice$/, "write observer: { onNotice }"],
   [/^transform$/, 'write columnNames: "camelCase"'],
-  [/^(max|min|idle_?timeout(millis)?|max_?lifetime)$/i, "a client has one connection; createPool takes it"],
 ];
+const OF_POOLS = /^(max|min|idle_?timeout(millis)?|max_?lifetime)$/i;
 
-function unknownOption(name: string): UsageError {
-  const [, instead] = INSTEAD.find(([pattern]) => pattern.test(name)) ?? [];
+/** `known`: the names of a pool's options too, where a pool is made. */
+export function unknownOption(name: string, known: readonly string[] = optionNames): UsageError {
+  const isMisplaced = known === optionNames && OF_POOLS.test(name);
+  const instead = isMisplaced
+    ? "a client has one connection; createPool takes it"
+    : INSTEAD.find(([pattern]) => pattern.test(name))?.[1];
   return instead === undefined
-    ? unknown(`option "${name}"`, name, optionNames)
+    ? unknown(`option "${name}"`, name, known)
     : new UsageError("UNKNOWN_OPTION", `Unknown option "${name}": ${instead}.`);
 }
 

@@ -39,7 +39,10 @@ const MISTAKES: readonly (readonly [begins: RegExp, mistake: string])[] = [
     "begins with a variable's name: pass only what follows the =",
   ],
   [/^\s*jdbc:/i, "is JDBC's: leave out jdbc:, and write the user and the password as in postgres://user:password@host"],
-  [/^\s*(mysql|mariadb|mongodb|sqlite|libsql|file|https?|prisma)[\w+]*:/i, "has not the scheme postgres or postgresql"],
+  [
+    /^\s*(mysql|mariadb|mongodb|sqlite|libsql|file|https?|prisma)[\w+]*:/i,
+    "is not PostgreSQL's: it must begin with postgres://",
+  ],
 ];
 
 const FORM = "Its form is postgres://user:password@host:port/database?sslmode=require";

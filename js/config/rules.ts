@@ -63,12 +63,14 @@ export function checkObject(options: unknown): void {
 }
 
 /** Refuses unknown names: a misspelt limit must not mean no limit. */
-export function checkOptions(options: object, known: readonly string[]): void {
+export function checkOptions(
+  options: object,
+  known: readonly string[],
+  refusal = (name: string) => unknown(`option "${name}"`, name, known),
+): void {
   checkObject(options);
-  for (const name in options) {
-    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined)
-      throw unknown(`option "${name}"`, name, known);
-  }
+  for (const name in options)
+    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw refusal(name);
 }
 
 /**

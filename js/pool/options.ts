@@ -2,7 +2,7 @@
 // config/table.ts. The table of docs/pool.md is generated from them.
 //
 // The effect of an option is where it is used (slots.ts, member-lifecycle.ts, cleaning.ts).
-import { isPlainObject } from "../config/config.ts";
+import { isPlainObject, unknownOption } from "../config/config.ts";
 import type { ConnectInput, Options } from "../config/options.ts";
 import { optionNames } from "../config/table.ts";
 import { option, optional, valuesOf, type ValueOf } from "../config/entries.ts";
@@ -178,7 +178,8 @@ export function splitOptions(
   options: PoolOptions,
 ): { given: object; input: ConnectInput; overrides: Options } {
   const known = [...poolOptionNames(), ...optionNames, "connectionString"];
-  for (const given of [input, options]) if (isPlainObject(given)) checkOptions(given, known);
+  const refusal = (name: string) => unknownOption(name, known);
+  for (const given of [input, options]) if (isPlainObject(given)) checkOptions(given, known, refusal);
   const [fromInput, rest] = isPlainObject(input) ? split(input) : [{}, input];
   const [own, overrides] = split(options);
   return { given: { ...fromInput, ...own }, input: rest as ConnectInput, overrides };

@@ -18,10 +18,10 @@ test.each([
     "jdbc:postgresql://h/d?user=u&password=secret",
     "The URL is JDBC's: leave out jdbc:, and write the user and the password as in postgres://user:password@host.",
   ],
-  ["mysql://u:secret@h/d", "The URL has not the scheme postgres or postgresql."],
+  ["mysql://u:secret@h/d", "The URL is not PostgreSQL's: it must begin with postgres://."],
   [
     "prisma+postgres://accelerate.prisma-data.net/?api_key=secret",
-    "The URL has not the scheme postgres or postgresql.",
+    "The URL is not PostgreSQL's: it must begin with postgres://.",
   ],
 ])("%j", (url, message) => {
   expect(refused(url)).toMatchObject({ code: "INVALID_URL", message });
@@ -63,4 +63,14 @@ test("a pool, which has such options, is told their names", () => {
     expect(() => createPool({ host: "h", user: "u", [name]: 5 } as object)).toThrow(
       `Unknown option "${name}". The nearest known name is "${here}".`,
     );
+});
+
+test("a pool gives the same advice about another driver's options as a client", () => {
+  for (const [name, advice] of [
+    ["ssl", 'write "sslmode"'],
+    ["statementTimeout", "write startup: { statement_timeout: … }"],
+    ["allowExitOnIdle", "leave it out"],
+    ["url", "pass the URL itself"],
+  ] as const)
+    expect(() => createPool({ host: "h", user: "u", [name]: 5 } as object)).toThrow(`"${name}": ${advice}`);
 });

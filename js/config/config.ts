@@ -78,6 +78,10 @@ function readAll(input: unknown, runtime: Defaults, overrides: Options): Reading
   read(input, reading);
   readObject(overrides, given);
   checkEmpty(reading);
+  // `{ connectionString: env.MISSPELT }`: the error about the user would hide what is missing.
+  const { connectionString } = Object(input) as { connectionString?: unknown };
+  if (!given.has("user") && isPlainObject(input) && "connectionString" in input && !connectionString)
+    throw nothing(`connectionString is ${connectionString === "" ? "empty" : String(connectionString)}`);
   return reading;
 }
 
@@ -98,13 +102,16 @@ function read(input: unknown, reading: Reading): void {
   const isPlain = isPlainObject(input);
   const text = typeof input === "string" ? input : (connectionString ?? (isPlain ? undefined : href));
   if (typeof text === "string") readParameters(readConnectionString(text), reading);
-  else if (input === undefined || input === null)
-    throw new UsageError(
-      "INVALID_URL",
-      `Nothing to connect to: ${String(input)} was given. Is a binding or a variable missing, or its name misspelt?`,
-    );
+  else if (input === undefined || input === null) throw nothing(`${String(input)} was given`);
   else if (!isPlain) throw invalidUrl("Pass a URL, options, or a binding with a connectionString");
   if (isPlain) readObject(input, reading.given);
+}
+
+function nothing(what: string): UsageError {
+  return new UsageError(
+    "INVALID_URL",
+    `Nothing to connect to: ${what}. Is a binding or a variable missing, or its name misspelt?`,
+  );
 }
 
 /**

@@ -6,7 +6,7 @@ import { isPlainObject, unknownOption } from "../config/config.ts";
 import type { ConnectInput, Options } from "../config/options.ts";
 import { optionNames } from "../config/table.ts";
 import { option, optional, valuesOf, type ValueOf } from "../config/entries.ts";
-import { checkOptions, flag, isFunction, oneOf, rule, whole } from "../config/rules.ts";
+import { checkOptions, flag, invalid, isFunction, oneOf, rule, whole } from "../config/rules.ts";
 import { LONGEST_TIMER } from "../util/limits.ts";
 import type { Lease } from "./lease.ts";
 
@@ -26,7 +26,7 @@ const SIZES = () => ({
    */
   max: option(most(), (_, { isWorkerd }) => (isWorkerd ? 5 : 10)),
   /**
-   * Connections that are kept, idle or not. They are made when the pool is made.
+   * Connections that are kept, idle or not. They are made when the pool is made. At most `max`.
    *
    * @unit connections
    * @defaultValue 0
@@ -191,6 +191,8 @@ export function splitOptions(
  */
 export function resolvePool(options: object, sharing: number | undefined, isWorkerd: boolean): PoolConfig {
   const all = valuesOf(poolOptions(), (name) => (options as Record<string, unknown>)[name], { isWorkerd });
+  const { min, max } = all as { readonly min: number; readonly max: number };
+  if (min > max) invalid("min", `at most "max", which is ${max}`);
   const mostSharing = all["reset"] === "always" ? 1 : (sharing ?? 1);
   return Object.freeze({ ...all, sharing: mostSharing }) as unknown as PoolConfig;
 }

@@ -27,6 +27,15 @@ test.each([
   expect(refused(url)).toMatchObject({ code: "INVALID_URL", message });
 });
 
+test.each([undefined, null, ""])("a connectionString that is %s is missed before the user", (connectionString) => {
+  expect(refused({ connectionString })).toMatchObject({
+    code: "INVALID_URL",
+    message: expect.stringMatching(/^(Nothing to connect to: connectionString is|The URL is empty)/) as string,
+  });
+  if (connectionString === "") return;
+  expect(of({ connectionString, host: "h", user: "u" } as never).host).toBe("h");
+});
+
 test("keywords that look like a variable are read as keywords", () => {
   expect(of("user=postgres host=h").user).toBe("postgres");
   expect(of("dbname=postgres://other/e user=u").database).toBe("postgres://other/e");

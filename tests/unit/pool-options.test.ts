@@ -51,7 +51,9 @@ test("each option has a rule", () => {
 });
 
 test.each(Object.entries(good))("%s accepts its valid values, and undefined is the default", (name, values) => {
-  for (const value of values) expect(resolvePool({ [name]: value }, undefined, false)).toMatchObject({ [name]: value });
+  const others = name === "min" ? { max: 100_000 } : {};
+  for (const value of values)
+    expect(resolvePool({ ...others, [name]: value }, undefined, false)).toMatchObject({ [name]: value });
   const plain = resolvePool({}, undefined, false);
   expect(resolvePool({ [name]: undefined }, undefined, false)).toEqual(plain);
 });
@@ -96,4 +98,10 @@ test.each([
   const refused = (): unknown => splitOptions(input as PoolInput, options as PoolOptions);
   expect(refused).toThrow(expect.objectContaining({ code: "UNKNOWN_OPTION" }) as UsageError);
   expect(refused).toThrow('"maximum"');
+});
+
+test("min is at most max, which is smaller on Workers", () => {
+  expect(() => resolvePool({ min: 20 }, undefined, false)).toThrow('Option "min" must be at most "max", which is 10.');
+  expect(() => resolvePool({ min: 6 }, undefined, true)).toThrow('Option "min" must be at most "max", which is 5.');
+  expect(resolvePool({ min: 5 }, undefined, true)).toMatchObject({ min: 5, max: 5 });
 });

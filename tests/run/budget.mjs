@@ -21,7 +21,7 @@ import { cpus } from "node:os";
  */
 const REFERENCE = 0.12;
 
-/** The most CPU seconds after set-up and build. They are aims: `test` has not reached its own yet. */
+/** The most CPU seconds after set-up and build. `check` and `quick` are aims that were not measured yet. */
 const BUDGETS = { test: 1_300, check: 240, quick: 120 };
 
 /** The CPU seconds that all processes have used, since a time that stays the same during a run. */

@@ -115,7 +115,8 @@ export interface Sql {
   /**
    * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own
    * properties. Rows that are arrays give `values ($1, $2)` without names. A row that lacks a column is refused
-   * (`INVALID_PARAMETER`), and so is an empty list (`INVALID_QUERY`). One row may be given without a list.
+   * (`INVALID_PARAMETER`). So are an empty list, and a row with a member that the first row lacks, unless the columns
+   * are named (`INVALID_QUERY`). One row may be given without a list.
    *
    * @example
    * sql`insert into users ${sql.values([{ id: 7, name: "Grace" }])}`;
@@ -212,8 +213,9 @@ function columnsOf(row: object, columns: readonly string[], must: string): reado
 
 /** A value that the first row has no column for would be dropped. */
 function checkNoOther(row: object, names: readonly string[]): void {
-  const other = Object.keys(Object(row) as object).find((name) => !names.includes(name));
-  if (other === undefined || (row as Record<string, unknown>)[other] === undefined) return;
+  const values = row as Readonly<Record<string, unknown>>;
+  const other = Object.keys(values).find((name) => !names.includes(name) && values[name] !== undefined);
+  if (other === undefined) return;
   throw new UsageError(
     "INVALID_QUERY",
     `A row has a value for "${other}", and the first row has none: name the columns, sql.values(rows, "a", "b").`,

@@ -20,7 +20,7 @@ export function jsonOf(value: unknown): Json {
     text = JSON.stringify(value) as string | undefined;
   } catch (cause) {
     const isCycle = /circular|cyclic/i.test(String(cause)); // V8's word, and JavaScriptCore's
-    const otherwise = isCycle ? "it contains itself" : "JSON.stringify fails with what is the cause";
+    const otherwise = isCycle ? "it contains itself" : "JSON.stringify fails, see the cause";
     return { why: orUndefined(() => lossIn(value, true)) ?? otherwise, cause };
   }
   if (text === undefined) return { why: `JSON has no ${typeof value}` };

@@ -135,7 +135,10 @@ libpq.PQerrorMessage.argtypes = libpq.PQfinish.argtypes = [ctypes.c_void_p]
 libpq.PQerrorMessage.restype = ctypes.c_char_p
 libpq.PQconninfoParse.restype = libpq.PQconndefaults.restype = ctypes.POINTER(Option)
 parameters = {text(option.keyword): text(option.envvar) for option in options(libpq.PQconndefaults())}
-empty = {name: [refusal(libpq, name, None), variable and refusal(libpq, name, variable)] for name, variable in parameters.items()}
+empty = {
+    name: [refusal(libpq, name, None), variable and refusal(libpq, name, variable)]
+    for name, variable in parameters.items()
+}
 recorded = {
     "libpq": libpq.PQlibVersion(),
     "parameters": parameters,

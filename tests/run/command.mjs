@@ -63,9 +63,12 @@ export function run([command, ...parameters], { env = {}, timeout: longest }) {
     child.once("exit", (code, signal) => {
       killGroup(child); // what the command left running, which may hold the pipes open
       const status = code ?? `signal ${signal}`;
-      const fallback = setTimeout(end, 2000, status);
+      const lost = setTimeout(() => {
+        say(`${path.basename(command)}: a process that left its group keeps the output open; the rest of it is lost`);
+        end(status);
+      }, minutes(1));
       child.once("close", () => {
-        clearTimeout(fallback);
+        clearTimeout(lost);
         end(status);
       });
     });

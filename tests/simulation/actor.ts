@@ -137,10 +137,9 @@ export class Actor {
     if (acquired || connecting) return;
     // Listeners and the clients that calls make have their own connections, which may stay.
     if (this.#tasks.some(({ moves }) => moves.some(({ plan }) => plan.connections))) return;
-    const { min, max, idleTimeout, maxLifetime, healthCheckInterval } = options as Record<string, number>;
-    const least = Math.min(min!, max!);
-    if (total < least) this.#fault(`has ${total} connections, and must have ${least}`);
-    if (idleTimeout! + LATE < lingers && idle > least) this.#fault(`${idle} connections are idle for too long`);
+    const { min, idleTimeout, maxLifetime, healthCheckInterval } = options as Record<string, number>;
+    if (total < min!) this.#fault(`has ${total} connections, and must have ${min}`);
+    if (idleTimeout! + LATE < lingers && idle > min!) this.#fault(`${idle} connections are idle for too long`);
     const { server, pooler, world } = this.#session;
     const own = pooler ? [] : server.backends.filter(({ user }) => user === this.role);
     const tooOld = own.filter(({ startedAt }) => world.now - startedAt > maxLifetime! + LATE);
@@ -159,7 +158,8 @@ export class Actor {
    */
   atRest(): void {
     const { user, role } = this;
-    const { queries, errors } = this.#db!.stats();
+    if (!this.#db) return; // it could not be made, which is a fault of its own
+    const { queries, errors } = this.#db.stats();
     if (queries < errors) this.#fault(`counts ${queries} calls, of which ${errors} have failed`);
     for (const [what, { begun, over }] of Object.entries(this.#told))
       if (begun !== over) this.#fault(`an observer was told of ${begun} ${what}, and that ${over} are over`);

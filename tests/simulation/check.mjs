@@ -6,6 +6,7 @@
 //   hours in which logins expire (expiring.ts)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
+//   an error of the simulator itself ends it with status 1
 //
 // The last line is `N passed, M failed`. With SIMULATION (the path of the bundle) this program is that other process,
 // which prints the hashes of its traces and the costs that differ.
@@ -55,6 +56,7 @@ check("the same trace again in this process", differing(first, await fingerprint
 const { traces, costs } = elsewhere();
 check("the same trace in another process", differing(first, traces));
 check("what quiet sessions cost", costs);
+check("an error between two sessions ends the process", unnoticed());
 const day = Math.floor(Date.now() / 86_400_000);
 await sessions(`seeds ${FIRST} to ${FIRST + FIXED - 1}`, FIRST, FIXED);
 await sessions("seeds of the day", day * 10_000 + AFTER, OF_THE_DAY);
@@ -107,6 +109,14 @@ function check(name, faults) {
 
 function differing(some, others) {
   return some.flatMap((one, at) => (one === others[at] ? [] : [`seed ${at + 1}: ${one} and ${others[at]}`]));
+}
+
+function unnoticed() {
+  const program = `import { draw, play } from ${JSON.stringify(pathToFileURL(file).href)};
+    await play(draw(1));
+    throw new Error("planted");`;
+  const { status, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
+  return status === 1 && stderr.includes("planted") ? [] : [`status ${status}: ${stderr}`];
 }
 
 function elsewhere() {

@@ -174,9 +174,10 @@ function clientOptions(dice: Dice): Record<string, unknown> {
 }
 
 function poolOptions(dice: Dice): Record<string, unknown> {
+  const max = dice.pick([1, 1, 2, 3, 5]);
   return {
-    max: dice.pick([1, 1, 2, 3, 5]),
-    min: dice.pick([0, 0, 0, 1, 3]),
+    max,
+    min: Math.min(max, dice.pick([0, 0, 0, 1, 3])),
     pipelining: dice.pick([1, 1, 1, 2, 8]),
     idleTimeout: dice.pick([300_000, 1_000, 20]),
     maxLifetime: dice.pick([3_600_000, 3_600_000, 500]),

@@ -50,14 +50,27 @@ const FROZEN = 60_000;
 /** A host name is used only once in a process, so that no session finds what an earlier one has learned. */
 let sessions = 0;
 
-/** Errors that no code caught while a session ran. */
+/** Errors that no code caught while the session ran. */
 export const uncaught: unknown[] = [];
-for (const event of ["unhandledRejection", "uncaughtException"] as const)
-  process.on(event, (error: unknown) => void uncaught.push(error));
+const catches = (error: unknown) => void uncaught.push(error);
+
+/**
+ * Collects in `uncaught` what no code catches while a session plays. Before and after, an error ends the process, so
+ * that a fault of the simulator itself cannot end a run with status 0.
+ */
+export async function watched<T>(play: () => Promise<T>): Promise<T> {
+  uncaught.length = 0;
+  process.on("unhandledRejection", catches).on("uncaughtException", catches);
+  try {
+    return await play();
+  } finally {
+    process.off("unhandledRejection", catches).off("uncaughtException", catches);
+  }
+}
 
 /** Plays a program. `coverage` is told which states and events the session reaches. */
 export async function play(program: Program, keepsLines = false, coverage?: Coverage): Promise<Report> {
-  return await new Session(program, keepsLines, coverage).play();
+  return await watched(() => new Session(program, keepsLines, coverage).play());
 }
 
 export class Session {
@@ -120,7 +133,6 @@ export class Session {
   async play(): Promise<Report> {
     const { world, faults } = this;
     const handles = registered;
-    uncaught.length = 0;
     const end = await world.run(() => this.#main());
     if (end.kind === "failed") faults.push(`the session itself: ${described(end.error)}`);
     if (end.kind === "stuck") faults.push(`stuck behind ${world.events} events: ${this.#waiting()}`);

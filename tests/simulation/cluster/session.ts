@@ -18,7 +18,7 @@ import { Network } from "../network.ts";
 import { registered } from "../patches.ts";
 import { Replicas } from "../server/cluster/replicas.ts";
 import type { Node } from "../server/cluster/node.ts";
-import { described, uncaught } from "../session.ts";
+import { described, uncaught, watched } from "../session.ts";
 import { tapOf } from "../tap.ts";
 import { World } from "../world.ts";
 import { Lane, sleep } from "./lane.ts";
@@ -74,7 +74,7 @@ const PROBES = [
 let sessions = 0;
 
 export async function playCluster(program: ClusterProgram, keepsLines = false): Promise<ClusterReport> {
-  return await new ClusterSession(program, keepsLines).play();
+  return await watched(() => new ClusterSession(program, keepsLines).play());
 }
 
 export class ClusterSession {
@@ -120,7 +120,6 @@ export class ClusterSession {
     const { world, faults, program, replicas, oracle } = this;
     forgetCatalogs();
     const handles = registered;
-    uncaught.length = 0;
     const end = await world.run(() => this.#main());
     if (end.kind === "failed") faults.push(`the session itself: ${described(end.error)}`);
     if (end.kind === "stuck") faults.push(`stuck: ${this.#lanes.map(({ running }) => running).join("; ")}`);

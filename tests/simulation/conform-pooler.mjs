@@ -53,8 +53,9 @@ async function conform(version, script) {
   try {
     const { port, password } = pooler.descriptor;
     const late = new Promise((resolve) => setTimeout(() => resolve(["the real one is stuck"]), LONGEST).unref());
-    const real = await Promise.race([onReal(script, version, { port, password }), late]);
-    compare(`${script.name} on ${version}`, await onModel(script, version, 18), real);
+    const model = await onModel(script, version, 18);
+    const real = await Promise.race([onReal(script, version, { port, password }, model.heard), late]);
+    compare(`${script.name} on ${version}`, model.said, real);
   } finally {
     await pooler.stop();
   }

@@ -153,16 +153,26 @@ export function startup(parameters: Readonly<Record<string, string>>, code = 3 <
 
 // -- a run of a script ------------------------------------------------------------------------------------------------
 
+/** How much each connection has heard at the end of each pause, in messages. */
+type Heard = readonly (readonly number[])[];
+
+/** Milliseconds that the real pooler has to say what the model has said. Only a difference reaches them. */
+const LONGEST_PAUSE = 20_000;
+
 export class Stage {
   readonly talkers: Talker[] = [];
   readonly version: PoolerVersion;
+  readonly heard: number[][] = [];
   readonly #open: () => Promise<Line>;
   readonly #password: string;
+  readonly #expected: Heard;
 
-  constructor(version: PoolerVersion, password: string, open: () => Promise<Line>) {
+  /** `expected`: what the model has heard. */
+  constructor(version: PoolerVersion, password: string, open: () => Promise<Line>, expected: Heard = []) {
     this.version = version;
     this.#password = password;
     this.#open = open;
+    this.#expected = expected;
   }
 
   /** Opens a connection that has sent nothing. */
@@ -185,8 +195,20 @@ export class Stage {
     await talker.over();
   }
 
-  pause(milliseconds: number): Promise<void> {
-    return new Promise((resolve) => setTimeout(resolve, milliseconds));
+  /**
+   * Waits this long, in which a pooler may say too much, and then until each connection has heard as much as in the
+   * model. So a slow machine changes nothing.
+   */
+  async pause(milliseconds: number): Promise<void> {
+    const expected = this.#expected[this.heard.length] ?? [];
+    const until = performance.now() + LONGEST_PAUSE;
+    await sleep(milliseconds);
+    while (expected.some((count, at) => this.#lengths[at]! < count) && performance.now() < until) await sleep(5);
+    this.heard.push(this.#lengths);
+  }
+
+  get #lengths(): number[] {
+    return this.talkers.map(({ said }) => said.length);
   }
 
   get said(): string[] {
@@ -194,13 +216,19 @@ export class Stage {
   }
 }
 
+const sleep = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
+
 export interface Script {
   readonly name: string;
   readonly wants?: Partial<Wants>;
   run(stage: Stage): Promise<void>;
 }
 
-export async function onModel(script: Script, version: PoolerVersion, major: 15 | 18): Promise<string[]> {
+export async function onModel(
+  script: Script,
+  version: PoolerVersion,
+  major: 15 | 18,
+): Promise<{ said: string[]; heard: Heard }> {
   const world = new World(1, false);
   const roles = { app: { password: "app-secret" } };
   const server = new Server(world, world.dice("server"), {
@@ -245,10 +273,15 @@ export async function onModel(script: Script, version: PoolerVersion, major: 15 
   const left = clients.length + serverConnections.length + waiting + server.backends.length + world.pending;
   if (left) said.push(`left: ${JSON.stringify({ clients, serverConnections, waiting, pending: world.pending })}`);
   if (pooler.statements.size) said.push(`${pooler.statements.size} statements are left`);
-  return said;
+  return { said, heard: stage.heard };
 }
 
-export async function onReal(script: Script, version: PoolerVersion, pooler: RealPooler): Promise<string[]> {
+export async function onReal(
+  script: Script,
+  version: PoolerVersion,
+  pooler: RealPooler,
+  expected: Heard,
+): Promise<string[]> {
   const open = (): Promise<Line> =>
     new Promise((resolve, reject) => {
       const socket = connectTcp({ host: "127.0.0.1", port: pooler.port, noDelay: true });
@@ -263,7 +296,7 @@ export async function onReal(script: Script, version: PoolerVersion, pooler: Rea
       socket.on("close", () => line.onEnd());
       socket.on("connect", () => resolve(line));
     });
-  const stage = new Stage(version, pooler.password, open);
+  const stage = new Stage(version, pooler.password, open, expected);
   await script.run(stage);
   const said = stage.said;
   for (const talker of stage.talkers) talker.end();

@@ -161,10 +161,10 @@ async function asked(ask: Fetch, url: string, init: Pick<FetchOptions, "method" 
   const { hostname } = new URL(url);
   const response = await ask(url, { ...init, redirect: "manual", signal: AbortSignal.timeout(ANSWER_TIMEOUT) }).catch(
     (cause: unknown) => {
-      throw failed(`the service at ${hostname} does not answer`, cause);
+      throw failed(`the service at ${hostname} does not answer`, cause, false);
     },
   );
-  if (!response.ok) throw failed(`the service at ${hostname} answers ${response.status}`);
+  if (!response.ok) throw failed(`the service at ${hostname} answers ${response.status}`, undefined, false);
   return response;
 }
 
@@ -185,8 +185,9 @@ function checked(credentials: AwsCredentials, who: string): AwsCredentials {
 
 // -- errors -----------------------------------------------------------------------------------------------------------
 
-function failed(why: string, cause?: unknown): AuthenticationError {
-  return new AuthenticationError("AWS_CREDENTIALS", `No credentials of AWS: ${why}.`, { retryable: true, cause });
+function failed(why: string, cause?: unknown, isLasting = true): AuthenticationError {
+  const facts = { hasNoEffect: true, isLasting, cause };
+  return new AuthenticationError("AWS_CREDENTIALS", `No credentials of AWS: ${why}.`, facts);
 }
 
 function missing(cause?: unknown): AuthenticationError {
@@ -194,5 +195,6 @@ function missing(cause?: unknown): AuthenticationError {
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass option credentials; " +
       "this is no container or instance of AWS with a role",
     cause,
+    cause === undefined, // else it may be an instance whose service does not answer now
   );
 }

@@ -12,7 +12,7 @@ import { commentOf } from "../session/sql-comment.ts";
 import { watched } from "../sockets/channels.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
-import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
+import { MAY_HAVE_RUN, UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
 import { Observation, type CallSubject } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
@@ -45,7 +45,7 @@ type InternalCallOptions = CallOptions & {
  * another one, or cannot be retried.
  */
 export function sessionFailure(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
-  if (error !== connection.closed || !(error as PgzError).retryable) return undefined;
+  if (error !== connection.closed || !(error as PgzError).hasNoEffect) return undefined;
   return connection.established ? "ended session" : "refused login";
 }
 
@@ -330,7 +330,7 @@ class QueuedJob<T> implements QueuedCall<T> {
     // A client that is closed refuses the calls that wait.
     if (!this.#reconnects || !transaction.waitingAreLost || cause.code === "CLIENT_CLOSED") return;
     // Made again by itself, the call would run outside the transaction. A callback is made again as a whole.
-    call.lost = { ...call.lost, retryable: false };
+    call.lost = { ...call.lost, ...MAY_HAVE_RUN };
     this.#runner.loseWaiting(cause, outcome);
   }
 

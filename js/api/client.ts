@@ -153,7 +153,7 @@ export class Client extends OneConnection {
 
   protected override ended(): UsageError | undefined {
     if (!this.#closing) return this.#owner.refused();
-    return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
+    return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { hasNoEffect: true });
   }
 
   // -- the connection -------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ export class Client extends OneConnection {
       if (!closed) return session;
       // The error of the startup says more than the fact that it ended.
       if (!established) throw closed;
-      if (attempts === 2) throw connectionLost("as soon as it was made", { retryable: true, cause: closed });
+      if (attempts === 2) throw connectionLost("as soon as it was made", { hasNoEffect: true, cause: closed });
     }
   }
 
@@ -249,7 +249,7 @@ export class Client extends OneConnection {
   }
 
   async #end(): Promise<void> {
-    this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
+    this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { hasNoEffect: true });
     this.#giveUp?.abort(this.#closed);
     await this.#session?.connection.close();
   }

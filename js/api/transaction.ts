@@ -18,7 +18,7 @@ import type { Session } from "../session/session.ts";
 import { commit, simpleQuery } from "../session/transaction-block.ts";
 import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
-import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
+import { AbortError, isFatal, MAY_HAVE_RUN, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wireUseOf } from "./queries.ts";
 import type { Body } from "./turn-queue.ts";
@@ -219,7 +219,7 @@ async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
       "TRANSACTION_OPEN",
       `An earlier transaction has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
         "call tx.transaction() inside its callback; else let it end, or use another client.",
-      { retryable: true },
+      { hasNoEffect: true },
     ),
   );
 }
@@ -381,7 +381,7 @@ export class Transaction extends Calls {
       await this.#session.transaction.rollBack();
       if (this.#commitWithLast && error instanceof PgzError) {
         const transaction = outcomeOf(this.#commitWithLast);
-        Object.assign(error, { transaction, retryable: error.retryable && transaction === "rolled back" });
+        Object.assign(error, { transaction }, transaction !== "rolled back" && MAY_HAVE_RUN);
       }
       throw error;
     }

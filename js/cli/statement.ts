@@ -31,6 +31,5 @@ const HAS_RUN = /^(?:DUPLICATE_COLUMN|RECORD_NEEDS_DESCRIBE|TYPES_NEED_DESCRIBE)
 /** Whether the error makes it certain that the statement has changed nothing. */
 export function isWithoutEffect(error: unknown): boolean {
   if (error instanceof Misuse || error instanceof PostgresError || isRefusal(error)) return true;
-  // An error is retryable only if nothing of the statement was sent.
-  return error instanceof PgzError && (error.retryable || (error instanceof UsageError && !HAS_RUN.test(error.code)));
+  return error instanceof PgzError && (error.hasNoEffect || (error instanceof UsageError && !HAS_RUN.test(error.code)));
 }

@@ -4,7 +4,7 @@
 // Knows that logins of one client or pool that wait for the same password share one request. Must not know files,
 // sockets or messages.
 import { onAbort } from "../util/abort.ts";
-import { AuthenticationError } from "../util/errors.ts";
+import { AuthenticationError, PgzError } from "../util/errors.ts";
 import type { Config, Found } from "./options.ts";
 import { invalid } from "./rules.ts";
 import { passwordText, type LoginAttempt, type Password, type PasswordAnswer } from "./table.ts";
@@ -44,6 +44,11 @@ async function answerOf(ask: Exclude<Password, string>, attempt: LoginAttempt): 
   return { password: passwordText(password, "password"), expiresAt };
 }
 
+/** Only an Error's message: another thrown value may be anything, such as a secret. */
+function textOf(cause: unknown): string {
+  return cause instanceof Error ? `: ${cause.message.replace(/\.$/, "")}` : "";
+}
+
 /** Reads the answer once: a getter of it, or its Date, may run the user's code and throw, as the function may. */
 async function read(ask: Exclude<Password, string>, attempt: LoginAttempt) {
   try {
@@ -51,6 +56,8 @@ async function read(ask: Exclude<Password, string>, attempt: LoginAttempt) {
     const { password = given, expiresAt = Infinity } = Object(given) as Partial<PasswordAnswer>;
     return { password, expiresAt: Number(expiresAt) };
   } catch (cause) {
-    throw new AuthenticationError("PASSWORD_FUNCTION_FAILED", 'Option "password" threw.', { retryable: true, cause });
+    const isLasting = cause instanceof PgzError && !cause.retryable;
+    const facts = { hasNoEffect: true, isLasting, cause };
+    throw new AuthenticationError("PASSWORD_FUNCTION_FAILED", `Option "password" threw${textOf(cause)}.`, facts);
   }
 }

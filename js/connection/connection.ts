@@ -9,7 +9,15 @@ import type { Config } from "../config/options.ts";
 import { explained } from "../config/tls.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
-import { fromErrorResponse, shownFields, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
+import {
+  fromErrorResponse,
+  shownFields,
+  fromFailure,
+  isFatal,
+  MAY_HAVE_RUN,
+  PgzError,
+  UsageError,
+} from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
@@ -299,7 +307,7 @@ export class Connection {
    */
   #endLogin(error: PgzError): void {
     const hasLeft = this.#inflight.length > 1 && !this.core.call((handle) => handle.holds_back());
-    this.destroy(error, error.retryable && hasLeft ? Object.assign(copyOf(error), { retryable: false }) : error);
+    this.destroy(error, error.hasNoEffect && hasLeft ? Object.assign(copyOf(error), MAY_HAVE_RUN) : error);
   }
 
   /**
@@ -611,7 +619,7 @@ export class Connection {
         this.config,
         runtime(),
       );
-    if (!this.#established) return connectionLost(reason, { retryable: true, cause }, "auth");
+    if (!this.#established) return connectionLost(reason, { hasNoEffect: true, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
 }

@@ -71,7 +71,7 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
       else if (sslmode !== "prefer")
         throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${sslmode} needs.`, {
           stage: "tls",
-          retryable: true,
+          hasNoEffect: true,
         });
     }
     if (config.wrapSocket) socket = config.wrapSocket(socket);
@@ -92,8 +92,8 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   const [event] = chunk ? core.takeEvents(core.receive(chunk)) : [];
   if (event?.kind === "tls") return event.accepted;
   throw event?.kind === "failure"
-    ? fromFailure(event, { retryable: true })
-    : connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
+    ? fromFailure(event, { hasNoEffect: true, isLasting: true })
+    : connectionLost("the server did not answer SSLRequest", { hasNoEffect: true }, "tls");
 }
 
 /**

@@ -36,7 +36,7 @@ export async function saltedPassword(password: string, salt: string, iterations:
   } catch (cause) {
     throw new ConnectionError("CONNECT_FAILED", "WebCrypto could not derive the SCRAM key.", {
       stage: "auth",
-      retryable: true,
+      hasNoEffect: true,
       cause,
     });
   }

@@ -19,7 +19,7 @@ export async function checkSession(connection: Connection, wanted: TargetSession
   throw new ConnectionError(
     "TARGET_SESSION_ATTRS",
     `The server ${is === undefined ? "does not say what it is" : `is ${found}`}, and target_session_attrs is ${wanted}.`,
-    { stage: "session", retryable: true, cause },
+    { stage: "session", hasNoEffect: true, cause },
   );
 }
 

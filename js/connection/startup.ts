@@ -38,7 +38,7 @@ import { checkSession } from "./session-attrs.ts";
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
   const { signal } = config;
   announceNotices(config);
-  const stop = onAbort(signal, () => giveUp.abort(new AbortError(signal?.reason, { retryable: true })));
+  const stop = onAbort(signal, () => giveUp.abort(new AbortError(signal?.reason, { hasNoEffect: true })));
   try {
     const connection = await firstSuitable(config, giveUp.signal);
     // An observer may have aborted it when it was told that the connection is open.
@@ -122,7 +122,7 @@ function deservesNextHost(error: unknown): boolean {
     error instanceof ConnectionError ||
     error instanceof TimeoutError ||
     error instanceof ProtocolError ||
-    (error instanceof PostgresError && error.retryable)
+    (error instanceof PostgresError && error.hasNoEffect)
   );
 }
 
@@ -148,7 +148,7 @@ async function openHost(
   const timer = setTimeout(() => {
     giveUp.abort(
       new TimeoutError("CONNECT_TIMEOUT", `Connecting took longer than ${connectTimeout} ms (connectTimeout).`, {
-        retryable: true,
+        hasNoEffect: true,
       }),
     );
   }, connectTimeout);

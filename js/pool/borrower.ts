@@ -52,7 +52,7 @@ export class Borrower implements Waiter {
 
   /** Rejects, unless a connection has been lent already: the borrower keeps that connection. */
   giveUp(reason: unknown): void {
-    this.#left = new AbortError(reason, { retryable: true });
+    this.#left = new AbortError(reason, { hasNoEffect: true });
     this.#slots.leave(this);
     this.#reject?.(this.#left);
   }

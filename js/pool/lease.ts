@@ -119,7 +119,7 @@ export class Lease extends OneConnection {
 
   protected override connected(): Session {
     const { connection, session } = this.#member;
-    if (connection.closed) throw connectionLost("acquire another", { retryable: true, cause: connection.closed });
+    if (connection.closed) throw connectionLost("acquire another", { hasNoEffect: true, cause: connection.closed });
     return session;
   }
 

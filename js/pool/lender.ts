@@ -342,6 +342,6 @@ function refusedAll(count: number, cause: unknown): UsageError {
   return new UsageError(
     "HOOK_REFUSED",
     `The hook beforeAcquire has refused ${count} connections in a row. It must accept a newly opened connection.`,
-    { retryable: true, cause },
+    { hasNoEffect: true, cause },
   );
 }

@@ -92,7 +92,7 @@ export class MemberLifecycle implements Pick<
 
   /** A pool that has never connected reports at once that there is no server: its configuration is wrong. */
   #isTransient(error: unknown): boolean {
-    if (!(error instanceof PgzError) || !error.retryable) return false;
+    if (!(error instanceof PgzError) || !error.hasNoEffect) return false;
     return error instanceof PostgresError || this.#hasConnected;
   }
 

@@ -139,7 +139,7 @@ export class Pool extends TransactionCalls {
     const { config } = this;
     const signal = options.signal && callOption(config, options, "signal");
     const until = options.until && callOption(config, { signal: options.until }, "signal");
-    if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
+    if (signal?.aborted) throw new AbortError(signal.reason, { hasNoEffect: true });
     const trace = this.#loans.recordsStacks ? new Error("acquired here") : undefined;
     const member = this.#lender.aloneAtOnce() ?? (await traced(this.#lender.borrowForLease(signal)));
     this.#tell("acquire");
@@ -370,13 +370,13 @@ export class Pool extends TransactionCalls {
       `No connection was free within ${acquireTimeout} ms (acquireTimeout): ${acquired} of ${max} in use, ` +
         `${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting.` +
         (this.#transactions + this.#loans.count >= max ? HELD : ""),
-      { retryable: true, cause },
+      { hasNoEffect: true, cause },
     );
   }
 }
 
 function closed(message: string, facts = {}): UsageError {
-  return new UsageError("POOL_CLOSED", message, { retryable: true, ...facts });
+  return new UsageError("POOL_CLOSED", message, { hasNoEffect: true, ...facts });
 }
 
 function closedUnderneath(facts: Facts): UsageError {

@@ -2,7 +2,7 @@
 // immediately, even if the connection still has to clean up.
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
-import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
+import { AbortError, MAY_HAVE_RUN, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
 import type { CallSubject, Observation, Truncation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
 import { errorOf, rejecting } from "../util/trace.ts";
@@ -101,7 +101,7 @@ export class Call<T> {
    */
   comment = "";
   /** What its error must say of the transaction in which it ran when the connection was lost. */
-  lost: Partial<Pick<PgzError, "transaction" | "retryable">> | undefined;
+  lost: Partial<Pick<PgzError, "transaction" | "retryable" | "hasNoEffect">> | undefined;
   /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches the user. */
   #state: "open" | "handed" | "over" = "open";
   #beyond: Beyond = "nothing";
@@ -246,7 +246,7 @@ export class Call<T> {
   interrupt(error: (facts: Facts) => PgzError): void {
     if (this.finished) return;
     const operation = this.#operation;
-    this.fail(error({ retryable: !operation && this.#beyond === "nothing", committed: operation?.committed }));
+    this.fail(error({ hasNoEffect: !operation && this.#beyond === "nothing", committed: operation?.committed }));
     // Abandon every operation that the call has on the wire: one that kept running would make other calls wait for a
     // silent server.
     if (operation) for (const one of [...(this.#earlier ?? []), operation]) this.#connection?.abandon(one);
@@ -274,8 +274,8 @@ export class Call<T> {
 const FACTS: Readonly<Record<Beyond, object>> = {
   nothing: {},
   calls: {},
-  commits: { retryable: false },
-  rows: { committed: true, retryable: false },
+  commits: MAY_HAVE_RUN,
+  rows: { committed: true, ...MAY_HAVE_RUN },
 };
 
 /** Returns the error of a deadline that has passed. */

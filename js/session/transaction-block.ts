@@ -112,7 +112,7 @@ export class TransactionBlock {
   get outcomeOfLoss(): PgzError["transaction"] {
     if (this.place !== "inside") return undefined;
     const { closed, unanswered } = this.#connection;
-    if (closed?.retryable) return "rolled back"; // the server had not begun what was in flight
+    if (closed?.hasNoEffect) return "rolled back"; // the server had not begun what was in flight
     return unanswered.some((owner) => !owner || textsOf(owner).some(mayCommit)) ? "unknown" : "rolled back";
   }
 

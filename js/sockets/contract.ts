@@ -90,13 +90,18 @@ export interface Socket {
 /** Makes a socket. With option `connect` a client uses yours instead of the runtime's. */
 export type Connector = (options: ConnectOptions) => Promise<Socket>;
 
+/** A name without an address stays so for now. (A pool that has been connected waits for it all the same.) */
 export function connectFailed(stage: Stage, reason: string, cause?: unknown): ConnectionError {
-  return new ConnectionError("CONNECT_FAILED", `Could not connect: ${reason}.`, { stage, retryable: true, cause });
+  const facts = { stage, hasNoEffect: true, isLasting: stage === "dns" && !PASSING.test(reason), cause };
+  return new ConnectionError("CONNECT_FAILED", `Could not connect: ${reason}.`, facts);
 }
 
+/** What Node, Bun and Deno say if the name server did not answer. */
+const PASSING = /EAI_AGAIN|temporary|try again|timed? ?out/i;
+
 /** If only the network failed, trying again may help. It does not help if a certificate is wrong or missing. */
-export function tlsFailed(reason: string, cause?: unknown, retryable = isOfNetwork(cause)): ConnectionError {
-  return new ConnectionError("TLS_FAILED", `TLS failed: ${reason}.`, { stage: "tls", retryable, cause });
+export function tlsFailed(reason: string, cause?: unknown, hasNoEffect = isOfNetwork(cause)): ConnectionError {
+  return new ConnectionError("TLS_FAILED", `TLS failed: ${reason}.`, { stage: "tls", hasNoEffect, cause });
 }
 
 /**

@@ -6,7 +6,7 @@ import { decoderOf, joinedRows, type ParserNames } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
 import { isCitusError } from "../session/citus.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
-import { PgzError } from "../util/errors.ts";
+import { HAS_NOT_RUN, PgzError } from "../util/errors.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } from "../wasm/boundary.ts";
 import { isStale } from "./attempts.ts";
@@ -125,7 +125,7 @@ export class BatchRun<Row> {
     if (!hasBound) {
       this.#unbound.add(at);
       // Nothing of it has run.
-      if (isStale(error)) Object.assign(error, { retryable: true });
+      if (isStale(error)) Object.assign(error, HAS_NOT_RUN);
       else this.#unparsed.set(number, error);
     }
     // If a Parse failed, later items lack the statement for the same reason.

@@ -22,7 +22,7 @@ import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
-import type { PgzError } from "../util/errors.ts";
+import { HAS_NOT_RUN, type PgzError } from "../util/errors.ts";
 import { checkCount, encodeParameters } from "../values/parameters.ts";
 import { LIMIT_FETCH, LIMIT_FIELD_BYTES } from "../wasm/boundary.ts";
 import { attemptsOf, isConflict, isStale, mayBeOutdated, mayCommit, refusesBinary } from "./attempts.ts";
@@ -221,7 +221,7 @@ export class ExecutionState {
       if (step.do === "fail") {
         statements.forgetShape(shape.sql);
         // Nothing of it has run, and its transaction can only be rolled back.
-        if (isStale(error)) Object.assign(error, { retryable: true });
+        if (isStale(error)) Object.assign(error, HAS_NOT_RUN);
       }
       return step;
     }

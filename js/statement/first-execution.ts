@@ -23,7 +23,7 @@ import type { Session } from "../session/session.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
-import { fromFailure, UsageError, type PgzError } from "../util/errors.ts";
+import { fromFailure, MAY_HAVE_RUN, UsageError, type PgzError } from "../util/errors.ts";
 import { MOST_HELD } from "../util/limits.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { ROWS_NONE, type Column, type CoreConnection, type EventOf } from "../wasm/boundary.ts";
@@ -219,7 +219,7 @@ export class FirstExecution {
       if (!(await learnTypesAnew(call, connection, catalog, learned.columns))) return false;
       if (!(await learnNames(call, connection, catalog, this.#request.policy))) return false;
     } catch (error) {
-      throw Object.assign(error as PgzError, { retryable: false });
+      throw Object.assign(error as PgzError, MAY_HAVE_RUN);
     }
     this.#shape = statements.learnedNow(this.#run.text, learned, this.#id);
     return true;

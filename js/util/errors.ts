@@ -107,8 +107,10 @@ const marks = new Map<unknown, symbol>();
 
 /** Facts of an error besides its code and message. */
 export interface Facts {
-  /** See {@link PgzError.retryable}. Default `false`. */
-  readonly retryable?: boolean | undefined;
+  /** See {@link PgzError.hasNoEffect}. Default `false`. */
+  readonly hasNoEffect?: boolean | undefined;
+  /** The same call will fail again until something is changed. Codes of which that is always true are `LASTING`. */
+  readonly isLasting?: boolean | undefined;
   /** See {@link PgzError.committed}. Default `false`. */
   readonly committed?: boolean | undefined;
   /** The underlying error, as `Error.cause`. */
@@ -143,10 +145,19 @@ export class PgzError extends Error {
   readonly code: string;
 
   /**
-   * Trying again is safe: nothing left the socket, or the server guarantees that nothing happened. Never true together
-   * with `committed`, because rows that are already in use would come a second time.
+   * The same call may succeed if it is made again in a moment, and that is safe: nothing left the socket, or the server
+   * guarantees that nothing happened. Never true together with `committed`, because rows that are already in use would
+   * come a second time.
    */
   readonly retryable: boolean;
+
+  /**
+   * The call has had no effect, so another connection or server may take it. `retryable` says more: that this may help.
+   * Not enumerable.
+   *
+   * @internal
+   */
+  declare readonly hasNoEffect: boolean;
 
   /**
    * Set by `simple`: the commands that completed before the error. The server has rolled them back, unless the text
@@ -185,9 +196,11 @@ export class PgzError extends Error {
   constructor(code: Code | (string & {}), message: string, facts: Facts = {}) {
     super(message, facts); // the language takes the cause from the facts
     this.code = code;
-    const { retryable = false, committed = false } = facts;
+    const { hasNoEffect = false, committed = false, isLasting = LASTING.has(code) } = facts;
     this.committed = committed;
-    this.retryable = retryable && !committed;
+    const isSafe = hasNoEffect && !committed;
+    Object.defineProperty(this, "hasNoEffect", { value: isSafe, writable: true, configurable: true });
+    this.retryable = isSafe && !isLasting;
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
@@ -197,6 +210,20 @@ export class PgzError extends Error {
     return typeof value === "object" && value !== null && symbol in value;
   }
 }
+
+/** Codes of errors with which the same call fails however often it is made. */
+const LASTING: ReadonlySet<string> = new Set([
+  "CLIENT_CLOSED",
+  "POOL_CLOSED",
+  "LEASE_RELEASED",
+  "TLS_REFUSED",
+  "ABORTED",
+]);
+
+/** Facts of an error, for `Object.assign`, whose call may have had an effect after all. */
+export const MAY_HAVE_RUN = { hasNoEffect: false, retryable: false } as const;
+/** The same where the call is now known to have had none, and may be made again at once. */
+export const HAS_NOT_RUN = { hasNoEffect: true, retryable: true } as const;
 
 /**
  * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN`,
@@ -267,7 +294,8 @@ export function noHost(hosts: readonly HostFailure[]): ConnectionError {
     `None of the hosts could be used. ${hosts.map(({ host, port, error }) => `${host}:${port}: ${error.message}`).join(" ")}`,
     {
       stage: last instanceof ConnectionError ? last.stage : "session",
-      retryable: hosts.some(({ error: { retryable } }) => retryable),
+      hasNoEffect: hosts.some(({ error: { hasNoEffect } }) => hasNoEffect),
+      isLasting: !hosts.some(({ error: { retryable } }) => retryable),
       cause: last,
     },
   );
@@ -489,10 +517,10 @@ export function fromErrorResponse(
   { isStartup = false, isUntouched = false, committed, cause }: Circumstances = {},
 ): PostgresError | AuthenticationError {
   const code = fields.code ?? "";
-  const retryable =
+  const hasNoEffect =
     (isStartup ? /^(53|57P)/.test(code) : CONFLICT.test(code) || code === "57P05") ||
     (isUntouched && isFatal(fields) && code.startsWith("57P"));
-  const error = new PostgresError(fields, { retryable, committed, ...(cause && { cause }) });
+  const error = new PostgresError(fields, { hasNoEffect, committed, ...(cause && { cause }) });
   if (!isStartup || !code.startsWith("28")) return error;
   return new AuthenticationError(code, error.message, { committed, cause: error });
 }

@@ -256,10 +256,10 @@ const isBehind = (name: string, steps: string[], failed: string) =>
   isLater(name, steps, failed) && groupOf(name) === groupOf(failed);
 
 /** Compares the flags of an error with what the server has seen in plain text. */
-function lieOf(name: string, { code, retryable, transaction, writes }: Settled, { received }: ConnectionReport) {
+function lieOf(name: string, { code, hasNoEffect, transaction, writes }: Settled, { received }: ConnectionReport) {
   const reads: Record<string, string> = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" };
   const mark = reads[name] ?? writes?.[0] ?? `${name} 1`;
-  if (retryable && received.includes(mark)) return "retryable, though the server has seen it";
+  if (hasNoEffect && received.includes(mark)) return "without effect, though the server has seen it";
   if (!name.startsWith("transaction") || code === "") return undefined;
   // After CommandComplete of COMMIT, which may have arrived before the cut, the transaction has committed.
   const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);
@@ -287,18 +287,18 @@ const timesOf = ({ steps }: Outcome) =>
     .join(", ");
 
 /**
- * Acknowledged writes are in the ledger once, retryable writes never, and the others at most once. A call's writes are
+ * Acknowledged writes are in the ledger once, writes without effect never, and the others at most once. A call's writes are
  * all there, or none is.
  */
 function ledgerFault({ steps }: Outcome, report: ConnectionReport[]): string | undefined {
   const committed = report.flatMap((connection) => connection.committed);
   const known = new Set(Object.values(steps).flatMap(({ writes = [] }) => writes));
   for (const entry of committed) if (!known.has(entry)) return `${entry} is in the ledger, and nobody asked for that`;
-  for (const [name, { writes = [], code, retryable }] of Object.entries(steps)) {
+  for (const [name, { writes = [], code, hasNoEffect }] of Object.entries(steps)) {
     if (writes.length === 0) continue;
     const [times = 0, ...others] = writes.map((entry) => committed.filter((each) => each === entry).length);
     if (others.some((each) => each !== times)) return `half of ${name} is in the ledger`;
-    const right = code === "" ? times === 1 : times <= (retryable ? 0 : 1);
+    const right = code === "" ? times === 1 : times <= (hasNoEffect ? 0 : 1);
     if (!right) return `${name} was answered with "${code}", and is in the ledger ${times} times`;
   }
   return undefined;

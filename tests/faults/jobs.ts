@@ -89,6 +89,7 @@ export interface Settled {
   text: string;
   ms: number;
   retryable?: boolean;
+  hasNoEffect?: boolean;
   transaction?: string;
   /** The entries that it writes into the ledger: all or none. */
   writes?: string[];

@@ -462,6 +462,7 @@ class Session {
     settled.code = error.code || "(empty)";
     settled.name = error.name;
     settled.retryable = error.retryable;
+    settled.hasNoEffect = error.hasNoEffect;
     if (error.transaction !== undefined) settled.transaction = error.transaction;
     const { password } = this.#target;
     if (all.includes(password) || all.includes(btoa(password)))

@@ -46,9 +46,9 @@ export function judged(
     if (!plan.settles) ledger.settle(numbers, "stored");
     return undefined;
   }
-  const { code = "", retryable, severity, stack } = error as Record<string, string | undefined>;
+  const { code = "", hasNoEffect, severity, stack } = error as Record<string, string | undefined>;
   if (error instanceof AssertionError || !explains(code)) return `${code} ${stack ?? String(error)}`;
-  if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
+  if (hasNoEffect || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
   return undefined;
 }
 

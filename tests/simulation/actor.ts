@@ -322,7 +322,7 @@ export class Actor {
       if (!plan.settles) ledger.settle(numbers, "stored");
       return;
     }
-    const { code = "", retryable, severity } = error as { code?: string; retryable?: boolean; severity?: string };
+    const { code = "", hasNoEffect, severity } = error as { code?: string; hasNoEffect?: boolean; severity?: string };
     const own = new Set<string>();
     if (plan.fails) own.add(plan.fails);
     if (step.abort !== undefined) own.add("ABORTED");
@@ -339,7 +339,7 @@ export class Actor {
     const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);
     if (hasGivenUp || !this.#explains(error, since, own, on)) this.#fault(`${name}: ${described(error)}`);
     if (code === plan.fails && plan.settles) return;
-    if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
+    if (hasNoEffect || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
   }
 
   /** Whether the call itself (`own`), or an event that happened, explains this error of a call made at `since`. */

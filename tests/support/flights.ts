@@ -100,5 +100,7 @@ export async function knowing(...statements: string[]): Promise<Session> {
 export const outcome = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => "well",
-    ({ code, batch, retryable, transaction }: PgzError) => ({ code, batch, retryable, transaction }),
+    ({ code, batch, hasNoEffect, retryable, transaction }: PgzError) => ({
+      ...{ code, batch, hasNoEffect, retryable, transaction },
+    }),
   );

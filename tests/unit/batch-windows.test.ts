@@ -64,7 +64,7 @@ test("the end of the call holds back the later windows, and nothing that was sen
   const abort = new AbortController();
   const { end, session } = await inWindows({ signal: abort.signal });
   abort.abort();
-  expect(await end).toMatchObject({ code: "ABORTED", retryable: false });
+  expect(await end).toMatchObject({ code: "ABORTED", hasNoEffect: false });
   socket.holds = false;
   socket.goOn();
   expect(await written(session)).toEqual(undone);

@@ -70,7 +70,12 @@ test("any of its signals ends a call, with the signal's reason", async () => {
     call.abortOn(undefined, first.signal, second.signal);
     expect(call.finished).toBe(controller === second);
     controller.abort(controller === first ? "first" : "second");
-    expect(await errorOf(call)).toMatchObject({ name: "AbortError", code: "ABORTED", cause: "first", retryable: true });
+    expect(await errorOf(call)).toMatchObject({
+      name: "AbortError",
+      code: "ABORTED",
+      cause: "first",
+      hasNoEffect: true,
+    });
   }
 });
 
@@ -101,13 +106,13 @@ test("a call that is over leaves no listener on its signals", () => {
   expect(listeners.size).toBe(0);
 });
 
-test("a call that has sent nothing is retryable, unless something else has happened", async () => {
+test("a call that has sent nothing has had no effect, unless something else has happened", async () => {
   const expected = { nothing: true, calls: false, commits: false, rows: false } as const;
-  for (const [beyond, retryable] of Object.entries(expected)) {
+  for (const [beyond, hasNoEffect] of Object.entries(expected)) {
     const call = made();
     if (beyond !== "nothing") call.reaches(beyond as "rows");
     call.interrupt(stopped);
-    expect(await errorOf(call)).toMatchObject({ retryable, committed: beyond === "rows" });
+    expect(await errorOf(call)).toMatchObject({ hasNoEffect, committed: beyond === "rows" });
   }
   expect(wire.abandoned).toEqual([]);
 });
@@ -119,7 +124,7 @@ test("a call with operations in flight abandons all of them, and its error says 
   const [first, second, last] = [operate(call), operate(call), operate(call)];
   call.interrupt(stopped);
   expect(wire.abandoned).toEqual([first, second, last]);
-  expect(await errorOf(call)).toMatchObject({ code: "ABORTED", cause: "why", retryable: false, committed: false });
+  expect(await errorOf(call)).toMatchObject({ code: "ABORTED", cause: "why", hasNoEffect: false, committed: false });
 });
 
 test("a call whose rows have reached the consumer says so in its error", async () => {

@@ -52,14 +52,14 @@ async function openLoop(session: Session, leaves = false) {
 
 // -- unusable sessions ------------------------------------------------------------------------------------------------
 
-test("a session was unusable if its own end failed the call in a retryable way", () => {
-  const own = { retryable: true };
+test("a session was unusable if its own end failed the call without effect", () => {
+  const own = { hasNoEffect: true };
   const session = (closed: unknown, established: boolean) => ({ connection: { closed, established } }) as never;
   expect(sessionFailure(own, session(own, true))).toBe("ended session");
   expect(sessionFailure(own, session(own, false))).toBe("refused login");
-  expect(sessionFailure({ retryable: true }, session(own, true))).toBeUndefined();
+  expect(sessionFailure({ hasNoEffect: true }, session(own, true))).toBeUndefined();
   expect(sessionFailure(own, session(undefined, true))).toBeUndefined();
-  const unsafe = { retryable: false };
+  const unsafe = { hasNoEffect: false };
   expect(sessionFailure(unsafe, session(unsafe, true))).toBeUndefined();
 });
 
@@ -90,8 +90,8 @@ test.each(["the call's signal", "the client's signal"])(
     await session.flight();
     stop.abort("enough");
     const aborted = { name: "AbortError", code: "ABORTED", cause: "enough" };
-    await expect(call).rejects.toMatchObject({ ...aborted, retryable: false });
-    await expect(client.query("select n", options)).rejects.toMatchObject({ ...aborted, retryable: true });
+    await expect(call).rejects.toMatchObject({ ...aborted, hasNoEffect: false });
+    await expect(client.query("select n", options)).rejects.toMatchObject({ ...aborted, hasNoEffect: true });
     expect(client.stats()).toMatchObject({ queries: 3, errors: 2 });
   },
 );
@@ -205,7 +205,7 @@ test("the end of a transaction ends its streams too, and calls that are made in 
   stop.abort("enough");
   expect(await call).toMatchObject({ code: "ABORTED", cause: "enough" });
   expect(await seen[0]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" } });
-  expect(await seen[2]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" }, retryable: true });
+  expect(await seen[2]).toMatchObject({ code: "ABORTED", cause: { cause: "enough" }, hasNoEffect: true });
   // The transaction stays open, because no running call would end it.
   expect(seen[1]).toContain("state: 'open'");
 });
@@ -223,7 +223,7 @@ test("a call that is made in the same turn after the end of its transaction is n
   stop.abort();
   await answers(session, "ROLLBACK");
   expect(await failure(call)).toMatchObject({ code: "ABORTED" });
-  expect(await late).toMatchObject({ code: "ABORTED", retryable: true });
+  expect(await late).toMatchObject({ code: "ABORTED", hasNoEffect: true });
 });
 
 // -- observers --------------------------------------------------------------------------------------------------------

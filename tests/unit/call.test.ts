@@ -29,7 +29,7 @@ beforeEach(() => {
 
 const command = () => 0;
 const maker = { ended: (_: unknown, outcome: Outcome) => void log.push(["maker", outcome]) };
-const failure = () => new PgzError("CONNECTION_LOST", "gone", { retryable: true });
+const failure = () => new PgzError("CONNECTION_LOST", "gone", { hasNoEffect: true });
 
 function made(options: Partial<Made> = {}): Call<string> {
   const call = new Call<string>({ timeout: 0, maker, ...options });
@@ -246,7 +246,7 @@ test.each([
   if (beyond !== "nothing") call.reaches(beyond);
   expect(call.beyond).toBe(beyond);
   call.fail(failure());
-  await expect(call.promise).rejects.toMatchObject(facts);
+  await expect(call.promise).rejects.toMatchObject({ ...facts, hasNoEffect: facts.retryable });
 });
 
 test("the error of a statement has its text, and has its values only with debugging on", async () => {

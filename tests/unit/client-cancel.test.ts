@@ -28,7 +28,7 @@ test("an abort in the same turn as its call sends a cancel, because the call has
   const abort = new AbortController();
   const call = client.query("select n", { signal: abort.signal });
   abort.abort();
-  await expect(call).rejects.toMatchObject({ code: "ABORTED", retryable: false });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", hasNoEffect: false });
   await cancelRequest();
   expect(await session.flight()).toEqual(execution);
 });
@@ -39,7 +39,7 @@ test("an abort settles at once, cancels on a second socket, and the next call wa
   const session = await letIn();
   await learn(session);
   abort.abort("why");
-  await expect(query).rejects.toMatchObject({ name: "AbortError", code: "ABORTED", cause: "why", retryable: false });
+  await expect(query).rejects.toMatchObject({ name: "AbortError", code: "ABORTED", cause: "why", hasNoEffect: false });
   const next = client.query("select n");
   const cancel = await cancelRequest();
   session.send(errorAndReady("57014"));

@@ -36,7 +36,7 @@ useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 
 const place = { host: "memory", user: "u", database: "d", sslmode: "disable", firstRun: "describe" } as const;
-const closed = { name: "UsageError", code: "CLIENT_CLOSED", retryable: true };
+const closed = { name: "UsageError", code: "CLIENT_CLOSED", hasNoEffect: true };
 
 // -- when a call is sent ----------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ test("the client's signal ends a connect, and neither the error nor the client s
   await (await accepted()).flight();
   abort.abort();
   const error = await query;
-  expect(error).toMatchObject({ name: "AbortError", retryable: true });
+  expect(error).toMatchObject({ name: "AbortError", hasNoEffect: true });
   expect(JSON.stringify([error, createClient(config)]) + String(error)).not.toContain("sesame");
 });
 

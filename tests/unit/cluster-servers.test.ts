@@ -182,7 +182,7 @@ test("a read that waits for the first answers of silent servers ends when its li
   const [own, all] = [new AbortController(), new AbortController()];
   const cluster = clusterOf({ signal: all.signal });
   isMute = true;
-  const late = { code: "QUERY_TIMEOUT", message: "The call took longer than 50 ms (timeout)." };
+  const late = { code: "QUERY_TIMEOUT", message: expect.stringContaining("50 ms (timeout)") };
   const after = cluster.reads.after("1-1-1");
   for (const reads of [cluster.reads, after])
     await expect(reads.query(WHO, { timeout: 50 })).rejects.toMatchObject(late);

@@ -121,7 +121,13 @@ describe("a call between two attempts", () => {
   const settled = (promise: Promise<unknown>) =>
     promise.then(
       () => "over",
-      ({ code, message, retryable, cause }: TimeoutError) => ({ code, message, retryable, cause }),
+      ({ code, message, retryable, hasNoEffect, cause }: TimeoutError) => ({
+        code,
+        message,
+        retryable,
+        hasNoEffect,
+        cause,
+      }),
     );
 
   test("waits as long as it was told to", async () => {
@@ -136,7 +142,7 @@ describe("a call between two attempts", () => {
     const limits = new CallLimits([undefined, abort.signal]);
     const pause = settled(limits.pause(50));
     abort.abort("why");
-    expect(await pause).toMatchObject({ code: "ABORTED", retryable: true, cause: "why" });
+    expect(await pause).toMatchObject({ code: "ABORTED", hasNoEffect: true, cause: "why" });
     expect(await settled(limits.pause(50))).toMatchObject({ code: "ABORTED" });
     expect(vi.getTimerCount()).toBe(0);
   });
@@ -146,7 +152,7 @@ describe("a call between two attempts", () => {
     const abort = new AbortController();
     const aborted = settled(new CallLimits([abort.signal]).wait(never));
     abort.abort("why");
-    expect(await aborted).toMatchObject({ code: "ABORTED", retryable: true, cause: "why" });
+    expect(await aborted).toMatchObject({ code: "ABORTED", hasNoEffect: true, cause: "why" });
     const late = settled(new CallLimits([], 100).wait(never));
     await vi.advanceTimersByTimeAsync(100);
     expect(await late).toMatchObject({ code: "QUERY_TIMEOUT", retryable: true });

@@ -175,7 +175,7 @@ describe("the choice of a server", () => {
 
 describe("a call continues on another server", () => {
   const sent = (code: string) => new PostgresError({ severity: "ERROR", code, message: "" });
-  const lost = (retryable: boolean) => new ConnectionError("CONNECTION_LOST", "", { retryable, stage: "session" });
+  const lost = (hasNoEffect: boolean) => new ConnectionError("CONNECTION_LOST", "", { hasNoEffect, stage: "session" });
 
   test("after conflicts and writes, unless a part may be committed", () => {
     expect(reasonToLeave(sent("40001"), "select 1")).toBe("conflict");

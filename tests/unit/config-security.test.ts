@@ -61,7 +61,7 @@ test("if sslmode asks for no check, the error of a failed handshake says what to
   expect(said("prefer", node)).toBe("TLS failed: unknown issuer.");
   expect(said("verify-full", { name: "workerd" })).toBe("TLS failed: unknown issuer.");
   expect(said("verify-full", node)).toBe("TLS failed: unknown issuer.");
-  const ofNetwork = new ConnectionError("TLS_FAILED", "TLS failed: cut.", { stage: "tls", retryable: true });
+  const ofNetwork = new ConnectionError("TLS_FAILED", "TLS failed: cut.", { stage: "tls", hasNoEffect: true });
   const options = { user: "a", host: "h", sslmode: "verify-full" } as const;
   for (const cause of [{ code: "DEPTH_ZERO_SELF_SIGNED_CERT" }, new Error("invalid peer certificate: UnknownIssuer")]) {
     const error = new ConnectionError("TLS_FAILED", "TLS failed: it is.", { stage: "tls", cause });

@@ -141,7 +141,7 @@ test("an abort ends the data and cancels the source", async () => {
   const { call, session } = await askedForData(stream, { signal: abort.signal });
   await quiet();
   abort.abort();
-  await expect(call).rejects.toMatchObject({ code: "ABORTED", retryable: false });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", hasNoEffect: false });
   await quiet();
   expect(told).toEqual(["asked", "asked", "left"]);
   expect((await dataOf(session)).end).toMatch(/^Copy(Done|Fail)$/);

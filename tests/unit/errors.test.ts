@@ -1,7 +1,9 @@
 // The errors' facts, `instanceof` across copies of the package, and docs/errors.md compared with the code.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import ts from "typescript";
 import { expect, test, vi } from "vitest";
+import { connectFailed } from "../../js/sockets/contract.ts";
 import * as errors from "../../js/util/errors.ts";
 import type { Code } from "../../js/util/errors.ts";
 
@@ -11,6 +13,7 @@ const {
   ConnectionError,
   fromErrorResponse,
   fromFailure,
+  noHost,
   PgzError,
   PostgresError,
   ProtocolError,
@@ -24,7 +27,7 @@ const samples = {
   UsageError: new UsageError("INVALID_OPTION", "text"),
   ProtocolError: new ProtocolError("PROTOCOL_VIOLATION", "text"),
   AuthenticationError: new AuthenticationError("28P01", "text"),
-  ConnectionError: new ConnectionError("CONNECT_FAILED", "text", { stage: "dns", retryable: true }),
+  ConnectionError: new ConnectionError("CONNECT_FAILED", "text", { stage: "dns", hasNoEffect: true }),
   TimeoutError: new TimeoutError("QUERY_TIMEOUT", "text"),
   AbortError: new AbortError(),
   ResponseTooLargeError: new ResponseTooLargeError({ limit: "rows", value: 5, observed: 6, committed: true }),
@@ -77,7 +80,7 @@ test("facts are false unless given, and a cause exists only if given", () => {
   expect(new UsageError("STREAM_OPEN", "text")).toMatchObject({ retryable: false, committed: false });
   expect("cause" in new UsageError("STREAM_OPEN", "text")).toBe(false);
   const cause = new Error("underneath");
-  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, cause })).toMatchObject({
+  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", hasNoEffect: true, cause })).toMatchObject({
     stage: "session",
     retryable: true,
     committed: false,
@@ -87,7 +90,7 @@ test("facts are false unless given, and a cause exists only if given", () => {
 
 test("nothing is retryable once rows are in use", () => {
   expect(
-    new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, committed: true }),
+    new ConnectionError("CONNECTION_LOST", "text", { stage: "session", hasNoEffect: true, committed: true }),
   ).toMatchObject({ retryable: false, committed: true });
   expect(fromErrorResponse({ code: "40001", message: "conflict" }, { committed: true })).toMatchObject({
     retryable: false,
@@ -245,11 +248,63 @@ const documented = new Map(
 test("docs/errors.md has one complete row for each code, and no other rows", () => {
   expect(declared.length).toBeGreaterThan(30);
   expect([...documented.keys()].sort()).toEqual([...declared].sort());
-  for (const [code, [constructor, meaning, remedy]] of documented) {
+  for (const [code, [constructor, , meaning, remedy]] of documented) {
     expect(errors, code).toHaveProperty(constructor?.replaceAll("`", "") ?? "");
     expect(meaning?.length, code).toBeGreaterThan(10);
     expect(remedy?.length, code).toBeGreaterThan(10);
   }
+});
+
+/** Whether an error that is made with these facts is retryable. */
+function retryableWith(code: string, facts: ts.Node | undefined): string {
+  const text = facts?.getText() ?? "";
+  if (new ConnectionError(code as Code, "", { stage: "tcp", hasNoEffect: true }).retryable === false) return "no";
+  if (!/hasNoEffect|facts|SAFE/.test(text)) return "no";
+  return /^{[^}]*hasNoEffect: true\b/.test(text) && !/isLasting|\.\.\./.test(text) ? "yes" : "if";
+}
+
+/** For each code, what all places in js/ where such an error is made say of `retryable`. */
+function retryableInSources(): Map<string, Set<string>> {
+  const found = new Map(declared.map((code) => [code as string, new Set<string>()]));
+  for (const file of files("js", ".ts")) {
+    const visit = (node: ts.Node): void => {
+      ts.forEachChild(node, visit);
+      if (!ts.isNewExpression(node) || !/Error$/.test(node.expression.getText())) return;
+      const [code, , facts] = node.arguments ?? [];
+      if (code && ts.isStringLiteral(code)) found.get(code.text)?.add(retryableWith(code.text, facts));
+    };
+    visit(ts.createSourceFile(file, source(file), ts.ScriptTarget.Latest, true));
+  }
+  return found;
+}
+
+test("docs/errors.md says of each code whether it is retryable, as the sources do", () => {
+  const inSources = retryableInSources();
+  for (const [code, [, retryable = ""]] of documented) {
+    const [said, ...others] = inSources.get(code)!;
+    expect(/^(no|yes|if)\b/.exec(retryable)?.[0], code).toBe(others.length ? "if" : (said ?? "no"));
+  }
+});
+
+test("a call that fails however often it is made is not retryable, even if nothing was sent", () => {
+  for (const code of ["CLIENT_CLOSED", "POOL_CLOSED", "LEASE_RELEASED"] as const)
+    expect(new UsageError(code, "text", { hasNoEffect: true })).toMatchObject({ hasNoEffect: true, retryable: false });
+  expect(new AbortError("left", { hasNoEffect: true })).toMatchObject({ hasNoEffect: true, retryable: false });
+  expect(Object.keys(new AbortError())).not.toContain("hasNoEffect");
+});
+
+test.each([
+  ["dns", "getaddrinfo ENOTFOUND db", false],
+  ["dns", "failed to lookup address information: Name or service not known", false],
+  ["dns", "getaddrinfo EAI_AGAIN db", true],
+  ["dns", "failed to lookup address information: Temporary failure in name resolution", true],
+  ["dns", "failed to lookup address information: Try again", true],
+  ["tcp", "connect ECONNREFUSED 10.0.0.1:5432", true],
+] as const)("a connect that fails in %s with %s", (stage, reason, retryable) => {
+  const error = connectFailed(stage, reason);
+  expect(error).toMatchObject({ code: "CONNECT_FAILED", stage, hasNoEffect: true, retryable });
+  const all = noHost([{ host: "a", port: 1, error }]);
+  expect(all).toMatchObject({ hasNoEffect: true, retryable });
 });
 
 test("every code in the sources is documented, with the class that carries it", () => {

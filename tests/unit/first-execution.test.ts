@@ -218,7 +218,7 @@ test("a call that ends while its rows wait gets none, and the core drops them be
     const { call, session } = await waiting("(1)", { signal: abort.signal });
     expect(told).not.toContain("drop_held");
     abort.abort();
-    await expect(call).rejects.toMatchObject({ code: "ABORTED", retryable: false });
+    await expect(call).rejects.toMatchObject({ code: "ABORTED", hasNoEffect: false });
     await acceptCancel();
     session.send(errorAndReady("57014"));
     await quiet();

@@ -109,7 +109,7 @@ test("a transaction that is aborted while it waits is over, and the next call do
   const abort = new AbortController();
   const waiting = failure(client.transaction(() => 1, { signal: abort.signal }));
   abort.abort("enough");
-  expect(await waiting).toMatchObject({ name: "AbortError", cause: "enough", retryable: true });
+  expect(await waiting).toMatchObject({ name: "AbortError", cause: "enough", hasNoEffect: true });
   const next = client.query("select n");
   await answered(session, call, 1);
   await answered(session, next, 2);

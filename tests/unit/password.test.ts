@@ -73,7 +73,7 @@ test.each(["throws", "rejects"])(
     for (const error of errors) {
       expect(error).toBeInstanceOf(AuthenticationError);
       expect(error).toMatchObject({ code: "PASSWORD_FUNCTION_FAILED", retryable: true, cause });
-      expect((error as Error).message).not.toContain("vault");
+      expect((error as Error).message).toBe('Option "password" threw: vault is sealed.');
     }
   },
 );
@@ -169,10 +169,10 @@ test("connections that a pool makes together call the function once", async () =
   const password = vi.fn(() => new Promise<string>((resolve) => (answer = resolve)));
   await using pool = createPool({ ...place, password }, { max: 5 });
   const calls = [1, 2, 3, 4, 5].map((n) => pool.query("select pg_sleep(0.01), $1::int4 as n", [n]));
-  await until(() => pool.stats().connecting === 5);
+  await until(() => pool.stats().connecting === 5 && password.mock.calls.length > 0);
   answer("right");
   await Promise.all(calls);
-  expect(pool.stats().connects).toBe(5);
+  await until(() => pool.stats().connects === 5); // a fast connection may have run the calls of two
   expect(password).toHaveBeenCalledTimes(1);
 });
 

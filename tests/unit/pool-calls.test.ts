@@ -85,7 +85,7 @@ test.each<[string, PoolOptions, call: (pool: Pool, signal: AbortSignal) => Promi
   ["acquire()", {}, (pool, signal) => pool.acquire({ signal })],
 ])("%s that is aborted before it is made, or while it waits, takes no connection", async (_, options, call) => {
   const { pool } = memoryPool({ max: 1, ...options });
-  const aborted = (cause: string) => ({ code: "ABORTED", retryable: true, cause });
+  const aborted = (cause: string) => ({ code: "ABORTED", hasNoEffect: true, cause });
   await expect(call(pool, AbortSignal.abort("before"))).rejects.toMatchObject(aborted("before"));
   expect(pool.stats()).toMatchObject({ acquires: 0, total: 0 });
   const lease = await pool.acquire();
@@ -119,7 +119,7 @@ test("a draining or closed pool refuses calls, and the error says which of the t
     pool.listen("x"),
     pool.stream("select n"),
   ];
-  const message = { code: "POOL_CLOSED", retryable: true, message: "The pool is draining: make another." };
+  const message = { code: "POOL_CLOSED", hasNoEffect: true, message: "The pool is draining: make another." };
   for (const call of calls()) await expect(call).rejects.toMatchObject(message);
   held.all();
   expect(await running).toMatchObject(one);

@@ -28,7 +28,7 @@ beforeEach(() => {
   newServer();
 });
 
-const lost = connectionLost("by the test", { retryable: true });
+const lost = connectionLost("by the test", { hasNoEffect: true });
 const wrongPassword = fromErrorResponse({ severity: "FATAL", code: "28P01", message: "no" }, { isStartup: true });
 const tooMany = fromErrorResponse({ severity: "FATAL", code: "53300", message: "later" }, { isStartup: true });
 const thrown = new Error("by the hook");

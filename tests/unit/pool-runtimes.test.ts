@@ -193,7 +193,7 @@ test("a stream that is aborted while it waits for a connection keeps nothing ali
   await pass(10);
   expect([pool.stats().waiting, kept.length, await isPending(kept[0]!)]).toEqual([1, 1, true]);
   abort.abort();
-  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", retryable: true });
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", hasNoEffect: true });
   expect(await isPending(Promise.all(kept))).toBe(false);
   await lease.release();
 });

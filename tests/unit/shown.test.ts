@@ -46,7 +46,7 @@ test("an error is shown with its stack and its facts, without the server's sourc
   expect(error.file).toBe("f.c");
   expect(shown(error)).toBe(`${error.stack} { code: '23505', detail: 'd' }`);
   const cause = new Error("underneath");
-  const outer = new ConnectionError("CONNECT_FAILED", "text", { stage: "tcp", retryable: true, cause });
+  const outer = new ConnectionError("CONNECT_FAILED", "text", { stage: "tcp", hasNoEffect: true, cause });
   expect(shown(outer)).toMatch(
     /^ConnectionError: text\n[^]* \{\s+code: 'CONNECT_FAILED',\s+retryable: true,\s+stage: 'tcp',/,
   );

@@ -202,7 +202,7 @@ test("a transaction that is ended during COMMIT waits for the answer, and its er
   session.send(executedInside());
   await quiet();
   stop.abort("enough");
-  expect(await reason).toMatchObject({ code: "ABORTED", cause: "enough", transaction: "unknown", retryable: false });
+  expect(await reason).toMatchObject({ code: "ABORTED", cause: "enough", transaction: "unknown", hasNoEffect: false });
   // No cancel is sent for COMMIT, and the next call waits for its answer.
   expect(await isPending(accepted())).toBe(true);
   const next = client.query("select n");

@@ -71,7 +71,7 @@ test.each([
 test("a transaction that is over before its turn connects nothing, and its callback does not run", async () => {
   let hasRun = false;
   const call = client.transaction(() => (hasRun = true), { signal: AbortSignal.abort("before") });
-  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "before", retryable: true });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "before", hasNoEffect: true });
   await quiet();
   expect([hasRun, client.stats().state]).toEqual([false, "new"]);
 });
@@ -184,14 +184,14 @@ test("without a timeout a transaction may take any time", async () => {
   await call;
 });
 
-test("the client's signal ends a transaction, and one that has sent nothing is retryable", async () => {
+test("the client's signal ends a transaction, and one that has sent nothing has had no effect", async () => {
   const stop = new AbortController();
   newClient({ prepare: "unnamed", signal: stop.signal });
   const { session, call } = await running(() => new Promise(() => {}));
   const waiting = client.transaction(() => 1);
   stop.abort("enough");
-  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: true });
-  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: false });
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", hasNoEffect: true });
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", cause: "enough", hasNoEffect: false });
   await answers(session, "ROLLBACK");
 });
 
@@ -230,7 +230,7 @@ test("a callback whose connection is lost between two calls gets that error unti
     inner = await failure(tx.query("select n"));
   });
   session.peer.reset();
-  await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
+  await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", transaction: "rolled back", retryable: true });
   goOn();
   await quiet();
   expect(inner).toMatchObject({

@@ -643,7 +643,7 @@ export class Feed {
     // Rows of a snapshot may have been yielded already, and would be yielded again.
     if (isFirstLogin || this.#snapshot || ++this.#lostAtFirst >= LOST_AT_FIRST) return false;
     if (error instanceof PostgresError) return PASSING_AT_FIRST.test(error.code);
-    return error instanceof ConnectionError && (error.retryable || error.code === "CONNECTION_LOST");
+    return error instanceof ConnectionError && (error.hasNoEffect || error.code === "CONNECTION_LOST");
   }
 
   /**
@@ -653,7 +653,7 @@ export class Feed {
   #truthful(error: unknown): unknown {
     const isSafe =
       !this.#hasStreamed && !this.#snapshot?.hasBegun && ["CONNECTION_LOST", "CONNECT_TIMEOUT"].includes(codeOf(error));
-    return isSafe ? Object.assign(error as PgzError, { retryable: true }) : error;
+    return isSafe ? Object.assign(error as PgzError, { hasNoEffect: true, retryable: true }) : error;
   }
 }
 

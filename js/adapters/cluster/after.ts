@@ -348,6 +348,6 @@ function leftBehind(cause: unknown): PgzError {
     "CLUSTER_LEFT_BEHIND",
     "No primary that could be reached has the position: a promotion has left them behind, or they were restored to an " +
       "earlier point.",
-    { retryable: true, cause },
+    { hasNoEffect: true, cause },
   );
 }

@@ -10,7 +10,7 @@ import type { Work } from "./pool-queue.ts";
 /** Returns why the call goes to another server, or `undefined` if it fails. */
 export function reasonToLeave(error: unknown, text: string): RouteReason | undefined {
   const reason = reasonToLeaveGuarded(error);
-  if (reason === "unreachable") return (error as PgzError).retryable ? reason : undefined;
+  if (reason === "unreachable") return (error as PgzError).hasNoEffect ? reason : undefined;
   // On a standby that was promoted meanwhile, CALL, DO, or a text with COMMIT may have committed a part of its effects.
   return reason && mayCommit(text) ? undefined : reason;
 }

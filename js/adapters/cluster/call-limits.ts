@@ -73,4 +73,4 @@ export class CallLimits {
 }
 
 /** No part of the call is running, so a retry is safe. */
-const SAFE = { retryable: true };
+const SAFE = { hasNoEffect: true };

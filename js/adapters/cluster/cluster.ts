@@ -303,7 +303,7 @@ export class ClusterCalls extends TransactionCalls {
   /** @internal */
   protected override refused(): UsageError | undefined {
     if (!this.#closing) return undefined;
-    return new UsageError("POOL_CLOSED", "The cluster is closed: make another.", { retryable: true });
+    return new UsageError("POOL_CLOSED", "The cluster is closed: make another.", { hasNoEffect: true });
   }
 
   /** @internal */

@@ -26,7 +26,7 @@ export function ask(
   if (!patience) return operation;
   const timer = setTimeout(() => {
     const text = `A question of the cluster's own was not answered within ${patience} ms (timeout).`;
-    connection.interruptWithoutCancel(operation, new TimeoutError("QUERY_TIMEOUT", text, { retryable: true }));
+    connection.interruptWithoutCancel(operation, new TimeoutError("QUERY_TIMEOUT", text, { hasNoEffect: true }));
   }, patience);
   operation.whenOver(() => clearTimeout(timer));
   return operation;

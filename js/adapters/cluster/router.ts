@@ -127,7 +127,7 @@ export class Router {
    * sent, so it may go to the present primary.
    */
   async wasQueuedOnDroppedPool(pool: Pool, error: unknown): Promise<boolean> {
-    if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.retryable) return false;
+    if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.hasNoEffect) return false;
     if (this.servers.has(pool)) return false;
     // The look that gave the pool up is not over yet. Until it is, that server still counts as the primary.
     await this.lookout.look();
@@ -217,7 +217,7 @@ function noPrimary({ list }: Servers): ConnectionError {
   const failed = list.find(({ facts }) => facts.failure !== undefined);
   return new ConnectionError("CONNECT_FAILED", "No server of the cluster that can be reached is its primary.", {
     stage: "session",
-    retryable: true,
+    hasNoEffect: true,
     cause: failed?.facts.failure,
   });
 }

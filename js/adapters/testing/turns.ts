@@ -115,6 +115,6 @@ function standsStill(): UsageError {
     "TRANSACTION_OPEN",
     `The transaction or lease ahead has run nothing for ${LONGEST_IDLE} ms. A test has one connection, like a pool ` +
       "with max: 1: a call inside a transaction must be made on the transaction itself.",
-    { retryable: true },
+    { hasNoEffect: true },
   );
 }

@@ -73,7 +73,8 @@ export const cancel: Cases = {
     const client = await t.client();
     await t.assert.rejects(client.query("select 1", { signal: AbortSignal.abort() }), {
       code: "ABORTED",
-      retryable: true,
+      hasNoEffect: true,
+      retryable: false,
     });
     await t.assert.rows(client.query("select 1 as a"), [{ a: 1 }]);
   },

@@ -153,7 +153,7 @@ export const cursor: Cases = {
     const aborted = client.cursor(numbers(20), 5, { signal: controller.signal });
     await aborted.next();
     controller.abort();
-    await t.assert.rejects(aborted.next(), { code: "ABORTED", committed: true, retryable: false });
+    await t.assert.rejects(aborted.next(), { code: "ABORTED", committed: true, hasNoEffect: false });
     // The last batch is held back until COMMIT succeeds: when COMMIT fails, only the earlier batches were
     // delivered.
     await client.exec("create temp table later (n int4 unique deferrable initially deferred)");

@@ -388,7 +388,7 @@ export const firstRuns: Cases = {
     const mark = newMark();
     const signal = abortedAt(t, mark);
     const slow = client.batch([add(6), fresh(`select pg_sleep(60) /* ${mark} */`), add(7)], { signal });
-    await t.assert.rejects(slow, { code: "ABORTED", retryable: false });
+    await t.assert.rejects(slow, { code: "ABORTED", hasNoEffect: false });
     t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5]);
     const record = fresh("select r from (select 1 as a) as r");
     await t.assert.rejects(client.batch([add(8), record]), {

@@ -111,7 +111,11 @@ export const pools: Cases = {
       await Promise.all(calls);
       t.assert.deepEqual(order, [1, 2, 3]);
       // An aborted signal also rejects when a connection is free.
-      await t.assert.rejects(pool.acquire({ signal: AbortSignal.abort() }), { code: "ABORTED", retryable: true });
+      await t.assert.rejects(pool.acquire({ signal: AbortSignal.abort() }), {
+        code: "ABORTED",
+        hasNoEffect: true,
+        retryable: false,
+      });
       const { canceledAcquires, acquireTimeouts, waiting, total } = pool.stats();
       const wanted = { canceledAcquires: 4, acquireTimeouts: 1, waiting: 0, total: 1 };
       t.assert.deepEqual({ canceledAcquires, acquireTimeouts, waiting, total }, wanted);

@@ -87,7 +87,7 @@ export const together: Cases = {
       await started(t, mark);
       behind.abort();
       // The first call is still running.
-      await t.assert.rejects(inTime(calls[2] as Promise<unknown>), { code: "ABORTED", retryable: false });
+      await t.assert.rejects(inTime(calls[2] as Promise<unknown>), { code: "ABORTED", hasNoEffect: false });
       front.abort();
       t.assert.deepEqual(codes(await settled), ["ABORTED", "", "ABORTED", ""]);
       await t.assert.rows(client.query(one(3)), [{ n: 3 }]);

@@ -64,7 +64,7 @@ export const transactionEnds: Cases = {
         await tx.exec(`insert into ${s}.t values (1)`);
         await tx.last(`select pg_sleep(60) /* ${mark} */`, { signal: abortedAt(t, mark) });
       });
-      await t.assert.rejects(transaction, { code: "ABORTED", transaction: "rolled back", retryable: false });
+      await t.assert.rejects(transaction, { code: "ABORTED", transaction: "rolled back", hasNoEffect: false });
       await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.t`), [{ n: 0 }]);
     },
   },
@@ -137,7 +137,7 @@ export const transactionEnds: Cases = {
       // It was aborted before its turn.
       await t.assert.rejects(
         client.transaction(() => 1, { signal: AbortSignal.abort() }),
-        { name: "AbortError", retryable: true },
+        { name: "AbortError", hasNoEffect: true, retryable: false },
       );
       await t.assert.rejects(
         client.transaction((tx) => tx.query("select pg_sleep(30)"), { timeout: 100 }),

@@ -214,9 +214,9 @@ const drizzleInserts: Make = (dice, world) => {
   };
 };
 
-/** Hides `retryable` and `severity`, which the session would apply to the numbers. */
+/** Hides `hasNoEffect` and `severity`, which the session would apply to the numbers. */
 function quiet(error: unknown): unknown {
-  return Object.create(error as object, { retryable: { value: false }, severity: { value: undefined } });
+  return Object.create(error as object, { hasNoEffect: { value: false }, severity: { value: undefined } });
 }
 
 const drizzleTransaction: Make = (dice, world) => {

@@ -125,10 +125,10 @@ export async function with_<Own extends pgz.Client | pgz.Pool>(
 }
 
 /**
- * An error of a call with several writes. The session would apply the `retryable` of one write to all numbers of the
+ * An error of a call with several writes. The session would apply the `hasNoEffect` of one write to all numbers of the
  * plan.
  */
 export function ofSeveral(error: unknown): unknown {
-  if (!(error as { retryable?: boolean }).retryable) return error;
-  return Object.create(error as object, { retryable: { value: false } });
+  if (!(error as { hasNoEffect?: boolean }).hasNoEffect) return error;
+  return Object.create(error as object, { hasNoEffect: { value: false } });
 }

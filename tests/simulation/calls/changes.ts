@@ -114,7 +114,7 @@ class Writer {
       this.stored.push(...one.numbers);
       ledger.settle(one.numbers, "stored");
     }
-    if ((error as { retryable?: boolean } | undefined)?.retryable) ledger.settle(one.numbers, "absent");
+    if ((error as { hasNoEffect?: boolean } | undefined)?.hasNoEffect) ledger.settle(one.numbers, "absent");
     if (error !== undefined) throw error;
   }
 

@@ -134,8 +134,8 @@ export class Lane {
 
 /** Whether the error is documented to have no effect: the statement did not run, or the server refused it. */
 function hasNoEffect(error: unknown): boolean {
-  const { retryable, severity } = error as { retryable?: boolean; severity?: string };
-  return retryable === true || (error instanceof driver.PostgresError && severity === "ERROR");
+  const { hasNoEffect, severity } = error as { hasNoEffect?: boolean; severity?: string };
+  return hasNoEffect === true || (error instanceof driver.PostgresError && severity === "ERROR");
 }
 
 /** Returns the outcome of the work: its error, or `undefined`. */

@@ -14,6 +14,7 @@ import { connectionLost } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { MAY_HAVE_RUN, UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
+import { shownInLine } from "../util/shown-sql.ts";
 import { Observation, type CallSubject } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
@@ -110,7 +111,7 @@ export abstract class CallRunner {
   /** Why all calls end, including those made later. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer must finish before another call can run. */
-  #stream: { readonly finished: boolean } | undefined;
+  #stream: Pick<Call<unknown>, "finished" | "subject" | "trace"> | undefined;
   /**
    * The streams that the user has or waits for, which outlive `close()`. The promise resolves when the stream's
    * connection is free again.
@@ -280,9 +281,12 @@ export abstract class CallRunner {
   /** Returns the refusal of a call while its consumer has not finished an earlier stream or cursor. */
   protected unfinished(): UsageError | undefined {
     if (!this.#stream || this.#stream.finished) return undefined;
+    const { subject, trace } = this.#stream;
+    const of = subject?.text === undefined ? "" : ` of "${shownInLine(subject.text)}"`;
     return new UsageError(
       "STREAM_OPEN",
-      "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.",
+      `A stream, loop or cursor${of} is unfinished: read it to its end, cancel or leave it, or use another client.`,
+      trace && { cause: trace }, // with `debug`: where it was opened
     );
   }
 }

@@ -18,7 +18,17 @@ import type { Session } from "../session/session.ts";
 import { commit, simpleQuery } from "../session/transaction-block.ts";
 import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
-import { AbortError, isFatal, MAY_HAVE_RUN, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
+import {
+  AbortError,
+  ConnectionError,
+  HAS_NOT_RUN,
+  isFatal,
+  MAY_HAVE_RUN,
+  PgzError,
+  PostgresError,
+  rolledBack,
+  UsageError,
+} from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wireUseOf } from "./queries.ts";
 import type { Body } from "./turn-queue.ts";
@@ -377,6 +387,7 @@ export class Transaction extends Calls {
       await this.#commitOrThrow();
       return result;
     } catch (error) {
+      this.#noteLoss(error);
       await this.#untilIdle();
       await this.#session.transaction.rollBack();
       if (this.#commitWithLast && error instanceof PgzError) {
@@ -385,6 +396,15 @@ export class Transaction extends Calls {
       }
       throw error;
     }
+  }
+
+  /** If the connection was lost before COMMIT may have been sent, the whole transaction may be made again. */
+  #noteLoss(error: unknown): void {
+    const { connection, transaction } = this.#session;
+    if (!connection.closed || this.#commitWithLast) return;
+    const isLoss = error instanceof ConnectionError || (error instanceof PostgresError && isFatal(error));
+    const outcome = transaction.outcomeOfOwnLoss;
+    if (isLoss && outcome) Object.assign(error, { transaction: outcome }, outcome === "rolled back" && HAS_NOT_RUN);
   }
 
   /** Whether any call in it is queued or running, except an open stream or loop. @internal */

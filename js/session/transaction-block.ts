@@ -110,7 +110,15 @@ export class TransactionBlock {
    * back what has not been committed.
    */
   get outcomeOfLoss(): PgzError["transaction"] {
-    if (this.place !== "inside") return undefined;
+    return this.place === "inside" ? this.#outcome : undefined;
+  }
+
+  /** The same for the transaction of `begin`, whose BEGIN may wait or be on its way. */
+  get outcomeOfOwnLoss(): PgzError["transaction"] {
+    return this.place === "inside" || this.isWaiting || this.#carried ? this.#outcome : undefined;
+  }
+
+  get #outcome(): PgzError["transaction"] {
     const { closed, unanswered } = this.#connection;
     if (closed?.hasNoEffect) return "rolled back"; // the server had not begun what was in flight
     return unanswered.some((owner) => !owner || textsOf(owner).some(mayCommit)) ? "unknown" : "rolled back";

@@ -29,29 +29,41 @@ const TAKES_PARAMETERS = new Set([
 
 const NO_PARAMETERS = "This kind of statement takes no parameters: only SELECT, INSERT, UPDATE and the like do.";
 
-/**
- * Returns a sentence for the user, or `undefined` if there is nothing to add to the error. `values`: how many were
- * given.
- */
-export function adviceFor({ code, message, position }: Refusal, text: string, values: number): string | undefined {
+/** What stands in the place of `$1` in other drivers: `?`, `:name`, `%s` and `@p1`. */
+const PLACEHOLDER = "Placeholders are $1, $2 …, or ${value} in sql`…`: ";
+
+/** Returns a sentence for the user, or `undefined` if there is nothing to add to the error. */
+export function adviceFor(
+  { code, message, position }: Refusal,
+  text: string,
+  values: readonly unknown[],
+): string | undefined {
   if (code === "INVALID_QUERY")
-    return hasQuotedParameter(text, values)
+    return hasQuotedParameter(text, values.length)
       ? "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'."
       : undefined;
   if (code === "42P02") return NO_PARAMETERS;
   if (code === "42P18") return "Say the parameter's type, as in $1::text.";
-  if (code !== "42601") return undefined;
+  if (code === "22P02" && /\bjsonb?\b/.test(message) && values.some((value) => typeof value === "string"))
+    return "A string is sent as JSON text: sql.json(value) sends it as a JSON string.";
+  if (code !== "42601" && code !== "42703") return undefined;
+  const foreign = values.length ? foreignPlaceholder(text, position) : undefined;
+  if (foreign) return `${PLACEHOLDER}${foreign} is not a placeholder.`;
+  if (code === "42703") return undefined;
   if (/multiple commands/.test(message))
     return "Several statements in one text need simple(), or batch([…]) for values.";
-  if (values && isAtQuestionMark(text, position))
-    return "Placeholders are $1, $2 …, or ${value} in sql`…`: ? is not a placeholder.";
-  if (!/"\$\d+"/.test(message)) return undefined;
+  const [, number] = /"\$(\d+)"/.exec(message) ?? [];
+  if (!number) return undefined;
+  const value = values[Number(number) - 1];
+  if (!value || value === true) return "For SQL that may be absent write ${condition ? sql`…` : sql``}, without &&.";
   const before = wordBefore(text, Number(position));
   if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
   if (TYPED.has(before)) return "Put the type after it: $1::interval.";
   const first = firstWord(text);
   if (first === "set") return "SET takes no parameters: select set_config('name', $1, false).";
   if (!TAKES_PARAMETERS.has(first) && !(first === "create" && makesRelation(text))) return NO_PARAMETERS;
+  if (typeof value === "object" && !Array.isArray(value[0 as never] ?? value))
+    return "Rows of an INSERT are ${sql.values(rows)}, and the columns of an UPDATE ${sql.set(row)}.";
   return "A parameter stands for a value: names of tables and columns are sql.identifier(name), other SQL is sql`…`.";
 }
 
@@ -68,18 +80,19 @@ function hasQuotedParameter(text: string, values: number): boolean {
 }
 
 /**
- * Whether the server failed right after a `?` outside of quotes and comments. With a `$1` in the text the `?` would be
- * an operator of jsonb. Without a position the server failed at the end.
+ * Returns the `?`, `:`, `%` or `@` at which the server failed, or right after which, outside of quotes and comments.
+ * With a `$1` in the text it would be an operator. Without a position the server failed at the end.
  */
-function isAtQuestionMark(text: string, position: string | undefined): boolean {
+function foreignPlaceholder(text: string, position: string | undefined): string | undefined {
   const end = position === undefined ? text.length : [...text].slice(0, Number(position) - 1).join("").length;
   const reader = new SqlReader(text);
-  let before = "";
+  let found: string | undefined;
   while (reader.next() !== "end") {
-    if (reader.kind === "parameter") return false;
-    if (reader.start < end) before = reader.kind === "symbol" ? reader.text : "";
+    if (reader.kind === "parameter") return undefined;
+    const symbol = reader.kind === "symbol" && /^[?:%@]/.test(reader.text) ? reader.text[0] : undefined;
+    if (reader.start < end || (reader.start === end && symbol)) found = symbol;
   }
-  return before === "?";
+  return found;
 }
 
 /** Returns the word before a position, which is counted in characters from 1. */

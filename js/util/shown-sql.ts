@@ -69,6 +69,14 @@ export function shownSql(text: string): string {
   return text.length <= LONGEST ? text : `${cut(text, LONGEST)}… (${text.length} characters)`;
 }
 
+/** The statement within a message: on one line, and shorter still. */
+export function shownInLine(text: string): string {
+  const line = shownSql(text).replace(/\s+/g, " ").trim();
+  return line.length <= LONGEST_IN_LINE ? line : `${cut(line, LONGEST_IN_LINE)}…`;
+}
+
+const LONGEST_IN_LINE = 80;
+
 const HIDDEN = "(hidden: it may hold a password)";
 
 /** Cuts a text, but not through a surrogate pair. */

@@ -47,7 +47,7 @@ function describe(error: PgzError, text: string, { isRewritten, values = [] }: C
   const isOfServer = error instanceof PostgresError;
   const position = isOfServer ? error.position : positionOf(error.parameter, text);
   const excerpt = position === undefined ? undefined : excerptOf(text, position);
-  const advice = adviceFor(error, text, values.length);
+  const advice = adviceFor(error, text, values);
   if (excerpt) hide(error, "excerpt", excerpt);
   if (advice) hide(error, "advice", advice);
 }

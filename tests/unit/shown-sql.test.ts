@@ -1,6 +1,6 @@
 // SQL as errors show it: shortened, with a mark at the error's position, and never with a password.
 import { expect, test } from "vitest";
-import { excerptOf, mayHoldPassword, shownSql } from "../../js/util/shown-sql.ts";
+import { excerptOf, mayHoldPassword, shownInLine, shownSql } from "../../js/util/shown-sql.ts";
 
 test.each([
   "create role bob password 'x'",
@@ -70,4 +70,10 @@ test("a long line is cut on both sides", () => {
 
 test.each(["0", "-1", "x", "", "99"])("a position %j outside of the text shows no excerpt", (position) => {
   expect(excerptOf("select 1", position)).toBeUndefined();
+});
+
+test("within a message a text is one line of at most 80 characters", () => {
+  expect(shownInLine("select\n  1,\t2 ")).toBe("select 1, 2");
+  expect(shownInLine(`select '${"x".repeat(100)}'`)).toBe(`select '${"x".repeat(72)}…`);
+  expect(shownInLine("create user bob")).toBe("(hidden: it may hold a password)");
 });

@@ -70,6 +70,10 @@ export const usage: Cases = {
       [sql`select now() - interval ${"1 day"}`, /\$1::interval/],
       [sql`set work_mem = ${"4MB"}`, /set_config/],
       [sql`vacuum ${"t"}`, /takes no parameters/],
+      [sql`select 1 ${false}`, /without &&/],
+      [sql`select 1 ${null}`, /without &&/],
+      [sql`insert into t ${{ a: 1 }}`, /sql\.values\(rows\)/],
+      [sql`insert into t ${[{ a: 1 }]}`, /sql\.values\(rows\)/],
       ["select 1; select 2", /simple\(\)/],
     ] as const) {
       const error = await t.assert.code(client.query(query), "42601");
@@ -79,6 +83,10 @@ export const usage: Cases = {
     for (const [text, advice] of [
       ["select 1 where 1 = ?", /\$1, \$2/],
       ["select * from (values (?, ?)) as v", /\$1, \$2/],
+      ["select 1 where 1 = :id", /: is not a placeholder/],
+      ["select 1 where 1 = %s", /% is not a placeholder/],
+      ["select 1 where 1 = %(id)s", /% is not a placeholder/],
+      ["select 1 where 1 = @p1", /@ is not a placeholder/],
       ["select 'it is $1'", /Within quotes/],
       ["select $$ $2 $$, '%$1%'", /Within quotes/],
     ] as const) {
@@ -91,6 +99,8 @@ export const usage: Cases = {
       ...["select '{}'::jsonb ? 'a' from t limt 5", "do $$ select $1 $$", "select '$5 off'"],
     ])
       t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
+    const json = await t.assert.code(client.query("select $1::jsonb", ["hello"]), "22P02");
+    t.assert.match(String(json.advice), /sql\.json\(value\)/);
     const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));
     t.assert.match(promise.message, /Promise: await it first/);
     const builder = await t.assert.rejects(client.query(sql`select ${{ then: () => {} }}::text`));

@@ -18,6 +18,8 @@ export class Borrower implements Waiter {
   readonly #slots: Slots;
   #resolve: ((member: Member) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
+  /** Whether it was lent a connection. */
+  isServed = false;
   /** Set when the caller has given up. */
   #left: AbortError | undefined;
 
@@ -39,6 +41,7 @@ export class Borrower implements Waiter {
   }
 
   take(member: Member): void {
+    this.isServed = true;
     this.#resolve!(member);
   }
 

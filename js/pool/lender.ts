@@ -38,6 +38,8 @@ export class Lender {
   readonly #slots: Slots;
   readonly #lifecycle: MemberLifecycle;
   readonly #tell: (event: "acquire" | "release") => void;
+  /** What all connections are doing, as the end of a sentence. */
+  readonly occupancy: () => string;
 
   constructor(
     config: Config,
@@ -45,12 +47,14 @@ export class Lender {
     slots: Slots,
     lifecycle: MemberLifecycle,
     tell: (event: "acquire" | "release") => void,
+    occupancy: () => string,
   ) {
     this.#config = config;
     this.#pool = pool;
     this.#slots = slots;
     this.#lifecycle = lifecycle;
     this.#tell = tell;
+    this.occupancy = occupancy;
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
@@ -147,7 +151,10 @@ export class Lender {
   /** Resolves with a member for the call. Rejects if the call fails meanwhile. */
   borrowFor(call: Pick<Call<unknown>, "holder">, request: BorrowRequest): Promise<Member> {
     const borrower = new Borrower(this.#slots, request);
-    call.holder = { onFailure: (error) => borrower.giveUp(error) };
+    call.holder = {
+      onFailure: (error) => borrower.giveUp(error),
+      waitsFor: () => (borrower.isServed ? undefined : waitingFor(this.occupancy())),
+    };
     return this.#borrow(borrower);
   }
 
@@ -320,12 +327,18 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   onFailure(): void {
     if (this.#lender.leave(this)) this.job.free();
   }
+
+  waitsFor(): string | undefined {
+    return this.#member ? undefined : waitingFor(this.#lender.occupancy());
+  }
 }
 
 /** The request of a lease or a transaction: a connection that no call shares, from now on. */
 export function exclusiveRequest(): BorrowRequest {
   return { isAlone: true, isStream: false, since: performance.now() };
 }
+
+const waitingFor = (occupancy: string) => `waiting for a connection of the pool: ${occupancy}`;
 
 const CALLS =
   "Each call of a pool may have another connection: use transaction(), or the calls of a lease from acquire().";

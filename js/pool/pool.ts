@@ -60,8 +60,8 @@ export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
 /** Added to the error of a pool whose calls may be waiting for the code that made them. */
 const HELD =
-  " All are held by transactions and leases. Code inside a transaction, or with a lease, must call the transaction " +
-  "or the lease: a call of the pool waits until one is free.";
+  ". All are held by transactions and leases. Code inside a transaction, or with a lease, must call the transaction " +
+  "or the lease: a call of the pool waits until one is free";
 
 /** Milliseconds that running calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
@@ -117,7 +117,14 @@ export class Pool extends TransactionCalls {
     this.#lifecycle = lifecycle;
     this.#loans = loans;
     this.#slots = new Slots(pool, actions, mayUseTimer);
-    this.#lender = new Lender(config, pool, this.#slots, lifecycle, (event) => this.#tell(event));
+    this.#lender = new Lender(
+      config,
+      pool,
+      this.#slots,
+      lifecycle,
+      (event) => this.#tell(event),
+      () => this.#occupancy(),
+    );
     this.#slots.fill();
   }
 
@@ -364,13 +371,19 @@ export class Pool extends TransactionCalls {
 
   #late(cause: unknown): TimeoutError {
     const { acquireTimeout } = this.#pool;
-    const { max, total, idle, acquired, connecting, waiting } = this.stats();
     return new TimeoutError(
       "ACQUIRE_TIMEOUT",
-      `No connection was free within ${acquireTimeout} ms (acquireTimeout): ${acquired} of ${max} in use, ` +
-        `${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting.` +
-        (this.#transactions + this.#loans.count >= max ? HELD : ""),
+      `No connection was free within ${acquireTimeout} ms (acquireTimeout): ${this.#occupancy()}.`,
       { hasNoEffect: true, cause },
+    );
+  }
+
+  /** What all connections are doing, as the end of a sentence. */
+  #occupancy(): string {
+    const { max, total, idle, acquired, connecting, waiting } = this.stats();
+    const held = this.#transactions + this.#loans.count >= max ? HELD : "";
+    return (
+      `${acquired} of ${max} in use, ${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting` + held
     );
   }
 }

@@ -40,6 +40,8 @@ export interface Holder {
   refusal?(operation: Operation | undefined): PgzError | undefined;
   onSuccess?(): void;
   onFailure?(error: unknown): void;
+  /** What the call waits for, if it has no connection yet: the end of a sentence about its deadline. */
+  waitsFor?(): string | undefined;
 }
 
 /** Lets the next message follow a call on the wire: the next call, or a COMMIT. */
@@ -136,7 +138,10 @@ export class Call<T> {
       this.#reject = reject;
     });
     this.#timer = timeout
-      ? setTimeout(() => this.interrupt((facts) => tookTooLong(timeout, facts)), timeout)
+      ? setTimeout(() => {
+          const waiting = this.holder?.waitsFor?.();
+          this.interrupt((facts) => tookTooLong(timeout, facts, waiting));
+        }, timeout)
       : undefined;
   }
 
@@ -278,7 +283,8 @@ const FACTS: Readonly<Record<Beyond, object>> = {
   rows: { committed: true, ...MAY_HAVE_RUN },
 };
 
-/** Returns the error of a deadline that has passed. */
-export function tookTooLong(timeout: number, facts?: Facts): TimeoutError {
-  return new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts);
+/** Returns the error of a deadline that has passed. `waiting`: what the call waited for. */
+export function tookTooLong(timeout: number, facts?: Facts, waiting?: string): TimeoutError {
+  const where = waiting === undefined ? "" : `, ${waiting}`;
+  return new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout)${where}.`, facts);
 }

@@ -166,6 +166,17 @@ test("a call that waits for too long gets an error with the state of the pool", 
         `1 waiting. ${HELD}`,
     }),
   );
+  // So does a call whose own timeout passes while it waits, also if an observer watches it.
+  const other = await pool.acquire();
+  for (const observer of [undefined, { onQueryEnd() {} }])
+    await expect(pool.query("select n", { timeout: 5, observer })).rejects.toMatchObject({
+      code: "QUERY_TIMEOUT",
+      retryable: true,
+      message:
+        "The call took longer than 5 ms (timeout), waiting for a connection of the pool: 2 of 2 in use, 0 idle, " +
+        `0 connecting, 2 in all, 1 waiting. ${HELD}`,
+    });
+  await other.release();
   // The transaction's connection is free again. A leased one does not affect it.
   expect(await pool.query("select n")).toMatchObject(one);
   await lease.release();

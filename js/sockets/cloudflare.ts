@@ -58,7 +58,7 @@ export const connect: Connector = async ({ host, port, tls, signal, readBuffer }
     // and a forbidden address look alike.
     await raw.opened;
   } catch (cause) {
-    throw connectFailed("tcp", reasonOf(cause), cause);
+    throw connectFailed("tcp", reasonOf(cause), cause, { host, port });
   } finally {
     stop();
   }

@@ -90,10 +90,19 @@ export interface Socket {
 /** Makes a socket. With option `connect` a client uses yours instead of the runtime's. */
 export type Connector = (options: ConnectOptions) => Promise<Socket>;
 
-/** A name without an address stays so for now. (A pool that has been connected waits for it all the same.) */
-export function connectFailed(stage: Stage, reason: string, cause?: unknown): ConnectionError {
+/**
+ * `to`: what was connected to, which only Node names by itself. A name without an address stays so for now. (A pool
+ * that has been connected waits for it all the same.)
+ */
+export function connectFailed(
+  stage: Stage,
+  reason: string,
+  cause?: unknown,
+  to?: Pick<ConnectOptions, "host" | "port" | "path">,
+): ConnectionError {
+  const place = to ? ` to ${to.path ?? `${to.host}:${to.port}`}` : "";
   const facts = { stage, hasNoEffect: true, isLasting: stage === "dns" && !PASSING.test(reason), cause };
-  return new ConnectionError("CONNECT_FAILED", `Could not connect: ${reason}.`, facts);
+  return new ConnectionError("CONNECT_FAILED", `Could not connect${place}: ${reason}.`, facts);
 }
 
 /** What Node, Bun and Deno say if the name server did not answer. */

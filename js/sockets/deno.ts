@@ -75,7 +75,7 @@ export const connect: Connector = async (options) => {
     conn = await deno.connect({ hostname: host, port, signal });
   } catch (cause) {
     const reason = reasonOf(cause);
-    throw connectFailed(/lookup|resolve/i.test(reason) ? "dns" : "tcp", reason, cause);
+    throw connectFailed(/lookup|resolve/i.test(reason) ? "dns" : "tcp", reason, cause, options);
   }
   conn.setNoDelay?.(true);
   conn.setKeepAlive?.(options.keepAlive > 0);

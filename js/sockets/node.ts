@@ -63,6 +63,7 @@ export const connect: Connector = async (options) => {
       cause.syscall === "getaddrinfo" || cause.syscall === "queryA" ? "dns" : "tcp",
       reasonOf(cause),
       cause,
+      options,
     ),
   );
   raw.setNoDelay(true);

@@ -291,7 +291,7 @@ export function noHost(hosts: readonly HostFailure[]): ConnectionError {
   const last = hosts[hosts.length - 1]?.error;
   const error = new ConnectionError(
     "CONNECT_FAILED",
-    `None of the hosts could be used. ${hosts.map(({ host, port, error }) => `${host}:${port}: ${error.message}`).join(" ")}`,
+    `None of the hosts could be used. ${hosts.map(failureOf).join(" ")}`,
     {
       stage: last instanceof ConnectionError ? last.stage : "session",
       hasNoEffect: hosts.some(({ error: { hasNoEffect } }) => hasNoEffect),
@@ -300,6 +300,11 @@ export function noHost(hosts: readonly HostFailure[]): ConnectionError {
     },
   );
   return Object.assign(error, { hosts });
+}
+
+function failureOf({ host, port, error: { message } }: HostFailure): string {
+  const place = `${host}:${port}: `;
+  return message.includes(place) ? message : place + message;
 }
 
 /** A deadline passed: `connectTimeout` (`CONNECT_TIMEOUT`) or `timeout` (`QUERY_TIMEOUT`). */

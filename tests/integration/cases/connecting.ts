@@ -111,6 +111,7 @@ export const connecting: Cases = {
   async "a wrong port and a wrong host are ConnectionErrors"(t) {
     const port = await refused(t, { port: 1 }, { code: "CONNECT_FAILED", retryable: true });
     t.assert(port instanceof t.pgz.ConnectionError, "a ConnectionError");
+    t.assert(port.message.includes(`connect to ${t.options.host}:1: `), port.message);
     // Whether the name server answers depends on the machine.
     const name = await refused(t, { host: "no-such-host.invalid" }, { code: "CONNECT_FAILED", hasNoEffect: true });
     t.assert.equal(name["retryable"], /EAI_AGAIN|temporary|try again/i.test(name.message), name.message);

@@ -49,13 +49,22 @@ export function firstParameters(values: readonly unknown[]): FirstParameters | u
       block.null();
       continue;
     }
-    const first = firstText(value);
+    const first = textOrNone(value);
     if (!first || !isText(first.text)) return undefined;
     if (!block.ascii(first.text)) block.text(first.text);
     const { isOneOf = false, types } = first;
     if (types) rules.push({ parameter: index + 1, isOneOf, types });
   }
   return { parameters: block.bytes.subarray(0, block.length), rules };
+}
+
+/** The encoder reports a value whose own code throws. */
+function textOrNone(value: unknown): First {
+  try {
+    return firstText(value);
+  } catch {
+    return undefined;
+  }
 }
 
 function firstText(value: unknown): First {

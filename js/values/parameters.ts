@@ -9,13 +9,13 @@
 // This is JavaScript and not part of the core, because the values are JavaScript's. To cross into wasm, each would need
 // a type tag, which is as much work as writing its wire form. COPY of typed rows is encoded here for the same reason.
 
-import { UsageError } from "../util/errors.ts";
+import { PgzError, UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
 import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
 import { elements, names, parts } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
-import { arrayLiteral, textOf, type Where } from "./text-values.ts";
+import { arrayLiteral, textOf, unreadable, type Where } from "./text-values.ts";
 
 export { binaryWriter, takesText, type BinaryWriter } from "./binary-values.ts";
 export { Block } from "./block.ts";
@@ -69,8 +69,12 @@ export function appendParameters(block: Block, values: readonly unknown[], types
   block.view.setUint16(start, count);
   block.view.setUint16(start + 2 + 2 * count, count);
   for (let index = 0; index < count; index++) {
-    const type = types[index] as number;
-    if (append(block, { index, type }, values[index])) block.view.setUint16(start + 2 + 2 * index, 1);
+    const where = { index, type: types[index] as number };
+    try {
+      if (append(block, where, values[index])) block.view.setUint16(start + 2 + 2 * index, 1);
+    } catch (error) {
+      throw error instanceof PgzError ? error : unreadable(where, error);
+    }
   }
 }
 

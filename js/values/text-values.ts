@@ -220,6 +220,13 @@ function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }
 
+/** The error for a value whose own code threw, such as a revoked proxy, or whose bytes are gone. */
+export function unreadable(where: Where, cause: unknown): never {
+  return fail(where, "INVALID_PARAMETER", `cannot be read: ${cause instanceof Error ? cause.message : "it threw"}.`, {
+    cause,
+  });
+}
+
 export function outOfRange(where: Where, why: string): never {
   return fail(where, "PARAMETER_OUT_OF_RANGE", `is out of range: ${why}.`);
 }

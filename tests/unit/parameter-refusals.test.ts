@@ -1,5 +1,7 @@
 // Every refusal of a value comes before any byte is sent, says which parameter and what to pass, and repeats no value.
 import { expect, test } from "vitest";
+import { firstParameters } from "../../js/values/first-parameters.ts";
+import { encodeParameters } from "../../js/values/parameters.ts";
 import { one, refused, temporal, why } from "./parameter-blocks.ts";
 
 const DATE = temporal("PlainDate", "2024-02-29");
@@ -149,3 +151,19 @@ test.each(["a\0b", "\ud800", "\udc00\ud800", "a\ud83d", "x".repeat(5_000) + "\ud
     for (const type of [25, 1043, 99_999, 114]) expect(why(type, text)).toMatch(/^INVALID_PARAMETER/);
   },
 );
+
+test("a value that cannot be read is refused, in a first run too: bytes that were transferred, a revoked proxy", () => {
+  const bytes = new Uint8Array([1, 2]);
+  const { buffer } = bytes;
+  structuredClone(buffer, { transfer: [buffer] });
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const throwing = { [Symbol.toPrimitive]: () => expect.unreachable(), toJSON: () => JSON.parse("{") as unknown };
+  for (const value of [bytes, buffer, proxy, [proxy], throwing])
+    for (const type of [17, 25, 114, 3802, 1009, 1001, 23, 1184, 99_999]) {
+      expect(() => encodeParameters([1, value], [23, type])).toThrow(
+        expect.objectContaining({ name: "UsageError", code: "INVALID_PARAMETER", parameter: 2 }),
+      );
+      expect(firstParameters([value])).toBeUndefined();
+    }
+});

@@ -236,6 +236,10 @@ async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
 
 const COMMIT = "COMMIT";
 
+/** Beside the class, because esbuild gives a class that names itself another name, which stacks show. */
+const nestedIn = (config: Config, counters: Counters, session: Session) =>
+  new Transaction(config, counters, session, true);
+
 /** The argument of a transaction's callback: a client's calls inside the transaction, which run in their order. */
 export class Transaction extends Calls {
   readonly #session: Session;
@@ -358,7 +362,7 @@ export class Transaction extends Calls {
   async #runNested<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     this.#hasOpenNested = true;
     const savepoint = `pgz_${++this.#savepoints}`;
-    const nested = new Transaction(this.config, this.counters, this.#session, true);
+    const nested = nestedIn(this.config, this.counters, this.#session);
     nested.#savepoints = this.#savepoints;
     this.#lastNested = nested;
     try {

@@ -6,7 +6,7 @@ import { EventEmitter } from "node:events";
 import { AuthenticationError, PostgresError, type LogInOptions, type PgzError } from "../../index.ts";
 import { ConnectionParameters, driverOptions, hidden, type ClientConfig } from "./connection-parameters.ts";
 import { Connection, nodeErrorOf, type ConnectionOwner, type RowTaker } from "./connection.ts";
-import { DatabaseError } from "./database-error.ts";
+import { databaseError, type DatabaseError } from "./database-error.ts";
 import type { FieldDef, Message } from "./messages.ts";
 import { Query, type QueryCallback, type QueryConfig } from "./query.ts";
 import type { Result } from "./result.ts";
@@ -503,5 +503,5 @@ function loginErrorOf(error: PgzError): Error {
   if (error.code === "PASSWORD_FUNCTION_FAILED") return error.cause as Error;
   const cause = error instanceof AuthenticationError && error.cause instanceof PostgresError ? error.cause : error;
   if (!(cause instanceof PostgresError)) return nodeErrorOf(error);
-  return DatabaseError.of(cause.message, 0, (_, name) => cause[name]);
+  return databaseError(cause.message, 0, (_, name) => cause[name]);
 }

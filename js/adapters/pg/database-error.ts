@@ -53,11 +53,18 @@ export class DatabaseError extends Error implements Facts {
     this.length = length;
     this.name = name;
   }
+}
 
-  /** Makes an error from its parts. `read` returns a part for its field code and its name here. */
-  static of(message: string, length: number, read: (code: string, name: Part) => string | undefined): DatabaseError {
-    return Object.assign(new DatabaseError(message, length), partsOf(read));
-  }
+/**
+ * Makes an error from its parts. `read` returns a part for its field code and its name here. (Not a static method:
+ * esbuild gives a class that names itself another name, which users see.)
+ */
+export function databaseError(
+  message: string,
+  length: number,
+  read: (code: string, name: Part) => string | undefined,
+): DatabaseError {
+  return Object.assign(new DatabaseError(message, length), partsOf(read));
 }
 
 /** Returns all parts, including missing ones. */

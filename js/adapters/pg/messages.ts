@@ -4,7 +4,7 @@
 // a message may come, or which code uses it. Rows that only `Query` uses are read by rows.ts.
 import { Buffer } from "node:buffer";
 import * as types from "../../wasm/messages.ts";
-import { DatabaseError, partsOf } from "./database-error.ts";
+import { databaseError, partsOf, type DatabaseError } from "./database-error.ts";
 
 /** A column, in the form of `result.fields`. */
 export interface FieldDef {
@@ -129,7 +129,7 @@ function errorOrNotice(body: Body, length: number, name: "error" | "notice"): Me
   for (let code = body.int8(); code; code = body.int8()) fields[String.fromCharCode(code)] = body.cString();
   const message = fields["M"] ?? "";
   const read = (code: string) => fields[code];
-  return name === "error" ? DatabaseError.of(message, length, read) : { name, length, message, ...partsOf(read) };
+  return name === "error" ? databaseError(message, length, read) : { name, length, message, ...partsOf(read) };
 }
 
 /** A message's body, read from its beginning. */

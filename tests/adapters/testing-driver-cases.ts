@@ -45,6 +45,19 @@ export const driverCases: Record<string, Case> = {
     equal(await names(db), ["a"]);
   }),
 
+  "an error's stack has the line of the test, once, and says what the server found": both(async (db) => {
+    const inTheTest = async () => await db.query("selec");
+    const inTheTransaction = async () => await db.transaction(async (tx) => await tx.query("selec"));
+    for (const failing of [inTheTest, inTheTransaction]) {
+      const { stack = "" } = await failing().then(
+        () => new Error("it resolved"),
+        (error: unknown) => error as Error,
+      );
+      equal(stack.split(failing.name).length, 2);
+      equal(stack.includes("LINE 1: selec"), true);
+    }
+  }),
+
   "a transaction is kept or undone as usual, and so are nested transactions": both(async (db) => {
     const result = await db.transaction(async (tx) => {
       await tx.exec(insert("a"));

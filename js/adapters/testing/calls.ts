@@ -3,7 +3,7 @@
 //
 // Knows the driver's public calls and which of them outlive their promise. Must not know which call has the turn, nor
 // how the test's transaction begins and ends (driver.ts).
-import { AbortError, TimeoutError, UsageError, sql } from "../../index.ts";
+import { AbortError, PgzError, TimeoutError, UsageError, sql } from "../../index.ts";
 import type {
   BatchOptions,
   Client,
@@ -68,17 +68,39 @@ export function refuseControl(text: string): void {
 export function callsOf(host: Host): Calls {
   const calls: Calls = {};
   for (const name of PROMISES) calls[name] = checked(host, name, (given) => promised(host, name, given));
-  return {
-    ...calls,
-    batch: (...given) => batch(host, given as [readonly QueryInput[], BatchOptions?]),
+  Object.assign(calls, {
+    batch: (...given: Arguments) => batch(host, given as [readonly QueryInput[], BatchOptions?]),
     stream: checked(host, "stream", (given) => opened(host, (inner) => methodOf(inner, "stream")(...given) as never)),
     respond: checked(host, "respond", (given) => respond(host, given)),
-    copyTo: (...given) => opened(host, (inner) => methodOf(inner, "copyTo")(...given) as never),
+    copyTo: (...given: Arguments) => opened(host, (inner) => methodOf(inner, "copyTo")(...given) as never),
+    prepare: checked(host, "prepare", (given) => prepare(host, given)),
+    transaction: (...given: Arguments) => transaction(host, given),
+  });
+  return {
+    ...Object.fromEntries(Object.entries(calls).map(([name, call]) => [name, withCaller(call)])),
     rows: (...given) => loopOf(host, "rows", given),
     copyToRows: (...given) => loopOf(host, "copyToRows", given),
     cursor: (...given) => cursor(host, given),
-    prepare: checked(host, "prepare", (given) => prepare(host, given)),
-    transaction: (...given) => transaction(host, given),
+  };
+}
+
+/**
+ * Adds the frames of the test to an error's stack. The driver finds them by the promises that await a call, and here a
+ * queue is in between.
+ */
+function withCaller(call: Method): Method {
+  return async (...given) => {
+    const { stack = "" } = new Error();
+    try {
+      return await call(...given);
+    } catch (error) {
+      const frames = stack.split("\n").slice(2); // without "Error" and this function
+      if (error instanceof PgzError && frames[0] && !error.stack?.includes(frames[0])) {
+        const whole = [error.stack, ...frames].join("\n");
+        Object.defineProperty(error, "stack", { value: whole, configurable: true, writable: true });
+      }
+      throw error;
+    }
   };
 }
 

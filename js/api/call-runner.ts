@@ -4,7 +4,7 @@
 // Knows the life of a call. Must not know SQL, or what happens to rows.
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
-import { checkOptions } from "../config/rules.ts";
+import { checkOptions, unknownCallOption } from "../config/rules.ts";
 import { nextAfter, type Place } from "../session/again.ts";
 import { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
@@ -166,7 +166,7 @@ export abstract class CallRunner {
 
   #make<T>(isOfUser: boolean, ...[subject, options, body, use = "alone"]: CallArguments<T>): Promise<T> {
     const { config } = this;
-    checkOptions(options, CALL_OPTIONS);
+    checkOptions(options, CALL_OPTIONS, unknownCallOption);
     const signal = options.signal && callOption(config, options, "signal");
     const timeout = callOption(config, options, "timeout");
     const observer = watched(subject.kind ?? "query", callOption(config, options, "observer"));

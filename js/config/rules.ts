@@ -52,32 +52,42 @@ export function namesOf<Options>(names: { readonly [Name in keyof Options]-?: tr
 /** Throws unless this is an object. Arrays and functions, which other drivers take here, have errors of their own. */
 export function checkObject(options: unknown): void {
   if (typeof options === "object" && options !== null && !Array.isArray(options)) return;
-  if (Array.isArray(options))
-    throw new UsageError("INVALID_QUERY", "Values belong in the query: sql`… ${value} …`, or { text, values }.");
+  if (Array.isArray(options)) throw new UsageError("INVALID_QUERY", VALUES);
   throw new UsageError(
     "INVALID_OPTION",
     typeof options === "function"
       ? "No call takes a callback: await the promise that it returns."
-      : "Options must be an object.",
+      : `Options must be an object. ${VALUES}`,
   );
 }
+
+const VALUES = "Values belong in the query: sql`… ${value} …`, or { text, values }.";
+
+/** An object of values, as other drivers take it for named placeholders, has names that are like no option's. */
+export const unknownCallOption = (name: string, known: readonly string[]): UsageError =>
+  unknown(`option "${name}"`, name, known, `${VALUES} Known names: ${known.join(", ")}.`);
 
 /** Refuses unknown names: a misspelt limit must not mean no limit. */
 export function checkOptions(
   options: object,
   known: readonly string[],
-  refusal = (name: string) => unknown(`option "${name}"`, name, known),
+  refusal = (name: string, known: readonly string[]) => unknown(`option "${name}"`, name, known),
 ): void {
   checkObject(options);
   for (const name in options)
-    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw refusal(name);
+    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw refusal(name, known);
 }
 
 /**
  * The nearest name has the longest beginning in common, ignoring case and punctuation. Two letters in common are too
  * few.
  */
-export function unknown(what: string, name: string, known: readonly string[]): UsageError {
+export function unknown(
+  what: string,
+  name: string,
+  known: readonly string[],
+  otherwise = `Known names: ${known.join(", ")}.`,
+): UsageError {
   const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
   let beginning = letters(name.slice(0, 40));
   let nearest;
@@ -85,6 +95,6 @@ export function unknown(what: string, name: string, known: readonly string[]): U
     beginning = beginning.slice(0, -1);
   return new UsageError(
     "UNKNOWN_OPTION",
-    `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known names: ${known.join(", ")}`}.`,
+    `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}".` : otherwise}`,
   );
 }

@@ -41,7 +41,7 @@ export const statements: Cases = {
     const nearest = (name: string) => `The nearest known name is "${name}".`;
     const wrong: [call: (options: never) => Promise<unknown>, options: object, advice: string][] = [
       [(options) => client.query("select 1", options), { maxRow: 1 }, nearest("maxRows")],
-      [(options) => client.exec("select 1", options), { prepare: "named" }, "Known names: timeout, maxRows, "],
+      [(options) => client.exec("select 1", options), { prepare: "named" }, "Values belong in the query: "],
       [(options) => client.stream("select 1", options), { statusCode: 200 }, nearest("status")],
       [(options) => client.transaction(() => 1, options), { isolationLevel: "serializable" }, nearest("isolation")],
       [(options) => client.listen("c", options), { reconnect: 1 }, "Known names: signal, onReconnect, sessionPooling."],

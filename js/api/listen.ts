@@ -204,13 +204,20 @@ export class Listener implements AsyncIterable<Notification> {
   async #ended(connection: Connection): Promise<PgzError> {
     const beat = setInterval(() => {
       if (this.#waiting.length >= MOST_NOTIFICATIONS) return; // nothing is read until the consumer reads
-      ask(connection, "");
+      const operation = ask(connection, "");
+      // An empty text has no errors of its own: the server could not send a notification (its bytes are not UTF-8).
+      void operation.done.then(() => {
+        const { error } = operation;
+        if (error && error.code !== "57014") connection.destroy(error);
+      }, NOTHING);
     }, HEARTBEAT);
     const error = connection.closed ?? (await new Promise<PgzError>((resolve) => void connection.onClosed(resolve)));
     clearInterval(beat);
     return error;
   }
 }
+
+const NOTHING = () => {};
 
 /** Sends a statement. Ends the connection if the response does not arrive in time. */
 function ask(connection: Connection, text: string): Operation {

@@ -287,8 +287,8 @@ const timesOf = ({ steps }: Outcome) =>
     .join(", ");
 
 /**
- * Acknowledged writes are in the ledger once, writes without effect never, and the others at most once. A call's writes are
- * all there, or none is.
+ * Acknowledged writes are in the ledger once, writes without effect never, and the others at most once. A call's
+ * writes are all there, or none is.
  */
 function ledgerFault({ steps }: Outcome, report: ConnectionReport[]): string | undefined {
   const committed = report.flatMap((connection) => connection.committed);

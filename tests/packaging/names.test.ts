@@ -1,5 +1,5 @@
-// Classes that users see in stacks and by `constructor.name` have their own names in dist/: esbuild renames a class that
-// names itself (`_Transaction`).
+// Classes that users see in stacks and by `constructor.name` have their own names in dist/: esbuild renames a class
+// that names itself (`_Transaction`).
 import { expect, test } from "vitest";
 import { read } from "./repository.ts";
 

@@ -1,6 +1,6 @@
 // LISTEN over sockets in memory: what a listener sends, what its loop receives, and how each of them ends.
-import { expect, test, vi } from "vitest";
-import { asksToListen, listening, rest } from "../support/memory-listen.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { asksToListen, letInToListen, listening, rest } from "../support/memory-listen.ts";
 import {
   accepted,
   client,
@@ -169,4 +169,24 @@ test("close ends a listener whose loop has stopped reading", async () => {
   await quiet();
   await listener.close();
   expect(await rest(session)).toEqual(["Terminate"]);
+});
+
+test.each([
+  ["22021", "a notification that the server could not send", true],
+  ["57014", "a cancel by somebody else", false],
+])("an error %s of the query that checks the connection is %s", async (code, _, isLoss) => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const onReconnect = vi.fn();
+  const { listener, session } = await listening({ onReconnect });
+  vi.advanceTimersByTime(30_000);
+  expect(await queryText(session)).toBe("");
+  session.send(errorAndReady(code));
+  await quiet();
+  if (isLoss) {
+    await letInToListen(accepted());
+    await quiet();
+    expect(onReconnect).toHaveBeenCalledWith(expect.objectContaining({ code }));
+  } else expect(onReconnect).not.toHaveBeenCalled();
+  await listener.close();
 });

@@ -134,7 +134,7 @@ export const lostTransactions: Cases = {
         async (tx) => {
           await tx.exec(insert);
           await terminate(t, await pidOf(tx));
-          // Where nobody notices, COMMIT meets the loss, and its outcome may be unknown.
+          // Where an idle socket is not read, COMMIT finds the loss, and its outcome may be unknown.
           await (noticed(t, client) ?? tx.exec(insert));
         },
         // in a call, and in the flight that carries BEGIN

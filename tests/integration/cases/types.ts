@@ -1,9 +1,9 @@
 // Values of all types must be byte for byte what the server's to_json gives in a session with the settings of
 // docs/types.md, whatever the settings of our session: built-in types first, then those of a database.
-import type { Client } from "../../../js/index.ts";
+import type { Client, PgzError } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { FaultHost } from "../../faults/control.ts";
-import { pause } from "../../support/until.mjs";
+import { pause, until } from "../../support/until.mjs";
 import { newSchema, rowsOf, text, unique, unseen } from "./helpers.ts";
 
 const CANONICAL = {
@@ -320,6 +320,36 @@ export const types: Cases = {
         t.assert.deepEqual(rowsOf(items), [[row], [row]]);
         t.assert.equal(await text(await client.stream(query)), `${JSON.stringify(row)}\n`);
         await client.close();
+      }
+    },
+  },
+  "bytes of SQL_ASCII that are not UTF-8 are errors of the server, and such a notification counts as a loss": {
+    ownServer: true,
+    async run(t) {
+      const database = unique("ascii");
+      const { username: user, password } = new URL(t.server.superuserUrl);
+      await t.side(`create database ${database} template template0 encoding 'SQL_ASCII' locale 'C'`);
+      try {
+        const client = await t.pgz.connect({ ...t.options, database, user, password });
+        try {
+          const lost: string[] = [];
+          const onReconnect = (error: PgzError) => void lost.push(error.code);
+          const channel = await client.listen("bytes", { onReconnect });
+          const text = "E'a\\xffb\\xc3'";
+          for (const _ of ["first", "second"]) await t.assert.code(client.query(`select ${text} as t`), "22021");
+          // The server ends a session to which it cannot send a notification.
+          await client.notify("bytes", "good");
+          await client.exec(`select pg_notify('bytes', ${text})`);
+          await until(() => lost.length === 1);
+          await client.notify("bytes", "after");
+          const seen: string[] = [];
+          for await (const { payload } of channel) if (seen.push(payload) === 2) break;
+          t.assert.deepEqual([seen, lost], [["good", "after"], ["22021"]]);
+        } finally {
+          await client.close();
+        }
+      } finally {
+        await t.side(`drop database ${database} with (force)`);
       }
     },
   },

@@ -2,7 +2,7 @@
 //
 // Knows the boundary (src/wasm-changes/lib.rs). Must not know sockets, options or what a line contains.
 import { ChangesCore, initSync, restart_changes } from "../../../pkg/pgz_changes.js";
-import { ConnectionError } from "../../index.ts";
+import { ConnectionError, UsageError } from "../../index.ts";
 import { define, type Definition } from "../../wasm/type-definitions.ts";
 
 type Source = () => WebAssembly.Module | ArrayBuffer | ArrayBufferView;
@@ -23,7 +23,7 @@ export class Core {
 
   /** `streams`: START_REPLICATION will ask for parts of open transactions. */
   constructor(maxMessageBytes: number, rowForm: number, streams = false) {
-    this.#memory = memory ??= (initSync({ module: source!() as never }) as { memory: WebAssembly.Memory }).memory;
+    this.#memory = memory ??= instantiate();
     this.#handle = guarded(() => new ChangesCore(maxMessageBytes, rowForm, streams));
   }
 
@@ -58,6 +58,20 @@ export class Core {
 
   free(): void {
     if (memory === this.#memory) guarded(() => this.#handle.free());
+  }
+}
+
+/** The file is read beside the module, where a bundle does not have it unless somebody puts it there. */
+function instantiate(): WebAssembly.Memory {
+  try {
+    return (initSync({ module: source!() as never }) as { memory: WebAssembly.Memory }).memory;
+  } catch (cause) {
+    throw new UsageError(
+      "UNSUPPORTED_ON_RUNTIME",
+      "The WebAssembly of pgz-edge/changes cannot be loaded. A bundle needs pgz_changes_bg.wasm beside it " +
+        "(docs/bundlers.md).",
+      { cause },
+    );
   }
 }
 

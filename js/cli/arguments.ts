@@ -3,7 +3,7 @@
 // Knows node:util's parseArgs and units. Must not know commands or connections. A word that cannot be read is a Misuse.
 import { parseArgs } from "node:util";
 import type { OptionValues, ParseArgsOptionsConfig } from "./command.ts";
-import { Misuse } from "./misuse.ts";
+import { Misuse, nearest } from "./misuse.ts";
 
 /** The options that every command takes. */
 const commonOptions = {
@@ -42,17 +42,22 @@ export function readWords(words: readonly string[], options: ParseArgsOptionsCon
     });
     return { values: read.positionals, options: read.values as OptionValues };
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code?.startsWith("ERR_PARSE_ARGS")) throw new Misuse(reasonOf(error));
+    if ((error as NodeJS.ErrnoException).code?.startsWith("ERR_PARSE_ARGS"))
+      throw new Misuse(reasonOf(error, Object.keys({ ...commonOptions, ...options })));
     throw error;
   }
 }
 
 /** Keeps the first sentence of Node's message: the rest repeats the value, which may be a URL with a password. */
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown, names: readonly string[]): string {
   const [sentence = ""] = (error as Error).message.split(/\.\s/);
   const [unknown, name = ""] = /^Unknown option '([^]*)/.exec(sentence) ?? [];
   if (/^-[hpdUwW]'/.test(name))
     return "Say where to connect to by --url, DATABASE_URL, or PGHOST, PGPORT, PGUSER …; help is --help.";
+  if (/^-c'/.test(name)) return 'The SQL is the first value: pgz-edge query "select 1".';
+  const [, word = ""] = /^--([a-z-]+)'/.exec(name) ?? [];
+  const advice = nearest(word, names);
+  if (advice) return `Unknown option --${word}: ${advice.replace("mean ", "mean --")}`;
   if (unknown !== undefined && !/^-(?:[a-z]|-[a-z-]+)'/i.test(name))
     return "SQL or a value that begins with a dash: put -- in front of it.";
   return `${sentence.replace(/\.$/, "")}.`;

@@ -3,7 +3,7 @@ import { firstWord } from "../util/sql-reader.ts";
 import { COMMON_HELP } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
-import { Misuse } from "./misuse.ts";
+import { Misuse, nearest } from "./misuse.ts";
 
 /** The exit codes, as docs/cli.md lists them. */
 const EXIT_HELP = `Exit codes: 0 done; 1 refused by the server or the driver; 2 not connected; 64 wrong usage;
@@ -38,8 +38,11 @@ export async function commandOf(name: string): Promise<Command> {
     throw new Misuse(`SQL comes after a command: pgz-edge ${firstWord(name) === "copy" ? "copy-out" : "query"} "…".`);
   // Only a plain word is shown: anything else may be a URL, which may contain a password.
   const shown = /^[a-z-]{1,20}$/i.test(name) ? ` "${name}"` : "";
-  if (!Object.hasOwn(commands, name))
-    throw new Misuse(`Unknown command${shown}: the commands are ${Object.keys(commands).join(", ")}.`);
+  const names = Object.keys(commands);
+  if (!Object.hasOwn(commands, name)) {
+    const advice = (name.length <= 20 && nearest(name, names)) || `the commands are ${names.join(", ")}.`;
+    throw new Misuse(`Unknown command${shown}: ${advice}`);
+  }
   return await commands[name]!();
 }
 

@@ -43,9 +43,11 @@ async function run(task: Task): Promise<number> {
   });
   const trips: number[] = [];
   let code = 0;
+  let begun = 0;
   try {
     for (let n = 1; n <= times; n++) {
       if (n > 1) await pause(interval, undefined, { signal });
+      begun = n;
       try {
         await tell(client, trips);
       } catch (error) {
@@ -56,6 +58,10 @@ async function run(task: Task): Promise<number> {
     }
     if (times > 1) await write(`${summary(trips, times)}\n`);
     return code;
+  } catch (error) {
+    // Standard output takes nothing after Ctrl-C. What was measured is the reason for a long run.
+    if (signal.aborted && trips.length > 1) say(summary(trips, begun));
+    throw error;
   } finally {
     await leave(client);
   }

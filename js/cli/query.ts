@@ -8,7 +8,7 @@ import { choice, count, refuseUrls, size } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { onNotice, withClient } from "./connect.ts";
 import { arraysOf, withArrays } from "./csv-arrays.ts";
-import { bytesFrom, destination, pour, type Destination } from "./files.ts";
+import { bytesFrom, destination, pour } from "./files.ts";
 import { Misuse } from "./misuse.ts";
 import { doubledIn } from "./names.ts";
 import { isWithoutEffect, reads } from "./statement.ts";
@@ -79,9 +79,10 @@ async function run(task: Task): Promise<void> {
       await pour(async function* () {
         isAsked = true;
         const rows = iterate(await client.stream(values.length ? { text, values } : text, streamOptions));
-        yield* format === "table"
-          ? tableOf(rows, isToStandard ? widthOfTerminal() : Infinity)
-          : endingIn(arrays ? withArrays(rows, arrays, options["no-header"] !== true) : tellingNames(rows, format), to);
+        if (format === "table") return yield* tableOf(rows, isToStandard ? widthOfTerminal() : Infinity);
+        const output = arrays ? withArrays(rows, arrays, options["no-header"] !== true) : tellingNames(rows, format);
+        // A document of TOON has no newline at its end.
+        yield* format === "toon" && !to.isTerminal ? output : ended(output);
       }, to);
     });
   } catch (error) {
@@ -125,6 +126,10 @@ const ONE_WORD = /^\s*\w+\s*$/;
 /** Rejects empty SQL: a script whose variable is missing must not look as if its statement had run. */
 function notEmpty(text: string): string {
   if (text.trim() === "") throw new Misuse("The SQL is empty.");
+  if (/^\s*\\/.test(text))
+    throw new Misuse(
+      "\\d and other commands with a backslash are psql's. Here is SQL: the catalog has all that they show.",
+    );
   return text;
 }
 
@@ -152,14 +157,14 @@ async function* tellingNames(data: AsyncIterable<Uint8Array>, format: Format): A
 
 const NEWLINE = 10;
 
-/** Ends the output on a terminal with a newline, so that the prompt does not follow the last row. */
-async function* endingIn(data: AsyncIterable<Uint8Array>, to: Destination): AsyncIterable<Uint8Array | string> {
+/** Ends the output with a newline, as a text ends: a prompt or the next command's output may follow. */
+async function* ended(data: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array | string> {
   let last: number | undefined;
   for await (const piece of data) {
     last = piece.at(-1) ?? last;
     yield piece;
   }
-  if (to.isTerminal && last !== undefined && last !== NEWLINE) yield "\n";
+  if (last !== undefined && last !== NEWLINE) yield "\n";
 }
 
 /** Returns the command tag as psql shows it; `undefined` if the statement only returns rows and has written some. */

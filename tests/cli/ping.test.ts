@@ -2,7 +2,8 @@
 import { once } from "node:events";
 import { connect as connectSocket, createServer } from "node:net";
 import { expect, test } from "vitest";
-import { pgbouncer, plainUrl, servers, url, useCommandLine } from "./command-line.ts";
+import { until } from "../support/until.mjs";
+import { ended, pgbouncer, plainUrl, servers, url, useCommandLine } from "./command-line.ts";
 
 const cli = useCommandLine();
 
@@ -19,6 +20,19 @@ test.each([...servers, pgbouncer!].map((one) => [one.name, plainUrl(one.url), on
     ]);
   },
 );
+
+test("Ctrl-C ends a long run with what was measured", async () => {
+  const child = cli.start(["ping", "--count", "1000", "--interval", "1ms"], { env: { DATABASE_URL: url } });
+  let out = "";
+  child.stdout!.on("data", (piece: Buffer) => (out += piece.toString()));
+  const end = ended(child, { readsOut: false });
+  await until(() => out.split("\n").length > 5);
+  child.kill("SIGINT");
+  expect(await end).toMatchObject({
+    code: 130,
+    err: expect.stringMatching(/^\d+ of \d+ answered: least .* ms, median .* ms, most .* ms\n$/) as string,
+  });
+});
 
 test("without a server, ping exits with 2, after one attempt or several", async () => {
   const where = url.replace(/:\d+\//, ":1/");

@@ -20,9 +20,9 @@ const cli = useCommandLine();
 
 test.each([
   ["ndjson", '{"id":1,"name":"Grace"}\n{"id":2,"name":null}\n'],
-  ["json", '[{"id":1,"name":"Grace"},{"id":2,"name":null}]'],
+  ["json", '[{"id":1,"name":"Grace"},{"id":2,"name":null}]\n'],
   ["csv", "id,name\n1,Grace\n2,\n"],
-  ["columnar", '{"columns":["id","name"],"rows":[[1,"Grace"],[2,null]]}'],
+  ["columnar", '{"columns":["id","name"],"rows":[[1,"Grace"],[2,null]]}\n'],
   ["toon", '[?]{id,name}\n1,"Grace"\n2,null\n'],
 ])("rows as %s", async (format, text) => {
   const statement = "select * from (values (1, 'Grace'), (2, null)) v (id, name)";
@@ -90,7 +90,7 @@ test("a repeated column name is reported, and tables can be piped too", async ()
   const words = ["query", "select 1 as id, 2 as id"];
   const twice = "Each row has two values named id, and readers keep the last. Give one an alias.\n";
   expect(await cli.run(words)).toEqual({ code: 0, out: '{"id":1,"id":2}\n', err: twice });
-  expect(await cli.run([...words, "-f", "json"])).toEqual({ code: 0, out: '[{"id":1,"id":2}]', err: twice });
+  expect(await cli.run([...words, "-f", "json"])).toEqual({ code: 0, out: '[{"id":1,"id":2}]\n', err: twice });
   expect(await cli.run([...words, "-f", "csv"])).toEqual({ code: 0, out: "id,id\r\n1,2\r\n", err: "" });
   expect((await cli.run([...words, "-f", "table"])).out).toBe(" id | id\n----+----\n  1 |  2\n(1 row)\n");
 });
@@ -111,6 +111,19 @@ test("without arguments the command prints its help, and SQL without a command g
     ]);
   }
   expect((await cli.run(["my select"])).err).toContain("Unknown command: the commands are");
+});
+
+test.each([
+  [["qeury", "select 1"], 'Unknown command "qeury": did you mean query?'],
+  [["copy_in", "t"], "did you mean copy-in?"],
+  [["psql"], 'Unknown command "psql": the commands are query, '],
+  [["query", "select 1", "--fromat", "csv"], "Unknown option --fromat: did you mean --format?"],
+  [["changes", "--slot", "s", "--publicaton", "p"], "did you mean --publication?"],
+  [["query", "-c", "select 1"], 'The SQL is the first value: pgz-edge query "select 1".'],
+  [["query", "\\d users"], "\\d and other commands with a backslash are psql's."],
+  [["query", "select 1", "--xyz"], "Unknown option '--xyz'"],
+])("%j is answered with what to write", async (words, told) => {
+  expect(await cli.run(words)).toMatchObject({ code: 64, err: expect.stringContaining(told) as string });
 });
 
 test("a missing file is named, and a text that is not a path is not repeated", async () => {

@@ -11,18 +11,12 @@ const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_bg.wasm")));
 
 /**
- * Upper bounds in bytes. The first is what README's Worker pays for the driver, wasm and JavaScript, minified and
- * gzipped. Of these, 3,300 bytes are the course of a call as one table of decisions, with the reports of its end; 1,000
- * are advice for common mistakes, and the names of URL parameters of other drivers; 500 carry a scope's settings to the
- * nodes of Citus, and find conflicts among causes; 300 are what each server means by the names of parsers, and longer
- * names of properties; 250 name everything in our statements with its schema, and know which settings of a scope leave
- * something on a session; 2,500 say what to write instead of other drivers' options and of what is nearly a URL, refuse
- * what JSON would lose, names that the server would cut and empty parameters, and mark the end of NDJSON. The other two
- * are the package, packed and installed: without source maps, with one core for all runtimes. 85,000 of its bytes are
- * `pgz-edge/testing`, which is in it twice, 10,500 decide on which server a stream of changes may continue, and 12,000
- * read a snapshot without running code of the tables' owners.
+ * Bytes of the last release, or, until there is one, of 2026-11-28: README's Worker (wasm and JavaScript, minified and
+ * gzipped), and the package, packed and installed, without source maps. A bound that every honest change meets is no
+ * bound, so each may grow by a twentieth until the next release. docs/decisions/0005 says what the bytes are for.
  */
-const BOUNDS = { readme_worker_gzip_bytes: 151_400, tarball_bytes: 1_050_000, unpacked_bytes: 3_700_000 };
+const LAST_RELEASE = { readme_worker_gzip_bytes: 147_600, tarball_bytes: 1_050_000, unpacked_bytes: 3_700_000 };
+const GROWTH = 1.05;
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();
@@ -61,7 +55,10 @@ test("nothing that ships evaluates code or names the machine it was built on", (
 test("sizes are within their bounds", async () => {
   const found: Record<string, number> = { ...(await bundleSizes()), ...(await peerSizes()), ...packageSizes() };
   console.log(JSON.stringify(found));
-  for (const [name, most] of Object.entries(BOUNDS)) expect(found[name], name).toBeLessThanOrEqual(most);
+  for (const [name, bytes] of Object.entries(LAST_RELEASE)) {
+    const { [name]: now = Infinity } = found;
+    expect(now, `${name}: node bench/size.mjs shows the largest parts`).toBeLessThanOrEqual(GROWTH * bytes);
+  }
   // The README shows these numbers.
   const committed = JSON.parse(readFileSync(at("../../bench/results/size.json"), "utf8")) as Record<string, number>;
   for (const [name, bytes] of Object.entries(committed))

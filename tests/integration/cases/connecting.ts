@@ -112,9 +112,13 @@ export const connecting: Cases = {
     const port = await refused(t, { port: 1 }, { code: "CONNECT_FAILED", retryable: true });
     t.assert(port instanceof t.pgz.ConnectionError, "a ConnectionError");
     t.assert(port.message.includes(`connect to ${t.options.host}:1: `), port.message);
-    // Whether the name server answers depends on the machine.
+    // Whether the name server answers depends on the machine, and workerd does not say what has failed.
     const name = await refused(t, { host: "no-such-host.invalid" }, { code: "CONNECT_FAILED", hasNoEffect: true });
-    t.assert.equal(name["retryable"], /EAI_AGAIN|temporary|try again/i.test(name.message), name.message);
+    t.assert.equal(
+      name["retryable"],
+      name["stage"] === "tcp" || /EAI_AGAIN|temporary|try again/i.test(name.message),
+      name.message,
+    );
   },
   async "wrong URLs and options are UsageErrors that name the option"(t) {
     const { host, port } = t.options;

@@ -61,7 +61,7 @@ export class Core {
   }
 }
 
-/** The file is read beside the module, where a bundle does not have it unless somebody puts it there. */
+/** The file is read beside the module. A bundle has it there only if it was copied. */
 function instantiate(): WebAssembly.Memory {
   try {
     return (initSync({ module: source!() as never }) as { memory: WebAssembly.Memory }).memory;

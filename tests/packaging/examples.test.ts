@@ -24,7 +24,19 @@ const TABLES = `create table users (id int4 primary key, name text, email text, 
   insert into accounts values (1, 1000), (2, 0)`;
 
 test("every page about calls has examples that run", () => {
-  const topics = ["batches", "bun", "copy", "deno", "from-postgres", "kysely", "testing", "listen", "node", "observer"];
+  const topics = [
+    "batches",
+    "bun",
+    "copy",
+    "deno",
+    "from-postgres",
+    "kysely",
+    "testing",
+    "listen",
+    "node",
+    "observer",
+    "recipes",
+  ];
   const more = ["pool", "queries", "scopes", "transactions", "workers"];
   const expected = ["README.md", ...[...topics, ...more].map((topic) => `docs/${topic}.md`)];
   expect(new Set(examples.map(({ page }) => page))).toEqual(new Set(expected));

@@ -21,7 +21,6 @@ import type { RowInput } from "../statement/sql.ts";
 import {
   AbortError,
   ConnectionError,
-  HAS_NOT_RUN,
   isFatal,
   MAY_HAVE_RUN,
   PgzError,
@@ -236,6 +235,9 @@ async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
 
 const COMMIT = "COMMIT";
 
+/** Losses that another connection need not meet. A session that idled too long in its transaction may do so again. */
+const PASSES = /^(CONNECTION_LOST|53...|57P0[1-3])$/;
+
 /** Beside the class, because esbuild gives a class that names itself another name, which stacks show. */
 const nestedIn = (config: Config, counters: Counters, session: Session) =>
   new Transaction(config, counters, session, true);
@@ -405,10 +407,13 @@ export class Transaction extends Calls {
   /** If the connection was lost before COMMIT may have been sent, the whole transaction may be made again. */
   #noteLoss(error: unknown): void {
     const { connection, transaction } = this.#session;
-    if (!connection.closed || this.#commitWithLast) return;
-    const isLoss = error instanceof ConnectionError || (error instanceof PostgresError && isFatal(error));
+    // A login that was refused has facts of its own.
+    if (!connection.closed || !connection.established || this.#commitWithLast) return;
+    if (!(error instanceof ConnectionError || (error instanceof PostgresError && isFatal(error)))) return;
     const outcome = transaction.outcomeOfOwnLoss;
-    if (isLoss && outcome) Object.assign(error, { transaction: outcome }, outcome === "rolled back" && HAS_NOT_RUN);
+    if (!outcome) return;
+    const hasNoEffect = outcome === "rolled back" && !error.committed;
+    Object.assign(error, { transaction: outcome, hasNoEffect, retryable: hasNoEffect && PASSES.test(error.code) });
   }
 
   /** Whether any call in it is queued or running, except an open stream or loop. @internal */

@@ -25,7 +25,7 @@ type OperationEvent = EventOf<
 
 /** The part of the connection that this file needs. */
 interface Carrier {
-  readonly hears: ((command: string) => void) | undefined;
+  heard(command: string): void;
   abandon(operation: Operation): void;
   interrupt(operation: Operation, error: PgzError): void;
   refuseCopy(operation: Operation, direction: "in" | "out", error: PgzError): void;
@@ -93,7 +93,7 @@ export class OperationEvents {
     operation.command = command;
     operation.statements++;
     operation.count(rowCount);
-    this.#connection.hears?.(command);
+    this.#connection.heard(command);
     const { on, severalResults } = operation.conversation;
     if (!on?.complete || operation.isUnwanted) return;
     if (severalResults) this.#delivery.deliver(operation);
@@ -104,7 +104,7 @@ export class OperationEvents {
     operation.statements += outcomes.length;
     for (const { command, rowCount } of outcomes) {
       operation.count(rowCount);
-      if (command !== null) this.#connection.hears?.(command);
+      if (command !== null) this.#connection.heard(command);
     }
     operation.conversation.on?.items?.(outcomes);
   }

@@ -190,8 +190,10 @@ export class Lender {
   async #findAgreed(borrower: Borrower): Promise<Member> {
     for (let refusals = 1; ; refusals++) {
       const member = this.#slots.take(borrower.isAlone) ?? (await borrower.wait());
+      borrower.isServed = true;
       const refusal = await this.#lifecycle.refusal(member, "beforeAcquire");
       if (!refusal) return member;
+      borrower.isServed = false;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
       if (refusals >= this.#slots.max + MOST_REFUSALS) throw refusedAll(refusals, refusal.cause);

@@ -106,7 +106,7 @@ export function connectFailed(
 }
 
 /** What Node, Bun and Deno say if the name server did not answer. */
-const PASSING = /EAI_AGAIN|temporary|try again|timed? ?out/i;
+const PASSING = /EAI_AGAIN|temporary failure|try again|timed out/i;
 
 /** If only the network failed, trying again may help. It does not help if a certificate is wrong or missing. */
 export function tlsFailed(reason: string, cause?: unknown, hasNoEffect = isOfNetwork(cause)): ConnectionError {

@@ -55,13 +55,14 @@ export function adviceFor(
   const [, number] = /"\$(\d+)"/.exec(message) ?? [];
   if (!number) return undefined;
   const value = values[Number(number) - 1];
-  if (!value || value === true) return "For SQL that may be absent write ${condition ? sql`…` : sql``}, without &&.";
   const before = wordBefore(text, Number(position));
   if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
   if (TYPED.has(before)) return "Put the type after it: $1::interval.";
   const first = firstWord(text);
   if (first === "set") return "SET takes no parameters: select set_config('name', $1, false).";
   if (!TAKES_PARAMETERS.has(first) && !(first === "create" && makesRelation(text))) return NO_PARAMETERS;
+  if (value === null || typeof value === "boolean" || value === "")
+    return "For SQL that may be absent write ${condition ? sql`…` : sql``}, without &&.";
   if (typeof value === "object" && !Array.isArray(value[0 as never] ?? value))
     return "Rows of an INSERT are ${sql.values(rows)}, and the columns of an UPDATE ${sql.set(row)}.";
   return "A parameter stands for a value: names of tables and columns are sql.identifier(name), other SQL is sql`…`.";

@@ -107,6 +107,8 @@ const marks = new Map<unknown, symbol>();
 
 /** Facts of an error besides its code and message. */
 export interface Facts {
+  /** See {@link PgzError.retryable}. For errors of yours, such as those of a function `connect`. Default `false`. */
+  readonly retryable?: boolean | undefined;
   /** See {@link PgzError.hasNoEffect}. Default `false`. */
   readonly hasNoEffect?: boolean | undefined;
   /** The same call will fail again until something is changed. Codes of which that is always true are `LASTING`. */
@@ -196,7 +198,7 @@ export class PgzError extends Error {
   constructor(code: Code | (string & {}), message: string, facts: Facts = {}) {
     super(message, facts); // the language takes the cause from the facts
     this.code = code;
-    const { hasNoEffect = false, committed = false, isLasting = LASTING.has(code) } = facts;
+    const { retryable = false, hasNoEffect = retryable, committed = false, isLasting = LASTING.has(code) } = facts;
     this.committed = committed;
     const isSafe = hasNoEffect && !committed;
     Object.defineProperty(this, "hasNoEffect", { value: isSafe, writable: true, configurable: true });

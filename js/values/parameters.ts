@@ -3,8 +3,8 @@
 //   int16 n · n × int16 format code · int16 n · n × (int32 length, -1 for NULL · bytes)
 //
 // Knows: which values are sent in binary and which as text. binary-values.ts and text-values.ts write them. Must not
-// know: connections, results. Errors name the parameter and its type, never the value, and come before anything is
-// sent.
+// know: connections, results. Errors name the parameter and its type, never the value, and come before the statement
+// runs.
 //
 // This is JavaScript and not part of the core, because the values are JavaScript's. To cross into wasm, each would need
 // a type tag, which is as much work as writing its wire form. COPY of typed rows is encoded here for the same reason.

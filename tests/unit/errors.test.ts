@@ -233,14 +233,14 @@ const files = (folder: string, extension: string) =>
     .filter((file) => file.endsWith(extension))
     .map((file) => `${folder}/${file}`);
 const declared = [
-  ...(/export type Code =([^;]*);/.exec(source("js/util/errors.ts"))?.[1] ?? "").matchAll(/"([A-Z_]+)"/g),
+  ...(/export type Code =([^;]*);/.exec(source("js/util/errors.ts"))?.[1] ?? "").matchAll(/"([A-Z0-9_]+)"/g),
 ].map((match) => match[1] as Code);
 const documented = new Map(
   source("docs/errors.md")
     .split("\n")
     .flatMap((line) => {
       const cells = line.split("|").map((cell) => cell.trim());
-      const code = /^`([A-Z_]+)`$/.exec(cells[1] ?? "")?.[1];
+      const code = /^`([A-Z0-9_]+)`$/.exec(cells[1] ?? "")?.[1];
       return code ? [[code, cells.slice(2, -1)] as const] : [];
     }),
 );
@@ -311,7 +311,9 @@ test("every code in the sources is documented, with the class that carries it", 
   const found: [code: string, constructor: string | undefined, file: string][] = [];
   for (const file of files("js", ".ts")) {
     if (file === "js/util/errors.ts") continue;
-    for (const match of source(file).matchAll(/\bnew (\w+Error)\(\s*"([A-Z_]+)"|\bcode: "([A-Z_]+)"/g))
+    for (const match of source(file).matchAll(
+      /\bnew (\w+Error)\(\s*"([A-Z][A-Z0-9_]{5,})"|\bcode: "([A-Z][A-Z0-9_]{5,})"/g,
+    ))
       found.push([match[2] ?? match[3] ?? "", match[1], file]);
   }
   // In the core a code is an upper-case literal with an underscore.

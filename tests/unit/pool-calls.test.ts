@@ -177,6 +177,10 @@ test("a call that waits for too long gets an error with the state of the pool", 
         `0 connecting, 2 in all, 1 waiting. ${HELD}`,
     });
   await other.release();
+  // Not a call that has a connection, also if the hook has agreed to it.
+  const { pool: agreed } = memoryPool({ max: 1, beforeAcquire: () => true });
+  const slow = agreed.transaction(() => new Promise<void>(() => {}), { timeout: 5 });
+  await expect(slow).rejects.toMatchObject({ message: "The call took longer than 5 ms (timeout)." });
   // The transaction's connection is free again. A leased one does not affect it.
   expect(await pool.query("select n")).toMatchObject(one);
   await lease.release();

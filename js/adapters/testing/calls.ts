@@ -90,11 +90,12 @@ export function callsOf(host: Host): Calls {
  */
 function withCaller(call: Method): Method {
   return async (...given) => {
-    const { stack = "" } = new Error();
+    const { stack }: { stack?: unknown } = new Error();
     try {
       return await call(...given);
     } catch (error) {
-      const frames = stack.split("\n").slice(2); // without "Error" and this function
+      // A tool may have replaced Error.prepareStackTrace. The first two lines are "Error" and this function.
+      const frames = typeof stack === "string" ? stack.split("\n").slice(2) : [];
       if (error instanceof PgzError && frames[0] && !error.stack?.includes(frames[0])) {
         const whole = [error.stack, ...frames].join("\n");
         Object.defineProperty(error, "stack", { value: whole, configurable: true, writable: true });

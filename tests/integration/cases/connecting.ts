@@ -116,7 +116,7 @@ export const connecting: Cases = {
     const name = await refused(t, { host: "no-such-host.invalid" }, { code: "CONNECT_FAILED", hasNoEffect: true });
     t.assert.equal(
       name["retryable"],
-      name["stage"] === "tcp" || /EAI_AGAIN|temporary|try again/i.test(name.message),
+      name["stage"] === "tcp" || /EAI_AGAIN|temporary failure|try again/i.test(name.message),
       name.message,
     );
   },

@@ -155,6 +155,51 @@ export const lostTransactions: Cases = {
       await t.assert.rows(client.query(`select n from ${s}.t`), []);
     },
   },
+  "a transaction() of which a part is stored, or has reached the user, does not say that it may be made again": {
+    ownServer: true,
+    async run(t) {
+      const [client, s] = await newSchema(t);
+      await client.exec(`create table ${s}.t (n int4)`);
+      const insert = `insert into ${s}.t values (1)`;
+      const lose = async (tx: Transaction) => (await terminate(t, await pidOf(tx)), tx.exec(insert));
+      const stored: ((tx: Transaction) => Promise<unknown>)[] = [
+        async (tx) => (await tx.simple(insert), await tx.simple("commit and chain"), lose(tx)),
+        async (tx) => (await tx.simple(`${insert}; commit; begin`), lose(tx)),
+        async (tx) => (await tx.exec(insert), await tx.batch(["commit and chain", insert]), lose(tx)),
+      ];
+      for (const callback of stored)
+        await t.assert.rejects(client.transaction(callback), { transaction: "unknown", retryable: false });
+      await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.t`), [{ n: 3 }]);
+      const mark = newMark();
+      const reading = client.transaction(async (tx) => {
+        const text = `select n, case when n = 3000 then pg_sleep(60) end from generate_series(1, 3000) n /* ${mark} */`;
+        for await (const _ of tx.rows(text));
+      });
+      const rejects = t.assert.rejects(reading, { committed: true, retryable: false, hasNoEffect: false });
+      await asleep(t, mark);
+      await terminateRunning(t, mark);
+      await rejects;
+    },
+  },
+  "a transaction() that idled too long, or was refused its login, is not retryable": {
+    ownServer: true,
+    async run(t) {
+      const client = await t.client();
+      const idle = client.transaction(async (tx) => {
+        const pid = await pidOf(tx);
+        await tx.exec("set local idle_in_transaction_session_timeout = 1");
+        await ended(t, pid);
+        await tx.exec("select 1");
+      });
+      // Where an idle socket is not read, the call itself finds the loss.
+      await t.assert.rejects(idle, { transaction: "rolled back", retryable: false, hasNoEffect: true });
+      const refused = t.pgz.createClient({ ...t.options, database: "no_such_database", earlyQuery: true });
+      await t.assert.rejects(
+        refused.transaction((tx) => tx.exec("select 1")),
+        { code: "3D000", transaction: undefined, retryable: false },
+      );
+    },
+  },
   "a transaction() that is lost while it commits does not say that it may be made again": {
     ownServer: true,
     async run(t) {

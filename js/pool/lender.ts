@@ -19,6 +19,7 @@ import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
+import { firstWord } from "../util/sql-reader.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
 import { changeOf } from "./session-changes.ts";
@@ -38,6 +39,7 @@ export class Lender {
   readonly #slots: Slots;
   readonly #lifecycle: MemberLifecycle;
   readonly #tell: (event: "acquire" | "release") => void;
+  #hasWarned = false;
   /** What all connections are doing, as the end of a sentence. */
   readonly occupancy: () => string;
 
@@ -130,6 +132,17 @@ export class Lender {
     const { text } = subject;
     // Calls beside a BEGIN would be rolled back with it.
     return mayBegin(text) || (reset === "auto" && changeOf(text) !== "none");
+  }
+
+  /** Says once that SET in a single call lasts no longer than the call. */
+  warnOfSet(text: string): void {
+    if (this.#hasWarned || this.#pool.reset === "never" || firstWord(text) !== "set" || changeOf(text) === "none")
+      return;
+    this.#hasWarned = true;
+    const { observer, debug } = this.#config;
+    emit(observer, "onNotice", { severity: "WARNING", message: UNDONE });
+    // eslint-disable-next-line no-console -- without an observer there is no other place for it
+    if (debug && !observer?.onNotice) console.warn(`pgz-edge: ${UNDONE}`);
   }
 
   // -- members --------------------------------------------------------------------------------------------------------
@@ -324,6 +337,7 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
     if (!this.isAlone) return;
     this.#isGivenBack = this.#member!.isClean;
     if (this.#isGivenBack) void this.#lender.giveBack(this.#member!);
+    else this.#lender.warnOfSet(this.job.call.subject?.text ?? "");
   }
 
   onFailure(): void {
@@ -339,6 +353,9 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
 export function exclusiveRequest(): BorrowRequest {
   return { isAlone: true, isStream: false, since: performance.now() };
 }
+
+const UNDONE =
+  "SET in a single call of a pool is undone when the call is over: use option startup, a scope, a transaction or a lease.";
 
 const waitingFor = (occupancy: string) => `waiting for a connection of the pool: ${occupancy}`;
 

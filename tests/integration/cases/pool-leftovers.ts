@@ -153,6 +153,24 @@ export const poolLeftovers: Cases = {
       await pool.exec(`drop table ${table}`);
     }
   },
+  async "SET in a single call of a pool is reported once, because it is undone; elsewhere it is not"(t) {
+    const warnings: string[] = [];
+    const observer = {
+      onNotice: ({ severity, message }: { severity?: string | undefined; message?: string | undefined }) =>
+        void (severity === "WARNING" && warnings.push(message ?? "")),
+    };
+    const pool = t.pool({ max: 1, observer });
+    await using lease = await pool.acquire();
+    await lease.exec("set timezone = 'Asia/Tokyo'");
+    await lease.release();
+    await pool.transaction((tx) => tx.exec("set timezone = 'Asia/Tokyo'"));
+    await pool.exec("select set_config('timezone', 'Asia/Tokyo', true)");
+    t.assert.deepEqual(warnings, []);
+    for (const zone of ["Asia/Tokyo", "Asia/Seoul"]) await pool.exec(`set timezone = '${zone}'`);
+    t.assert.equal(warnings.length, 1);
+    t.assert.match(warnings[0]!, /^SET in a single call of a pool is undone/);
+    await t.assert.rows(pool.query("select current_setting('timezone') as zone"), [{ zone: "UTC" }]);
+  },
   async "a BEGIN beside calls that share its connection takes none of them along"(t) {
     const pool = t.pool({ max: 1, pipelining: 8 });
     await pool.query("select 1 as n");

@@ -225,9 +225,11 @@ const rows = (name: string, from: number, count: number): string =>
 class Copy {
   /** The ids of committed transactions. */
   stored: unknown[] = [];
-  /** The kinds of the changes that ended a transaction, and the transactions that were rolled back. */
+  /** The kinds of the changes that ended a transaction, and the transactions with rows that were rolled back. */
   readonly ended: string[] = [];
   readonly undone: unknown[] = [];
+  /** Transactions of which a row has come. Others of the database, which wrote elsewhere, may end here too. */
+  readonly #withRows = new Set<number | undefined>();
   readonly #open = new Map<number | undefined, { id: unknown; subxid: number | undefined }[]>();
 
   /** The ids of transactions without an end. */
@@ -242,9 +244,10 @@ class Copy {
     if (kind === "insert") {
       open.push({ id: change.new["id"], subxid });
       this.#open.set(xid, open);
+      this.#withRows.add(xid);
     }
     if (kind === "abort") {
-      this.undone.push(xid);
+      if (this.#withRows.has(xid)) this.undone.push(xid);
       this.#open.set(xid, subxid === undefined ? [] : open.filter((row) => row.subxid !== subxid));
     }
     if (kind === "commit" || kind === "commitPrepared") {

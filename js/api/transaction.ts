@@ -18,16 +18,7 @@ import type { Session } from "../session/session.ts";
 import { commit, simpleQuery } from "../session/transaction-block.ts";
 import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
-import {
-  AbortError,
-  ConnectionError,
-  isFatal,
-  MAY_HAVE_RUN,
-  PgzError,
-  PostgresError,
-  rolledBack,
-  UsageError,
-} from "../util/errors.ts";
+import { AbortError, isFatal, MAY_HAVE_RUN, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wireUseOf } from "./queries.ts";
 import type { Body } from "./turn-queue.ts";
@@ -235,9 +226,6 @@ async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
 
 const COMMIT = "COMMIT";
 
-/** Losses that another connection need not meet. A session that idled too long in its transaction may do so again. */
-const PASSES = /^(CONNECTION_LOST|53...|57P0[1-3])$/;
-
 /** Beside the class, because esbuild gives a class that names itself another name, which stacks show. */
 const nestedIn = (config: Config, counters: Counters, session: Session) =>
   new Transaction(config, counters, session, true);
@@ -393,7 +381,6 @@ export class Transaction extends Calls {
       await this.#commitOrThrow();
       return result;
     } catch (error) {
-      this.#noteLoss(error);
       await this.#untilIdle();
       await this.#session.transaction.rollBack();
       if (this.#commitWithLast && error instanceof PgzError) {
@@ -402,18 +389,6 @@ export class Transaction extends Calls {
       }
       throw error;
     }
-  }
-
-  /** If the connection was lost before COMMIT may have been sent, the whole transaction may be made again. */
-  #noteLoss(error: unknown): void {
-    const { connection, transaction } = this.#session;
-    // A login that was refused has facts of its own.
-    if (!connection.closed || !connection.established || this.#commitWithLast) return;
-    if (!(error instanceof ConnectionError || (error instanceof PostgresError && isFatal(error)))) return;
-    const outcome = transaction.outcomeOfOwnLoss;
-    if (!outcome) return;
-    const hasNoEffect = outcome === "rolled back" && !error.committed;
-    Object.assign(error, { transaction: outcome, hasNoEffect, retryable: hasNoEffect && PASSES.test(error.code) });
   }
 
   /** Whether any call in it is queued or running, except an open stream or loop. @internal */

@@ -18,7 +18,7 @@ import {
   PgzError,
   UsageError,
 } from "../util/errors.ts";
-import { copyOf, ofNoCall } from "../util/trace.ts";
+import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { withDeadline } from "../util/deadline.ts";
@@ -65,8 +65,6 @@ export class Connection {
   refusedWrite = false;
   /** Called for each completed command. */
   hears: ((command: string) => void) | undefined;
-  /** How many transactions the server has committed or prepared, by the commands that completed. */
-  commits = 0;
   /**
    * A read may stay pending while no operation is in flight, even where sockets belong to requests: set in a Durable
    * Object.
@@ -318,7 +316,7 @@ export class Connection {
    */
   destroy(error: PgzError, afterLogin = error): void {
     if (this.#closed) return;
-    this.#closed = ofNoCall(error);
+    this.#closed = error;
     if (this.#established && !this.#leaving) this.#tellLoss(error);
     this.#delivery.stopTimer();
     this.#outbox.close();
@@ -524,12 +522,6 @@ export class Connection {
         return; // belongs to a socket that is not a session yet
     }
     if (operation) this.#events.handle(operation, event);
-  }
-
-  /** A command has completed. */
-  heard(command: string): void {
-    if (command === "COMMIT" || command === "PREPARE TRANSACTION") this.commits++;
-    this.hears?.(command);
   }
 
   #parameterStatus({ name, value }: EventOf<"parameterStatus">): void {

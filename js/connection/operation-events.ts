@@ -25,7 +25,7 @@ type OperationEvent = EventOf<
 
 /** The part of the connection that this file needs. */
 interface Carrier {
-  heard(command: string): void;
+  readonly hears: ((command: string) => void) | undefined;
   abandon(operation: Operation): void;
   interrupt(operation: Operation, error: PgzError): void;
   refuseCopy(operation: Operation, direction: "in" | "out", error: PgzError): void;
@@ -93,7 +93,7 @@ export class OperationEvents {
     operation.command = command;
     operation.statements++;
     operation.count(rowCount);
-    this.#connection.heard(command);
+    this.#connection.hears?.(command);
     const { on, severalResults } = operation.conversation;
     if (!on?.complete || operation.isUnwanted) return;
     if (severalResults) this.#delivery.deliver(operation);
@@ -104,7 +104,7 @@ export class OperationEvents {
     operation.statements += outcomes.length;
     for (const { command, rowCount } of outcomes) {
       operation.count(rowCount);
-      if (command !== null) this.#connection.heard(command);
+      if (command !== null) this.#connection.hears?.(command);
     }
     operation.conversation.on?.items?.(outcomes);
   }

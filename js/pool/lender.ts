@@ -19,7 +19,7 @@ import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
-import { firstWord } from "../util/sql-reader.ts";
+import { firstWord, hasSeveral } from "../util/sql-reader.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
 import { changeOf } from "./session-changes.ts";
@@ -134,10 +134,10 @@ export class Lender {
     return mayBegin(text) || (reset === "auto" && changeOf(text) !== "none");
   }
 
-  /** Says once that SET in a single call lasts no longer than the call. */
+  /** Says once that SET in a single call lasts no longer than the call. In a script the rest may be meant to see it. */
   warnOfSet(text: string): void {
-    if (this.#hasWarned || this.#pool.reset === "never" || firstWord(text) !== "set" || changeOf(text) === "none")
-      return;
+    if (this.#hasWarned || this.#pool.reset === "never") return;
+    if (firstWord(text) !== "set" || hasSeveral(text) || changeOf(text) === "none") return;
     this.#hasWarned = true;
     const { observer, debug } = this.#config;
     emit(observer, "onNotice", { severity: "WARNING", message: UNDONE });

@@ -61,8 +61,6 @@ export class TransactionBlock {
   /** The last flight that carried BEGIN. Cleared when it succeeds, so that its operation and row sink can be freed. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
-  /** The connection's count of commits when the transaction was to begin. */
-  #commitsBefore = 0;
 
   /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
   constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "citusStatement">, front = NONE) {
@@ -112,19 +110,7 @@ export class TransactionBlock {
    * back what has not been committed.
    */
   get outcomeOfLoss(): PgzError["transaction"] {
-    return this.place === "inside" ? this.#outcome : undefined;
-  }
-
-  /**
-   * The same for the transaction of `begin`, whose BEGIN may wait or be on its way. After COMMIT AND CHAIN, or COMMIT
-   * and BEGIN in SQL, a part of it is stored.
-   */
-  get outcomeOfOwnLoss(): PgzError["transaction"] {
-    if (this.place !== "inside" && !this.isWaiting && !this.#carried) return undefined;
-    return this.#connection.commits === this.#commitsBefore ? this.#outcome : "unknown";
-  }
-
-  get #outcome(): PgzError["transaction"] {
+    if (this.place !== "inside") return undefined;
     const { closed, unanswered } = this.#connection;
     if (closed?.hasNoEffect) return "rolled back"; // the server had not begun what was in flight
     return unanswered.some((owner) => !owner || textsOf(owner).some(mayCommit)) ? "unknown" : "rolled back";
@@ -147,7 +133,6 @@ export class TransactionBlock {
     this.#waiting = text;
     this.#carried = undefined;
     this.#beginFailed = false;
-    this.#commitsBefore = this.#connection.commits;
   }
 
   /** Withdraws a BEGIN that waits. */

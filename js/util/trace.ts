@@ -36,12 +36,6 @@ export function ownError<E>(error: E): E {
   return own;
 }
 
-/** Marks an error as that of a connection: each call gets a copy, which it may change. */
-export function ofNoCall<E extends PgzError>(error: E): E {
-  taken.add(error);
-  return error;
-}
-
 /** Not enumerable, so that a logger that writes errors as JSON does not include it. */
 function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameters", value: unknown): void {
   Object.defineProperty(error, name, { value, configurable: true, writable: true });

@@ -259,9 +259,7 @@ const isBehind = (name: string, steps: string[], failed: string) =>
 function lieOf(name: string, { code, hasNoEffect, transaction, writes }: Settled, { received }: ConnectionReport) {
   const reads: Record<string, string> = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" };
   const mark = reads[name] ?? writes?.[0] ?? `${name} 1`;
-  // A transaction that was rolled back has had no effect either: whether COMMIT was seen is checked below.
-  const isUndone = name.startsWith("transaction") && transaction === "rolled back";
-  if (hasNoEffect && !isUndone && received.includes(mark)) return "without effect, though the server has seen it";
+  if (hasNoEffect && received.includes(mark)) return "without effect, though the server has seen it";
   if (!name.startsWith("transaction") || code === "") return undefined;
   // After CommandComplete of COMMIT, which may have arrived before the cut, the transaction has committed.
   const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);

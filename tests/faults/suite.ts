@@ -144,10 +144,7 @@ export function faultSuite(suite: FaultSuite): void {
           typeof row.code === "string" ? new RegExp(`^${escaped(row.code)}$`) : row.code,
         );
         if (row.name !== undefined) expect(seen?.name, shown).toBe(row.name);
-        // A transaction() that was lost with its connection may be made again as a whole.
-        const isUndone =
-          way === "begin" && seen?.transaction === "rolled back" && /^(CONNECTION_LOST|57P01)$/.test(seen.code);
-        if (row.at === "query" && idle === 0) expect(seen?.retryable, shown).toBe(retryable || isUndone);
+        if (row.at === "query" && idle === 0) expect(seen?.retryable, shown).toBe(retryable);
         if (again !== undefined && row.at !== "connect") {
           expect(steps["again"]?.code, shown).toBe("");
           const sessions = report.filter(({ kind, names }) => kind === "main" && names.length > 0).length;

@@ -1,5 +1,5 @@
 // Transactions that are begun in SQL and lost with their connection. Half of one is never stored.
-import type { Client, Transaction } from "../../../js/index.ts";
+import type { Client } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { until } from "../../support/until.mjs";
 import { asleep, ended, newMark, newSchema, pidOf, terminate, terminateRunning } from "./helpers.ts";
@@ -120,109 +120,17 @@ export const lostTransactions: Cases = {
       }
     },
   },
-  "a transaction of transaction() that is lost rejects by itself as retryable, and no later call does": {
-    ownServer: true,
-    async run(t) {
-      const [client, s] = await newSchema(t);
-      await client.exec(`create table ${s}.t (n int4)`);
-      const insert = `insert into ${s}.t values (1)`;
-      const mark = newMark();
-      const sleep = `select pg_sleep(60) /* ${mark} */`;
-      const callbacks: ((tx: Transaction) => Promise<unknown>)[] = [
-        // between two calls, with and without a turn in which the loss is noticed
-        async (tx) => (await tx.exec(insert), await terminate(t, await pidOf(tx)), tx.exec(insert)),
-        async (tx) => {
-          await tx.exec(insert);
-          await terminate(t, await pidOf(tx));
-          // Where an idle socket is not read, COMMIT finds the loss, and its outcome may be unknown.
-          await (noticed(t, client) ?? tx.exec(insert));
-        },
-        // in a call, and in the flight that carries BEGIN
-        async (tx) => (await tx.exec(insert), tx.query(sleep)),
-        (tx) => tx.query(sleep),
-        (tx) => tx.transaction(async (nested) => (await nested.exec(insert), nested.query(sleep))),
-      ];
-      for (const [at, callback] of callbacks.entries()) {
-        const isOver = client.transaction(callback);
-        const rejects = t.assert.rejects(isOver, { transaction: "rolled back", retryable: true });
-        if (at > 1) {
-          await asleep(t, mark);
-          await terminateRunning(t, mark);
-        }
-        await rejects;
-        await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
-      }
-      await t.assert.rows(client.query(`select n from ${s}.t`), []);
-    },
-  },
-  "a transaction() of which a part is stored, or has reached the user, does not say that it may be made again": {
-    ownServer: true,
-    async run(t) {
-      const [client, s] = await newSchema(t);
-      await client.exec(`create table ${s}.t (n int4)`);
-      const insert = `insert into ${s}.t values (1)`;
-      const lose = async (tx: Transaction) => (await terminate(t, await pidOf(tx)), tx.exec(insert));
-      const stored: ((tx: Transaction) => Promise<unknown>)[] = [
-        async (tx) => (await tx.simple(insert), await tx.simple("commit and chain"), lose(tx)),
-        async (tx) => (await tx.simple(`${insert}; commit; begin`), lose(tx)),
-        async (tx) => (await tx.exec(insert), await tx.batch(["commit and chain", insert]), lose(tx)),
-      ];
-      for (const callback of stored)
-        await t.assert.rejects(client.transaction(callback), { transaction: "unknown", retryable: false });
-      await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.t`), [{ n: 3 }]);
-      const mark = newMark();
-      const reading = client.transaction(async (tx) => {
-        const text = `select n, case when n = 3000 then pg_sleep(60) end from generate_series(1, 3000) n /* ${mark} */`;
-        for await (const _ of tx.rows(text));
-      });
-      const rejects = t.assert.rejects(reading, { committed: true, retryable: false, hasNoEffect: false });
-      await asleep(t, mark);
-      await terminateRunning(t, mark);
-      await rejects;
-    },
-  },
-  "a transaction() that idled too long, or was refused its login, is not retryable": {
+  "a transaction of transaction() that is lost rejects by itself, and no later call": {
     ownServer: true,
     async run(t) {
       const client = await t.client();
-      const idle = client.transaction(async (tx) => {
+      const transaction = client.transaction(async (tx) => {
         const pid = await pidOf(tx);
-        await tx.exec("set local idle_in_transaction_session_timeout = 1");
-        await ended(t, pid);
-        await tx.exec("select 1");
-      });
-      // Where an idle socket is not read, the call itself finds the loss.
-      await t.assert.rejects(idle, { transaction: "rolled back", retryable: false, hasNoEffect: true });
-      const refused = t.pgz.createClient({ ...t.options, database: "no_such_database", earlyQuery: true });
-      await t.assert.rejects(
-        refused.transaction((tx) => tx.exec("select 1")),
-        { code: "3D000", transaction: undefined, retryable: false },
-      );
-    },
-  },
-  "a transaction() that is lost while it commits does not say that it may be made again": {
-    ownServer: true,
-    async run(t) {
-      const [client, s] = await newSchema(t);
-      // A deferred trigger runs in COMMIT.
-      await client.simple(`create table ${s}.t (n int4);
-        create function ${s}.sleep() returns trigger language plpgsql as
-          $$ begin perform pg_sleep(60); return null; end $$;
-        create constraint trigger late after insert on ${s}.t deferrable initially deferred
-          for each row execute function ${s}.sleep()`);
-      const ways: ((tx: Transaction) => Promise<unknown>)[] = [
-        (tx) => tx.exec(`insert into ${s}.t values (1)`),
-        async (tx) => (await tx.exec(`insert into ${s}.t values (1)`), tx.exec("commit")),
-        (tx) => tx.last(`insert into ${s}.t values (1)`),
-      ];
-      for (const way of ways) {
-        const pid = await pidOf(client);
-        const rejects = t.assert.rejects(client.transaction(way), { transaction: "unknown", retryable: false });
-        const sleeps = `select pid from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`;
-        await until(async () => (await t.side(sleeps)).length === 1);
         await terminate(t, pid);
-        await rejects;
-      }
+        return tx.query("select 1 as n");
+      });
+      await t.assert.rejects(transaction, { transaction: "rolled back" });
+      await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
     },
   },
 };

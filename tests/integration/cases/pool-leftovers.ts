@@ -165,6 +165,7 @@ export const poolLeftovers: Cases = {
     await lease.release();
     await pool.transaction((tx) => tx.exec("set timezone = 'Asia/Tokyo'"));
     await pool.exec("select set_config('timezone', 'Asia/Tokyo', true)");
+    await pool.simple("set timezone = 'Asia/Tokyo'; select 1");
     t.assert.deepEqual(warnings, []);
     for (const zone of ["Asia/Tokyo", "Asia/Seoul"]) await pool.exec(`set timezone = '${zone}'`);
     t.assert.equal(warnings.length, 1);

@@ -355,7 +355,7 @@ export function exclusiveRequest(): BorrowRequest {
 }
 
 const UNDONE =
-  "SET in a single call of a pool is undone when the call is over: use option startup, a scope, a transaction or a lease.";
+  "A SET in a single call of a pool is undone when the call is over: use option startup, a scope, a transaction or a lease.";
 
 const waitingFor = (occupancy: string) => `waiting for a connection of the pool: ${occupancy}`;
 

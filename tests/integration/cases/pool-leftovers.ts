@@ -169,7 +169,7 @@ export const poolLeftovers: Cases = {
     t.assert.deepEqual(warnings, []);
     for (const zone of ["Asia/Tokyo", "Asia/Seoul"]) await pool.exec(`set timezone = '${zone}'`);
     t.assert.equal(warnings.length, 1);
-    t.assert.match(warnings[0]!, /^SET in a single call of a pool is undone/);
+    t.assert.match(warnings[0]!, /^A SET in a single call of a pool is undone/);
     await t.assert.rows(pool.query("select current_setting('timezone') as zone"), [{ zone: "UTC" }]);
   },
   async "a BEGIN beside calls that share its connection takes none of them along"(t) {

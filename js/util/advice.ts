@@ -63,7 +63,8 @@ export function adviceFor(
   if (!TAKES_PARAMETERS.has(first) && !(first === "create" && makesRelation(text))) return NO_PARAMETERS;
   if (value === null || typeof value === "boolean" || value === "")
     return "For SQL that may be absent write ${condition ? sql`…` : sql``}, without &&.";
-  if (typeof value === "object" && !Array.isArray(value[0 as never] ?? value))
+  const row: unknown = Array.isArray(value) ? value[0] : value;
+  if (Object.prototype.toString.call(row) === "[object Object]")
     return "Rows of an INSERT are ${sql.values(rows)}, and the columns of an UPDATE ${sql.set(row)}.";
   return "A parameter stands for a value: names of tables and columns are sql.identifier(name), other SQL is sql`…`.";
 }

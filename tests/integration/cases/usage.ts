@@ -74,6 +74,8 @@ export const usage: Cases = {
       [sql`select 1 ${null}`, /without &&/],
       [sql`insert into t ${{ a: 1 }}`, /sql\.values\(rows\)/],
       [sql`insert into t ${[{ a: 1 }]}`, /sql\.values\(rows\)/],
+      [sql`insert into t ${[1, 2]}`, /stands for a value/],
+      [sql`select * from ${new Date(0)}`, /stands for a value/],
       ["select 1; select 2", /simple\(\)/],
     ] as const) {
       const error = await t.assert.code(client.query(query), "42601");

@@ -126,10 +126,18 @@ impl From<FrameError> for Failure {
                 &["length ", &decimal(length)],
             ),
             FrameError::TooLarge { tag, length } => Failure::about(
-                &Reason {
-                    code: "MESSAGE_TOO_LARGE",
-                    message: "the server sent a message longer than maxMessageBytes; \
-                        select less per row, or raise maxMessageBytes",
+                match tag {
+                    b'D' | b'd' => &Reason {
+                        code: "MESSAGE_TOO_LARGE",
+                        message: "the server sent a message longer than maxMessageBytes; \
+                            select less per row, or raise maxMessageBytes",
+                    },
+                    // No option allows more than `EVENT_MESSAGE_LIMIT`.
+                    _ => &Reason {
+                        code: "MESSAGE_TOO_LARGE",
+                        message: "the server sent a message that is not a row and longer than 16 MiB, or than \
+                            maxMessageBytes; if it is a notice or an error (N, E), let RAISE write less",
+                    },
                 },
                 &[&letter(tag), " of ", &decimal(length), " bytes"],
             ),

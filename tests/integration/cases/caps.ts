@@ -146,7 +146,10 @@ export const caps: Cases = {
   async "a message over maxMessageBytes is refused from its header"(t) {
     const client = await t.pgz.connect({ ...t.options, maxMessageBytes: 1 << 20 });
     t.assert.equal((await client.query("select length(repeat('x', 1000000)) as n")).rowCount, 1);
-    await t.assert.code(client.query("select repeat('x', 2000000)"), "MESSAGE_TOO_LARGE");
+    const row = await t.assert.code(client.query("select repeat('x', 2000000)"), "MESSAGE_TOO_LARGE");
+    t.assert.match(row.message, /select less per row/);
+    const raise = client.exec("do $$ begin raise notice '%', repeat('x', 2000000); end $$");
+    t.assert.match((await t.assert.code(raise, "MESSAGE_TOO_LARGE")).message, /let RAISE write less/);
     await client.close();
   },
 };

@@ -163,7 +163,7 @@ export function runTransaction<T>(
       try {
         return call.succeed(await transaction.runToCommit(work));
       } catch (error) {
-        const conflict = transaction.mayHaveCommitted ? undefined : conflictIn(error);
+        const conflict = transaction.mayBeStored ? undefined : conflictIn(error);
         if (call.finished || connection.closed || !conflict) throw error;
         const failedAttempt = {
           effect: "undone",
@@ -257,6 +257,10 @@ export class Transaction extends Calls {
   #hasLast = false;
   /** The COMMIT that was sent with the last statement. */
   #commitWithLast: Operation | undefined;
+  /** COMMIT has been sent, with the last statement or after the callback. */
+  #hasSentCommit = false;
+  /** The callback has ended the transaction in SQL. Known when all its calls are over. */
+  #wasEndedInSql = false;
   /** The query that `Session.onCommitSent` sent after COMMIT, in the same flight. */
   #afterCommit: Operation | undefined;
 
@@ -304,6 +308,7 @@ export class Transaction extends Calls {
       const end = () => {
         if (this.#commitWithLast) return;
         this.#commitWithLast = connection.operate(commit);
+        this.#hasSentCommit = true;
         this.#afterCommit = session.onCommitSent?.();
       };
       // No other call follows this one.
@@ -382,10 +387,12 @@ export class Transaction extends Calls {
       return result;
     } catch (error) {
       await this.#untilIdle();
-      await this.#session.transaction.rollBack();
-      if (this.#commitWithLast && error instanceof PgzError) {
-        const transaction = outcomeOf(this.#commitWithLast);
-        Object.assign(error, { transaction }, transaction !== "rolled back" && MAY_HAVE_RUN);
+      const { transaction } = this.#session;
+      this.#wasEndedInSql = transaction.wasEndedInSql || (!this.#hasSentCommit && transaction.isNone);
+      await transaction.rollBack();
+      if (error instanceof PgzError) {
+        if (this.#commitWithLast) Object.assign(error, { transaction: outcomeOf(this.#commitWithLast) });
+        if (this.mayBeStored) Object.assign(error, MAY_HAVE_RUN);
       }
       throw error;
     }
@@ -396,8 +403,12 @@ export class Transaction extends Calls {
     return super.isBusy || this.#lastNested?.isBusy === true;
   }
 
-  /** Whether COMMIT left with `last` and the server has not said that it rolled back. @internal */
-  get mayHaveCommitted(): boolean {
+  /**
+   * Whether something of it may be stored: COMMIT left with `last` and the server has not said that it rolled back, or
+   * SQL of the callback has ended the transaction. @internal
+   */
+  get mayBeStored(): boolean {
+    if (this.#wasEndedInSql) return true;
     return this.#commitWithLast !== undefined && outcomeOf(this.#commitWithLast) !== "rolled back";
   }
 
@@ -454,6 +465,7 @@ export class Transaction extends Calls {
     const { transaction } = this.connected();
     const hasBegun = !transaction.isWaiting;
     transaction.withdraw();
+    this.#hasSentCommit = true;
     return hasBegun ? isCommit(await this.#statement(COMMIT)) : !transaction.beginFailed;
   }
 
@@ -520,7 +532,7 @@ export class Transaction extends Calls {
 
 async function hasCommitted(ending: Operation): Promise<boolean> {
   await ending.done.catch((lost: unknown) => {
-    throw ending.error ?? lost;
+    throw ownError(ending.error ?? lost);
   });
   if (ending.error) throw ending.error;
   return isCommit(ending.command);

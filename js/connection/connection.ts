@@ -63,6 +63,8 @@ export class Connection {
   listener: NotificationListener | undefined;
   /** The server has reported that this session cannot write (25006). */
   refusedWrite = false;
+  /** How many BEGIN, COMMIT and PREPARE TRANSACTION have completed, except the driver's own BEGIN. */
+  boundaries = 0;
   /** Called for each completed command. */
   hears: ((command: string) => void) | undefined;
   /**

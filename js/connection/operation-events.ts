@@ -26,10 +26,14 @@ type OperationEvent = EventOf<
 /** The part of the connection that this file needs. */
 interface Carrier {
   readonly hears: ((command: string) => void) | undefined;
+  boundaries: number;
   abandon(operation: Operation): void;
   interrupt(operation: Operation, error: PgzError): void;
   refuseCopy(operation: Operation, direction: "in" | "out", error: PgzError): void;
 }
+
+/** Commands that begin a transaction, or end one and keep it. */
+const BOUNDARIES: ReadonlySet<string> = new Set(["BEGIN", "START TRANSACTION", "COMMIT", "PREPARE TRANSACTION"]);
 
 export class OperationEvents {
   readonly #connection: Carrier;
@@ -91,9 +95,8 @@ export class OperationEvents {
 
   #complete(operation: Operation, { command, rowCount }: EventOf<"complete">): void {
     operation.command = command;
-    operation.statements++;
     operation.count(rowCount);
-    this.#connection.hears?.(command);
+    this.#hear(operation, command);
     const { on, severalResults } = operation.conversation;
     if (!on?.complete || operation.isUnwanted) return;
     if (severalResults) this.#delivery.deliver(operation);
@@ -101,12 +104,20 @@ export class OperationEvents {
   }
 
   #items(operation: Operation, outcomes: readonly ItemOutcome[]): void {
-    operation.statements += outcomes.length;
     for (const { command, rowCount } of outcomes) {
       operation.count(rowCount);
-      if (command !== null) this.#connection.hears?.(command);
+      this.#hear(operation, command);
     }
     operation.conversation.on?.items?.(outcomes);
+  }
+
+  /** `null`: an item of a batch that failed. */
+  #hear(operation: Operation, command: string | null): void {
+    operation.statements++;
+    if (command === null) return;
+    const isOwnBegin = operation.carriesBegin && operation.statements === 1;
+    if (BOUNDARIES.has(command) && !isOwnBegin) this.#connection.boundaries++;
+    this.#connection.hears?.(command);
   }
 
   #limit(operation: Operation, { limit, value, observed, truncated }: EventOf<"limit">): void {

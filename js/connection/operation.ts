@@ -127,6 +127,8 @@ export class Operation {
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */
   exposed = false;
+  /** The driver's BEGIN is in its flight. */
+  carriesBegin = false;
   /** Rows have gone downstream. */
   committed = false;
   command = "";

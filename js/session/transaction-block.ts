@@ -61,6 +61,8 @@ export class TransactionBlock {
   /** The last flight that carried BEGIN. Cleared when it succeeds, so that its operation and row sink can be freed. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
+  /** `Connection.boundaries` when the transaction began. */
+  #boundaries = 0;
 
   /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
   constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "citusStatement">, front = NONE) {
@@ -123,6 +125,14 @@ export class TransactionBlock {
     );
   }
 
+  /**
+   * Whether SQL has ended the transaction that was begun last, or has begun another one: COMMIT AND CHAIN, or ROLLBACK
+   * and BEGIN. A part of what ran since then may be stored whatever becomes of the one that is open now.
+   */
+  get wasEndedInSql(): boolean {
+    return this.#connection.boundaries !== this.#boundaries;
+  }
+
   /** Whether a flight with BEGIN has failed, in the transaction that was begun last. */
   get beginFailed(): boolean {
     return this.#beginFailed;
@@ -133,6 +143,7 @@ export class TransactionBlock {
     this.#waiting = text;
     this.#carried = undefined;
     this.#beginFailed = false;
+    this.#boundaries = this.#connection.boundaries;
   }
 
   /** Withdraws a BEGIN that waits. */
@@ -148,6 +159,7 @@ export class TransactionBlock {
     if (this.#scope) operation.whenOver(() => isCitusError(operation.error) && rememberCitus(this.#connection.config));
     if (begin !== undefined) {
       this.#carried = { begin, operation };
+      operation.carriesBegin = true;
       operation.whenOver((lost) => lost ?? this.#arrived(operation));
     }
     return operation;

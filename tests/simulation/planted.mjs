@@ -124,8 +124,8 @@ export const planted = [
   {
     name: "a transaction that failed is not rolled back",
     file: "js/api/transaction.ts",
-    from: "      await this.#session.transaction.rollBack();\n      if (this.#commitWithLast",
-    to: "      if (this.#commitWithLast",
+    from: "      await transaction.rollBack();\n      if (error instanceof",
+    to: "      if (error instanceof",
   },
   {
     name: "COMMIT behind tx.last has no deadline",

@@ -1,6 +1,7 @@
 // Work that lost a conflict with another session runs again where that was asked for, and no other work does.
 import type { Cases } from "../context.ts";
 import { pause } from "../../support/until.mjs";
+import type { Transaction } from "../../../js/index.ts";
 import { codeOf, newSchema, text } from "./helpers.ts";
 import { count, newNumbers } from "./tables.ts";
 
@@ -63,6 +64,52 @@ export const retries: Cases = {
     );
     t.assert.equal(runs, 2);
     t.assert.equal(await count(client, table), 4);
+  },
+  async "a transaction that SQL has ended is not retried, because a part of it may be stored"(t) {
+    const [client, table] = await newNumbers(t);
+    const insert = `insert into ${table} select count(*) from ${table}`;
+    const conflict = "do $$ begin raise exception 'conflict' using errcode = '40001'; end $$";
+    const ways: Record<string, (tx: Transaction) => Promise<unknown>> = {
+      "COMMIT AND CHAIN": async (tx) => {
+        await tx.exec(insert);
+        await tx.exec("commit and chain");
+        await tx.exec(conflict);
+      },
+      "COMMIT AND CHAIN with the first statement": async (tx) => {
+        await tx.simple(`${insert}; commit and chain`);
+        await tx.exec(conflict);
+      },
+      "ROLLBACK, and BEGIN after a statement outside, in one batch": async (tx) => {
+        await tx.batch(["rollback", insert, "begin"], { atomic: false });
+        await tx.exec(conflict);
+      },
+      "ROLLBACK, and a conflict outside": async (tx) => {
+        await tx.exec("select 1");
+        await tx.batch(["rollback", insert, conflict], { atomic: false }).then(([, , last]) => {
+          if (last!.status === "rejected") throw last!.reason;
+        });
+      },
+    };
+    let stored = 0;
+    for (const [way, work] of Object.entries(ways)) {
+      const run = client.transaction(work, { retry: true });
+      await t.assert.rejects(run, { code: "40001", retryable: false });
+      t.assert.equal(await count(client, table), ++stored, way);
+    }
+  },
+  async "a transaction whose first statement is a savepoint is retried"(t) {
+    const [client, table] = await newNumbers(t);
+    let runs = 0;
+    await client.transaction(
+      (tx) =>
+        tx.transaction(async (inner) => {
+          await inner.exec(`insert into ${table} values (1)`);
+          if (++runs < 2) await inner.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$");
+        }),
+      { retry: true },
+    );
+    t.assert.equal(runs, 2);
+    t.assert.equal(await count(client, table), 1);
   },
   "a transaction that is ended during its retry pause rejects at once and frees the connection": {
     differs: ["timers"],

@@ -20,7 +20,7 @@ import {
 } from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
-import { emit } from "../util/observer.ts";
+import { emit, listens } from "../util/observer.ts";
 import { withDeadline } from "../util/deadline.ts";
 import {
   MORE,
@@ -87,6 +87,8 @@ export class Connection {
   #closed: PgzError | undefined;
   /** Set when Terminate has been sent: the server then closes the connection, and that is no loss. */
   #leaving: PgzError | undefined;
+  /** The core passes on every notice. */
+  #wantsNotices = false;
   #transactionStatus = "I";
   /** The first error of a transaction that has failed: the reason of each 25P02 until it ends. */
   #failedBy: PgzError | undefined;
@@ -177,9 +179,17 @@ export class Connection {
     }
     operation.exposed = this.#cleanups.size > 0;
     this.#inflight.push(operation);
+    if (!this.#wantsNotices) this.#listenFor(owner);
     this.command(command);
     if (!this.#pumping) this.#startPump();
     return operation;
+  }
+
+  /** Asks the core for notices once an observer takes them: without one, each would cost 8 us for nothing. */
+  #listenFor(owner: Owner | undefined): void {
+    if (!listens(owner?.observation?.observer ?? this.config.observer, "onNotice")) return;
+    this.#wantsNotices = true;
+    this.tell((handle) => handle.want_notices());
   }
 
   /**

@@ -282,6 +282,15 @@ export function emit<Name extends keyof Observer>(
   return undefined;
 }
 
+/** Whether the observer has this method by now. */
+export function listens(observer: Observer | undefined, name: keyof Observer): boolean {
+  try {
+    return observer?.[name] !== undefined;
+  } catch {
+    return false;
+  }
+}
+
 /** Runs `work` in the context that an observer gave, exactly once. Errors of the observer are dropped. */
 export function inside<T>(enter: Enter | undefined, work: () => T): T {
   if (!enter) return work();

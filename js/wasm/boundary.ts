@@ -163,6 +163,8 @@ export interface CoreConnection {
   define_types(types: Uint32Array, attributes: Uint32Array, names: string): void;
   /** Times may be floats in binary: from now on the core requests text and refuses binary where that would show. */
   float_times(): void;
+  /** From now on notices become events. Until then only that with 25P01 does. */
+  want_notices(): void;
   /** 1: the core can read the type in binary. */
   result_format(typeOid: number): number;
   /**

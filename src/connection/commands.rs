@@ -82,6 +82,11 @@ impl Connection {
         context.plans.clear();
     }
 
+    /// Called when somebody listens for notices. Until then only the one with 25P01 becomes an event.
+    pub fn want_notices(&mut self) {
+        self.state.wants_notices = true;
+    }
+
     /// The result format to request for a type: 1 (binary) if there is a decoder.
     pub fn result_format(&self, type_oid: u32) -> u32 {
         self.state.context.types.has_binary_encoder(type_oid).into()

@@ -334,7 +334,12 @@ impl State {
     /// Handles a message that may arrive at any time; returns whether it was one.
     fn asynchronous(&mut self, message: BackendMessage<'_>) -> bool {
         let event = match message {
-            BackendMessage::NoticeResponse { fields } => Event::Notice { fields },
+            BackendMessage::NoticeResponse { fields } => {
+                if !self.wants_notices && fields.get(b'C') != Some(OUTSIDE) {
+                    return true;
+                }
+                Event::Notice { fields }
+            }
             BackendMessage::ParameterStatus { name, value } => Event::ParameterStatus {
                 name: Text(name),
                 value: Text(value),
@@ -408,6 +413,9 @@ fn accepted_length(tag: u8, limit: usize) -> usize {
         _ => limit.min(EVENT_MESSAGE_LIMIT),
     }
 }
+
+/// The SQLSTATE of the warning that COMMIT or ROLLBACK found no transaction: the driver makes an error of it.
+pub(super) const OUTSIDE: &[u8] = b"25P01";
 
 pub(super) fn unencrypted_bytes() -> Failure {
     Failure::new(&Reason {

@@ -79,6 +79,8 @@ struct State {
     max_message_bytes: usize,
     /// A valid message has arrived, so the peer is a PostgreSQL server.
     heard: bool,
+    /// Whether somebody listens for notices. Making an event of one costs more than everything else about it.
+    wants_notices: bool,
     flush_bytes: usize,
     /// Statements that run in front of the next statement, in this order.
     preludes: Vec<Vec<u8>>,
@@ -197,6 +199,7 @@ impl Connection {
                 startup: Startup::default(),
                 max_message_bytes: settings.max_message_bytes,
                 heard: false,
+                wants_notices: false,
                 flush_bytes: usize::MAX,
                 preludes: Vec::new(),
                 pending: Vec::new(),

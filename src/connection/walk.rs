@@ -156,3 +156,14 @@ fn every_answer_in_every_state() {
         }
     }
 }
+
+/// A notice becomes an event once somebody wants notices; the warning that JavaScript needs does at any time.
+#[test]
+fn notices_are_events_when_they_are_wanted() {
+    let outside = b"N\0\0\0\x0cC25P01\0\0";
+    let mut connection = reach("idle");
+    assert!(feed(&mut connection, &bytes("NoticeResponse")).is_empty());
+    assert_eq!(feed(&mut connection, outside).len(), 1);
+    connection.want_notices();
+    assert_eq!(feed(&mut connection, &bytes("NoticeResponse")).len(), 1);
+}

@@ -203,6 +203,11 @@ impl CoreConnection {
         self.inner.float_times();
     }
 
+    /// Called when somebody listens for notices. No operation.
+    pub fn want_notices(&mut self) {
+        self.inner.want_notices();
+    }
+
     /// 1 if the core can read the type in binary, as it is described. Needed for shapes with types of the database; the
     /// `shape` event answers for the built-in types.
     pub fn result_format(&self, type_oid: u32) -> u32 {

@@ -178,9 +178,8 @@ fn call<'a>(word: &'a str, tokens: &mut Tokens<'_>) -> Result<(&'a str, Value), 
         "hold" | "release" | "drop_held" | "copy_data" | "forget" => {
             json!([tokens.number::<u32>()?])
         }
-        "request_tls" | "fetch" | "close_portal" | "discard" | "cancel_request" | "terminate" => {
-            json!([])
-        }
+        "request_tls" | "fetch" | "close_portal" | "discard" | "cancel_request" | "terminate"
+        | "want_notices" => json!([]),
         other => return Err(format!("no command is named {other}")),
     };
     Ok((word, arguments))
@@ -488,6 +487,7 @@ impl Command {
             "discard" => connection.discard(),
             "cancel_request" => return connection.cancel_request(),
             "terminate" => connection.terminate(),
+            "want_notices" => connection.want_notices(),
             other => panic!("no method is named {other}"),
         }
         vec![]

@@ -72,6 +72,9 @@ class Session {
   discard() {
     this.#call("discard", (core) => core.discard());
   }
+  wantNotices() {
+    this.#call("want_notices", (core) => core.want_notices());
+  }
   terminate() {
     this.#call("terminate", (core) => core.terminate());
   }

@@ -364,6 +364,7 @@ const all = [
     title: "Notices",
     prose: "They can come at any time, here before any answer to Execute and between rows.",
     after: async (s) => {
+      s.wantNotices();
       await s.execute(1, "do $$ begin raise warning 'careful' using detail = 'much', hint = 'go on'; end $$");
       await s.simpleQuery(
         "create function pg_temp.loud(n int) returns int language plpgsql as $$ begin raise notice 'at %', n; return n; end $$",

@@ -151,7 +151,12 @@ export const observer: Cases = {
     const client = await t.client({ observer: watched.observer });
     await client.exec(raise);
     await client.exec(raise, { observer: own.observer });
-    for (const { of } of [watched, own]) {
+    // On this connection nobody has listened before.
+    const late = recorder();
+    const silent = await t.client();
+    await silent.exec(raise);
+    await silent.exec(raise, { observer: late.observer });
+    for (const { of } of [watched, own, late]) {
       const [end] = of("onQueryEnd");
       t.assert.deepEqual(picked(of("onNotice"), "severity", "message", "hint", "code", "queryId"), [
         ["NOTICE", "one", "a hint", "01234", end?.["id"]],

@@ -19,6 +19,7 @@ import {
   type TransactionSettings,
 } from "kysely";
 import {
+  sql,
   UsageError,
   type Client,
   type Lease,
@@ -214,7 +215,8 @@ class PgzDriver implements Driver {
 /** Kysely passes back the connection that `acquireConnection` returned. */
 const own = (connection: DatabaseConnection) => connection as PgzConnection;
 
-const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+/** Refuses a name that the server would cut: two long names may become one savepoint. */
+const quoted = (name: string) => sql.identifier(name).text;
 
 // -- a connection ----------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ export const transactions: Cases = {
     const again = await trx.savepoint("second").execute();
     await again.insertInto("item").values({ name: "second" }).execute();
     await again.releaseSavepoint("second").execute();
+    // The server would cut the name to that of another savepoint.
+    await assert.code(again.savepoint("s".repeat(64)).execute(), "INVALID_QUERY");
     equal(await names(db), []);
     await trx.commit().execute();
     equal(await names(db), ["first", "second"]);

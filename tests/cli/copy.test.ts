@@ -61,6 +61,8 @@ test("the first line of csv names the columns", async () => {
   ]);
   const unknown = await cli.run(["copy-in", "cli_users"], { input: "id,nmae\n10,x\n" });
   expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('column "nmae"') });
+  const long = await cli.run(["copy-in", "cli_users"], { input: `id,${"n".repeat(64)}\n10,x\n` });
+  expect(long).toMatchObject({ code: 1, err: expect.stringContaining("the server would cut it") });
 });
 
 test("a header that the command line cannot use is refused before anything is sent", async () => {

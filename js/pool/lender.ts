@@ -19,7 +19,6 @@ import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
-import { firstWord, hasSeveral } from "../util/sql-reader.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
 import { changeOf } from "./session-changes.ts";
@@ -134,12 +133,19 @@ export class Lender {
     return mayBegin(text) || (reset === "auto" && changeOf(text) !== "none");
   }
 
-  /** Says once that SET in a single call lasts no longer than the call. In a script the rest may be meant to see it. */
-  warnOfSet(text: string): void {
+  /**
+   * Says once that SET in a single call lasts no longer than the call. In a script or a batch the rest may be meant to
+   * see it.
+   */
+  warnOfSet(
+    { command, statements }: Operation,
+    { subject, observation }: Pick<Call<unknown>, "subject" | "observation">,
+  ): void {
     if (this.#hasWarned || this.#pool.reset === "never") return;
-    if (firstWord(text) !== "set" || hasSeveral(text) || changeOf(text) === "none") return;
+    if (command !== "SET" || statements > 1 || changeOf(subject?.text ?? "") === "none") return;
     this.#hasWarned = true;
-    const { observer, debug } = this.#config;
+    const { observer = this.#config.observer } = observation ?? {};
+    const { debug } = this.#config;
     emit(observer, "onNotice", { severity: "WARNING", message: UNDONE });
     // eslint-disable-next-line no-console -- without an observer there is no other place for it
     if (debug && !observer?.onNotice) console.warn(`pgz-edge: ${UNDONE}`);
@@ -333,11 +339,11 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
    * Gives the member back before the caller continues. The caller may make its next call at once, which would find no
    * connection free, and wait. A session that must be cleaned waits until its whole response has arrived.
    */
-  onSuccess(): void {
+  onSuccess(operation: Operation | undefined): void {
     if (!this.isAlone) return;
     this.#isGivenBack = this.#member!.isClean;
     if (this.#isGivenBack) void this.#lender.giveBack(this.#member!);
-    else this.#lender.warnOfSet(this.job.call.subject?.text ?? "");
+    else if (operation) this.#lender.warnOfSet(operation, this.job.call);
   }
 
   onFailure(): void {

@@ -38,7 +38,7 @@ export interface Maker {
 export interface Holder {
   /** Why the call fails although what it ran has succeeded. */
   refusal?(operation: Operation | undefined): PgzError | undefined;
-  onSuccess?(): void;
+  onSuccess?(operation: Operation | undefined): void;
   onFailure?(error: unknown): void;
   /** What the call waits for, if it has no connection yet: the end of a sentence about its deadline. */
   waitsFor?(): string | undefined;
@@ -224,7 +224,7 @@ export class Call<T> {
     if (refusal) return this.fail(refusal);
     this.#resolve(value);
     this.#finish();
-    this.holder?.onSuccess?.();
+    this.holder?.onSuccess?.(this.#operation);
   }
 
   fail(cause: unknown): void {

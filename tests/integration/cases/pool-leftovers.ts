@@ -166,11 +166,15 @@ export const poolLeftovers: Cases = {
     await pool.transaction((tx) => tx.exec("set timezone = 'Asia/Tokyo'"));
     await pool.exec("select set_config('timezone', 'Asia/Tokyo', true)");
     await pool.simple("set timezone = 'Asia/Tokyo'; select 1");
+    await pool.batch(["set timezone = 'Asia/Tokyo'", "select 1"]);
+    await (await pool.prepare("set timezone = 'Asia/Tokyo'")).close();
     t.assert.deepEqual(warnings, []);
     for (const zone of ["Asia/Tokyo", "Asia/Seoul"]) await pool.exec(`set timezone = '${zone}'`);
     t.assert.equal(warnings.length, 1);
     t.assert.match(warnings[0]!, /^A SET in a single call of a pool is undone/);
     await t.assert.rows(pool.query("select current_setting('timezone') as zone"), [{ zone: "UTC" }]);
+    await t.pool({ max: 1 }).exec("set timezone = 'Asia/Tokyo'", { observer });
+    t.assert.equal(warnings.length, 2);
   },
   async "a BEGIN beside calls that share its connection takes none of them along"(t) {
     const pool = t.pool({ max: 1, pipelining: 8 });

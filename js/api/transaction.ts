@@ -24,7 +24,7 @@ import { wireUseOf } from "./queries.ts";
 import type { Body } from "./turn-queue.ts";
 import type { Counters } from "./ledger.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
-import { ownError, traced } from "../util/trace.ts";
+import { copyOf, ownError, traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
@@ -156,7 +156,8 @@ export function runTransaction<T>(
       const stopListening = connection.onClosed((error) => {
         connection.lossIsReported = true;
         const outcome = session.transaction.outcomeOfLoss;
-        transaction.abort(Object.assign(ownError(error), outcome && { transaction: outcome }));
+        // Not the error itself, which belongs to the connection: `onDisconnect` has it, and other calls.
+        transaction.abort(Object.assign(copyOf(error), outcome && { transaction: outcome }));
       });
       session.transaction.begin(begin);
       call.reaches("calls");
@@ -257,10 +258,6 @@ export class Transaction extends Calls {
   #hasLast = false;
   /** The COMMIT that was sent with the last statement. */
   #commitWithLast: Operation | undefined;
-  /** COMMIT has been sent, with the last statement or after the callback. */
-  #hasSentCommit = false;
-  /** The callback has ended the transaction in SQL. Known when all its calls are over. */
-  #wasEndedInSql = false;
   /** The query that `Session.onCommitSent` sent after COMMIT, in the same flight. */
   #afterCommit: Operation | undefined;
 
@@ -308,7 +305,7 @@ export class Transaction extends Calls {
       const end = () => {
         if (this.#commitWithLast) return;
         this.#commitWithLast = connection.operate(commit);
-        this.#hasSentCommit = true;
+        this.#commitWithLast.carriesEnd = true;
         this.#afterCommit = session.onCommitSent?.();
       };
       // No other call follows this one.
@@ -387,15 +384,22 @@ export class Transaction extends Calls {
       return result;
     } catch (error) {
       await this.#untilIdle();
-      const { transaction } = this.#session;
-      this.#wasEndedInSql = transaction.wasEndedInSql || (!this.#hasSentCommit && transaction.isNone);
-      await transaction.rollBack();
-      if (error instanceof PgzError) {
-        if (this.#commitWithLast) Object.assign(error, { transaction: outcomeOf(this.#commitWithLast) });
-        if (this.mayBeStored) Object.assign(error, MAY_HAVE_RUN);
-      }
+      await this.#session.transaction.rollBack();
+      this.#tellOutcome(error);
+      // A loop of the user's goes by `retryable`, perhaps of an error's cause.
+      if (this.mayBeStored)
+        for (const one of [error, conflictIn(error)]) if (one instanceof PgzError) Object.assign(one, MAY_HAVE_RUN);
       throw error;
     }
+  }
+
+  /** Gives an error that ends the transaction the outcome, as far as it is known now. */
+  #tellOutcome(error: unknown): void {
+    if (!(error instanceof PgzError)) return;
+    const outcome = this.#commitWithLast ? outcomeOf(this.#commitWithLast) : error.transaction;
+    if (outcome === undefined) return;
+    const isPart = outcome === "rolled back" && this.#session.transaction.wasEndedInSql;
+    Object.assign(error, { transaction: isPart ? "unknown" : outcome });
   }
 
   /** Whether any call in it is queued or running, except an open stream or loop. @internal */
@@ -408,7 +412,7 @@ export class Transaction extends Calls {
    * SQL of the callback has ended the transaction. @internal
    */
   get mayBeStored(): boolean {
-    if (this.#wasEndedInSql) return true;
+    if (this.#session.transaction.wasEndedInSql) return true;
     return this.#commitWithLast !== undefined && outcomeOf(this.#commitWithLast) !== "rolled back";
   }
 
@@ -421,7 +425,7 @@ export class Transaction extends Calls {
     const { connection } = this.#session;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
     if (!this.#commitWithLast) return;
-    if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#commitWithLast) });
+    this.#tellOutcome(reason);
     // The server's answer to COMMIT is still awaited, for as long as a stop may take.
     connection.abandonWithoutCancel(this.#commitWithLast);
   }
@@ -465,7 +469,6 @@ export class Transaction extends Calls {
     const { transaction } = this.connected();
     const hasBegun = !transaction.isWaiting;
     transaction.withdraw();
-    this.#hasSentCommit = true;
     return hasBegun ? isCommit(await this.#statement(COMMIT)) : !transaction.beginFailed;
   }
 
@@ -481,6 +484,7 @@ export class Transaction extends Calls {
       const operation = transaction.flight((preludes) =>
         call.operate(connection, simpleQuery([...preludes, text].join("; "))),
       );
+      operation.carriesEnd = text === COMMIT;
       if (text === COMMIT) this.#afterCommit = onCommitSent?.();
       operation.whenOver((lost) => {
         const error = lost ?? operation.error;

@@ -20,7 +20,7 @@ import {
 } from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
-import { emit, listens } from "../util/observer.ts";
+import { emit, hasMethod } from "../util/observer.ts";
 import { withDeadline } from "../util/deadline.ts";
 import {
   MORE,
@@ -63,8 +63,11 @@ export class Connection {
   listener: NotificationListener | undefined;
   /** The server has reported that this session cannot write (25006). */
   refusedWrite = false;
-  /** How many BEGIN, COMMIT and PREPARE TRANSACTION have completed, except the driver's own BEGIN. */
-  boundaries = 0;
+  /**
+   * How often SQL of a caller has begun a transaction, or has ended one in another way than by failing: BEGIN, COMMIT,
+   * PREPARE TRANSACTION, also with AND CHAIN, and ROLLBACK that left the block.
+   */
+  blockChanges = 0;
   /** Called for each completed command. */
   hears: ((command: string) => void) | undefined;
   /**
@@ -179,15 +182,15 @@ export class Connection {
     }
     operation.exposed = this.#cleanups.size > 0;
     this.#inflight.push(operation);
-    if (!this.#wantsNotices) this.#listenFor(owner);
+    if (!this.#wantsNotices) this.#askForNotices(owner);
     this.command(command);
     if (!this.#pumping) this.#startPump();
     return operation;
   }
 
   /** Asks the core for notices once an observer takes them: without one, each would cost 8 us for nothing. */
-  #listenFor(owner: Owner | undefined): void {
-    if (!listens(owner?.observation?.observer ?? this.config.observer, "onNotice")) return;
+  #askForNotices(owner: Owner | undefined): void {
+    if (!hasMethod(owner?.observation?.observer ?? this.config.observer, "onNotice")) return;
     this.#wantsNotices = true;
     this.tell((handle) => handle.want_notices());
   }
@@ -570,6 +573,8 @@ export class Connection {
 
   /** Handles ReadyForQuery. Rows that still wait in the core belong to this operation. */
   #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
+    const hasLeft = status === "I" && this.#transactionStatus !== "I";
+    if (hasLeft && operation && !operation.carriesEnd && !operation.error) this.blockChanges++;
     this.#transactionStatus = status;
     if (status !== "E") this.#failedBy = undefined;
     if (!this.#established) this.#readTimes();

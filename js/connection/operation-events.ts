@@ -26,14 +26,14 @@ type OperationEvent = EventOf<
 /** The part of the connection that this file needs. */
 interface Carrier {
   readonly hears: ((command: string) => void) | undefined;
-  boundaries: number;
+  blockChanges: number;
   abandon(operation: Operation): void;
   interrupt(operation: Operation, error: PgzError): void;
   refuseCopy(operation: Operation, direction: "in" | "out", error: PgzError): void;
 }
 
-/** Commands that begin a transaction, or end one and keep it. */
-const BOUNDARIES: ReadonlySet<string> = new Set(["BEGIN", "START TRANSACTION", "COMMIT", "PREPARE TRANSACTION"]);
+/** Commands that begin a transaction, or end one and keep what it did. */
+const CHANGES_BLOCK = /^(?:BEGIN|START TRANSACTION|COMMIT|PREPARE TRANSACTION)$/;
 
 export class OperationEvents {
   readonly #connection: Carrier;
@@ -115,8 +115,9 @@ export class OperationEvents {
   #hear(operation: Operation, command: string | null): void {
     operation.statements++;
     if (command === null) return;
-    const isOwnBegin = operation.carriesBegin && operation.statements === 1;
-    if (BOUNDARIES.has(command) && !isOwnBegin) this.#connection.boundaries++;
+    // In front of an extended query BEGIN is not reported, in a Query it is.
+    const isOwn = operation.carriesEnd || (operation.carriesBegin && operation.statements === 1 && command === "BEGIN");
+    if (CHANGES_BLOCK.test(command) && !isOwn) this.#connection.blockChanges++;
     this.#connection.hears?.(command);
   }
 

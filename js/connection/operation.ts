@@ -127,8 +127,10 @@ export class Operation {
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */
   exposed = false;
-  /** The driver's BEGIN is in its flight. */
+  /** The driver's own BEGIN is in its flight. */
   carriesBegin = false;
+  /** It is the driver's own COMMIT or ROLLBACK. */
+  carriesEnd = false;
   /** Rows have gone downstream. */
   committed = false;
   command = "";

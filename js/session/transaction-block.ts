@@ -61,8 +61,8 @@ export class TransactionBlock {
   /** The last flight that carried BEGIN. Cleared when it succeeds, so that its operation and row sink can be freed. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
-  /** `Connection.boundaries` when the transaction began. */
-  #boundaries = 0;
+  /** `Connection.blockChanges` when the transaction began. */
+  #changesBefore = 0;
 
   /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
   constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "citusStatement">, front = NONE) {
@@ -126,11 +126,11 @@ export class TransactionBlock {
   }
 
   /**
-   * Whether SQL has ended the transaction that was begun last, or has begun another one: COMMIT AND CHAIN, or ROLLBACK
-   * and BEGIN. A part of what ran since then may be stored whatever becomes of the one that is open now.
+   * Whether SQL has ended the transaction that was begun last: COMMIT AND CHAIN, or ROLLBACK and perhaps a new BEGIN. A
+   * part of what ran since then may be stored, even if a transaction that is open now is rolled back.
    */
   get wasEndedInSql(): boolean {
-    return this.#connection.boundaries !== this.#boundaries;
+    return this.#connection.blockChanges !== this.#changesBefore;
   }
 
   /** Whether a flight with BEGIN has failed, in the transaction that was begun last. */
@@ -143,7 +143,7 @@ export class TransactionBlock {
     this.#waiting = text;
     this.#carried = undefined;
     this.#beginFailed = false;
-    this.#boundaries = this.#connection.boundaries;
+    this.#changesBefore = this.#connection.blockChanges;
   }
 
   /** Withdraws a BEGIN that waits. */
@@ -211,6 +211,7 @@ export class TransactionBlock {
     const connection = this.#connection;
     if (connection.closed || this.status === "I") return;
     const ending = connection.operate(simpleQuery("ROLLBACK"));
+    ending.carriesEnd = true;
     connection.abandonWithoutCancel(ending);
     await ending.cleanup;
     if (this.status !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));

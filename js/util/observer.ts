@@ -283,7 +283,7 @@ export function emit<Name extends keyof Observer>(
 }
 
 /** Whether the observer has this method by now. */
-export function listens(observer: Observer | undefined, name: keyof Observer): boolean {
+export function hasMethod(observer: Observer | undefined, name: keyof Observer): boolean {
   try {
     return observer?.[name] !== undefined;
   } catch {

@@ -82,7 +82,7 @@ impl Connection {
         context.plans.clear();
     }
 
-    /// Called when somebody listens for notices. Until then only the one with 25P01 becomes an event.
+    /// Called when an observer listens for notices. Until then only the one with 25P01 becomes an event.
     pub fn want_notices(&mut self) {
         self.state.wants_notices = true;
     }

@@ -79,7 +79,7 @@ struct State {
     max_message_bytes: usize,
     /// A valid message has arrived, so the peer is a PostgreSQL server.
     heard: bool,
-    /// Whether somebody listens for notices. Making an event of one costs more than everything else about it.
+    /// Whether an observer listens for notices. Making an event of one costs more than everything else about it.
     wants_notices: bool,
     flush_bytes: usize,
     /// Statements that run in front of the next statement, in this order.

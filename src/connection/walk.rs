@@ -157,7 +157,7 @@ fn every_answer_in_every_state() {
     }
 }
 
-/// A notice becomes an event once somebody wants notices; the warning that JavaScript needs does at any time.
+/// A notice becomes an event once notices are wanted; the warning that JavaScript needs does at any time.
 #[test]
 fn notices_are_events_when_they_are_wanted() {
     let outside = b"N\0\0\0\x0cC25P01\0\0";

@@ -203,7 +203,7 @@ impl CoreConnection {
         self.inner.float_times();
     }
 
-    /// Called when somebody listens for notices. No operation.
+    /// Called when an observer listens for notices. No operation.
     pub fn want_notices(&mut self) {
         self.inner.want_notices();
     }

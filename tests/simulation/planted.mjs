@@ -124,8 +124,8 @@ export const planted = [
   {
     name: "a transaction that failed is not rolled back",
     file: "js/api/transaction.ts",
-    from: "      await transaction.rollBack();\n      if (error instanceof",
-    to: "      if (error instanceof",
+    from: "      await this.#session.transaction.rollBack();\n      this.#tellOutcome",
+    to: "      this.#tellOutcome",
   },
   {
     name: "COMMIT behind tx.last has no deadline",

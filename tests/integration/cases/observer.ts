@@ -151,7 +151,7 @@ export const observer: Cases = {
     const client = await t.client({ observer: watched.observer });
     await client.exec(raise);
     await client.exec(raise, { observer: own.observer });
-    // On this connection nobody has listened before.
+    // On this connection no observer has listened before.
     const late = recorder();
     const silent = await t.client();
     await silent.exec(raise);

@@ -1,7 +1,7 @@
 // Work that lost a conflict with another session runs again where that was asked for, and no other work does.
 import type { Cases } from "../context.ts";
 import { pause } from "../../support/until.mjs";
-import type { Transaction } from "../../../js/index.ts";
+import type { PgzError, Transaction } from "../../../js/index.ts";
 import { codeOf, newSchema, text } from "./helpers.ts";
 import { count, newNumbers } from "./tables.ts";
 
@@ -76,7 +76,7 @@ export const retries: Cases = {
         await tx.exec(conflict);
       },
       "COMMIT AND CHAIN with the first statement": async (tx) => {
-        await tx.simple(`${insert}; commit and chain`);
+        await tx.batch([insert, "commit and chain"]);
         await tx.exec(conflict);
       },
       "ROLLBACK, and BEGIN after a statement outside, in one batch": async (tx) => {
@@ -96,6 +96,36 @@ export const retries: Cases = {
       await t.assert.rejects(run, { code: "40001", retryable: false });
       t.assert.equal(await count(client, table), ++stored, way);
     }
+  },
+  async "a transaction that SQL has ended does not say that it was rolled back"(t) {
+    const [client, table] = await newNumbers(t);
+    let lost: unknown;
+    const other = await t.client({ observer: { onDisconnect: ({ error }) => void (lost = error) } });
+    const keep = async (tx: Transaction) => {
+      await tx.exec(`insert into ${table} select count(*) from ${table}`);
+      await tx.exec("commit and chain");
+    };
+    const refused = other.transaction(async (tx) => {
+      await keep(tx);
+      await tx.last("select 1/0");
+    });
+    await t.assert.rejects(refused, { code: "22012", transaction: "unknown" });
+    const wrapped = other.transaction(async (tx) => {
+      await keep(tx);
+      const conflict = tx.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$");
+      await conflict.catch((cause: unknown) => {
+        throw new Error("wrapped", { cause });
+      });
+    });
+    const { cause } = await t.assert.rejects(wrapped, { message: "wrapped" });
+    t.assert.equal((cause as PgzError).retryable, false);
+    const cut = other.transaction(async (tx) => {
+      await keep(tx);
+      await tx.exec("select pg_terminate_backend(pg_backend_pid())");
+    });
+    const error = await t.assert.rejects(cut, { code: "57P01", transaction: "unknown", retryable: false });
+    t.assert(lost !== error, "the connection's error is not the transaction's");
+    t.assert.equal(await count(client, table), 3);
   },
   async "a transaction whose first statement is a savepoint is retried"(t) {
     const [client, table] = await newNumbers(t);

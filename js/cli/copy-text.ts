@@ -1,7 +1,6 @@
 // Makes the COPY statement from a command's first value: a table, a query, or a complete COPY statement.
 //
 // Knows how these begin. The value becomes part of the SQL unescaped, because its author may run any SQL.
-import { sql } from "../index.ts";
 import { firstWord, SqlReader, withoutEnd } from "../util/sql-reader.ts";
 import { Misuse } from "./misuse.ts";
 
@@ -81,7 +80,7 @@ export function copyInText(
     format,
   });
   if (list || columns === undefined) return withList(list);
-  return columns().then((names) => withList(`(${names.map((one) => sql.identifier(one).text).join(", ")})`));
+  return columns().then((names) => withList(`(${names.map((one) => `"${one.replaceAll('"', '""')}"`).join(", ")})`));
 }
 
 function optionsOf(format: CopyFormat, header: boolean): string {

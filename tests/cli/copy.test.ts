@@ -61,8 +61,9 @@ test("the first line of csv names the columns", async () => {
   ]);
   const unknown = await cli.run(["copy-in", "cli_users"], { input: "id,nmae\n10,x\n" });
   expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('column "nmae"') });
-  const long = await cli.run(["copy-in", "cli_users"], { input: `id,${"n".repeat(64)}\n10,x\n` });
-  expect(long).toMatchObject({ code: 1, err: expect.stringContaining("the server would cut it") });
+  // The server cuts a long name here exactly as it did when the table was made.
+  await db.exec(`create table cli_long ("${"n".repeat(70)}" int4)`);
+  expect(await cli.run(["copy-in", "cli_long"], { input: `${"n".repeat(70)}\n10\n` })).toMatchObject({ code: 0 });
 });
 
 test("a header that the command line cannot use is refused before anything is sent", async () => {

@@ -91,6 +91,32 @@ export abstract class Queries extends CallRunner {
     }
   }
 
+  /**
+   * The first row of a query, `undefined` if there is none. Everything else is as in {@link query}: the server sends
+   * all rows, so a query that may have more than one needs `limit 1`.
+   *
+   * @example
+   * const user = await client.first<{ name: string }>(sql`select name from users where id = ${1}`);
+   * if (!user) return new Response("no such user", { status: 404 });
+   */
+  first<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<Row | undefined>;
+  first<Row = unknown[]>(
+    text: string,
+    values: readonly unknown[],
+    options: QueryOptions & AsArrays,
+  ): Promise<Row | undefined>;
+  first<Row = Record<string, unknown>>(
+    text: string,
+    values: readonly unknown[],
+    options?: QueryOptions,
+  ): Promise<Row | undefined>;
+  first<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Promise<Row | undefined>;
+  first<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Promise<Row | undefined>;
+  async first<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<Row | undefined> {
+    const { rows } = await this.query<Row>(input as QueryInput, ...(rest as [QueryOptions?]));
+    return rows[0];
+  }
+
   /** Makes the body that runs a query and holds its rows. */
   protected collecting<Row>(query: Query, options: QueryOptions): Body<QueryResult<Row>> {
     const [form, mode] = this.#values(options);

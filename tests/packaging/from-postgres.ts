@@ -65,12 +65,7 @@ export const QUERIES: Record<string, Pair> = {
       const [user] = await sql`select id, name from users where id = ${1}`;
       return { ...user };
     },
-    ours: async (db) => {
-      const {
-        rows: [user],
-      } = await db.query(sql`select id, name from users where id = ${1}`);
-      return user;
-    },
+    ours: (db) => db.first`select id, name from users where id = ${1}`,
     gives: ADA,
   },
   "runs when it is awaited; `.execute()` at once": {

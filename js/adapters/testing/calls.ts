@@ -40,10 +40,10 @@ const methodOf = (target: object, name: string): Method =>
   ((target as Record<string, Method>)[name] as Method).bind(target);
 
 /** Calls that are over when their promise settles. */
-const PROMISES = ["query", "exec", "json", "simple", "describe", "notify", "copyFrom", "copyFromRows"];
+const PROMISES = ["query", "first", "exec", "json", "simple", "describe", "notify", "copyFrom", "copyFromRows"];
 /** Calls whose first argument is SQL that runs. A text for COPY can neither begin nor end a transaction. */
 const WITH_SQL: ReadonlySet<string> = new Set([
-  ...["query", "exec", "json", "simple", "stream", "respond", "rows", "cursor", "prepare"],
+  ...["query", "first", "exec", "json", "simple", "stream", "respond", "rows", "cursor", "prepare"],
 ]);
 
 /** Returns the SQL text among a call's arguments, or `""` if there is none. */

@@ -17,6 +17,18 @@ export const query: Cases = {
       t.assert.deepEqual(fields, ["id 23", "ü 25", "nothing 25"]);
     },
   },
+  async "first gives the first row, undefined if there is none, and rejects as query does"(t) {
+    const client = await t.client();
+    const { sql } = t.pgz;
+    const user = await client.first<{ n: number }>(sql`select ${7}::int4 as n`);
+    t.assert.equal(user?.n, 7);
+    t.assert.deepEqual(await client.first`select n from generate_series(${3}::int4, 5) n`, { n: 3 });
+    t.assert.deepEqual(await client.first("select $1::text as a", ["x"], { rowMode: "array" }), ["x"]);
+    t.assert.equal(await client.first("select 1 where false"), undefined);
+    t.assert.deepEqual(await client.transaction((tx) => tx.first("select 1 as a")), { a: 1 });
+    await t.assert.code(client.first("select 1/0"), "22012");
+    await t.assert.code(client.first(5 as never), "INVALID_QUERY");
+  },
   async "cache: false appends its comment to the text of each call, and refuses a value that is not boolean"(t) {
     const client = await t.client();
     const [text, cache] = ["select current_query() as q -- the text", false];

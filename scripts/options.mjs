@@ -1,6 +1,9 @@
-// Writes the tables of docs/options.md and docs/pool.md, between their markers, from the comments in
+// Writes the options of docs/options.md and docs/pool.md, between their markers, from the comments in
 // js/config/table.ts, js/pool/options.ts, js/api/options.ts and js/rows/form.ts. `node scripts/options.mjs --check`
 // only compares (a test runs it).
+//
+// Each option has a heading of its own: a link and the site's search lead to it, and a phone shows it whole. (In a
+// table of six columns the page was 25,803 pixels long there.)
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -8,9 +11,20 @@ import { fileURLToPath } from "node:url";
 import ts from "typescript";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const HEAD =
-  "| option | values | default, and why | what it is | where it differs | may be a call's own |\n" +
-  "|---|---|---|---|---|---|\n";
+/** The groups of a client's options: their titles by the first option of each, in the order of OPTIONS. */
+const GROUPS = {
+  host: "The server",
+  user: "Login and session",
+  sslmode: "TLS",
+  requireAuth: "How the login is proven",
+  connectTimeout: "Deadlines",
+  maxRows: "Limits of a result",
+  duplicates: "Names and values",
+  maxMessageBytes: "Memory, and pieces of a result",
+  statementCacheSize: "Statements",
+  earlyQuery: "The connection",
+  observer: "Watching",
+};
 /** The meaning of an entry's last argument (js/config/entries.ts). */
 const CALLS = { every: "every call", rows: "calls with rows", values: "calls whose rows are values" };
 
@@ -100,12 +114,31 @@ function callTable(entries, page) {
   return "| option | values | what it is | which calls |\n|---|---|---|---|\n" + rows.join("");
 }
 
-function table(entries, page) {
-  const rows = entries.map(({ name, values, fallback, text, differs, calls }) => {
-    const cells = [values, fallback, text, differs, calls].map((cell) => linked(cell, page).replaceAll("|", "\\|"));
-    return `| \`${name}\` | ${cells.join(" | ")} |\n`;
-  });
-  return HEAD + rows.join("");
+/** `groups`: the titles of the groups, by the first option of each. */
+function headings(entries, page, groups = {}) {
+  const stranger = Object.keys(groups).find((first) => !entries.some(({ name }) => name === first));
+  if (stranger) throw new Error(`a group begins with ${stranger}, which is no option`);
+  return entries.map((entry) => `\n${group(groups[entry.name])}${optionText(entry, page)}`).join("");
+}
+
+const group = (title) => (title ? `## ${title}\n\n` : "");
+
+function optionText({ name, values, fallback, text, differs, calls }, page) {
+  const facts = { Values: values, Default: fallback, "Where it differs": differs, "May be a call's own": calls };
+  const lines = Object.entries(facts).filter(([, fact]) => fact !== "–");
+  const list = lines.map(([title, fact]) => wrapped(`- **${title}**: ${linked(fact, page)}`, "  "));
+  return `### \`${name}\`\n\n${wrapped(linked(text, page))}\n${list.join("")}`;
+}
+
+/** Returns the text in lines of at most 120 columns. A piece of code stays on its line. */
+function wrapped(text, indent = "") {
+  const lines = [""];
+  for (const [word] of text.matchAll(/(?:`[^`]*`|[^\s`])+/g)) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (longer.length <= 120) lines[lines.length - 1] = longer;
+    else lines.push(indent + word);
+  }
+  return `${lines.join("\n")}\n`;
 }
 
 /** Replaces what is between the markers of this name. */
@@ -122,9 +155,10 @@ function write(page, name, written, isCheck) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const isCheck = process.argv.includes("--check");
-  const options = table(entriesOf("js/config/table.ts", "OPTIONS"), "options.md");
+  const options = headings(entriesOf("js/config/table.ts", "OPTIONS"), "options.md", GROUPS);
   write("options.md", "options", options, isCheck);
   const ofCalls = callTable(callEntriesOf("js/api/options.ts", "js/rows/form.ts"), "options.md");
   write("options.md", "call options", ofCalls, isCheck);
-  write("pool.md", "options", table(entriesOf("js/pool/options.ts", "SIZES", "HOOKS"), "pool.md"), isCheck);
+  const ofPools = headings(entriesOf("js/pool/options.ts", "SIZES", "HOOKS"), "pool.md", { beforeConnect: "Hooks" });
+  write("pool.md", "options", ofPools, isCheck);
 }

@@ -3,6 +3,7 @@ import path from "node:path";
 import { anchorOf, siteLinks } from "../links.mjs";
 import { REPOSITORY, SITE, base, navigation, root } from "../pages.mjs";
 import { referenceNavigation } from "../reference.mjs";
+import { rowAnchors, searched } from "../rows.mjs";
 
 /** Indents the continuation of a wrapped line of code by two columns more than its first line (style.css). */
 const hanging = {
@@ -12,6 +13,17 @@ const hanging = {
     if (blanks !== "") line.properties.style = `--indent: ${blanks.length + 2}ch`;
   },
 };
+
+/**
+ * Guides, options and errors rank above what is seldom looked for: the history, the inside, lists and measurements.
+ * (Runs in the browser, so it names nothing outside of itself.)
+ */
+function weightOf(page) {
+  if (page.includes("/reference/")) return 0.1;
+  const seldom =
+    /\/(decisions|changelog|architecture|boundary|hacking|promises|support|benchmark|performance|reliability|contents|sqlstates|comparison|limits)/;
+  return seldom.test(page) ? 0.2 : 1;
+}
 
 export default {
   title: "pgz-edge",
@@ -34,16 +46,16 @@ export default {
     anchor: { slugify: anchorOf },
     theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
     codeTransformers: [hanging],
-    config: (markdown) => markdown.use(siteLinks),
+    config: (markdown) => markdown.use(siteLinks).use(rowAnchors),
   },
   themeConfig: {
     logo: { src: "/mark.svg", alt: "", width: 24, height: 24 },
-    // No request goes to another host: the search index is a file of the site. Guides rank above the reference, because
-    // they help a searching reader more.
+    // No request goes to another host: the search index is a file of the site.
     search: {
       provider: "local",
       options: {
-        miniSearch: { searchOptions: { boostDocument: (page) => (page.includes("/reference/") ? 0.1 : 1) } },
+        _render: searched,
+        miniSearch: { searchOptions: { boostDocument: weightOf } },
       },
     },
     nav: [

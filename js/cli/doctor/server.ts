@@ -147,7 +147,7 @@ async function slots(patient: Patient, client: Client): Promise<Finding> {
     text,
     facts,
     "The server keeps its log for a slot until the slot is read: drop those that are not needed " +
-      "(select pg_drop_replication_slot('…')).",
+      "(select pg_catalog.pg_drop_replication_slot('…')).",
     ...(row.limit === "-1" ? ["Set max_slot_wal_keep_size: a forgotten slot then cannot fill the disk."] : []),
   );
 }

@@ -4,7 +4,7 @@ export const NOT_SQL: ReadonlySet<string> = new Set([
   "analyze analyse verbose",
   "grant revoke vacuum analyze refresh begin",
   "and the changes before it cannot be read: drop the slot and make it anew.",
-  "(select pg_drop_replication_slot('…')).",
+  "(select pg_catalog.pg_drop_replication_slot('…')).",
   "alter role … set idle_in_transaction_session_timeout = '60s': a lost client then holds no locks.",
   "alter role … set statement_timeout = '30s': the server then ends what the driver cannot reach any more.",
   "begin again",

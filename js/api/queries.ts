@@ -32,7 +32,7 @@ import {
   type SomeHaveRow,
 } from "../statement/sql.ts";
 import { serialized } from "../values/serialize.ts";
-import { PgzError, UsageError } from "../util/errors.ts";
+import { PgzError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import type { CallSubject } from "../util/observer.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
 import type { RowMode } from "../values/objects.ts";
@@ -113,7 +113,9 @@ export abstract class Queries extends CallRunner {
   first<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Promise<Row | undefined>;
   first<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Promise<Row | undefined>;
   async first<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<Row | undefined> {
-    const { rows } = await this.query<Row>(input as QueryInput, ...(rest as [QueryOptions?]));
+    const { rows, truncated } = await this.query<Row>(input as QueryInput, ...(rest as [QueryOptions?]));
+    // `undefined` would say that there is no row.
+    if (truncated && !rows.length) throw new ResponseTooLargeError(truncated);
     return rows[0];
   }
 

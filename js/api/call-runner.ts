@@ -330,7 +330,7 @@ class QueuedJob<T> implements QueuedCall<T> {
     // The error of a loop or a stream may never be read.
     if (!call.finished && (use === "alone" || use === "shared")) connection.lossIsReported = true;
     const outcome = transaction.outcomeOfLoss;
-    if (outcome) call.lost = { transaction: outcome };
+    if (outcome) call.lost = { transaction: outcome, ...(transaction.wasEndedInSql && MAY_HAVE_RUN) };
     // A client that is closed refuses the calls that wait.
     if (!this.#reconnects || !transaction.waitingAreLost || cause.code === "CLIENT_CLOSED") return;
     // Made again by itself, the call would run outside the transaction. A callback is made again as a whole.

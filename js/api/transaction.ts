@@ -24,7 +24,7 @@ import { wireUseOf } from "./queries.ts";
 import type { Body } from "./turn-queue.ts";
 import type { Counters } from "./ledger.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
-import { copyOf, ownError, traced } from "../util/trace.ts";
+import { ownError, traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
@@ -156,8 +156,7 @@ export function runTransaction<T>(
       const stopListening = connection.onClosed((error) => {
         connection.lossIsReported = true;
         const outcome = session.transaction.outcomeOfLoss;
-        // Not the error itself, which belongs to the connection: `onDisconnect` has it, and other calls.
-        transaction.abort(Object.assign(copyOf(error), outcome && { transaction: outcome }));
+        transaction.abort(Object.assign(ownError(error), outcome && { transaction: outcome }));
       });
       session.transaction.begin(begin);
       call.reaches("calls");
@@ -177,6 +176,8 @@ export function runTransaction<T>(
         await pauseAfter(attempt, conflict, connection, call);
       } finally {
         stopListening();
+        call.attached = undefined;
+        session.transaction.end();
       }
     }
   };

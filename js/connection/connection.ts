@@ -18,7 +18,7 @@ import {
   PgzError,
   UsageError,
 } from "../util/errors.ts";
-import { copyOf } from "../util/trace.ts";
+import { copyOf, ownError } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit, hasMethod } from "../util/observer.ts";
 import { withDeadline } from "../util/deadline.ts";
@@ -332,6 +332,7 @@ export class Connection {
   destroy(error: PgzError, afterLogin = error): void {
     if (this.#closed) return;
     this.#closed = error;
+    if (this.#established) ownError(error); // each call gets a copy
     if (this.#established && !this.#leaving) this.#tellLoss(error);
     this.#delivery.stopTimer();
     this.#outbox.close();
@@ -573,8 +574,8 @@ export class Connection {
 
   /** Handles ReadyForQuery. Rows that still wait in the core belong to this operation. */
   #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
-    const hasLeft = status === "I" && this.#transactionStatus !== "I";
-    if (hasLeft && operation && !operation.carriesEnd && !operation.error) this.blockChanges++;
+    const wasInside = this.#transactionStatus !== "I" || operation?.carriesBegin;
+    if (wasInside && status === "I" && operation && !operation.carriesEnd && !operation.error) this.blockChanges++;
     this.#transactionStatus = status;
     if (status !== "E") this.#failedBy = undefined;
     if (!this.#established) this.#readTimes();

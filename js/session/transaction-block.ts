@@ -61,8 +61,8 @@ export class TransactionBlock {
   /** The last flight that carried BEGIN. Cleared when it succeeds, so that its operation and row sink can be freed. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
-  /** `Connection.blockChanges` when the transaction began. */
-  #changesBefore = 0;
+  /** `Connection.blockChanges` when the transaction of {@link begin} began; `undefined`: there is none. */
+  #changesBefore: number | undefined;
 
   /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
   constructor(connection: Connection, scope?: Pick<ScopeSettings, "statement" | "citusStatement">, front = NONE) {
@@ -113,6 +113,7 @@ export class TransactionBlock {
    */
   get outcomeOfLoss(): PgzError["transaction"] {
     if (this.place !== "inside") return undefined;
+    if (this.wasEndedInSql) return "unknown";
     const { closed, unanswered } = this.#connection;
     if (closed?.hasNoEffect) return "rolled back"; // the server had not begun what was in flight
     return unanswered.some((owner) => !owner || textsOf(owner).some(mayCommit)) ? "unknown" : "rolled back";
@@ -126,11 +127,11 @@ export class TransactionBlock {
   }
 
   /**
-   * Whether SQL has ended the transaction that was begun last: COMMIT AND CHAIN, or ROLLBACK and perhaps a new BEGIN. A
+   * Whether SQL has ended the transaction of {@link begin}: COMMIT AND CHAIN, or ROLLBACK and perhaps a new BEGIN. A
    * part of what ran since then may be stored, even if a transaction that is open now is rolled back.
    */
   get wasEndedInSql(): boolean {
-    return this.#connection.blockChanges !== this.#changesBefore;
+    return this.#changesBefore !== undefined && this.#connection.blockChanges !== this.#changesBefore;
   }
 
   /** Whether a flight with BEGIN has failed, in the transaction that was begun last. */
@@ -144,6 +145,11 @@ export class TransactionBlock {
     this.#carried = undefined;
     this.#beginFailed = false;
     this.#changesBefore = this.#connection.blockChanges;
+  }
+
+  /** The transaction is over, and its outcome has been told. */
+  end(): void {
+    this.#changesBefore = undefined;
   }
 
   /** Withdraws a BEGIN that waits. */

@@ -170,7 +170,8 @@ export class PgzError extends Error {
   declare readonly batch?: BatchFailure;
   /**
    * The outcome of the call's transaction: set when the connection was lost in it, and when the failed call was
-   * `tx.last`, whose COMMIT had already been sent. `"unknown"`: COMMIT may have been sent, and there was no response.
+   * `tx.last`, whose COMMIT had already been sent. `"unknown"`: COMMIT may have been sent, and there was no response,
+   * or SQL of the callback had ended the transaction before, so that a part of it may be stored.
    */
   declare readonly transaction?: "committed" | "rolled back" | "unknown";
   /**

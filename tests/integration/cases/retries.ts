@@ -69,6 +69,7 @@ export const retries: Cases = {
     const [client, table] = await newNumbers(t);
     const insert = `insert into ${table} select count(*) from ${table}`;
     const conflict = "do $$ begin raise exception 'conflict' using errcode = '40001'; end $$";
+    const other = await t.client();
     const ways: Record<string, (tx: Transaction) => Promise<unknown>> = {
       "COMMIT AND CHAIN": async (tx) => {
         await tx.exec(insert);
@@ -88,6 +89,14 @@ export const retries: Cases = {
         await tx.batch(["rollback", insert, conflict], { atomic: false }).then(([, , last]) => {
           if (last!.status === "rejected") throw last!.reason;
         });
+      },
+      "ROLLBACK with the first statement, in one flight": async (tx) => {
+        await tx.batch(["rollback", insert]);
+        await other.exec(conflict);
+      },
+      "ROLLBACK with the first statement, each on its own": async (tx) => {
+        await tx.batch(["rollback", insert], { atomic: false });
+        await other.exec(conflict);
       },
     };
     let stored = 0;
@@ -119,12 +128,19 @@ export const retries: Cases = {
     });
     const { cause } = await t.assert.rejects(wrapped, { message: "wrapped" });
     t.assert.equal((cause as PgzError).retryable, false);
+    let inner: unknown;
     const cut = other.transaction(async (tx) => {
       await keep(tx);
-      await tx.exec("select pg_terminate_backend(pg_backend_pid())");
+      await tx.exec("select pg_terminate_backend(pg_backend_pid())").catch((error: unknown) => {
+        inner = error;
+        throw error;
+      });
     });
     const error = await t.assert.rejects(cut, { code: "57P01", transaction: "unknown", retryable: false });
-    t.assert(lost !== error, "the connection's error is not the transaction's");
+    const { transaction, retryable } = inner as PgzError;
+    t.assert.deepEqual([transaction, retryable], ["unknown", false]);
+    t.assert(lost !== error && lost !== inner, "the connection's error is not the transaction's");
+    t.assert.equal((lost as PgzError).transaction, undefined);
     t.assert.equal(await count(client, table), 3);
   },
   async "a transaction whose first statement is a savepoint is retried"(t) {

@@ -1,5 +1,5 @@
 // Transactions that do not reach their normal end: abort, timeout, a lost connection, close().
-import type { Transaction } from "../../../js/index.ts";
+import type { PgzError, Transaction } from "../../../js/index.ts";
 import type { Cases } from "../context.ts";
 import { inTime, until } from "../../support/until.mjs";
 import { abortedAt, codeOf, gone, newMark, newSchema, pidOf, started, terminate } from "./helpers.ts";
@@ -112,6 +112,24 @@ export const transactionEnds: Cases = {
       t.assert.match(await codeOf(lost), /^(57P01|CONNECTION_LOST)$/);
       t.assert.deepEqual((await client.transaction((tx) => tx.query("select 1 as n"))).rows, [{ n: 1 }]);
     },
+  },
+  async "a connection that is lost during COMMIT: the transaction's error is its own, and says that nothing is known"(
+    t,
+  ) {
+    let ofConnection: unknown;
+    const client = await t.client({ observer: { onDisconnect: ({ error }) => void (ofConnection = error) } });
+    for (const call of ["exec", "last"] as const) {
+      await client.simple(`create temp table cut (n int4);
+        create function pg_temp.cut() returns trigger language plpgsql as
+          'begin perform pg_terminate_backend(pg_backend_pid()), pg_sleep(60); return null; end';
+        create constraint trigger cut after insert on cut deferrable initially deferred
+          for each row execute function pg_temp.cut()`);
+      const run = client.transaction((tx) => tx[call]("insert into cut values (1)"));
+      const error = await t.assert.rejects(run, { code: "57P01", retryable: false });
+      t.assert.equal(error.transaction, "unknown");
+      t.assert(ofConnection !== error, "the connection's error is not the transaction's");
+      t.assert.equal((ofConnection as PgzError).transaction, undefined);
+    }
   },
   "a transaction that was lost or never began rejects, even if its callback saw no error": {
     differs: ["sockets"],

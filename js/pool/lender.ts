@@ -18,7 +18,7 @@ import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
-import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
+import { emit, hasMethod, inside, newEventId, type Observer } from "../util/observer.ts";
 import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
 import { changeOf } from "./session-changes.ts";
@@ -143,12 +143,13 @@ export class Lender {
   ): void {
     if (this.#hasWarned || this.#pool.reset === "never") return;
     if (command !== "SET" || statements > 1 || changeOf(subject?.text ?? "") === "none") return;
-    this.#hasWarned = true;
     const { observer = this.#config.observer } = observation ?? {};
-    const { debug } = this.#config;
-    emit(observer, "onNotice", { severity: "WARNING", message: UNDONE });
+    const isHeard = hasMethod(observer, "onNotice");
+    if (!isHeard && !this.#config.debug) return;
+    this.#hasWarned = true;
+    if (isHeard) emit(observer, "onNotice", { severity: "WARNING", message: UNDONE });
     // eslint-disable-next-line no-console -- without an observer there is no other place for it
-    if (debug && !observer?.onNotice) console.warn(`pgz-edge: ${UNDONE}`);
+    else console.warn(`pgz-edge: ${UNDONE}`);
   }
 
   // -- members --------------------------------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ export function adviceFor(
       ? "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'."
       : undefined;
   if (code === "42P02") return NO_PARAMETERS;
+  if (code === "42P01" && hasDotInName(text, message))
+    return 'A dot within quotes is part of one name: write "schema"."table", or sql.identifier("schema", "table").';
   if (code === "42P18") return "Say the parameter's type, as in $1::text.";
   if (code === "22P02" && /\bjsonb?\b/.test(message) && values.some((value) => typeof value === "string"))
     return "A string is sent as JSON text: sql.json(value) sends it as a JSON string.";
@@ -78,6 +80,14 @@ function hasQuotedParameter(text: string, values: number): boolean {
     if (reader.kind !== "text" || reader.text.startsWith("$")) continue;
     for (const [, number] of reader.text.matchAll(/\$(\d+)/g)) if (Number(number) <= values) return true;
   }
+  return false;
+}
+
+/** Whether the relation that the message says does not exist is one quoted name with a dot in it. */
+function hasDotInName(text: string, message: string): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end")
+    if (reader.kind === "name" && reader.name.includes(".") && message.includes(`"${reader.name}"`)) return true;
   return false;
 }
 

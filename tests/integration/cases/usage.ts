@@ -95,6 +95,15 @@ export const usage: Cases = {
       const error = await t.assert.rejects(client.query(text, [1]));
       t.assert.match(String(error.advice), advice);
     }
+    for (const misnamed of [
+      () => client.copyFromRows("public.pgz_none", ["a"], [[1]]),
+      () => client.query(sql`select * from ${sql.identifier("public.pgz_none")}`),
+    ]) {
+      const error = await t.assert.code(misnamed(), "42P01");
+      t.assert.match(String(error.advice), /sql\.identifier\("schema", "table"\)/);
+    }
+    const absent = await t.assert.code(client.query("select * from public.pgz_none"), "42P01");
+    t.assert.equal(absent.advice, undefined);
     // Question marks that are operators, and texts that do not mention placeholders.
     for (const text of [
       ...["select '{}'::jsonb ? $1 from", "select '?' from", "select '$1' from"],

@@ -77,10 +77,10 @@ async function run(task: Task): Promise<void> {
       await writeAll(feed, progress, (state) => (last = state));
     } finally {
       progress?.end(progress.rows);
-      if (last === "snapshot" && signal?.aborted)
-        say("The snapshot broke off: discard the rows. Its slot was dropped, if the server could be reached.");
       const { acknowledged } = feed.stats();
-      if (acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
+      if (last !== "snapshot" && acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
+      else if (last === "snapshot" && signal?.aborted)
+        say("The snapshot broke off: discard the rows. Its slot was dropped, if the server could be reached.");
     }
   });
 }

@@ -25,7 +25,7 @@ export interface CacheOptions {
   readonly cache?: boolean | undefined;
 }
 
-/** Options of `query`, `rows` and other calls that give JavaScript values. */
+/** Options of `query`, `first`, `rows` and other calls that give JavaScript values. */
 export interface QueryOptions extends CallOptions, CacheOptions, ValueOptions {
   /**
    * `"object"`: a row is an object by column name. `"array"`: a row is its values in the order of `fields`. Default

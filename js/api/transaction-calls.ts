@@ -34,8 +34,8 @@ export abstract class TransactionCalls extends Calls {
    * @example
    * const balance = await client.transaction(async (tx) => {
    *   await tx.exec(sql`update accounts set balance = balance - ${100} where id = ${1}`);
-   *   const { rows } = await tx.query<{ balance: string }>(sql`select balance from accounts where id = ${1}`);
-   *   return rows[0]?.balance;
+   *   const account = await tx.first<{ balance: string }>(sql`select balance from accounts where id = ${1}`);
+   *   return account?.balance;
    * }, { isolation: "serializable", retry: true });
    */
   async transaction<T>(

@@ -18,7 +18,7 @@ type All = { [Name in keyof typeof OPTIONS]?: OptionValue<Name> | undefined };
 
 /**
  * The options of a connection. `undefined` means the default. Durations are in milliseconds, sizes in bytes.
- * `docs/options.md` has a table of them, with the differences between runtimes.
+ * `docs/options.md` lists them, with the differences between runtimes.
  */
 export interface Options extends All {}
 

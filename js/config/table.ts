@@ -1,8 +1,8 @@
 // Every option of a connection, once: its purpose, the rule for its value, its default, and which calls may set it too.
 //
 // These entries are the source of `Options` and `Config` (options.ts), the options of calls (rows/form.ts,
-// api/options.ts), the checks (config.ts), words of the command line and the table of docs/options.md. To add an
-// option, add an entry here, and the code that uses it. For the page, an entry's text may have
+// api/options.ts), the checks (config.ts), words of the command line and docs/options.md. To add an option, add an
+// entry here, and the code that uses it. For the page, an entry's text may have
 //
 //   @unit          its unit or its values, if its rule is not a list of words
 //   @defaultValue  the default, and the reason for it; a test compares it with the entry
@@ -503,9 +503,9 @@ export const OPTIONS = {
    */
   firstRun: option(oneOf("text", "describe"), "text"),
   /**
-   * The maximum number of calls of `query`, `exec` and `json` that are in flight together: calls that are made together
-   * are sent together and answered in their order (docs/queries.md#calls-made-together). 1: each call waits for the one
-   * before it.
+   * The maximum number of calls of `query`, `first`, `exec` and `json` that are in flight together: calls that are made
+   * together are sent together and answered in their order (docs/queries.md#calls-made-together). 1: each call waits
+   * for the one before it.
    *
    * @unit 1 to 1,000
    * @defaultValue 100: enough to hide a round trip, and few enough that a failed connection leaves few calls in doubt

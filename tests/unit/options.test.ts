@@ -11,7 +11,7 @@ import { callEntriesOf, entriesOf } from "../../scripts/options.mjs";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 type AnyEntry = Entry<unknown, unknown, Setters>;
 
-test("the tables of docs/options.md and docs/pool.md are generated from js/", () => {
+test("the options in docs/options.md and docs/pool.md are generated from js/", () => {
   execFileSync(process.execPath, ["scripts/options.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 

@@ -158,7 +158,7 @@ export function runTransaction<T>(
         const outcome = session.transaction.outcomeOfLoss;
         transaction.abort(Object.assign(ownError(error), outcome && { transaction: outcome }));
       });
-      session.transaction.begin(begin);
+      session.transaction.beginCallback(begin);
       call.reaches("calls");
       try {
         return call.succeed(await transaction.runToCommit(work));
@@ -176,8 +176,8 @@ export function runTransaction<T>(
         await pauseAfter(attempt, conflict, connection, call);
       } finally {
         stopListening();
-        call.attached = undefined;
-        session.transaction.end();
+        call.attached = undefined; // its outcome has been told
+        session.transaction.endCallback();
       }
     }
   };
@@ -398,9 +398,8 @@ export class Transaction extends Calls {
   #tellOutcome(error: unknown): void {
     if (!(error instanceof PgzError)) return;
     const outcome = this.#commitWithLast ? outcomeOf(this.#commitWithLast) : error.transaction;
-    if (outcome === undefined) return;
-    const isPart = outcome === "rolled back" && this.#session.transaction.wasEndedInSql;
-    Object.assign(error, { transaction: isPart ? "unknown" : outcome });
+    const isPart = outcome !== "committed" && this.#session.transaction.wasEndedInSql;
+    if (isPart || outcome) Object.assign(error, { transaction: isPart ? "unknown" : outcome });
   }
 
   /** Whether any call in it is queued or running, except an open stream or loop. @internal */
@@ -425,8 +424,8 @@ export class Transaction extends Calls {
     // Calls on a lost connection, COMMIT too, fail by themselves with the error that ended it.
     const { connection } = this.#session;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
-    if (!this.#commitWithLast) return;
     this.#tellOutcome(reason);
+    if (!this.#commitWithLast) return;
     // The server's answer to COMMIT is still awaited, for as long as a stop may take.
     connection.abandonWithoutCancel(this.#commitWithLast);
   }
@@ -524,9 +523,9 @@ export class Transaction extends Calls {
   }
 
   protected override connected(): Session {
-    const { closed } = this.#session.connection;
-    if (closed) throw connectionLost("the server rolls back this transaction", { cause: closed });
-    if (this.#session.transaction.isNone) throw ended();
+    const { connection, transaction } = this.#session;
+    if (connection.closed) throw lostWith(connection.closed, transaction.outcomeOfLoss);
+    if (transaction.isNone) throw ended();
     return this.#session;
   }
 
@@ -553,6 +552,13 @@ function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"
   if (ended && command) return isCommit(command) ? "committed" : "rolled back";
   const isRefused = error instanceof PostgresError && !isFatal(error);
   return ended && isRefused ? "rolled back" : "unknown";
+}
+
+/** The error of a call of a transaction that was lost before. */
+function lostWith(cause: PgzError, outcome: PgzError["transaction"]): PgzError {
+  const what =
+    outcome === "unknown" ? "a part of this transaction may be stored" : "the server rolls back this transaction";
+  return Object.assign(connectionLost(what, { cause }), outcome && { transaction: outcome });
 }
 
 function ended(): UsageError {

@@ -64,8 +64,8 @@ export class Connection {
   /** The server has reported that this session cannot write (25006). */
   refusedWrite = false;
   /**
-   * How often SQL of a caller has begun a transaction, or has ended one in another way than by failing: BEGIN, COMMIT,
-   * PREPARE TRANSACTION, also with AND CHAIN, and ROLLBACK that left the block.
+   * How often SQL of a caller has begun a transaction, or has ended one: BEGIN, COMMIT, PREPARE TRANSACTION, also with
+   * AND CHAIN, and ROLLBACK that left the block.
    */
   blockChanges = 0;
   /** Called for each completed command. */
@@ -574,8 +574,7 @@ export class Connection {
 
   /** Handles ReadyForQuery. Rows that still wait in the core belong to this operation. */
   #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
-    const wasInside = this.#transactionStatus !== "I" || operation?.carriesBegin;
-    if (wasInside && status === "I" && operation && !operation.carriesEnd && !operation.error) this.blockChanges++;
+    if (status === "I" && operation && this.#wasInside(operation) && !operation.carriesEnd) this.blockChanges++;
     this.#transactionStatus = status;
     if (status !== "E") this.#failedBy = undefined;
     if (!this.#established) this.#readTimes();
@@ -590,6 +589,12 @@ export class Connection {
     const next = this.#inflight[0];
     if (next) this.#isNext(next);
     else this.#endIfSpent();
+  }
+
+  /** Whether a transaction block was open in the operation. An error alone does not end one: its status is then `E`. */
+  #wasInside({ carriesBegin, outcome }: Operation): boolean {
+    if (this.#transactionStatus !== "I") return true;
+    return carriesBegin && !(outcome.is === "failed" && outcome.failedPart === "prelude");
   }
 
   /** A server that does not report `integer_datetimes` as `on` may write times as seconds, a float8. */

@@ -40,8 +40,15 @@ export function putInFront(handle: CoreConnection, preludes: readonly string[]):
 
 const NONE: readonly string[] = [];
 
-/** PREPARE TRANSACTION keeps a transaction too. */
-const mayCommit = (text: string) => firstWords(text).some((word) => /^(commit|end|prepare)$/.test(word));
+/**
+ * Whether something of the open transaction, or of what follows it, may be stored once these texts have run. PREPARE
+ * TRANSACTION keeps a transaction too. After ROLLBACK a statement is a transaction of its own.
+ */
+function mayKeep(texts: readonly string[]): boolean {
+  const words = texts.flatMap(firstWords);
+  const hasSome = (wanted: RegExp) => words.some((word) => wanted.test(word));
+  return hasSome(/^(commit|end|prepare)$/) || (words.length > 1 && hasSome(/^(rollback|abort)$/));
+}
 
 /** Whether a statement of the text begins a transaction, which another statement may end. */
 export const mayBegin = (text: string): boolean => firstWords(text).some((word) => /^(begin|start)$/.test(word));
@@ -61,7 +68,7 @@ export class TransactionBlock {
   /** The last flight that carried BEGIN. Cleared when it succeeds, so that its operation and row sink can be freed. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
-  /** `Connection.blockChanges` when the transaction of {@link begin} began; `undefined`: there is none. */
+  /** `Connection.blockChanges` when a callback began its transaction; `undefined`: none runs. */
   #changesBefore: number | undefined;
 
   /** `scope`: statements that apply its settings until the transaction ends. `front`: statements in front of those. */
@@ -112,11 +119,12 @@ export class TransactionBlock {
    * back what has not been committed.
    */
   get outcomeOfLoss(): PgzError["transaction"] {
-    if (this.place !== "inside") return undefined;
     if (this.wasEndedInSql) return "unknown";
+    if (this.place !== "inside") return undefined;
     const { closed, unanswered } = this.#connection;
     if (closed?.hasNoEffect) return "rolled back"; // the server had not begun what was in flight
-    return unanswered.some((owner) => !owner || textsOf(owner).some(mayCommit)) ? "unknown" : "rolled back";
+    const mayBeKept = unanswered.some((owner) => !owner) || mayKeep(unanswered.flatMap((owner) => textsOf(owner!)));
+    return mayBeKept ? "unknown" : "rolled back";
   }
 
   /** Whether the calls that wait may belong to a transaction that was lost with the connection, or to a lost BEGIN. */
@@ -127,8 +135,8 @@ export class TransactionBlock {
   }
 
   /**
-   * Whether SQL has ended the transaction of {@link begin}: COMMIT AND CHAIN, or ROLLBACK and perhaps a new BEGIN. A
-   * part of what ran since then may be stored, even if a transaction that is open now is rolled back.
+   * Whether SQL has ended the transaction of a callback: COMMIT AND CHAIN, or ROLLBACK and perhaps a new BEGIN. A part
+   * of what ran since then may be stored, even if a transaction that is open now is rolled back.
    */
   get wasEndedInSql(): boolean {
     return this.#changesBefore !== undefined && this.#connection.blockChanges !== this.#changesBefore;
@@ -144,11 +152,16 @@ export class TransactionBlock {
     this.#waiting = text;
     this.#carried = undefined;
     this.#beginFailed = false;
+  }
+
+  /** As `begin`, for a callback, whose SQL may end the transaction. */
+  beginCallback(text: string): void {
+    this.begin(text);
     this.#changesBefore = this.#connection.blockChanges;
   }
 
-  /** The transaction is over, and its outcome has been told. */
-  end(): void {
+  /** The callback's transaction is over, and its outcome has been told. */
+  endCallback(): void {
     this.#changesBefore = undefined;
   }
 

@@ -10,6 +10,7 @@ import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
 import { isCitusError } from "../session/citus.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
+import { ownError } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 
 // -- outdated descriptions -------------------------------------------------------------------------------------------
@@ -126,5 +127,5 @@ export async function pauseAfter(
   const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_RETRY_PAUSE) * (1 + Math.random());
   emit(connection.config.observer, "onRetry", { attempt, delayMs, error });
   await withDeadline(delayMs, new Promise<void>((resolve) => call.whenOver(resolve)));
-  if (connection.closed) throw connection.closed;
+  if (connection.closed) throw ownError(connection.closed);
 }

@@ -27,6 +27,10 @@ export const lostTransactions: Cases = {
       const begins = [
         () => client.exec("begin"),
         () => client.exec("begin isolation level serializable"),
+        async () => {
+          for await (const rows of client.cursor("select 1", 1)) t.assert.equal(rows.length, 1);
+          await client.exec("begin");
+        },
         () => client.simple(`begin; insert into ${s}.t values (0)`),
       ];
       for (const begin of begins) {

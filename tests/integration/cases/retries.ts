@@ -69,6 +69,8 @@ export const retries: Cases = {
     const [client, table] = await newNumbers(t);
     const insert = `insert into ${table} select count(*) from ${table}`;
     const conflict = "do $$ begin raise exception 'conflict' using errcode = '40001'; end $$";
+    await client.exec(`create procedure ${table}_kept() language plpgsql as $$ begin
+      ${insert}; commit; raise exception 'conflict' using errcode = '40001'; end $$`);
     const other = await t.client();
     const ways: Record<string, (tx: Transaction) => Promise<unknown>> = {
       "COMMIT AND CHAIN": async (tx) => {
@@ -97,6 +99,14 @@ export const retries: Cases = {
       "ROLLBACK with the first statement, each on its own": async (tx) => {
         await tx.batch(["rollback", insert], { atomic: false });
         await other.exec(conflict);
+      },
+      "ROLLBACK in a batch whose row is larger than its limit": async (tx) => {
+        const large = tx.batch(["rollback", `${insert} returning repeat('x', 5000)`], { maxFieldBytes: 1000 });
+        await t.assert.code(large, "RESPONSE_TOO_LARGE");
+        await other.exec(conflict);
+      },
+      "ROLLBACK, and a procedure that commits and fails": async (tx) => {
+        await tx.batch(["rollback", `call ${table}_kept()`]);
       },
     };
     let stored = 0;
@@ -128,6 +138,17 @@ export const retries: Cases = {
     });
     const { cause } = await t.assert.rejects(wrapped, { message: "wrapped" });
     t.assert.equal((cause as PgzError).retryable, false);
+    const failed = other.transaction(async (tx) => {
+      await keep(tx);
+      await tx.exec("select 1/0");
+    });
+    await t.assert.rejects(failed, { code: "22012", transaction: "unknown" });
+    const cutInBatch = other.transaction(async (tx) => {
+      await tx.exec("select 1");
+      const insert = `insert into ${table} select count(*) from ${table}`;
+      await tx.batch(["rollback", insert, "select pg_terminate_backend(pg_backend_pid())"], { atomic: false });
+    });
+    await t.assert.rejects(cutInBatch, { code: "57P01", transaction: "unknown", retryable: false });
     let inner: unknown;
     const cut = other.transaction(async (tx) => {
       await keep(tx);
@@ -141,7 +162,7 @@ export const retries: Cases = {
     t.assert.deepEqual([transaction, retryable], ["unknown", false]);
     t.assert(lost !== error && lost !== inner, "the connection's error is not the transaction's");
     t.assert.equal((lost as PgzError).transaction, undefined);
-    t.assert.equal(await count(client, table), 3);
+    t.assert.equal(await count(client, table), 5);
   },
   async "a transaction whose first statement is a savepoint is retried"(t) {
     const [client, table] = await newNumbers(t);

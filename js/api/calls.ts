@@ -140,7 +140,7 @@ export abstract class Calls extends Queries {
     if (!Array.isArray(columns) || !columns.length)
       throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
-    const subject = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const };
+    const subject = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
     const body = async (call: Call<ExecResult>, session: Session): Promise<void> => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;

@@ -43,8 +43,8 @@ export function adviceFor(
       ? "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'."
       : undefined;
   if (code === "42P02") return NO_PARAMETERS;
-  if (code === "42P01" && hasDotInName(text, message))
-    return 'A dot within quotes is part of one name: write "schema"."table", or sql.identifier("schema", "table").';
+  if (code === "42P01" && hasDotInName(text, message, position))
+    return 'A dot is part of a quoted name: for a table of a schema write sql.identifier("schema", "table").';
   if (code === "42P18") return "Say the parameter's type, as in $1::text.";
   if (code === "22P02" && /\bjsonb?\b/.test(message) && values.some((value) => typeof value === "string"))
     return "A string is sent as JSON text: sql.json(value) sends it as a JSON string.";
@@ -57,7 +57,7 @@ export function adviceFor(
   const [, number] = /"\$(\d+)"/.exec(message) ?? [];
   if (!number) return undefined;
   const value = values[Number(number) - 1];
-  const before = wordBefore(text, Number(position));
+  const before = position === undefined ? "" : wordBefore(text, position);
   if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
   if (TYPED.has(before)) return "Put the type after it: $1::interval.";
   const first = firstWord(text);
@@ -83,11 +83,18 @@ function hasQuotedParameter(text: string, values: number): boolean {
   return false;
 }
 
-/** Whether the relation that the message says does not exist is one quoted name with a dot in it. */
-function hasDotInName(text: string, message: string): boolean {
+/**
+ * Whether the relation that the message says does not exist is one quoted name with a dot in it. Without a position it
+ * may be any: COPY gives none.
+ */
+function hasDotInName(text: string, message: string, position: string | undefined): boolean {
+  const start = position && indexAt(text, position);
   const reader = new SqlReader(text);
-  while (reader.next() !== "end")
-    if (reader.kind === "name" && reader.name.includes(".") && message.includes(`"${reader.name}"`)) return true;
+  while (reader.next() !== "end") {
+    const isMeant = start === undefined || start === reader.start;
+    if (isMeant && reader.kind === "name" && reader.name.includes(".") && message.includes(`"${reader.name}"`))
+      return true;
+  }
   return false;
 }
 
@@ -96,7 +103,7 @@ function hasDotInName(text: string, message: string): boolean {
  * With a `$1` in the text it would be an operator. Without a position the server failed at the end.
  */
 function foreignPlaceholder(text: string, position: string | undefined): string | undefined {
-  const end = position === undefined ? text.length : [...text].slice(0, Number(position) - 1).join("").length;
+  const end = position === undefined ? text.length : indexAt(text, position);
   const reader = new SqlReader(text);
   let found: string | undefined;
   while (reader.next() !== "end") {
@@ -107,9 +114,11 @@ function foreignPlaceholder(text: string, position: string | undefined): string 
   return found;
 }
 
-/** Returns the word before a position, which is counted in characters from 1. */
-function wordBefore(text: string, position: number): string {
-  const end = [...text].slice(0, position - 1).join("").length;
+/** The index of a server's position, which is counted in characters from 1. */
+const indexAt = (text: string, position: string): number => [...text].slice(0, Number(position) - 1).join("").length;
+
+function wordBefore(text: string, position: string): string {
+  const end = indexAt(text, position);
   const reader = new SqlReader(text);
   let before = "";
   while (reader.next() !== "end" && reader.start < end) before = reader.kind === "word" ? reader.name : "";

@@ -43,17 +43,18 @@ function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameter
 
 function describe(error: PgzError, text: string, { isRewritten, values = [] }: CallSubject): void {
   hide(error, "query", shownSql(text));
-  if (isRewritten) return;
-  const isOfServer = error instanceof PostgresError;
-  const position = isOfServer ? error.position : positionOf(error.parameter, text);
+  const position = isRewritten ? undefined : positionOf(error, text);
   const excerpt = position === undefined ? undefined : excerptOf(text, position);
-  const advice = adviceFor(error, text, values);
+  const { code, message } = error;
+  const advice = adviceFor({ code, message, position }, text, values);
   if (excerpt) hide(error, "excerpt", excerpt);
   if (advice) hide(error, "advice", advice);
 }
 
-/** The position of the first `$n`, in characters from 1, as the server counts. */
-function positionOf(parameter: number | undefined, text: string): string | undefined {
+/** The server's position, or that of the first `$n` that was refused, in characters from 1, as the server counts. */
+function positionOf(error: PgzError, text: string): string | undefined {
+  if (error instanceof PostgresError) return error.position;
+  const { parameter } = error;
   if (parameter === undefined) return undefined;
   const reader = new SqlReader(text);
   while (reader.next() !== "end")

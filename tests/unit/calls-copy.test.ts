@@ -221,7 +221,7 @@ test.each([
   ["copyFrom", () => client.copyFrom(IN, ["1"]), IN],
   ["copyFromRows", () => client.copyFromRows("t", ["id"], [[7]]), 'copy "t" ("id") from stdin'],
   ["copyTo", () => client.copyTo(OUT), OUT],
-] as const)("an observer and the reader of its error see %s as a COPY with this text", async (_, make, text) => {
+] as const)("an observer and the reader of its error see %s as a COPY with this text", async (how, make, text) => {
   const onQueryStart = vi.fn();
   newClient({ prepare: "unnamed", observer: { onQueryStart } });
   const session = await letInKnowing();
@@ -231,7 +231,8 @@ test.each([
   session.send(refusedAt8(), wire.readyForQuery());
   const error = await call;
   expect(error).toMatchObject({ code: "42703", query: text });
-  expect((error as { excerpt?: string }).excerpt).toBeDefined(); // what is sent begins with this text
+  // If the driver has written the text, the server's position refers to another text than the user's.
+  expect((error as { excerpt?: string }).excerpt === undefined).toBe(how === "copyFromRows");
 });
 
 test("an error of copyToRows has no position in the query, because the query is part of another text", async () => {

@@ -114,7 +114,7 @@ export const usage: Cases = {
     t.assert.match(String(json.advice), /sql\.json\(value\)/);
     const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));
     t.assert.match(promise.message, /Promise: await it first/);
-    const builder = await t.assert.rejects(client.query(sql`select ${{ then: () => {} }}::text`));
+    const builder = await t.assert.rejects(client.query(sql`select ${{ then: () => {} } as never}::text`));
     t.assert.match(builder.message, /await it first/);
     const made = Promise.resolve().then(() => sql.json(Promise.resolve(1)));
     await t.assert.code(made, "INVALID_PARAMETER");

@@ -72,14 +72,14 @@ async function run(task: Task): Promise<void> {
     );
     const isShown = wantsProgress(options, process.stdout.isTTY !== true);
     const progress = isShown ? new Progress({ unit: "change", more: () => behind(feed) }) : undefined;
-    let last = feed.stats().state;
+    let isComplete = options["snapshot"] !== true;
     try {
-      await writeAll(feed, progress, (state) => (last = state));
+      await writeAll(feed, progress, (state) => (isComplete ||= state !== "snapshot"));
     } finally {
       progress?.end(progress.rows);
       const { acknowledged } = feed.stats();
-      if (last !== "snapshot" && acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
-      else if (last === "snapshot" && signal?.aborted)
+      if (isComplete && acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
+      if (!isComplete && signal?.aborted)
         say("The snapshot broke off: discard the rows. Its slot was dropped, if the server could be reached.");
     }
   });

@@ -111,8 +111,9 @@ test("--tables replaces a publication, and leaves no publication behind", async 
   let out = "";
   child.stdout!.on("data", (piece: Buffer) => (out += piece.toString()));
   const end = ended(child, { readsOut: false });
-  const streaming =
-    "select from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1";
+  // While the slot is still being made, its walsender is there too.
+  const streaming = `select from pg_stat_replication join pg_replication_slots on active_pid = pid
+    where slot_name = $1 and state in ('catchup', 'streaming')`;
   await until(async () => (await db.query(streaming, [NAME])).rows.length === 1, "the slot is read");
   await db.exec(`insert into ${NAME} values (2, 'Ada')`);
   await until(() => out.includes('"kind":"commit"'), "the lines have come");

@@ -62,6 +62,14 @@ test.each(markdown)("no line of prose in %s is wider than 120 columns", (page) =
   expect(wide).toEqual([]);
 });
 
+test.each(markdown)("each table in %s has a line of dashes below its head, without which it is no table", (page) => {
+  const lines = read(page).split("\n");
+  const isHead = (line: string, index: number) => line.startsWith("|") && !lines[index - 1]?.startsWith("|");
+  const heads = lines.flatMap((line, index) => (isHead(line, index) ? [index] : []));
+  const without = heads.filter((index) => !/^\|(?:\s*:?-+:?\s*\|)+$/.test(lines[index + 1] ?? ""));
+  expect(without.map((index) => `${page}:${index + 1}`)).toEqual([]);
+});
+
 const pages = [
   "README.md",
   "HACKING.md",

@@ -67,6 +67,9 @@ function ofNode(folder) {
 }
 
 const until = performance.now() + MINUTES * 60_000;
+const isLate = () => performance.now() > until;
+const readJson = (file) => JSON.parse(readFileSync(file, "utf8"));
+const say = (text) => process.stdout.write(`[map] ${text}\n`);
 
 if (process.argv[2] === "table") printTable(readKnown());
 else await map();
@@ -146,14 +149,15 @@ function copy(name, how) {
 
 /** Makes these changes, calls `work`, and takes them back. */
 function changed(changes, work) {
+  const texts = new Map(changes.map(({ file }) => [file, readFileSync(path.join(tree, file), "utf8")]));
   for (const { file, start, end, to } of changes) {
-    const text = readFileSync(path.join(root, file), "utf8");
+    const text = texts.get(file);
     writeFileSync(path.join(tree, file), text.slice(0, start) + to + text.slice(end));
   }
   try {
     return work();
   } finally {
-    for (const { file } of changes) writeFileSync(path.join(tree, file), readFileSync(path.join(root, file)));
+    for (const [file, text] of texts) writeFileSync(path.join(tree, file), text);
   }
 }
 
@@ -261,10 +265,6 @@ function faultOfCommand(command) {
     /^Failed:\n {2}(.*)/m.exec(stdout)?.[1] ?? (stdout.trim().split("\n").at(-1)?.slice(0, 200) || `status ${status}`)
   );
 }
-
-const readJson = (file) => JSON.parse(readFileSync(file, "utf8"));
-const isLate = () => performance.now() > until;
-const say = (text) => process.stdout.write(`[map] ${text}\n`);
 
 // -- what is known ----------------------------------------------------------------------------------------------------
 
